@@ -65,8 +65,11 @@ class ToolTemplate(ChatTemplate):
         """Llama 3 may end a call with a token for `the message goes on` that its template writes nowhere."""
         return [self.encoder.control[name] for name in ("<|eom_id|>",) if name in self.encoder.control]
 
-    def _called(self, results: Sequence[str], attempts: Sequence[Attempt] = ()) -> str:
-        """Render a reply with as many calls as there are results, and the results; empty where the template refuses."""
+    def _called(
+        self, results: Sequence[str], attempts: Sequence[Attempt] = (), after: Sequence[tuple[str, str]] = ()
+    ) -> str:
+        """Render a reply with as many calls as there are results, the results, and messages after them; empty where the
+        template refuses."""
         padded = [*attempts, *[Attempt("")] * (len(results) - len(attempts))]
         ids = [attempt.id or CALL_ID.format(place) for place, attempt in enumerate(padded)]
         names = [self._known_name(attempt) or self._names[0] for attempt in padded]
@@ -79,6 +82,7 @@ class ToolTemplate(ChatTemplate):
             dict[str, object](self.message("tool", result), name=name, tool_call_id=id)
             for result, name, id in zip(results, names, ids, strict=True)
         ]
+        chat += [self.message(role, content) for role, content in after]
         try:
             return self.render_chat(chat)
         except Exception:  # whatever the template's author or jinja raise
@@ -151,20 +155,29 @@ class ToolTemplate(ChatTemplate):
             return True
         return ids[-1:] == list((self._call_end if called else self.end_ids)[-1:])  # GLM: each names who comes next
 
-    def results(self, results: Sequence[Sequence[str]], attempts: Sequence[Attempt], ended: bool) -> list[int]:
+    def results(
+        self,
+        results: Sequence[Sequence[str]],
+        attempts: Sequence[Attempt],
+        ended: bool,
+        after: Sequence[tuple[str, Sequence[str]]] = (),
+    ) -> list[int]:
         """Return the tokens between a reply with calls and the next reply: one tool message per result, in order.
 
-        Where a template takes one call a turn (Llama 3), they become one message. `attempts` are the calls.
+        Where a template takes one call a turn (Llama 3), they become one message. `attempts` are the calls, `after` is what
+        else was said, as (role, pieces). Raises BadConfig where the template has no place for that.
         """
         if not self._parallel:
             results, attempts = [[piece for result in results for piece in (*result, "\n\n")][:-1]], attempts[:1]
         cores: list[str] = []
         shown = [hide(result, cores) for result in results]
+        cores = self._as_written(cores)
+        rest = self._shown(after, cores)
         calls = ",".join(f"{self._known_name(attempt)} {attempt.id}" for attempt in attempts)
-        key = ("results", "\0".join(shown), calls)
+        key = ("results", "\0".join([*shown, *("\0".join(message) for message in rest)]), calls)
         known = self.known(key)
-        end, skeleton = known if known is not None else self.keep(key, self._results(shown, attempts))
-        tokens = skeleton.fill(self._as_written(cores))
+        end, skeleton = known if known is not None else self.keep(key, self._results(shown, attempts, rest, len(cores)))
+        tokens = skeleton.fill(cores)
         return tokens if ended else [*end, *tokens]
 
     def _shown(self, messages: Sequence[tuple[str, Sequence[str]]], cores: list[str]) -> list[tuple[str, str]]:
@@ -181,8 +194,16 @@ class ToolTemplate(ChatTemplate):
         """Return texts as the template writes them in a tool's result."""
         return [json.dumps(core, ensure_ascii=False)[1:-1] for core in cores] if self._escaped else cores
 
-    def _results(self, shown: Sequence[str], attempts: Sequence[Attempt] = ()) -> Split:
-        tail = self._called(shown, attempts).partition(mark("a"))[2]
+    def _results(
+        self,
+        shown: Sequence[str],
+        attempts: Sequence[Attempt] = (),
+        after: Sequence[tuple[str, str]] = (),
+        marks: int = 0,
+    ) -> Split:
+        tail = self._called(shown, attempts, after).partition(mark("a"))[2]
+        if after and any(tail.count(mark(number)) != 1 for number in range(marks)):
+            raise BadConfig("the chat template has no place for these messages after the results of tools")
         if self.family.close:
             tail = tail.partition(self.family.close)[2]
         return self.split(tail)

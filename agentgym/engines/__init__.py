@@ -1,7 +1,7 @@
 """Engines turn prompt tokens into completion tokens; the protocol they share, and how to name one."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -64,6 +64,18 @@ class Completion:
     """Tool calls that such an engine's server read from the reply, in order."""
 
 
+Watch = Callable[[int, float], bool]
+"""Is called with every token of a completion and its log-probability, as it is sampled; True ends the completion with it."""
+
+
+def watched(completion: Completion, watch: Watch | None) -> Completion:
+    """Show a completion that came whole to its watch, and return it up to the token at which the watch ended it."""
+    for place, pair in enumerate(zip(completion.ids, completion.logprobs, strict=True) if watch else (), 1):
+        if watch and watch(*pair):
+            return replace(completion, ids=completion.ids[:place], logprobs=completion.logprobs[:place], finish="stop")
+    return completion
+
+
 @runtime_checkable
 class TokenEngine(Protocol):
     """Prompt ids in, completion ids and log-probabilities out."""
@@ -75,9 +87,18 @@ class TokenEngine(Protocol):
     """Most tokens of prompt and completion together."""
 
     async def generate(
-        self, prompt_ids: Sequence[int], sampling: Sampling, session: str, *, images: Sequence[object] = ()
+        self,
+        prompt_ids: Sequence[int],
+        sampling: Sampling,
+        session: str,
+        *,
+        images: Sequence[object] = (),
+        watch: Watch | None = None,
     ) -> Completion:
         """Return one completion. `session` names the episode, so that its key-value cache can be kept.
+
+        `watch` sees the tokens as they are sampled (all at once where an engine gets them so), and may end the completion
+        at any of them: finish is then `stop`.
 
         A prompt that leaves no room in the context gets an empty completion with finish `length`.
         No completion spans two weight versions. Raises `Fault(reason="engine")` when the engine fails.

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
-from agentgym.engines import Completion, Sampling
+from agentgym.engines import Completion, Sampling, Watch
 from agentgym.errors import BadConfig, BadData, Fault, MissingExtra, how_to_install
 
 if TYPE_CHECKING:
@@ -45,7 +45,13 @@ class ScriptedEngine:
         self._paused = self._closed = False
 
     async def generate(
-        self, prompt_ids: Sequence[int], sampling: Sampling, session: str, *, images: Sequence[object] = ()
+        self,
+        prompt_ids: Sequence[int],
+        sampling: Sampling,
+        session: str,
+        *,
+        images: Sequence[object] = (),
+        watch: Watch | None = None,
     ) -> Completion:
         """Return the session's next reply, ended by the first of `sampling.stop_ids` or cut at `max_tokens`."""
         if not prompt_ids or min(prompt_ids) < 0:
@@ -66,20 +72,24 @@ class ScriptedEngine:
         ends = next((i for i, id in enumerate(ids) if id in stops), None)
         ids = ids[: ends + 1] if ends is not None else [*ids, int(stops[0])]
         finish = "stop" if len(ids) <= room else "length"
-        done = await self._spend(session, len(ids[:room]))
-        ids, finish = ids[:done], finish if done == len(ids[:room]) else "abort"
+        ids = ids[:room]
+        done, ended = await self._spend(session, ids, watch)
+        finish = "stop" if ended else finish if done == len(ids) else "abort"
+        ids = ids[:done]
         return Completion(ids, [self._logprob] * len(ids), finish, version)
 
-    async def _spend(self, session: str, tokens: int) -> int:
-        """Go round the event loop for every token; return how many were reached before an abort."""
+    async def _spend(self, session: str, ids: Sequence[int], watch: Watch | None) -> tuple[int, bool]:
+        """Go round the event loop for every token; return how many were reached, and whether the watch ended them."""
         self._running[session] = self._running.get(session, 0) + 1
         try:
-            for done in range(tokens):
+            for done, id in enumerate(ids):
                 for _ in range(self._pace):
                     await asyncio.sleep(0)
                 if session in self._aborted:
-                    return done
-            return tokens
+                    return done, False
+                if watch is not None and watch(id, self._logprob):
+                    return done + 1, True
+            return len(ids), False
         finally:
             self._running[session] -= 1
             if not self._running[session]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from agentgym.engines import Completion, Sampling
+from agentgym.engines import Completion, Sampling, Watch, watched
 from agentgym.engines.kinds import TINKER
 from agentgym.errors import BadConfig, Fault
 
@@ -33,7 +33,13 @@ class TinkerEngine:
         self._open.set()
 
     async def generate(
-        self, prompt_ids: Sequence[int], sampling: Sampling, session: str, *, images: Sequence[object] = ()
+        self,
+        prompt_ids: Sequence[int],
+        sampling: Sampling,
+        session: str,
+        *,
+        images: Sequence[object] = (),
+        watch: Watch | None = None,
     ) -> Completion:
         """Return one completion; an aborted one is empty. Raises Fault for one that failed, EngineDead for a dead server."""
         if images:
@@ -55,7 +61,7 @@ class TinkerEngine:
             self._running[session].discard(task)
             if not self._running[session]:
                 del self._running[session]
-        return _completion(ids, logprobs, sampling, limit, version)
+        return watched(_completion(ids, logprobs, sampling, limit, version), watch)
 
     async def _sampled(self, prompt: list[int], sampling: Sampling, limit: int) -> tuple[list[int], list[float]]:
         types = self.service.tinker

@@ -4,27 +4,39 @@ import asyncio
 import hmac
 import itertools
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
-from agentgym.gateway.gateway import Answer, Gateway
-from agentgym.gateway.replies import event, events, whole
+from agentgym.gateway.gateway import Gateway
 from agentgym.gateway.requests import Asked, Refusal, read_number, read_object, read_request
-from agentgym.gateway.sessions import StillRunning
+from agentgym.gateway.sessions import Session, StillRunning
+from agentgym.gateway.telling import Began, Piece
+from agentgym.gateway.wires import WIRES, Writer
 from agentgym.serving.asgi import Gone, Receive, Send, read_body, send_json
 
+T = TypeVar("T")
 _log = logging.getLogger(__name__)
 _PATIENCE = 10.0  # seconds; then a stream begins, so that clients and proxies see a sign of life
 _BODY_SECONDS = 60.0
 _STREAM = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
 
 
+@dataclass(frozen=True, slots=True)
+class _Caller:
+    """Who asks: the session that a key names, empty where it names none, and what the key is good for."""
+
+    name: str = ""
+    alone: bool = False
+    """Whether it is a key of `session_key`: it speaks in its session and does nothing else."""
+
+
 class App:
-    """Chat completions, completions, models and sessions over a Gateway.
+    """Chat completions, completions, Anthropic messages, responses, models and sessions over a Gateway.
 
     A request's session is named by what follows a colon in its API key (`KEY:NAME`), else by the header `X-Session-Id`,
     else by `user` in its body, else it is `default`. The key comes first: it is what whoever started the agent gave it,
-    where the others are a client's own. With `key`, all but /health need it.
+    where the others are a client's own. With `key`, all but /health need it, or one of `session_key`.
     """
 
     def __init__(self, gateway: Gateway, *, key: str | None = None, body_bytes: int = 16 << 20) -> None:
@@ -32,29 +44,36 @@ class App:
         self._key, self._body_bytes = key, body_bytes
         self._numbers = itertools.count(1)
 
-    async def __call__(self, scope: dict[str, object], receive: Receive, send: Send) -> None:
+    def session_key(self, name: str) -> str:
+        """Return a key for an agent that is not trusted: good for speaking in one session, not for finishing any."""
+        return f"{_derived(self._key or '', name)}:{name}"
+
+    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         """Answer one request, as ASGI wants it; nothing that one client does raises here."""
         if scope["type"] != "http":
             raise NotImplementedError(scope["type"])  # how ASGI says that there is no such thing here
+        path = str(scope["path"]).removeprefix("/v1").rstrip("/")
+        error = WIRES[path].error if path in WIRES else Refusal.body
         try:
-            await self._route(scope, receive, send)
+            await self._route(path, scope, receive, send)
         except Gone:
             return
         except Refusal as refusal:
-            await send_json(send, refusal.status, refusal.body())
+            await send_json(send, refusal.status, error(refusal))
+        except RecursionError:
+            await send_json(send, 400, error(Refusal(400, "the body is nested too deeply")))
         except Exception:
             _log.exception("a request failed")
-            await send_json(send, 500, Refusal(500, "the gateway failed; its log says how").body())
+            await send_json(send, 500, error(Refusal(500, "the gateway failed; its log says how")))
 
-    async def _route(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
-        path, method = scope["path"].removeprefix("/v1").rstrip("/"), scope["method"]
+    async def _route(self, path: str, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        method = scope["method"]
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
         if path == "/health":
             return await send_json(send, 200, {"status": "ok"})
-        named = self._authorize(headers)
-        allowed = {"/models": "GET", "/sessions": "GET", "/chat/completions": "POST", "/completions": "POST"}
-        finishing = path.startswith("/sessions/") and path.endswith("/finish")
-        wanted = "POST" if finishing else allowed.get(path)
+        caller = self._authorize(headers)
+        of_session = path.startswith("/sessions/") and path.endswith(("/finish", "/key"))
+        wanted = "GET" if path in ("/models", "/sessions") else "POST" if path in WIRES or of_session else None
         if wanted is None:
             raise Refusal(404, f"there is no {scope['path'][:200]} here", "unknown_url")
         if method != wanted:
@@ -62,17 +81,46 @@ class App:
         if path == "/models":
             return await send_json(send, 200, {"object": "list", "data": [self._model()]})
         if path == "/sessions":
-            data = [{"id": name, **session.counts()} for name, session in self.gateway.sessions.open.items()]
-            return await send_json(send, 200, {"object": "list", "data": data, "total": self.gateway.counts()})
+            return await send_json(send, 200, self._sessions(caller))
         content = await self._body(headers, receive)
-        if finishing:
-            name = path.removeprefix("/sessions/").removesuffix("/finish")
-            return await send_json(send, 200, self._finish(name, read_object(content)))
-        asked = read_request(content, chat=path.startswith("/chat"), default_tokens=self.gateway.turn_tokens)
-        name = named or headers.get("x-session-id") or asked.user or "default"
+        if of_session:
+            name, _, what = path.removeprefix("/sessions/").rpartition("/")
+            return await send_json(send, 200, self._of_session(what, name, caller, read_object(content)))
+        await self._ask(path, content, caller, headers, receive, send)
+        return None
+
+    async def _ask(
+        self, path: str, content: bytes, caller: _Caller, headers: dict[str, str], receive: Receive, send: Send
+    ) -> None:
+        """Answer a request to one of the APIs."""
+        raw = read_object(content)
+        name = self._name(caller, headers, raw)
+        session, wire = self.gateway.sessions.open.get(name) or Session(name), WIRES[path]
+        asked = read_request(
+            wire.read(raw, session), chat=wire.chat, default_tokens=self.gateway.turn_tokens, size=len(content)
+        )
+        if path.endswith("/count_tokens"):
+            await send_json(send, 200, {"input_tokens": await self.gateway.count(asked, name)})
+            return
+        id = f"{wire.prefix}{next(self._numbers)}"
+        if wire.keeps:
+            asked.id, asked.instructed = "" if raw.get("store") is False else id, bool(raw.get("instructions"))
+        await self._complete(wire.writer(self.gateway, asked, raw, id), asked, name, receive, send)
+
+    def _name(self, caller: _Caller, headers: dict[str, str], raw: dict[str, object]) -> str:
+        user = raw.get("user")
+        if user is not None and not isinstance(user, str):
+            raise Refusal(400, "user must be a string", None, "user")
+        name = caller.name or headers.get("x-session-id") or user or "default"
         if len(name) > 200 or not name.isprintable():
             raise Refusal(400, "a session's name has at most 200 printable characters", None, "user")
-        return await self._complete(asked, name, receive, send)
+        return name
+
+    def _sessions(self, caller: _Caller) -> dict[str, object]:
+        """Return what sessions hold; a key that names one sees that one."""
+        held = self.gateway.sessions.open.items()
+        data = [{"id": name, **session.counts()} for name, session in held if caller.name in ("", name)]
+        return {"object": "list", "data": data, **({} if caller.name else {"total": self.gateway.counts()})}
 
     def _model(self) -> dict[str, object]:
         engine: object = self.gateway.engine
@@ -80,16 +128,19 @@ class App:
         own = {"id": self.gateway.name, "object": "model", "created": 0, "owned_by": "agentgym"}
         return {**own, "root": root, "max_model_len": engine.context, "policy_version": engine.policy_version}
 
-    def _authorize(self, headers: dict[str, str]) -> str:
-        """Return the session that the API key names, if it does."""
-        given = headers.get("authorization", "").removeprefix("Bearer ").strip()
+    def _authorize(self, headers: dict[str, str]) -> _Caller:
+        """Return who asks, by the API key in either of the headers that clients put it into."""
+        given = headers.get("authorization", "").removeprefix("Bearer ").strip() or headers.get("x-api-key", "").strip()
         if self._key is None:
-            return given.partition(":")[2]
+            return _Caller(given.partition(":")[2])
         same = hmac.compare_digest(given[: len(self._key)].encode(), self._key.encode())
         rest = given[len(self._key) :]
-        if not same or not (rest == "" or rest.startswith(":")):
-            raise Refusal(401, "Incorrect API key provided.", "invalid_api_key")
-        return rest[1:]
+        if same and (rest == "" or rest.startswith(":")):
+            return _Caller(rest[1:])
+        derived, _, name = given.partition(":")
+        if name and hmac.compare_digest(derived.encode(), _derived(self._key, name).encode()):
+            return _Caller(name, alone=True)
+        raise Refusal(401, "Incorrect API key provided.", "invalid_api_key")
 
     async def _body(self, headers: dict[str, str], receive: Receive) -> bytes:
         if not headers.get("content-type", "").startswith("application/json"):
@@ -98,6 +149,13 @@ class App:
         if not length.isdecimal() or int(length[:20]) > self._body_bytes:
             raise Refusal(413, f"a body may have at most {self._body_bytes} bytes")
         return await read_body(receive, self._body_bytes, _BODY_SECONDS, Refusal)
+
+    def _of_session(self, what: str, name: str, caller: _Caller, raw: dict[str, Any]) -> dict[str, object]:
+        """Finish a session or return a key for it, where the caller may: an agent never says how it went itself."""
+        if caller.alone or caller.name not in ("", name):
+            why = "this key is good for one session" + (" and cannot end it" if caller.alone else f": {caller.name!r:.80}")
+            raise Refusal(403, f"{why}; whoever started the agent does that, with a key that names none", "forbidden")
+        return {"api_key": self.session_key(name)} if what == "key" else self._finish(name, raw)
 
     def _finish(self, name: str, raw: dict[str, Any]) -> dict[str, object]:
         reward, success = read_number(raw, "reward", 0.0, -1e9, 1e9), raw.get("success")
@@ -114,60 +172,77 @@ class App:
             raise Refusal(409, why[:500], "session_busy") from None
         return {"id": name, "reward": episode.reward, "success": episode.success, **episode.metrics}
 
-    async def _complete(self, asked: Asked, name: str, receive: Receive, send: Send) -> None:
-        id = f"{'chatcmpl' if asked.chat else 'cmpl'}-{next(self._numbers)}"
-        work = self.gateway.answer(asked, name)
-        if not asked.stream:
-            answer = await _while_connected(receive, work)
-            await send_json(send, 200, whole(self.gateway, asked, answer, id))
-            return
-        stream = _Stream(send)
+    async def _complete(self, writer: Writer, asked: Asked, name: str, receive: Receive, send: Send) -> None:
+        if asked.stream:
+            await _while_connected(receive, self._stream(writer, asked, name, _Stream(send)))
+        else:
+            answer = await _while_connected(receive, self.gateway.answer(asked, name))
+            await send_json(send, 200, writer.whole(answer))
+
+    async def _stream(self, writer: Writer, asked: Asked, name: str, stream: "_Stream") -> None:
+        """Send events as tokens are sampled; an error before the first of them is an answer of its own."""
+        heard: asyncio.Queue[Began | Piece | None] = asyncio.Queue()
+        answering = asyncio.ensure_future(self.gateway.answer(asked, name, heard.put_nowait))
+        answering.add_done_callback(lambda _: heard.put_nowait(None))
         try:
-            answer = await _while_connected(receive, work, stream.wait)
-            body = b"".join(events(self.gateway, asked, answer, id))
+            while True:
+                try:
+                    async with asyncio.timeout(_PATIENCE):  # wait_for may swallow the cancellation of a client that has gone
+                        piece = await heard.get()
+                except TimeoutError:
+                    await stream.wait()
+                    continue
+                if piece is None:
+                    break
+                began = isinstance(piece, Began)
+                await stream.send(writer.began(piece.prompt_tokens) if began else writer.piece(piece))
+            body = writer.end(answering.result())
         except Refusal as refusal:
             if not stream.begun:
                 raise
-            body = event(refusal.body())
+            body = writer.failed(refusal)
+        finally:
+            answering.cancel()
         await stream.end(body)
 
 
 class _Stream:
-    """A response in events; it begins when the reply is there, or when it is late."""
+    """A response in events; it begins with the first token, or when that is late."""
 
     def __init__(self, send: Send) -> None:
         self._send, self.begun = send, False
 
     async def wait(self) -> None:
-        await self._begin()
-        await self._send({"type": "http.response.body", "body": b": waiting\n\n", "more_body": True})
+        """Send a sign of life."""
+        await self.send(b": waiting\n\n")
 
-    async def end(self, body: bytes) -> None:
-        await self._begin()
-        await self._send({"type": "http.response.body", "body": body})
-
-    async def _begin(self) -> None:
+    async def send(self, body: bytes, *, more: bool = True) -> None:
+        """Send events."""
         if not self.begun:
             self.begun = True
             await self._send({"type": "http.response.start", "status": 200, "headers": _STREAM})
+        await self._send({"type": "http.response.body", "body": body, "more_body": more})
+
+    async def end(self, body: bytes) -> None:
+        """Send the last events."""
+        await self.send(body, more=False)
 
 
-async def _while_connected(
-    receive: Receive, work: Coroutine[object, object, Answer], late: Callable[[], Awaitable[None]] | None = None
-) -> Answer:
-    """Return what `work` brings; cancel it when the client hangs up. `late` is called whenever it takes long."""
+async def _while_connected(receive: Receive, work: Coroutine[object, object, T]) -> T:
+    """Return what `work` brings; cancel it when the client hangs up."""
     task, gone = asyncio.ensure_future(work), asyncio.ensure_future(_disconnected(receive))
     try:
-        while not task.done():
-            await asyncio.wait([task, gone], timeout=_PATIENCE, return_when=asyncio.FIRST_COMPLETED)
-            if gone.done() and not task.done():
-                raise Gone
-            if late is not None and not task.done():
-                await late()
+        await asyncio.wait([task, gone], return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise Gone
         return task.result()
     finally:
         task.cancel()
         gone.cancel()
+
+
+def _derived(key: str, name: str) -> str:
+    return hmac.new(key.encode(), name.encode(), "sha256").hexdigest()
 
 
 async def _disconnected(receive: Receive) -> None:

@@ -7,37 +7,25 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from agentgym.agents.encode import Foreign
 from agentgym.agents.template import ChatTemplate
 from agentgym.agents.tool_template import ToolTemplate
 from agentgym.core.seeding import derive
-from agentgym.engines import Completion, Sampling, TokenEngine
+from agentgym.engines import Completion, Sampling, TokenEngine, Watch
 from agentgym.episodes.episode import Turn
 from agentgym.errors import BadConfig, Fault
+from agentgym.gateway.choices import Answer, Choice, follow
 from agentgym.gateway.requests import Asked, Refusal, refusal_of
 from agentgym.gateway.sessions import Held, Session, Sessions
-from agentgym.gateway.tools import Message, past, read_reply, refused, results, tools_key
+from agentgym.gateway.telling import Hear, Teller
+from agentgym.gateway.tools import Message, call_head, past, read_reply, refused, results, tools_key
 
 COLDEST = 0.01
 """The lowest temperature but 0: below it log-probabilities overflow, and vLLM would sample at this one instead."""
 _KEPT = 64  # sets of tools whose templates are kept
 _LONG = 32 << 10  # bytes of a body; of what is longer the encoding would be felt by other clients
-
-
-@dataclass(slots=True)
-class Answer:
-    """What a request brought."""
-
-    prompt_ids: list[int]
-    completion: Completion
-    text: str
-    prompt_logprobs: list[float] | None = None
-    """Of every prompt token after the first."""
-    calls: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
-    """The tool calls of the reply: id, name and arguments."""
 
 
 class Gateway:
@@ -75,17 +63,17 @@ class Gateway:
         self._templates: dict[str, ChatTemplate] = {}
         self._thread = ThreadPoolExecutor(1, "gateway")
 
-    async def answer(self, asked: Asked, name: str) -> Answer:
-        """Answer a request of a session and record it; raises Refusal. Cancelled, it ends its request in the engine."""
-        if asked.model != self.name:
-            raise Refusal(
-                404, f"The model `{asked.model[:200]}` does not exist; this is `{self.name}`", "model_not_found", "model"
-            )
+    async def answer(self, asked: Asked, name: str, hear: Hear | None = None) -> Answer:
+        """Answer a request of a session and record it; raises Refusal. Cancelled, it ends its request in the engine.
+
+        `hear` is told the replies as they are sampled.
+        """
+        self._check_model(asked)
         session = self.sessions.get(name)
         session.requests += 1
         session.running += 1
         try:
-            return await self._answer(asked, session, session.requests)
+            return await self._answer(asked, session, session.requests, hear)
         except BadConfig as error:
             raise refusal_of(refused(error)) from error
         except Fault as error:
@@ -94,8 +82,48 @@ class Gateway:
         finally:
             session.running -= 1
 
-    async def _answer(self, asked: Asked, session: Session, number: int) -> Answer:
+    def _check_model(self, asked: Asked) -> None:
+        if asked.model != self.name:
+            why = f"The model `{asked.model[:200]}` does not exist; this is `{self.name}`"
+            raise Refusal(404, why, "model_not_found", "model")
+
+    async def count(self, asked: Asked, name: str) -> int:
+        """Return how many tokens the prompt of a request would have; nothing is recorded. Raises Refusal."""
+        self._check_model(asked)
+        try:
+            template, prompt, _, _ = await self._encoded(asked, self.sessions.open.get(name) or Session(name))
+            return len(prompt) + len(self._forced(asked, template)[1])
+        except BadConfig as error:
+            raise refusal_of(refused(error)) from error
+
+    async def _answer(self, asked: Asked, session: Session, number: int, hear: Hear | None) -> Answer:
         template, prompt, row_end, known = await self._encoded(asked, session)
+        head, head_ids = self._forced(asked, template)
+        prompt = prompt + head_ids
+        self._check_room(asked, prompt)
+        if asked.prompt_logprobs:
+            return await self._score(asked, prompt)
+        cache = row_end.cache if row_end else f"{session.name}/{number}"
+        samplings = [self._sampling(asked, session.name, number, template, place) for place in range(asked.n)]
+        tellers = follow(asked, template, head, samplings, prompt, hear)
+        completions = await self._completions(prompt, samplings, cache, tellers)
+        if any(completion.finish == "abort" or not completion.ids for completion in completions):
+            session.unanswered += 1
+            raise Refusal(503, "the request was aborted in the engine; ask again", "aborted")
+        answer, ends = Answer(prompt, []), list[Held]()
+        for place, completion in enumerate(completions):
+            teller = tellers[place][0] if tellers else None
+            choice, turn = self._choice(asked, prompt, known, completion, samplings[place], teller)
+            after = Held(_numbered(cache, place), before=row_end, new=asked.messages[known:], instructed=asked.instructed)
+            self._said(asked, template, head, choice, after, number * asked.n + place)
+            choice.rest = teller.rest(choice.text) if teller else (choice.text, completion.ids, completion.logprobs)
+            self.sessions.record(session, turn, row_end, after, asked.messages, shown(asked))
+            answer.choices.append(choice)
+            ends.append(after)
+        session.keep(ends, asked.id)
+        return answer
+
+    def _check_room(self, asked: Asked, prompt: list[int]) -> None:
         if len(prompt) >= self.engine.context:
             raise Refusal(
                 400,
@@ -104,26 +132,54 @@ class Gateway:
                 "context_length_exceeded",
                 "messages" if asked.chat else "prompt",
             )
-        if asked.prompt_logprobs:
-            return await self._score(asked, prompt)
-        sampling = self._sampling(asked, session.name, number, template)
-        cache = row_end.cache if row_end else f"{session.name}/{number}"
-        completion = await self._generate(prompt, sampling, cache)
-        if completion.finish == "abort" or not completion.ids:
-            session.unanswered += 1
-            raise Refusal(503, "the request was aborted in the engine; ask again", "aborted")
-        answer = Answer(prompt, completion, "")
-        turn = self._turn(asked, known, answer, sampling)
-        after = Held(cache)
-        if isinstance(template, ToolTemplate):
-            answer.text, after.attempts, after.said = read_reply(template, asked.tools, answer.text, number)
-            answer.calls = after.said.get("calls", [])
-            after.ended = template.ends(completion.ids, called=bool(answer.calls))
+
+    def _forced(self, asked: Asked, template: ChatTemplate) -> tuple[str, list[int]]:
+        """Return how a reply begins that must call a tool, in text and tokens, which belong to the prompt.
+
+        Before it stands what the template writes for a reply without a thought.
+        """
+        if asked.forced is None or not isinstance(template, ToolTemplate):
+            return "", []
+        if template.opened or (template.prefix.strip() and "</think>" not in template.prefix):
+            raise Refusal(
+                400,
+                "this model's replies begin with a thought or a header of their own, so a call cannot be forced: "
+                "tool_choice must be auto or none",
+                "unsupported_parameter",
+                "tool_choice",
+            )
+        head = call_head(template.family, asked.forced)
+        return head, template.encoder.encode([template.prefix + head])
+
+    async def _completions(
+        self, prompt: list[int], samplings: Sequence[Sampling], cache: str, tellers: Sequence[tuple[Teller, Watch]]
+    ) -> list[Completion]:
+        work = [
+            self._generate(prompt, sampling, _numbered(cache, place), tellers[place][1] if tellers else None)
+            for place, sampling in enumerate(samplings)
+        ]
+        if len(work) == 1:
+            return [await work[0]]
+        tasks = [asyncio.ensure_future(completion) for completion in work]
+        try:
+            return list(await asyncio.gather(*tasks))
+        finally:  # where one fails, or the client has gone, no other goes on
+            for task in tasks:
+                task.cancel()
+
+    def _said(self, asked: Asked, template: ChatTemplate, head: str, choice: Choice, after: Held, number: int) -> None:
+        """Put into a choice and what is held after it what its client is told: text, and calls."""
+        ids = choice.completion.ids
+        if not isinstance(template, ToolTemplate):
+            after.said, after.ended = {"role": "assistant", "content": choice.text}, template.ended(ids)
+            return
+        text = head + choice.text
+        if asked.no_calls:
+            choice.text, after.said = text, {"role": "assistant", "content": text}
         else:
-            after.said = {"role": "assistant", "content": answer.text}
-            after.ended = template.ended(completion.ids)
-        self.sessions.record(session, turn, row_end, after, asked.messages, shown(asked))
-        return answer
+            choice.text, after.attempts, after.said = read_reply(template, asked.tools, text, number, single=asked.one_call)
+        choice.calls = after.said.get("calls", [])
+        after.ended = template.ends(ids, called=bool(choice.calls))
 
     async def _encoded(self, asked: Asked, session: Session) -> tuple[ChatTemplate, list[int], Held | None, int]:
         """Return template and prompt of a request; a long one is encoded in a thread, so that nobody waits for it."""
@@ -167,13 +223,10 @@ class Gateway:
             added = asked.messages[count:]
             try:
                 if row_end.attempts and isinstance(template, ToolTemplate):
-                    contents = results(added, row_end.said["calls"])
-                    if contents is not None:
-                        return (
-                            session.ids(row_end) + template.results(contents, row_end.attempts, row_end.ended),
-                            row_end,
-                            count,
-                        )
+                    told = results(added, row_end.said["calls"])
+                    if told is not None:
+                        bridge = template.results(told[0], row_end.attempts, row_end.ended, told[1])
+                        return session.ids(row_end) + bridge, row_end, count
                 else:
                     return session.ids(row_end) + template.extension(_pieces(added), row_end.ended), row_end, count
             except BadConfig:  # messages that this template cannot put after a reply: begin anew
@@ -182,18 +235,22 @@ class Gateway:
             return template.whole(past(template, asked.messages)), None, 0
         return template.whole(_pieces(asked.messages)), None, 0
 
-    def _sampling(self, asked: Asked, name: str, number: int, template: ChatTemplate) -> Sampling:
+    def _sampling(self, asked: Asked, name: str, number: int, template: ChatTemplate, place: int) -> Sampling:
+        """Return how a choice is drawn; each of several has a seed of its own."""
         sampling, stops = asked.sampling, () if asked.ignore_eos else template.stop_ids
         if self._temperature is not None:
             sampling = Sampling(self._temperature, sampling.max_tokens, sampling.stop_ids, sampling.seed)
         _check_temperature(sampling.temperature, "temperature")
-        seed = sampling.seed if asked.seeded else derive(self._seed, name, number)
+        own = derive(self._seed, name, number, place) if place else derive(self._seed, name, number)
+        seed = (sampling.seed + place) % 2**63 if asked.seeded else own
         return dataclasses.replace(sampling, seed=seed, stop_ids=tuple(dict.fromkeys((*sampling.stop_ids, *stops))))
 
-    async def _generate(self, prompt: list[int], sampling: Sampling, cache: str) -> Completion:
+    async def _generate(self, prompt: list[int], sampling: Sampling, cache: str, watch: Watch | None) -> Completion:
         self._running[cache] += 1
         try:
-            return await self.engine.generate(prompt, sampling, cache)
+            if watch is None:
+                return await self.engine.generate(prompt, sampling, cache)
+            return await self.engine.generate(prompt, sampling, cache, watch=watch)
         except asyncio.CancelledError:  # the client has gone
             if self._running[cache] == 1:  # else it would end another request of the same row
                 self.engine.abort(cache)
@@ -208,28 +265,40 @@ class Gateway:
         _check_temperature(asked.prompt_temperature, "prompt_logprobs_temperature")
         scores = await self.engine.score(prompt, asked.prompt_temperature)
         completion = await self.engine.generate(prompt, Sampling(temperature=0, max_tokens=1), "gateway score")
-        return Answer(prompt, completion, self.template.encoder.decode(completion.ids), scores)
+        text = self.template.encoder.decode(completion.ids)
+        rest = (text, completion.ids, completion.logprobs)
+        return Answer(prompt, [Choice(completion, text, rest=rest)], scores)
 
-    def _turn(self, asked: Asked, known: int, answer: Answer, sampling: Sampling) -> Turn:
-        """Return the turn an answer makes, and put into the answer what its client is shown."""
-        ids, decode = answer.completion.ids, self.template.encoder.decode
+    def _choice(
+        self,
+        asked: Asked,
+        prompt: list[int],
+        known: int,
+        completion: Completion,
+        sampling: Sampling,
+        teller: Teller | None,
+    ) -> tuple[Choice, Turn]:
+        """Return a reply as text and as the turn it makes."""
+        ids, decode = completion.ids, self.template.encoder.decode
         text = decode(ids[:-1] if ids[-1] in sampling.stop_ids else ids)
-        answer.text = self.template.final(text) if asked.chat else text
+        told = teller.end() if teller else text
+        choice = Choice(completion, self.template.final(told) if asked.chat else told)
+        choice.stopped = teller.stopped if teller else None
         turn = Turn(
-            asked.messages[-1]["content"] if asked.chat else decode(answer.prompt_ids),
-            prompt_ids=answer.prompt_ids,
+            asked.messages[-1]["content"] if asked.chat else decode(prompt),
+            prompt_ids=prompt,
             output_ids=ids,
-            logprobs=answer.completion.logprobs,
+            logprobs=completion.logprobs,
             messages=[dict(message) for message in asked.messages[known:]],
             text=text,
-            action=answer.text,
-            finish=answer.completion.finish,
-            policy_version=answer.completion.policy_version,
+            action=choice.text,
+            finish=completion.finish,
+            policy_version=completion.policy_version,
             extra={"temperature": sampling.temperature},
         )
         if not sampling.plain() or sampling.temperature == 0:
             turn.extra["train"] = False
-        return turn
+        return choice, turn
 
     def counts(self) -> dict[str, int]:
         """Return what the open sessions hold together."""
@@ -243,6 +312,11 @@ def shown(asked: Asked) -> str:
     """Return what tells the tools and template options of one request from another's; empty without any."""
     options = json.dumps(asked.template_options, sort_keys=True) if asked.template_options else ""
     return tools_key(asked.tools) + options
+
+
+def _numbered(cache: str, place: int) -> str:
+    """Return what the engine knows a choice as: the first goes on in the cache of its row."""
+    return f"{cache}/{place}" if place else cache
 
 
 def _check_temperature(value: float, name: str) -> None:

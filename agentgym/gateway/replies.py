@@ -1,95 +1,135 @@
-"""Answers in the form of the OpenAI API, whole or as a stream's events."""
+"""Answers in the form of OpenAI's Chat Completions and Completions, whole or as a stream's events."""
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Sequence
+from typing import Any
 
-from agentgym.gateway.gateway import Answer, Gateway
-from agentgym.gateway.requests import Asked
+from agentgym.gateway.choices import Answer, Choice
+from agentgym.gateway.gateway import Gateway
+from agentgym.gateway.requests import Asked, Refusal
+from agentgym.gateway.telling import Piece
 from agentgym.gateway.tools import shown
 
 
-def whole(gateway: Gateway, asked: Asked, answer: Answer, id: str) -> dict[str, object]:
-    """Return one JSON object; ids and `policy_version` stand where vLLM's server puts ids."""
-    choice: dict[str, object] = {"index": 0, "finish_reason": _finish(answer), "stop_reason": None}
-    choice["logprobs"] = _logprobs(gateway, asked, answer)
-    if asked.chat:
-        choice["message"] = _message(answer)
-    else:
-        choice["text"] = answer.text
-    if asked.token_ids:
-        choice["token_ids"] = answer.completion.ids
-    body = _head(gateway, asked, answer, id)
-    if asked.token_ids:
-        (body if asked.chat else choice)["prompt_token_ids"] = answer.prompt_ids
-    if answer.prompt_logprobs is not None:
-        pairs = zip(answer.prompt_ids[1:], answer.prompt_logprobs, strict=True)
-        choice["prompt_logprobs"] = [None, *({str(token): {"logprob": value}} for token, value in pairs)]
-        body["prompt_logprobs_temperature"] = asked.prompt_temperature
-    return {**body, "choices": [choice], "usage": usage(answer)}
+class ChatWriter:
+    """Writes the answer to one request; ids and `policy_version` stand where vLLM's server puts ids."""
+
+    def __init__(self, gateway: Gateway, asked: Asked, raw: dict[str, object], id: str) -> None:
+        self._gateway, self._asked, self._id = gateway, asked, id
+        self._prompt: list[int] | None = None
+
+    def whole(self, answer: Answer) -> dict[str, object]:
+        """Return one JSON object."""
+        asked, body = self._asked, self._head(answer.choices[0].completion.policy_version)
+        choices: list[dict[str, object]] = []
+        for index, choice in enumerate(answer.choices):
+            part = self._part(index, choice.completion.ids, choice.completion.logprobs)
+            part |= {"finish_reason": choice.finish, "stop_reason": choice.stopped}
+            part |= {"message": _message(choice)} if asked.chat else {"text": choice.text}
+            if asked.token_ids:
+                (body if asked.chat else part)["prompt_token_ids"] = answer.prompt_ids
+            choices.append(part)
+        if answer.prompt_logprobs is not None:
+            pairs = zip(answer.prompt_ids[1:], answer.prompt_logprobs, strict=True)
+            choices[0]["prompt_logprobs"] = [None, *({str(token): {"logprob": value}} for token, value in pairs)]
+            body["prompt_logprobs_temperature"] = asked.prompt_temperature
+        return {**body, "choices": choices, "usage": _usage(answer)}
+
+    def began(self, prompt: list[int]) -> bytes:
+        """Return a stream's first event: a role, and the prompt's tokens where they were asked for."""
+        self._prompt = prompt
+        roles = [{"index": n, "logprobs": None, "finish_reason": None} for n in range(self._asked.n)]
+        if not self._asked.chat:
+            return b""
+        ids: dict[str, Any] = {"prompt_token_ids": prompt} if self._asked.token_ids else {}
+        delta = {"role": "assistant", "content": ""}
+        return b"".join(self._chunk([{**role, "delta": delta}], **ids) for role in roles)
+
+    def piece(self, piece: Piece) -> bytes:
+        """Return the event of more text."""
+        part = self._part(piece.index, piece.ids, piece.logprobs) | {"finish_reason": None}
+        if self._asked.chat:
+            return self._chunk([{**part, "delta": {"content": piece.text}}])
+        if self._asked.token_ids and self._prompt is not None:
+            part["prompt_token_ids"] = self._prompt
+        return self._chunk([{**part, "text": piece.text}])
+
+    def end(self, answer: Answer) -> bytes:
+        """Return the events that are left: text that was held back, calls, why each choice ended, the token counts."""
+        events: list[bytes] = [] if self._prompt is not None else [self.began(answer.prompt_ids)]
+        for index, choice in enumerate(answer.choices):
+            text, ids, logprobs = choice.rest
+            if text or ids:
+                events.append(self.piece(Piece(index, text, ids, logprobs)))
+            events += [self._chunk([{"index": index, **_NONE, "delta": {"tool_calls": [c]}}]) for c in _deltas(choice)]
+            part: dict[str, object] = {"index": index, **_NONE, "finish_reason": choice.finish}
+            part |= {"stop_reason": choice.stopped} | ({"delta": {}} if self._asked.chat else {"text": ""})
+            events.append(self._chunk([part], answer.choices[0].completion.policy_version))
+        if self._asked.usage:
+            events.append(self._chunk([], usage=_usage(answer)))
+        return b"".join([*events, b"data: [DONE]\n\n"])
+
+    def failed(self, refusal: Refusal) -> bytes:
+        """Return the event of an error in a stream that has begun."""
+        return event(refusal.body())
+
+    def _chunk(self, choices: Sequence[dict[str, Any]], version: int | None = None, **more: object) -> bytes:
+        version = self._gateway.engine.policy_version if version is None else version
+        kind = "chat.completion.chunk" if self._asked.chat else "text_completion"
+        return event({**self._head(version), "object": kind, "choices": list(choices), **more})
+
+    def _head(self, version: int) -> dict[str, object]:
+        return {
+            "id": self._id,
+            "object": "chat.completion" if self._asked.chat else "text_completion",
+            "created": int(time.time()),
+            "model": self._gateway.name,
+            "policy_version": version,
+        }
+
+    def _part(self, index: int, ids: Sequence[int], logprobs: Sequence[float]) -> dict[str, object]:
+        part: dict[str, object] = {"index": index, "logprobs": self._logprobs(ids, logprobs)}
+        return {**part, "token_ids": list(ids)} if self._asked.token_ids else part
+
+    def _logprobs(self, ids: Sequence[int], values: Sequence[float]) -> dict[str, object] | None:
+        if not self._asked.logprobs:
+            return None
+        texts = [self._gateway.template.encoder.decode([id]) for id in ids]
+        if not self._asked.chat:
+            offsets = [0]
+            for text in texts:
+                offsets.append(offsets[-1] + len(text))
+            return {"tokens": texts, "token_logprobs": list(values), "text_offset": offsets[:-1], "top_logprobs": None}
+        pairs = zip(texts, values, strict=True)
+        return {"content": [{"token": t, "logprob": v, "bytes": list(t.encode()), "top_logprobs": []} for t, v in pairs]}
 
 
-def events(gateway: Gateway, asked: Asked, answer: Answer, id: str) -> Iterator[bytes]:
-    """Yield a stream's events. The text comes in one piece: an engine returns completions."""
-    head = _head(gateway, asked, answer, id)
-    head["object"] = "chat.completion.chunk" if asked.chat else "text_completion"
-    part: dict[str, object] = {"index": 0, "logprobs": _logprobs(gateway, asked, answer), "finish_reason": None}
-    if asked.token_ids:
-        part["token_ids"] = answer.completion.ids
-        (head if asked.chat else part)["prompt_token_ids"] = answer.prompt_ids
-    end: dict[str, object] = {"index": 0, "logprobs": None, "finish_reason": _finish(answer)}
-    if asked.chat:
-        part["delta"], end["delta"] = _message(answer, stream=True), {}
-    else:
-        part["text"], end["text"] = answer.text, ""
-    yield event({**head, "choices": [part]})
-    head.pop("prompt_token_ids", None)
-    yield event({**head, "choices": [end]})
-    if asked.usage:
-        yield event({**head, "choices": [], "usage": usage(answer)})
-    yield b"data: [DONE]\n\n"
+_NONE: dict[str, object] = {"logprobs": None, "finish_reason": None}
 
 
-def _finish(answer: Answer) -> str:
-    return "tool_calls" if answer.calls and answer.completion.finish == "stop" else answer.completion.finish
+def _message(choice: Choice) -> dict[str, object]:
+    if not choice.calls:
+        return {"role": "assistant", "content": choice.text}
+    return {"role": "assistant", "content": choice.text or None, "tool_calls": shown(choice.calls)}
 
 
-def _message(answer: Answer, *, stream: bool = False) -> dict[str, object]:
-    if not answer.calls:
-        return {"role": "assistant", "content": answer.text}
-    return {"role": "assistant", "content": answer.text or None, "tool_calls": shown(answer.calls, stream=stream)}
+def _deltas(choice: Choice) -> list[dict[str, object]]:
+    """Return calls as a stream tells them: what is called, then the arguments."""
+    deltas: list[dict[str, object]] = []
+    for index, call in enumerate(shown(choice.calls)):
+        function: Any = call["function"]
+        deltas.append({"index": index, **call, "function": {"name": function["name"], "arguments": ""}})
+        deltas.append({"index": index, "function": {"arguments": function["arguments"]}})
+    return deltas
 
 
-def event(body: dict[str, object]) -> bytes:
+def event(body: dict[str, object], name: str = "") -> bytes:
     """Return one server-sent event."""
-    return b"data: " + json.dumps(body).encode() + b"\n\n"
+    return (f"event: {name}\n" if name else "").encode() + b"data: " + json.dumps(body).encode() + b"\n\n"
 
 
-def usage(answer: Answer) -> dict[str, int]:
+def _usage(answer: Answer) -> dict[str, int]:
     """Return the token counts."""
-    asked, completed = len(answer.prompt_ids), len(answer.completion.ids)
+    asked, completed = len(answer.prompt_ids), answer.sampled
     return {"prompt_tokens": asked, "completion_tokens": completed, "total_tokens": asked + completed}
-
-
-def _head(gateway: Gateway, asked: Asked, answer: Answer, id: str) -> dict[str, object]:
-    return {
-        "id": id,
-        "object": "chat.completion" if asked.chat else "text_completion",
-        "created": int(time.time()),
-        "model": gateway.name,
-        "policy_version": answer.completion.policy_version,
-    }
-
-
-def _logprobs(gateway: Gateway, asked: Asked, answer: Answer) -> dict[str, object] | None:
-    if not asked.logprobs:
-        return None
-    texts = [gateway.template.encoder.decode([id]) for id in answer.completion.ids]
-    values = answer.completion.logprobs
-    if not asked.chat:
-        offsets = [0]
-        for text in texts:
-            offsets.append(offsets[-1] + len(text))
-        return {"tokens": texts, "token_logprobs": values, "text_offset": offsets[:-1], "top_logprobs": None}
-    pairs = zip(texts, values, strict=True)
-    return {"content": [{"token": t, "logprob": v, "bytes": list(t.encode()), "top_logprobs": []} for t, v in pairs]}

@@ -14,7 +14,8 @@ from agentgym.gateway.tools import Message, check_results, read_calls, read_tool
 
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
 _UNREAD = {  # what would change the reply and is not done here, with the value that asks for nothing
-    "stop": "stop strings do not fit exact tokens: a reply ends at a stop token (stop_token_ids names more)",
+    "include_stop_str_in_output": "a stop string is never part of the text",
+    "top_logprobs": "only the sampled token's log-probability is known (logprobs)",
     "functions": "functions are what tools were called once: use tools",
     "logit_bias": "logit_bias is not offered",
     "frequency_penalty": "frequency_penalty is not offered",
@@ -31,8 +32,11 @@ _UNREAD = {  # what would change the reply and is not done here, with the value 
     ),
     **dict.fromkeys(("chat_template", "documents"), "prompts are made by the model's own chat template"),
     "continue_final_message": "the last message is answered, never continued",
+    **dict.fromkeys(("audio", "web_search_options", "verbosity"), "this option of OpenAI is not offered"),
     "reasoning_effort": "reasoning_effort is not offered: chat_template_kwargs has the options of the chat template",
 }
+_MOST_CHOICES = 128
+_MOST_STOPS, _LONGEST_STOP = 16, 1000
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _OWN = ("messages", "tools", "documents", "add_generation_prompt", "continue_final_message", "tokenize", "strftime_now")
 """What the gateway itself gives to a chat template, or must not be given."""
@@ -72,10 +76,23 @@ class Asked:
     token_ids: bool = False
     prompt_logprobs: bool = False
     prompt_temperature: float = 1.0
-    user: str | None = None
     template_options: dict[str, bool | int | float | str] = field(default_factory=dict[str, bool | int | float | str])
     """For chat: what goes to the chat template (`enable_thinking`)."""
     ignore_eos: bool = False
+    stops: tuple[str, ...] = ()
+    """Strings that end a reply; they are not part of its text, their tokens are part of what was sampled."""
+    n: int = 1
+    """How many replies are drawn."""
+    forced: str | None = None
+    """The tool that must be called, empty for any of them; None where none must."""
+    no_calls: bool = False
+    """Whether a reply is text whatever it says."""
+    one_call: bool = False
+    """Whether a reply has at most one call."""
+    instructed: bool = False
+    """Whether the first message stands for the `instructions` of a Responses request."""
+    id: str = ""
+    """What a later request may call the answer by; empty where it is not kept."""
     size: int = 0
     """Bytes of the body."""
 
@@ -91,24 +108,27 @@ def read_object(content: bytes) -> dict[str, object]:
     return cast("dict[str, object]", raw)
 
 
-def read_request(content: bytes, *, chat: bool, default_tokens: int) -> Asked:
-    """Return a request, or raise the Refusal that OpenAI would answer."""
-    raw = read_object(content)
+def read_request(raw: dict[str, object], *, chat: bool, default_tokens: int, size: int) -> Asked:
+    """Return a request of `size` bytes, or raise the Refusal that OpenAI would answer."""
     for name, why in _UNREAD.items():
         if raw.get(name) not in (None, [], {}, "", 0, False):
             raise Refusal(400, why, "unsupported_parameter", name)
-    if raw.get("n") not in (None, 1) or raw.get("best_of") not in (None, 1):
-        raise Refusal(400, "one choice a request: n and best_of must be 1", "unsupported_parameter", "n")
+    n = _integer(raw, "n", 1, 1, _MOST_CHOICES)
+    if raw.get("best_of") not in (None, n):
+        raise Refusal(400, "best_of must be what n is: every reply drawn is told", "unsupported_parameter", "best_of")
+    if raw.get("modalities") not in (None, ["text"]):
+        raise Refusal(400, "replies are text: modalities must be ['text']", "unsupported_parameter", "modalities")
     form = raw.get("response_format")
     if form is not None and form != {"type": "text"}:
-        raise Refusal(400, "only response_format {'type': 'text'} is offered", "unsupported_parameter", "response_format")
+        why = "replies are sampled freely, as training needs them, and never forced into JSON or a schema: "
+        why += "response_format must be {'type': 'text'}; ask for the form in a message, or for the call of a tool"
+        raise Refusal(400, why, "unsupported_parameter", "response_format")
     messages, tools = _conversation(raw) if chat else ([], {})
+    forced = _tool_choice(raw, tools) if chat else None
     options = raw.get("stream_options")
-    user, model = raw.get("user"), raw.get("model")
+    model = raw.get("model")
     if not isinstance(model, str):
         raise Refusal(400, "you must provide a model parameter", None, "model")
-    if user is not None and not isinstance(user, str):
-        raise Refusal(400, "user must be a string", None, "user")
     return Asked(
         model,
         chat,
@@ -123,10 +143,14 @@ def read_request(content: bytes, *, chat: bool, default_tokens: int) -> Asked:
         token_ids=_flag(raw, "return_token_ids"),
         prompt_logprobs=raw.get("prompt_logprobs") is not None,
         prompt_temperature=read_number(raw, "prompt_logprobs_temperature", 1.0, 0.0, 100.0),
-        user=user,
         template_options=_template_options(raw, chat),
         ignore_eos=_flag(raw, "ignore_eos"),
-        size=len(content),
+        stops=_stops(raw),
+        n=n,
+        forced=forced,
+        no_calls=raw.get("tool_choice") == "none",
+        one_call=raw.get("parallel_tool_calls") is not None and not _flag(raw, "parallel_tool_calls"),
+        size=size,
     )
 
 
@@ -161,11 +185,36 @@ def _sampling(raw: dict[str, object], default_tokens: int) -> Sampling:
     )
 
 
+def _stops(raw: dict[str, object]) -> tuple[str, ...]:
+    given: object = raw.get("stop") or []
+    strings = cast("list[object]", given) if isinstance(given, list) else [given]
+    if len(strings) > _MOST_STOPS:
+        raise Refusal(400, f"there may be at most {_MOST_STOPS} stop strings", None, "stop")
+    if not all(isinstance(string, str) and 0 < len(string) <= _LONGEST_STOP for string in strings):
+        raise Refusal(400, f"each stop string must have 1 to {_LONGEST_STOP} characters", None, "stop")
+    return tuple(dict.fromkeys(cast("list[str]", strings)))
+
+
+def _tool_choice(raw: dict[str, object], tools: dict[str, Tool]) -> str | None:
+    """Return the tool that must be called, empty for any of them; None where none must."""
+    given, name = raw.get("tool_choice"), "tool_choice"
+    if given in (None, "auto", "none"):
+        return None
+    wanted = "" if given == "required" else _named(given)
+    if not isinstance(wanted, str) or (given != "required" and not wanted):
+        raise Refusal(400, f"{name} must be auto, none, required, or a function by name", "unsupported_parameter", name)
+    if not tools or (wanted and wanted not in tools):
+        raise Refusal(400, f"{name} asks for a call, but {wanted[:64]!r} is not among the tools", None, name)
+    return next(iter(tools)) if len(tools) == 1 else wanted
+
+
+def _named(given: object) -> object:
+    function = cast("dict[str, object]", given).get("function") if isinstance(given, dict) else None
+    return cast("dict[str, object]", function).get("name") if isinstance(function, dict) else None
+
+
 def _conversation(raw: dict[str, object]) -> tuple[list[Message], dict[str, Tool]]:
     """Return messages and tools, in agreement with each other."""
-    if raw.get("tool_choice") not in (None, "auto") or raw.get("parallel_tool_calls") is False:
-        why = "the model decides whether and how often it calls: tool_choice must be auto, parallel_tool_calls true"
-        raise Refusal(400, why, "unsupported_parameter", "tool_choice")
     try:
         tools, messages = read_tools(raw.get("tools")), _messages(raw.get("messages"))
         check_results(messages)

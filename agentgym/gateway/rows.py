@@ -48,6 +48,11 @@ class Row:
         return len(prompt) >= len(self.ids) and common_prefix(prompt, self.ids) == len(self.ids)
 
     @property
+    def last(self) -> Turn:
+        """The last turn, without its tokens; what is changed in it stays."""
+        return self._kept[-1][2]
+
+    @property
     def output_tokens(self) -> int:
         """How many tokens were sampled."""
         return len(self._logprobs)

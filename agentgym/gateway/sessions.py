@@ -32,6 +32,14 @@ class Held:
     row: int = 0
     length: int = 0
     """How many tokens of its row it is: those of the turn's prompt and its reply."""
+    before: "Held | None" = None
+    """The conversation that it goes on from."""
+    new: list[Message] = field(default_factory=list[Message])
+    """What its client said after that."""
+    instructed: bool = False
+    """Whether its first message is the instructions of a request, which the next request does not go on from."""
+    extended: bool = False
+    """Whether a request went on from it."""
 
 
 @dataclass(slots=True)
@@ -51,6 +59,8 @@ class Session:
     _rows: list[Row] = field(default_factory=list[Row])
     _known: dict[bytes, Held] = field(default_factory=dict[bytes, Held])
     _ends: list[Held] = field(default_factory=list[Held])
+    _choices: list[list[Held]] = field(default_factory=list[list[Held]])
+    _answers: dict[str, Held] = field(default_factory=dict[str, Held])
 
     @property
     def rows(self) -> list[list[Turn]]:
@@ -89,6 +99,7 @@ class Session:
         """
         drifted = 0
         if base is not None:
+            base.extended = True
             drifted = base.length - common_prefix(self.ids(base), list(turn.prompt_ids))
             self.drifted += drifted
         if base is not None and not drifted and self._ends[base.row] is base:
@@ -105,6 +116,31 @@ class Session:
             self._known[_digests([*messages, held.said], tools)[-1]] = held
         return added
 
+    def keep(self, choices: list[Held], id: str = "") -> None:
+        """Remember which replies are choices of one request and, under an `id`, the first of them."""
+        if len(choices) > 1:
+            self._choices.append(choices)
+        if id:
+            self._answers[id] = choices[0]
+
+    def conversation(self, id: str) -> list[Message] | None:
+        """Return the messages up to an answer and with it, without instructions; None where there is no such answer."""
+        held = last = self._answers.get(id)
+        if last is None:
+            return None
+        parts: list[Message] = []
+        while held is not None:
+            parts += [held.said, *reversed(held.new)]
+            held = held.before
+        return parts[::-1][1 if last.instructed else 0 :]
+
+    def _leave_out_unused(self) -> None:
+        """Make context of the choices that their client did not go on with, where it went on with another."""
+        for choices in self._choices:
+            for held in choices if any(held.extended for held in choices) else ():
+                if not held.extended:
+                    self._rows[held.row].last.extra["train"] = False
+
     def counts(self) -> dict[str, int]:
         """Return how much was recorded."""
         return {
@@ -120,6 +156,7 @@ class Session:
 
         Without `success` it is one of which nobody said how it went: a fault, which is never trained on.
         """
+        self._leave_out_unused()
         turns = [turn for row in self.rows for turn in row]
         if turns:
             turns[-1].reward = reward

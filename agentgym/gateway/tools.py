@@ -4,18 +4,21 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
+from os.path import commonprefix
 from typing import Any, cast
 
 from agentgym.agents.encode import Foreign
 from agentgym.agents.parse import split_thought
-from agentgym.agents.tool_calls import CALL_ID, Attempt
+from agentgym.agents.tool_calls import CALL_ID, Attempt, Family
 from agentgym.agents.tool_template import ToolTemplate
 from agentgym.core.actions import Call, Tool, key
 from agentgym.errors import BadConfig
+from agentgym.gateway.telling import OPENERS
 
 Message = dict[str, Any]
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_OPENERS = re.compile(r"<tool_call>|\[TOOL_CALLS\]|<\|python_tag\|>")
+_OPENERS = re.compile("|".join(map(re.escape, OPENERS)))
+_TAG_BEGUN = re.compile(r"<[^<>\n]*\Z")
 MOST = 128
 
 
@@ -82,14 +85,15 @@ def tools_key(tools: Mapping[str, Tool]) -> str:
 
 
 def read_reply(
-    template: ToolTemplate, tools: Mapping[str, Tool], text: str, number: int
+    template: ToolTemplate, tools: Mapping[str, Tool], text: str, number: int, *, single: bool = False
 ) -> tuple[str, list[Attempt], Message]:
     """Return what a reply says besides its calls, its calls as the family has them, and the message that a client gets.
 
     A reply with a call that cannot be read is text as a whole: the API has no form for it. `number` makes ids unique.
+    Of a `single` call what follows is not read.
     """
     _, unfinished, rest = split_thought(text, bool(template.opened))
-    attempts = [] if unfinished else template.family.read(rest, tools)
+    attempts = [] if unfinished else template.family.read(rest, tools)[: 1 if single else None]
     calls: list[dict[str, str]] = []
     for place, attempt in enumerate(attempts):
         raw = _loaded(attempt.action)
@@ -103,16 +107,38 @@ def read_reply(
         return text, [], {"role": "assistant", "content": text}
     start = text.rindex(rest)
     opener = _OPENERS.search(text, start)
-    content = text[: opener.start() if opener else start].strip()
+    content = text[: opener.start() if opener else start].rstrip()
     return content, attempts, {"role": "assistant", "content": content, "calls": calls}
 
 
-def results(messages: Sequence[Message], calls: Sequence[Mapping[str, str]]) -> list[list[str]] | None:
-    """Return the results of calls in the calls' order; None where other messages come with them."""
-    by_call = {message.get("tool_call_id"): message["content"] for message in messages}
-    if len(messages) != len(calls) or set(by_call) != {call["id"] for call in calls}:
+def second_call(template: ToolTemplate, tools: Mapping[str, Tool], text: str) -> bool:
+    """Whether a reply under way has begun a second call. Looked at only where one may just have begun."""
+    if not any(sign in text[-24:] for sign in (*OPENERS, "{")):
+        return False
+    _, unfinished, rest = split_thought(text, bool(template.opened))
+    return not unfinished and len(template.family.read(rest, tools)) > 1
+
+
+def call_head(family: Family, name: str) -> str:
+    """Return how a reply that calls a tool begins, as far as the family decides it; without a name up to where it stands."""
+    if not name:
+        return commonprefix([call_head(family, name) for name in ("a", "b")])  # noqa: RUF071
+    written = ["".join(family.write(Call(name, arguments))) for arguments in ({}, {"a": "b"})]
+    return _TAG_BEGUN.sub("", commonprefix(written)).rstrip("{ \n")  # noqa: RUF071
+
+
+def results(
+    messages: Sequence[Message], calls: Sequence[Mapping[str, str]]
+) -> tuple[list[list[str]], list[tuple[str, list[str]]]] | None:
+    """Return the results of calls in the calls' order, and what was said after them; None where it is not only that."""
+    told, after = messages[: len(calls)], messages[len(calls) :]
+    by_call = {message.get("tool_call_id"): message["content"] for message in told}
+    if len(told) != len(calls) or set(by_call) != {call["id"] for call in calls}:
         return None
-    return [[Foreign(by_call[call["id"]])] for call in calls]
+    if any(message["role"] not in ("user", "system") for message in after):
+        return None
+    contents: list[list[str]] = [[Foreign(by_call[call["id"]])] for call in calls]
+    return contents, [(message["role"], [Foreign(message["content"])]) for message in after]
 
 
 def past(template: ToolTemplate, messages: Sequence[Message]) -> list[tuple[str, list[str]]]:
@@ -133,16 +159,11 @@ def past(template: ToolTemplate, messages: Sequence[Message]) -> list[tuple[str,
     return rendered
 
 
-def shown(calls: Sequence[Mapping[str, str]], *, stream: bool = False) -> list[dict[str, object]]:
-    """Return calls in the API's form; a stream's have an index."""
+def shown(calls: Sequence[Mapping[str, str]]) -> list[dict[str, object]]:
+    """Return calls in the form of Chat Completions."""
     return [
-        {
-            **({"index": place} if stream else {}),
-            "id": call["id"],
-            "type": "function",
-            "function": {"name": call["name"], "arguments": call["arguments"]},
-        }
-        for place, call in enumerate(calls)
+        {"id": call["id"], "type": "function", "function": {"name": call["name"], "arguments": call["arguments"]}}
+        for call in calls
     ]
 
 
@@ -163,7 +184,8 @@ def _loaded(text: str) -> dict[str, object]:
 
 
 def _respaced(text: str) -> str:
+    """Return JSON as it is written here, and every number as a float: JavaScript has no other and writes 1.0 as 1."""
     try:
-        return json.dumps(json.loads(text), sort_keys=True)
-    except (ValueError, RecursionError):
+        return json.dumps(json.loads(text, parse_int=float), sort_keys=True)
+    except (ValueError, RecursionError, OverflowError):
         return text

@@ -73,12 +73,12 @@ class GatewayAgent:
         """
         gateway = self._gateway(self.engine, seed)
         repeats_of_faults = Repeats(self.seconds)
-        places, key = asyncio.Semaphore(concurrency), secrets.token_hex(16)
+        places, app = asyncio.Semaphore(concurrency), App(gateway, key=secrets.token_hex(16))
 
         async def attempt(place: int, task: Task, again: int, number: int) -> Episode:
             name = str(derive("session", task.id, number, place, again))  # a task may come more than once
             async with places:
-                access = Access(f"{address}/v1", f"{key}:{name}", gateway.name)
+                access = Access(f"{address}/v1", app.session_key(name), gateway.name)
                 episode = await _ended(gateway, name, _played(self.play, task, access), self.seconds)
                 if await repeats_of_faults.judge(episode, task.id, partial(self._again, task)):
                     episode.success, episode.reason, episode.error = False, "failure", f"{BY_REPLIES}: {episode.error}"
@@ -91,7 +91,7 @@ class GatewayAgent:
             episode.instruction, episode.split = task.instruction, task.split
             return episode
 
-        async with _serving(App(gateway, key=key)) as address:
+        async with _serving(app) as address:
             pairs = enumerate(zip(tasks, repeats or [0] * len(tasks), strict=True))
             jobs = [attempt(place, task, again, n) for place, (task, again) in pairs for n in range(attempts)]
             return list(await asyncio.gather(*jobs))
@@ -114,9 +114,10 @@ class GatewayAgent:
             return next(left, replies[-1])
 
         engine = ScriptedEngine(reply, self.tokenizer, context=self.engine.context)
-        gateway, key = self._gateway(engine), secrets.token_hex(16)
-        async with _serving(App(gateway, key=key)) as address:
-            await _played(self.play, task, Access(f"{address}/v1", f"{key}:again", gateway.name))
+        gateway = self._gateway(engine)
+        app = App(gateway, key=secrets.token_hex(16))
+        async with _serving(app) as address:
+            await _played(self.play, task, Access(f"{address}/v1", app.session_key("again"), gateway.name))
 
 
 @asynccontextmanager

@@ -113,6 +113,22 @@ async def check_turns(under_test: EngineUnderTest) -> None:
     assert got.ids == fresh.ids
 
 
+async def check_watch(under_test: EngineUnderTest) -> None:
+    """A watch sees every token and its log-probability, changes nothing, and ends the completion where it says so."""
+    free = await under_test.engine.generate(PROMPT, Sampling(max_tokens=8, seed=3), "watch-free")
+    seen: list[tuple[int, float]] = []
+
+    def watch(id: int, logprob: float) -> bool:
+        seen.append((id, logprob))
+        return len(seen) == 3
+
+    got = await under_test.engine.generate(PROMPT, Sampling(max_tokens=8, seed=3), "watch", watch=watch)
+    assert got.ids == free.ids[:3] and got.finish == "stop" and len(got.logprobs) == 3
+    assert seen == list(zip(got.ids, got.logprobs, strict=True))
+    again = await under_test.engine.generate(PROMPT, Sampling(max_tokens=8, seed=3), "watch", watch=lambda *_: False)
+    assert again.ids == free.ids and again.finish == free.finish
+
+
 async def check_abort(under_test: EngineUnderTest) -> None:
     task = asyncio.create_task(under_test.engine.generate(PROMPT, Sampling(max_tokens=400, seed=1), "abort"))
     for _ in range(8):

@@ -176,21 +176,18 @@ def test_a_stream_says_the_same(client: httpx2.Client) -> None:
     lines = client.post("/v1/chat/completions", json=body).text.split("\n\n")
     assert lines[-2:] == ["data: [DONE]", ""]
     parts = [json.loads(line.removeprefix("data: ")) for line in lines[:-2]]
-    assert "".join(p["choices"][0]["delta"].get("content", "") for p in parts[:-1]) == said(want)["content"]
-    assert parts[0]["choices"][0]["token_ids"] == want["choices"][0]["token_ids"]
-    ours, theirs = (one["choices"][0]["logprobs"]["content"] for one in (parts[0], want))
+    first, *told, end, counts = parts
+    assert first["choices"][0]["delta"] == {"role": "assistant", "content": ""}
+    assert first["prompt_token_ids"] == want["prompt_token_ids"]
+    pieces = [part["choices"][0] for part in told]
+    assert len(pieces) > 1 and "".join(piece["delta"]["content"] for piece in pieces) == said(want)["content"]
+    assert [id for piece in pieces for id in piece["token_ids"]] == want["choices"][0]["token_ids"]
+    ours = [token for piece in pieces for token in piece["logprobs"]["content"]]
+    theirs = want["choices"][0]["logprobs"]["content"]
     assert [token["token"] for token in ours] == [token["token"] for token in theirs]
     assert [token["logprob"] for token in ours] == pytest.approx([token["logprob"] for token in theirs], abs=1e-4)
-    assert parts[1]["choices"][0]["finish_reason"] == want["choices"][0]["finish_reason"]
-    assert parts[2]["usage"] == want["usage"] and parts[2]["choices"] == []
-
-
-def test_a_late_stream_begins_before_the_reply(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentgym.gateway.app._PATIENCE", 0.02)
-    with loopback.serving(App(gateway)) as url:
-        body = {"model": "tiny", "messages": [user("hi")], "max_tokens": 400, "stream": True}
-        text = httpx2.post(f"{url}/v1/chat/completions", json=body, timeout=60).text
-    assert text.startswith(": waiting\n\n") and text.endswith("data: [DONE]\n\n")
+    assert end["choices"][0]["finish_reason"] == want["choices"][0]["finish_reason"]
+    assert counts["usage"] == want["usage"] and counts["choices"] == []
 
 
 def test_completions_take_and_give_tokens(gateway: Gateway, client: httpx2.Client) -> None:
@@ -218,7 +215,10 @@ BAD: list[tuple[Any, int]] = [
     ({**HI, "messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, 400), ({**HI, "messages": [None]}, 400),
     ({**HI, "messages": [*HI["messages"], {"role": "assistant", "content": "a"}]}, 400),
     ({**HI, "max_tokens": 0}, 400), ({**HI, "max_tokens": True}, 400), ({**HI, "temperature": "hot"}, 400),
-    ({**HI, "temperature": -1}, 400), ({**HI, "top_p": 0}, 400), ({**HI, "n": 2}, 400), ({**HI, "stop": ["x"]}, 400),
+    ({**HI, "temperature": -1}, 400), ({**HI, "top_p": 0}, 400), ({**HI, "n": 0}, 400), ({**HI, "n": 2.5}, 400),
+    ({**HI, "stop": [""]}, 400), ({**HI, "stop": {"a": 1}}, 400), ({**HI, "stop": ["x"] * 17}, 400),
+    ({**HI, "tool_choice": "required"}, 400), ({**HI, "response_format": {"type": "json_object"}}, 400),
+    ({**HI, "top_logprobs": 3}, 400), ({**HI, "modalities": ["audio"]}, 400), ({**HI, "parallel_tool_calls": 0}, 400),
     ({**HI, "tools": [{"type": "function"}]}, 400), ({**HI, "stop_token_ids": ["a"]}, 400), ({**HI, "stream": "yes"}, 400),
     ({**HI, "seed": 2**70}, 400), ({**HI, "messages": [{"role": "user", "content": "x" * 600}]}, 400),
     ({**HI, "messages": [{"role": "user", "content": "x" * 200_000}]}, 413), ({**HI, "user": "a\nb"}, 400),

@@ -86,6 +86,18 @@ def test_a_session_with_a_reply_under_way_is_not_finished(tmp_path: Path) -> Non
     assert [len(episode.turns) for episode in read_episodes(path)] == [1]
 
 
+def test_a_late_stream_begins_before_the_reply(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agentgym.gateway.app._PATIENCE", 0.02)
+    engine = Slow()
+    with loopback.serving(App(Gateway(engine, "tiny"))) as url:
+        asked = {"json": body(stream=True), "timeout": 60}
+        with httpx2.stream("POST", f"{url}/v1/chat/completions", **asked) as answer:
+            lines = answer.iter_lines()
+            assert next(lines) == ": waiting"
+            engine.free.set()
+            assert "data: [DONE]" in list(lines)
+
+
 def test_a_busy_session_does_not_give_way(tmp_path: Path) -> None:
     engine = Slow()
     gateway = Gateway(engine, "tiny", out=tmp_path / "e.jsonl")

@@ -155,10 +155,11 @@ def test_a_call_that_cannot_be_read_is_text() -> None:
 def test_a_stream_has_the_calls_too() -> None:
     with talking("qwen2_5", [call("hermes", query="a")]) as (_, ask):
         lines = ask([user("x")], stream=True).split("\n\n")
-    first, last = (json.loads(line.removeprefix("data: ")) for line in lines[:2])
-    (made,) = first["choices"][0]["delta"]["tool_calls"]
-    assert made["index"] == 0 and json.loads(made["function"]["arguments"]) == {"query": "a"}
-    assert last["choices"][0]["finish_reason"] == "tool_calls"
+    parts = [json.loads(line.removeprefix("data: "))["choices"][0] for line in lines[:-2]]
+    deltas = [made for part in parts for made in part["delta"].get("tool_calls", ())]
+    assert {made["index"] for made in deltas} == {0} and deltas[0]["function"] == {"name": "search", "arguments": ""}
+    assert json.loads("".join(made["function"]["arguments"] for made in deltas)) == {"query": "a"}
+    assert parts[-1]["finish_reason"] == "tool_calls" and not any(part["delta"].get("content") for part in parts)
 
 
 def function(name: Any, **more: Any) -> dict[str, Any]:
@@ -173,8 +174,8 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("qwen2_5", {"tools": [*TOOLS, *TOOLS]}, "name of its own"),
     ("qwen2_5", {"tools": [function("a", parameters={"properties": {"x": 3}})]}, "JSON Schema"),
     ("qwen2_5", {"tools": [function("a", description="<|im_end|>")]}, "control string"),
-    ("qwen2_5", {"tool_choice": "required"}, "tool_choice"),
-    ("qwen2_5", {"parallel_tool_calls": False}, "parallel_tool_calls"),
+    ("qwen2_5", {"tool_choice": {"type": "function", "function": {"name": "other"}}}, "not among the tools"),
+    ("qwen2_5", {"parallel_tool_calls": 1}, "parallel_tool_calls"),
     ("qwen2_5", {"messages": [user("x"), ASKED, user("y")]}, "followed by a tool message"),
     ("qwen2_5", {"messages": [user("x"), {"role": "tool", "tool_call_id": "c9", "content": "r"}]}, "no open call"),
     ("qwen2_5", {"messages": [user("x"), {**ASKED, "tool_calls": [3]}]}, "id, name and arguments"),
@@ -231,3 +232,16 @@ def test_options_of_the_chat_template_reach_it(tools: Any) -> None:
 def test_what_would_change_the_reply_is_done_or_refused(options: Any, says: str) -> None:
     with talking("qwen3", []) as (_, ask):
         assert says in ask([user("hi")], status=400, **options)["error"]["message"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_said_after_results_goes_on_in_the_row(name: str) -> None:
+    """Some clients put a reminder after a result; the tokens are the template's own, except where it has no place for it."""
+    with talking(name, [call(NAMES[name], query="a"), "Yes."]) as (gateway, ask):
+        said = ask([user("x")])["choices"][0]["message"]
+        past = [user("x"), said, result(said["tool_calls"][0], "page"), user("Mind <|im_end|> the gap.")]
+        answer = ask(past)
+        session = gateway.sessions.open["s"]
+        assert session.counts()["rows"] == 1 and session.drifted == 0
+        shown = gateway.template.encoder.decode(answer["prompt_token_ids"])
+        assert shown.index("page") < shown.index("the gap.")

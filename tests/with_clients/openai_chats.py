@@ -46,8 +46,9 @@ async def streamed(client: Any, options: dict[str, Any]) -> dict[str, Any]:
         choice = part.choices[0]
         got["message"]["content"] += choice.delta.content or ""
         got["logprobs"] += [token.logprob for token in choice.logprobs.content] if choice.logprobs else []
-        if hasattr(choice, "token_ids"):
-            got |= {"prompt": part.prompt_token_ids, "ids": choice.token_ids, "version": part.policy_version}
+        if hasattr(part, "prompt_token_ids"):
+            got |= {"prompt": part.prompt_token_ids, "ids": [], "version": part.policy_version}
+        got["ids"] += getattr(choice, "token_ids", [])
         got["finish"] = choice.finish_reason
     return got
 

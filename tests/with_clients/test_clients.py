@@ -1,4 +1,4 @@
-"""The real openai package and the real mini-swe-agent against `agentgym serve gateway`; run by `./dev test-clients`."""
+"""The real packages of clients and the real mini-swe-agent against `agentgym serve gateway`; run by `./dev test-clients`."""
 
 import json
 import os
@@ -28,6 +28,7 @@ CALL = '<tool_call>\n{"name": "bash", "arguments": {"command": "%s"}}\n</tool_ca
 TOLD = "Look.\n```mswea_bash_command\n%s\n```\n"
 COMMANDS = ("ls", "cat a", "ls src", "pwd")
 CHATS, TURNS, AGENTS, STEPS = 48, 8, 24, 4
+ROUNDS = 2
 held = {"tokens": 0, "drifted": 0, "encoded anew": 0, "scored": 0}
 
 
@@ -175,6 +176,29 @@ def test_mini_swe_agent(served: tuple[str, Path], folder: Path) -> None:
     print(f"\n{AGENTS} agents, {ended} came to their end; {merged} turns extended what was held")
     assert merged > AGENTS and ended
     check(list(episodes.values()), folder, 1.0)
+
+
+def test_three_apis(served: tuple[str, Path], folder: Path) -> None:
+    """What clients got back is what was sampled, and what they sent back was found again token by token."""
+    url, out = served
+    talks = run("wires.py", url, str(ROUNDS), str(TURNS))
+    episodes = {episode.task_id: episode for episode in read_episodes(out)}
+    assert len(talks) == 9 * ROUNDS == len(episodes)
+    for talk in talks:
+        episode, kind = episodes[talk["name"]], talk["kind"]
+        if kind == "extras":
+            assert talk["texts"][0] == "n 3" and set(talk["texts"][2:5]) <= {"forced", "spoiled"}
+            refused = ["400 response_format", "400 logit_bias", "400 frequency_penalty"]
+            assert talk["texts"][5:] == [*refused, "previous_response_not_found", "not_found_error"]
+            continue
+        assert episode.metrics["rows"] == 1, (talk, episode.metrics)
+        if not kind.startswith("sdk"):
+            assert len(episode.turns) == TURNS
+            for turn, text in zip(episode.turns, talk["texts"], strict=True):
+                assert turn.text.startswith(text) or turn.text.partition("<tool_call>")[0].rstrip() == text
+    forced = [text for talk in talks if talk["kind"] == "extras" for text in talk["texts"][2:5]]
+    print(f"\n{len(talks)} conversations; of {len(forced)} forced calls {forced.count('forced')} could be read")
+    check(list(episodes.values()), folder, 0.9)
 
 
 def test_a_hundred_thousand_tokens_and_none_drifted() -> None:

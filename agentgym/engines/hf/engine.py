@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from agentgym.engines import Completion, Sampling
+from agentgym.engines import Completion, Sampling, Watch
 from agentgym.engines.checked import CheckedIds
 from agentgym.engines.hf.library import LibraryModel
 from agentgym.engines.hf.sampling import Draw, sample, uniforms
@@ -42,6 +42,7 @@ class _Request:
     limit: int
     """Most tokens it may get: `max_tokens`, or what is left of the context."""
     random: list[float]
+    watch: Watch | None = None
     slot: Slot | None = None
     ids: list[int] = field(default_factory=list[int])
     logprobs: list[float] = field(default_factory=list[float])
@@ -107,7 +108,13 @@ class HFEngine:
         self._broken = ""
 
     async def generate(
-        self, prompt_ids: Sequence[int], sampling: Sampling, session: str, *, images: Sequence[object] = ()
+        self,
+        prompt_ids: Sequence[int],
+        sampling: Sampling,
+        session: str,
+        *,
+        images: Sequence[object] = (),
+        watch: Watch | None = None,
     ) -> Completion:
         """Return one completion; a prompt that fills the context gets an empty one with finish `length`.
 
@@ -119,7 +126,8 @@ class HFEngine:
         if limit < 1:
             return Completion([], [], "length", self.policy_version)
         future: asyncio.Future[Completion] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Request(prompt, sampling, session, future, limit, uniforms(sampling.seed, limit)))
+        random = uniforms(sampling.seed, limit)
+        self._waiting.append(_Request(prompt, sampling, session, future, limit, random, watch))
         self._arrivals += 1
         self._wake()
         return await future
@@ -259,10 +267,14 @@ class HFEngine:
         slot.pending = (token,)
         request.ids.append(token)
         request.logprobs.append(logprob)
-        if token in request.sampling.stop_ids:
+        if self._ends(request, token, logprob):
             self._finish(request, "stop")
         elif len(request.ids) == request.limit:
             self._finish(request, "length")
+
+    def _ends(self, request: _Request, token: int, logprob: float) -> bool:
+        told = request.watch is not None and not request.future.done() and request.watch(token, logprob)
+        return told or token in request.sampling.stop_ids
 
     def _admit(self) -> None:
         """Give waiting requests their slots: sessions with a cache first, then first come, first served."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from agentgym.core.json_value import JSON, Object, entries, table
-from agentgym.engines import Completion, Sampling, TokenEngine
+from agentgym.engines import Completion, Sampling, TokenEngine, Watch, watched
 from agentgym.engines.openai.http import Garbage, ServedEngine, Servers, only_choice
 from agentgym.errors import BadConfig
 
@@ -73,7 +73,13 @@ class OpenAIEngine(ServedEngine):
         self._open.set()
 
     async def generate(
-        self, prompt_ids: Sequence[int], sampling: Sampling, session: str, *, images: Sequence[object] = ()
+        self,
+        prompt_ids: Sequence[int],
+        sampling: Sampling,
+        session: str,
+        *,
+        images: Sequence[object] = (),
+        watch: Watch | None = None,
     ) -> Completion:
         """Return one completion; an aborted one is empty. Raises BadConfig when refused, Fault after the last retry."""
         prompt = list(prompt_ids)
@@ -86,7 +92,7 @@ class OpenAIEngine(ServedEngine):
         if limit < 1:
             return Completion([], [], "length", self.policy_version)
         done = await self.asked(self._complete(prompt, sampling, limit, session), session)
-        return done or Completion([], [], "abort", self.policy_version)
+        return watched(done, watch) if done else Completion([], [], "abort", self.policy_version)
 
     async def _complete(self, prompt: list[int], sampling: Sampling, limit: int, session: str) -> Completion:
         body = {**_request(self.model, prompt, sampling, limit), "logprobs": 0, "return_token_ids": True}

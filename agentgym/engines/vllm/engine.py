@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agentgym.engines import Completion, Sampling, shards
+from agentgym.engines import Completion, Sampling, Watch, shards, watched
 from agentgym.engines.adapters import is_adapter
 from agentgym.engines.checked import CheckedIds
 from agentgym.engines.kinds import ENGINES
@@ -95,7 +95,13 @@ class VLLMEngine:
         self._broken = ""
 
     async def generate(
-        self, prompt_ids: Sequence[int], sampling: Sampling, session: str, *, images: Sequence[object] = ()
+        self,
+        prompt_ids: Sequence[int],
+        sampling: Sampling,
+        session: str,
+        *,
+        images: Sequence[object] = (),
+        watch: Watch | None = None,
     ) -> Completion:
         """Return one completion; a prompt that fills the context gets an empty one with finish `length`."""
         prompt = list(prompt_ids)
@@ -107,7 +113,7 @@ class VLLMEngine:
         id, version = f"{session}/{next(self._numbers)}", self.policy_version
         self._running[id] = session
         try:
-            return await self._stream(prompt, _parameters(sampling, limit), id, version)
+            return await self._stream(prompt, _parameters(sampling, limit), id, version, watch)
         except Exception as error:
             self._check_alive(error)
             raise Fault(f"vLLM failed on a request of {len(prompt)} tokens: {error!r}", reason="engine") from error
@@ -115,16 +121,23 @@ class VLLMEngine:
             del self._running[id]
             self._aborted.discard(id)
 
-    async def _stream(self, prompt: list[int], parameters: Any, id: str, version: int) -> Completion:
+    async def _stream(self, prompt: list[int], parameters: Any, id: str, version: int, watch: Watch | None) -> Completion:
         ids: list[int] = []
         logprobs: list[float] = []
         finish = "abort"
         outputs = self._llm.generate(vllm.TokensPrompt(prompt_token_ids=prompt), parameters, id, lora_request=self._lora())
         async for output in outputs:
             part = output.outputs[0]  # what is new since the last output
-            ids += part.token_ids
-            logprobs += [table[token].logprob for token, table in zip(part.token_ids, part.logprobs or (), strict=True)]
-            finish = part.finish_reason or finish
+            values: list[float] = [
+                table[token].logprob for token, table in zip(part.token_ids, part.logprobs or (), strict=True)
+            ]
+            new = watched(Completion(list(part.token_ids), values, part.finish_reason or finish), watch)
+            ids += new.ids
+            logprobs += new.logprobs
+            finish = new.finish
+            if finish == "stop" and not part.finish_reason:  # the watch ended it
+                await outputs.aclose()
+                break
             if id in self._aborted and not part.finish_reason:
                 await outputs.aclose()
                 break

@@ -1,0 +1,93 @@
+"""Replies to a request, and how each is followed while it is sampled."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from agentgym.agents.template import ChatTemplate
+from agentgym.agents.tool_template import ToolTemplate
+from agentgym.engines import Completion, Sampling, Watch
+from agentgym.gateway.requests import Asked
+from agentgym.gateway.telling import Began, Hear, Piece, Teller, tellable
+from agentgym.gateway.tools import second_call
+
+
+@dataclass(slots=True)
+class Choice:
+    """One reply to a request."""
+
+    completion: Completion
+    text: str
+    calls: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
+    """Its tool calls: id, name and arguments."""
+    stopped: str | None = None
+    """The stop string that ended it."""
+    rest: tuple[str, list[int], list[float]] = ("", [], [])
+    """Text, tokens and log-probabilities that its client was not told while they were sampled."""
+
+    @property
+    def finish(self) -> str:
+        """Why it ended: `stop`, `length` or `tool_calls`."""
+        return "tool_calls" if self.calls and self.completion.finish == "stop" else self.completion.finish
+
+
+@dataclass(slots=True)
+class Answer:
+    """What a request brought."""
+
+    prompt_ids: list[int]
+    choices: list[Choice]
+    prompt_logprobs: list[float] | None = None
+    """Of every prompt token after the first."""
+
+    @property
+    def sampled(self) -> int:
+        """How many tokens were sampled, in all choices."""
+        return sum(len(choice.completion.ids) for choice in self.choices)
+
+
+def follow(
+    asked: Asked,
+    template: ChatTemplate,
+    head: str,
+    samplings: Sequence[Sampling],
+    prompt: list[int],
+    hear: Hear | None,
+) -> list[tuple[Teller, Watch]]:
+    """Return what follows each choice; nothing where nobody listens and nothing but a stop token may end it."""
+    tool_template = template if isinstance(template, ToolTemplate) and asked.one_call else None
+    if hear is None and not asked.stops and tool_template is None:
+        return []
+    enough: Callable[[str], bool] | None = None
+    if tool_template is not None:
+        enough = partial(_second_call, tool_template, asked, head)
+    begun = list[Began]()
+
+    def watching(teller: Teller) -> Watch:
+        def watch(id: int, logprob: float) -> bool:
+            if hear is not None and not begun:
+                begun.append(Began(prompt))
+                hear(begun[0])
+            return teller.take(id, logprob)
+
+        return watch
+
+    followed: list[tuple[Teller, Watch]] = []
+    for place, sampling in enumerate(samplings):
+        tell = None if hear is None else partial(_tell, hear, place)
+        safe = len if asked.no_calls or not asked.chat else partial(tellable, template)
+        teller = Teller(template.encoder.decode, sampling.stop_ids, asked.stops, _nothing if head else safe, enough, tell)
+        followed.append((teller, watching(teller)))
+    return followed
+
+
+def _second_call(template: ToolTemplate, asked: Asked, head: str, text: str) -> bool:
+    return second_call(template, asked.tools, head + text)
+
+
+def _tell(hear: Hear, place: int, text: str, ids: list[int], logprobs: list[float]) -> None:
+    hear(Piece(place, text, ids, logprobs))
+
+
+def _nothing(text: str) -> int:
+    return 0

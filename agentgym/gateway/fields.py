@@ -1,0 +1,61 @@
+"""Fields of requests in JSON, as the APIs besides Chat Completions have them."""
+
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+from agentgym.gateway.requests import Refusal
+
+
+def table(raw: object, name: str) -> dict[str, object]:
+    """Return a JSON object; Refusal for anything else."""
+    if not isinstance(raw, dict):
+        raise Refusal(400, f"{name} must be an object", None, name)
+    return cast("dict[str, object]", raw)
+
+
+def entries(raw: object, name: str) -> list[object]:
+    """Return a list; Refusal for anything else."""
+    if not isinstance(raw, list):
+        raise Refusal(400, f"{name} must be a list", None, name)
+    return cast("list[object]", raw)
+
+
+def string(raw: Mapping[str, object], key: str, name: str) -> str:
+    """Return a string of an object; Refusal for anything else."""
+    value = raw.get(key)
+    if not isinstance(value, str):
+        raise Refusal(400, f"{name}.{key} must be a string", None, name)
+    return value
+
+
+def text(raw: object, name: str, kinds: Sequence[str]) -> str:
+    """Return a text, given as it is or in parts of these kinds; a Refusal names what is no text."""
+    if isinstance(raw, str):
+        return raw
+    parts: list[str] = []
+    for place, entry in enumerate(entries(raw, name)):
+        part = table(entry, f"{name}[{place}]")
+        if part.get("type", kinds[0]) not in kinds:
+            why = (
+                f"{name}[{place}] is of type {str(part.get('type'))[:40]!r}; replies are made from text: {', '.join(kinds)}"
+            )
+            raise Refusal(400, why, None, name)
+        parts.append(string(part, "text", f"{name}[{place}]"))
+    return "\n\n".join(parts)
+
+
+def refuse(raw: Mapping[str, object], why: Mapping[str, str]) -> None:
+    """Refuse what would change the reply and is not done here, with the reason."""
+    for name, reason in why.items():
+        if raw.get(name) not in (None, [], {}, "", 0, False):
+            raise Refusal(400, f"{name}: {reason}", "unsupported_parameter", name)
+
+
+def function(name: object, about: object, schema: object) -> dict[str, object]:
+    """Return a tool in the form of Chat Completions."""
+    return {"type": "function", "function": {"name": name, "description": about, "parameters": schema}}
+
+
+def call(id: str, name: str, arguments: str) -> dict[str, object]:
+    """Return a call in the form of Chat Completions."""
+    return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}

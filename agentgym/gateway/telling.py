@@ -1,0 +1,135 @@
+"""The text of a reply while it is sampled: what its client can be told already, and where a stop string ends it."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from agentgym.agents.parse import split_thought
+from agentgym.agents.template import ChatTemplate
+from agentgym.agents.tool_calls import FAMILIES
+from agentgym.agents.tool_template import ToolTemplate
+
+OPENERS = ("<tool_call>", "[TOOL_CALLS]", "<|python_tag|>", "<function=")
+"""What a call may begin with."""
+_OPENER = re.compile("|".join(map(re.escape, OPENERS)))
+_UNFINISHED = "\ufffd"  # what a tokenizer writes for bytes that begin a character
+
+
+@dataclass(frozen=True, slots=True)
+class Began:
+    """The first token of a reply was sampled."""
+
+    prompt_tokens: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """More of a reply: text, and the tokens sampled since the last piece."""
+
+    index: int
+    """Of the choice."""
+    text: str
+    ids: list[int]
+    logprobs: list[float]
+
+
+Hear = Callable[[Began | Piece], None]
+
+
+@dataclass(slots=True)
+class Teller:
+    """Takes the tokens of one reply, tells its text as far as it is sure, and ends it at a stop string.
+
+    `tellable` says how much of a text under way stays text whatever follows; `enough` whether it is a whole reply.
+    """
+
+    decode: Callable[[Sequence[int]], str]
+    stop_ids: Sequence[int]
+    stops: Sequence[str] = ()
+    tellable: Callable[[str], int] = len
+    enough: Callable[[str], bool] | None = None
+    hear: Callable[[str, list[int], list[float]], None] | None = None
+    text: str = ""
+    """What was sampled so far, without what may still become another character; cut before a stop string."""
+    stopped: str | None = None
+    """The stop string that ended the reply."""
+    told: int = 0
+    """How many of the text's characters were told."""
+    ids: list[int] = field(default_factory=list[int])
+    logprobs: list[float] = field(default_factory=list[float])
+    _start: int = 0  # of the tokens that are decoded together with new ones
+    _read: int = 0  # up to where tokens are in the text
+    _sent: int = 0  # up to where they were told
+
+    def take(self, id: int, logprob: float) -> bool:
+        """Take a token; True where the reply ends with it. See `engines.Watch`."""
+        self.ids.append(id)
+        self.logprobs.append(logprob)
+        if id not in self.stop_ids and self._grow(self._decoded(len(self.ids))):
+            return True
+        self._tell(min(self.tellable(self.text), len(self.text) - self._begun_stop()))
+        return self.enough is not None and self.enough(self.text)
+
+    def end(self) -> str:
+        """Return the whole text, once the reply has ended."""
+        if self.stopped is None:
+            last = len(self.ids) - (1 if self.ids and self.ids[-1] in self.stop_ids else 0)
+            self._grow(self._decoded(last, whole=True))
+        return self.text
+
+    def _decoded(self, end: int, whole: bool = False) -> str:
+        """Return the text that tokens up to `end` add: decoded with those before, since some tokenizers join them."""
+        before = self.decode(self.ids[self._start : self._read])
+        after = self.decode(self.ids[self._start : end])
+        if not whole and (len(after) <= len(before) or after.endswith(_UNFINISHED)):
+            return ""
+        self._start, self._read = self._read, end
+        return after[len(before) :]
+
+    def _grow(self, added: str) -> bool:
+        """Add text; whether it completes a stop string."""
+        longest = max(map(len, self.stops), default=0)
+        searched = max(len(self.text) - longest + 1, 0)
+        self.text += added
+        ends = [(place, stop) for stop in self.stops if (place := self.text.find(stop, searched)) >= 0]
+        if not ends:
+            return False
+        place, self.stopped = min(ends)
+        self.text = self.text[:place]
+        return True
+
+    def _begun_stop(self) -> int:
+        return max((_begun(self.text, stop) for stop in self.stops), default=0)
+
+    def _tell(self, end: int) -> None:
+        if self.hear is not None and end > self.told:
+            self.hear(self.text[self.told : end], self.ids[self._sent :], self.logprobs[self._sent :])
+            self.told, self._sent = end, len(self.ids)
+
+    def rest(self, text: str) -> tuple[str, list[int], list[float]]:
+        """Return what is left to tell of a reply that says `text`: text, tokens and log-probabilities."""
+        return text[self.told :], self.ids[self._sent :], self.logprobs[self._sent :]
+
+
+def _begun(text: str, string: str) -> int:
+    """Return how many characters at the end of a text may become the string."""
+    for length in range(min(len(string) - 1, len(text)), 0, -1):
+        if text.endswith(string[:length]):
+            return length
+    return 0
+
+
+def tellable(template: ChatTemplate, text: str) -> int:
+    """Return how much of a reply under way is text whatever follows: a call, or a family's header, may come after it."""
+    header = template.prefix.strip()
+    if header and "</think>" not in header:
+        return 0
+    if not isinstance(template, ToolTemplate):
+        return len(text)
+    opener = _OPENER.search(text)
+    end = opener.start() if opener else len(text) - max(_begun(text, string) for string in OPENERS)
+    if template.family is FAMILIES["llama3"]:  # its calls begin as JSON does
+        _, unfinished, rest = split_thought(text, bool(template.opened))
+        if not unfinished and rest.startswith("{"):
+            end = min(end, text.rindex(rest))
+    return len(text[:end].rstrip())
