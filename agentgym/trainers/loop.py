@@ -30,6 +30,7 @@ from agentgym.trainers.record import Record
 from agentgym.trainers.run import Run
 from agentgym.trainers.sitting import Show, Sitting, joined
 from agentgym.trainers.stages import loggers, needs, rewards
+from agentgym.trainers.stages.learner import Parts
 from agentgym.trainers.stages.sampler import Draw, Seen
 from agentgym.trainers.step import CannotGoOn
 from agentgym.trainers.tally import LOST_STEPS, Tally
@@ -60,6 +61,7 @@ class Loop(Sitting):
         counted: dict[str, Any] = {} if state is None else state["tally"]
         self.tally = Tally(**counted)
         self.run = Run.assemble(config, record.folder, accelerator, state)
+        self.learner = self.run.learner
         self.ahead = Ahead(self.run, self._counting, {} if state is None else state.get("ahead", {}))
         self.measures = Measures(self.run, record, self.show, {} if state is None else state["results"])
         self.end: tuple[int, int] | None = None if state is None else state["end"]  # of the files before the last measure
@@ -158,12 +160,23 @@ class Loop(Sitting):
             row["eta_seconds"] = row["seconds"] * (config.steps - step - 1)
             self.log(row)
             self.show("step", row)
-            if config.keep_best and "success_valid" in row:
-                self.record.keep_best(run.learner.save, step + 1, row["success_valid"])
+            if (
+                config.keep_best
+                and "success_valid" in row
+                and any(run.gathered([self.record.is_best(row["success_valid"])]))
+            ):
+                together = isinstance(run.learner, Parts)
+                self.record.keep_best(run.learner.save, step + 1, row["success_valid"], together=together)
             tally.seconds += time.perf_counter() - started
         if tally.lost_steps >= LOST_STEPS:
             self.checkpoint()  # with the position behind the steps that were lost: --resume goes on with other tasks
             raise CannotGoOn(f"every episode of the last {LOST_STEPS} steps ended in a fault, the last with: {tally.fault}")
+
+    def _keep_best(self, step: int, success: float) -> None:
+        """Keep the policy where it is the best so far, which the process that writes knows."""
+        if any(self.gathered([self.record.is_best(success)])):
+            together = isinstance(self.learner, Parts)
+            self.record.keep_best(self.learner.save, step + 1, success, together=together)
 
     async def _groups(self, step: int) -> tuple[list[Group], list[Episode], list[Seen]]:
         """Return the groups to train on and all episodes of this process, and how the groups of all processes ended."""
@@ -233,10 +246,6 @@ class Loop(Sitting):
     def position(self) -> int:
         """Updates so far, those of the SFT warm start included."""
         return self.tally.position
-
-    def save(self, folder: Path) -> None:
-        """Write the policy as a model folder."""
-        self.run.learner.save(folder)
 
     def state_dict(self) -> dict[str, Any]:
         """Return what a later sitting goes on with; the stages of each process have a state of their own."""

@@ -153,12 +153,19 @@ class Record:
                 f"--resume {self.folder}"
             ) from error
 
-    def checkpoint(self, save: Callable[[Path], None], position: int, state: dict[str, object]) -> None:
-        """Write a checkpoint beside the earlier ones, complete or not at all; keep the last two. `save` writes the model."""
-        if not self.writes:
-            return
+    def checkpoint(
+        self, save: Callable[[Path], None], position: int, state: dict[str, object], *, together: bool = False
+    ) -> None:
+        """Write a checkpoint beside the earlier ones, complete or not at all; keep the last two.
+
+        `save` writes the model. `together`: every process calls it, and it returns when all have written.
+        """
         name = f"step-{position:08d}"
         draft, old, final = (self.checkpoints / f"{before}{name}" for before in (".", ".old-", ""))
+        if not self.writes:
+            if together:
+                save(draft)
+            return
         for path in (draft, old):
             shutil.rmtree(path, ignore_errors=True)
         state = {**state, "offsets": self.offsets()}
@@ -179,18 +186,26 @@ class Record:
             stale.rename(old)
             shutil.rmtree(old)
 
-    def keep_best(self, save: Callable[[Path], None], step: int, success: float) -> None:
-        """Keep the model as `checkpoints/best` if no earlier one has a success as high; whole or not at all."""
-        kept = self.best_step()
-        if not self.writes or math.isnan(success) or (kept is not None and success <= kept["success_valid"]):
-            return
+    def is_best(self, success: float) -> bool:
+        """Return whether this is the process that writes, and no earlier checkpoint has a success as high."""
+        kept = self.best_step() if self.writes else None
+        return self.writes and not math.isnan(success) and (kept is None or success > kept["success_valid"])
+
+    def keep_best(self, save: Callable[[Path], None], step: int, success: float, *, together: bool = False) -> None:
+        """Keep the model as `checkpoints/best`, whole or not at all. `together`: every process calls `save`."""
         draft = self.checkpoints / ".best"
+        if not self.writes:
+            if together:
+                save(draft)
+            return
+        if not self.is_best(success):
+            return
         for path in (draft, self.old_best):
             shutil.rmtree(path, ignore_errors=True)
         try:
             save(draft)
             write_whole(draft / BEST, json.dumps({"step": step, "success_valid": success}) + "\n")
-            if kept is not None:
+            if self.best.exists():
                 self.best.rename(self.old_best)  # which `tidy` brings back after a kill before the next line
             draft.rename(self.best)
             shutil.rmtree(self.old_best, ignore_errors=True)

@@ -18,6 +18,7 @@ from accelerate.utils import gather_object
 from agentgym.errors import BadConfig, EngineDead
 from agentgym.trainers.record import Record
 from agentgym.trainers.stages import loggers
+from agentgym.trainers.stages.learner import Learner, Parts
 from agentgym.trainers.step import CannotGoOn
 
 T = TypeVar("T")
@@ -34,6 +35,7 @@ class Sitting(ABC):
     command: str
     """What goes on with the run: `train` or `sft`."""
     loggers: loggers.Loggers
+    learner: Learner
 
     def __init__(self, accelerator: Accelerator, record: Record, show: Show | None) -> None:
         self.accelerator, self.record = accelerator, record
@@ -49,10 +51,6 @@ class Sitting(ABC):
     @abstractmethod
     def state_dict(self) -> dict[str, object]:
         """Return what a later sitting goes on with; all processes come here."""
-
-    @abstractmethod
-    def save(self, folder: Path) -> None:
-        """Write the policy as a model folder."""
 
     @contextmanager
     def stopping(self) -> Generator[None]:
@@ -80,7 +78,13 @@ class Sitting(ABC):
 
     def checkpoint(self) -> None:
         """Write a checkpoint."""
-        self.record.checkpoint(self.save, self.position, self.state_dict())
+        together = isinstance(self.learner, Parts)
+        self.record.checkpoint(self._save, self.position, self.state_dict(), together=together)
+
+    def _save(self, folder: Path) -> None:
+        self.learner.save(folder)
+        if isinstance(self.learner, Parts):
+            self.learner.save_parts(folder)
 
     def log(self, row: dict[str, object]) -> None:
         """Write a row of metrics, and hand it to the loggers."""
