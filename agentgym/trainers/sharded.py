@@ -41,12 +41,14 @@ class ShardedLearner(LocalLearner):
         return sharding.chosen_attention(self.model, config.attention, device, shared=config.share_prefixes)
 
     def _joined(self, scorer: Scorer) -> Any:
-        computes_in = None
         if not self.config.lora_rank:
             self._source = Checkpoint(self.model)  # while the model has the types that it computes with
-        if self.config.precision == "bf16" and not self.config.lora_rank:  # adapters are fp32 in a bf16 model already
-            self.model.float()
+        computes_in = None
+        if self.config.precision == "bf16":
             computes_in = torch.bfloat16
+            for weight in self.model.parameters():
+                if weight.requires_grad:
+                    weight.data = weight.data.float()
         return sharding.shard(scorer, self.model, self.accelerator.device, computes_in=computes_in)
 
     def _masters(self) -> None:

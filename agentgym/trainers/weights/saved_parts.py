@@ -10,7 +10,6 @@ from typing import Any
 import torch
 import torch.distributed.checkpoint as dcp
 from torch import Tensor
-from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 from torch.optim import Optimizer
 
 from agentgym.errors import BadData
@@ -37,16 +36,24 @@ def load(folder: Path, model: Any, optimizers: Sequence[Optimizer]) -> None:
     """Take them over, whatever number of processes wrote them; BadData for a folder that holds something else."""
     try:
         saved = dcp.FileSystemReader(folder).read_metadata().state_dict_metadata
-        for place, parameter, optimizer in _updated(model, optimizers):
-            for name, about in saved.items():
-                if name.startswith(f"{place}.") and isinstance(about, TensorStorageMetadata):
-                    optimizer.state[parameter][name.removeprefix(f"{place}.")] = _empty(about, parameter)
+        for number, optimizer in enumerate(optimizers):
+            if any(name.startswith(f"optimizers.{number}.") for name in saved):
+                _step_without_gradient(optimizer)
         with torch.no_grad():
             dcp.load(tensors(model, optimizers), checkpoint_id=folder)
     except Exception as error:  # torch raises many types for a damaged folder
         raise BadData(
             f"{folder}: damaged checkpoint ({type(error).__name__}: {error}); remove its folder to use an earlier one"
         ) from error
+
+
+def _step_without_gradient(optimizer: Optimizer) -> None:
+    """Make an optimizer's state in its own form, for what is saved to be copied into; weights are loaded afterwards."""
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            parameter.grad = torch.zeros_like(parameter)
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
 
 
 def _updated(model: Any, optimizers: Sequence[Optimizer]) -> list[tuple[str, Tensor, Optimizer]]:
@@ -58,11 +65,3 @@ def _updated(model: Any, optimizers: Sequence[Optimizer]) -> list[tuple[str, Ten
         for group in optimizer.param_groups
         for parameter in group["params"]
     ]
-
-
-def _empty(about: TensorStorageMetadata, parameter: Tensor) -> Tensor:
-    """Return where a saved tensor goes: sharded like its parameter, or, of another shape (a count of steps), whole."""
-    dtype = about.properties.dtype
-    if about.size == parameter.shape:
-        return torch.zeros_like(parameter, dtype=dtype)
-    return torch.zeros(about.size, dtype=dtype)
