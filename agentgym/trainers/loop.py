@@ -41,13 +41,16 @@ def train(config: TrainConfig, show: Show | None = None) -> dict[str, object]:
     return Loop.fresh(config, show).to_the_end()
 
 
-def resume(folder: str | Path, show: Show | None = None, *, steps: int | None = None) -> dict[str, object]:
+def resume(
+    folder: str | Path, show: Show | None = None, *, steps: int | None = None, processes: int | None = None
+) -> dict[str, object]:
     """Go on with an interrupted run from its newest checkpoint: on a CPU to the last digit as if it had not stopped.
 
     `steps` asks for more updates than the run was started with: it goes on as a run of so many, whose schedules are
     functions of the step and of their number. Where the learning rate is constant, it is the very run that would have been.
+    `processes`: as many take part from now on.
     """
-    return Loop.resumed(folder, show, steps=steps).to_the_end()
+    return Loop.resumed(folder, show, steps=steps, processes=processes).to_the_end()
 
 
 class Loop(Sitting):
@@ -94,10 +97,12 @@ class Loop(Sitting):
             raise
 
     @classmethod
-    def resumed(cls, folder: str | Path, show: Show | None = None, *, steps: int | None = None) -> "Loop":
+    def resumed(
+        cls, folder: str | Path, show: Show | None = None, *, steps: int | None = None, processes: int | None = None
+    ) -> "Loop":
         """Go on from the newest checkpoint of a run; see `resume`."""
-        accelerator = joined(config_of(folder).processes, "train")
-        record, state = Record.resumed(folder, accelerator.is_main_process, steps=steps)
+        accelerator = joined(processes or config_of(folder).processes, "train")
+        record, state = Record.resumed(folder, accelerator.is_main_process, steps=steps, processes=processes)
         try:
             return cls(accelerator, record, state, show)
         except BaseException:

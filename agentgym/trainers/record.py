@@ -64,17 +64,17 @@ class Record:
 
     @classmethod
     def resumed(
-        cls, folder: str | Path, writes: bool = True, *, steps: int | None = None
+        cls, folder: str | Path, writes: bool = True, *, steps: int | None = None, processes: int | None = None
     ) -> tuple["Record", dict[str, Any] | None]:
         """Open an earlier run; return it with the newest checkpoint's state (None before the first checkpoint).
 
-        With `steps` it is from now on a run of so many updates of reinforcement learning.
+        With `steps` it is from now on a run of so many updates of reinforcement learning, with `processes` one of so many.
         """
         folder = Path(folder)
-        config = extended(folder, steps)
+        config = extended(folder, steps, processes)
         record = cls(folder, config, writes)
         record.tidy()
-        if writes and steps is not None:
+        if writes and (steps, processes) != (None, None):
             write_whole(folder / "config.toml", to_toml(config))
         state = record.newest_state()
         left = 0 if state is None else config.steps - (state["tally"]["position"] - config.sft_steps)

@@ -43,12 +43,7 @@ class ShardedLearner(LocalLearner):
     def _joined(self, scorer: Scorer) -> Any:
         if not self.config.lora_rank:
             self._source = Checkpoint(self.model)  # while the model has the types that it computes with
-        computes_in = None
-        if self.config.precision == "bf16":
-            computes_in = torch.bfloat16
-            for weight in self.model.parameters():
-                if weight.requires_grad:
-                    weight.data = weight.data.float()
+        computes_in = torch.bfloat16 if self.config.precision == "bf16" else None
         return sharding.shard(scorer, self.model, self.accelerator.device, computes_in=computes_in)
 
     def _masters(self) -> None:

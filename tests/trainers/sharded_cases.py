@@ -43,7 +43,15 @@ class Case:
         self.accelerator = Accelerator(cpu=True)
         number = self.accelerator.num_processes
         sharded = {"processes": number, "tasks_per_step": 4, "sft_batch": 4, "sharding": "fsdp2"} if number > 1 else {}
-        self.config = small(out, str(out / "policy"), minibatches=1, credit="grpo", batch_tokens=60, **sharded, **{"precision": "fp32", **CASES[name]})
+        self.config = small(
+            out,
+            str(out / "policy"),
+            minibatches=1,
+            credit="grpo",
+            batch_tokens=60,
+            **sharded,
+            **{"precision": "fp32", **CASES[name]},
+        )
         torch.manual_seed(0)  # adapters begin at random
         self.learner = local(self.accelerator, self.config, folder or out / "policy", state={"resumed": folder is not None})
         self.learner.begin("rl", out / f"{name} {number}")
@@ -78,7 +86,9 @@ class Case:
         """Return how many numbers this process holds of weights and of the optimizers' averages, and of how many."""
         learner = self.learner
         averages = [v for o in learner.trained.optimizers for s in o.state.values() for v in s.values() if v.dim()]
-        mine = [sum(getattr(v, "to_local", lambda v=v: v)().numel() for v in values) for values in (self._parameters(), averages)]
+        mine = [
+            sum(getattr(v, "to_local", lambda v=v: v)().numel() for v in values) for values in (self._parameters(), averages)
+        ]
         whole = [sum(v.numel() for v in values) for values in (self._parameters(), averages)]
         return mine + whole
 

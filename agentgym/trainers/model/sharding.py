@@ -14,6 +14,7 @@ from transformers import AutoModelForCausalLM
 
 from agentgym.trainers.model.attention import choose
 from agentgym.trainers.model.logprobs import Scores
+from agentgym.trainers.weights.gathered import is_sharded
 
 
 def shard(scorer: nn.Module, model: Any, device: torch.device, *, computes_in: torch.dtype | None = None) -> nn.Module:
@@ -21,18 +22,27 @@ def shard(scorer: nn.Module, model: Any, device: torch.device, *, computes_in: t
 
     A layer is whole only while it computes, forwards and backwards; embedding, last norm and head while the scorer does.
     The parts lie on `device` from then on, where the model never was as a whole. `computes_in`: what gathered weights are
-    rounded to; gradients are then added up in float32, and the parts keep their own type.
+    rounded to; parts that are trained and their gradients are then float32.
     """
     mesh = init_device_mesh(device.type, (torch.distributed.get_world_size(),))
     policy = MixedPrecisionPolicy(
         param_dtype=computes_in, reduce_dtype=torch.float32 if computes_in else None, cast_forward_inputs=False
     )
     for layer in model.get_decoder().layers:
+        _as_masters(layer)  # one after the other: where the model was loaded, there is no room for all in float32
         fully_shard(layer, mesh=mesh, mp_policy=policy)
+    _as_masters(scorer)
     scorer.register_forward_hook(_own)  # before the hook that gathers for the backward pass: it would be lost with a view
     # gathered again for the backward pass: what stays whole would be taken for the model's own between two updates
     fully_shard(scorer, mesh=mesh, mp_policy=policy, reshard_after_forward=True)
     return scorer
+
+
+def _as_masters(module: nn.Module) -> None:
+    """Make the weights float32 that are trained and not sharded yet."""
+    for weight in module.parameters():
+        if weight.requires_grad and not is_sharded(weight):
+            weight.data = weight.data.float()
 
 
 def _own(scorer: nn.Module, inputs: object, scores: Scores) -> Scores:
