@@ -34,6 +34,7 @@ class Record:
         self.folder = Path(folder)
         self.config = config
         self.writes = writes
+        self._unfinished = ""
         self.held = ExitStack()
         if writes:
             self.held.enter_context(alone(self.folder, "training run"))
@@ -156,12 +157,12 @@ class Record:
     def checkpoint(
         self, save: Callable[[Path], None], position: int, state: dict[str, object], *, together: bool = False
     ) -> None:
-        """Write a checkpoint beside the earlier ones, complete or not at all; keep the last two.
+        """Write a checkpoint beside the earlier ones; none of them, and not resumed from, until `finish` is called.
 
-        `save` writes the model. `together`: every process calls it, and it returns when all have written.
+        `save` writes the model. `together`: every process calls it.
         """
         name = f"step-{position:08d}"
-        draft, old, final = (self.checkpoints / f"{before}{name}" for before in (".", ".old-", ""))
+        draft, old, _ = self._places(name)
         if not self.writes:
             if together:
                 save(draft)
@@ -172,19 +173,38 @@ class Record:
         try:
             save(draft)
             torch.save(state, draft / STATE)
+        except (OSError, RuntimeError, BadData) as error:  # torch raises RuntimeError on a full disk
+            raise self._not_written(draft, error) from error
+        self._unfinished = name
+
+    def finish(self) -> None:
+        """Put the checkpoint that was written last beside the earlier ones, in one go; keep the last two."""
+        name, self._unfinished = self._unfinished, ""
+        if not name:
+            return
+        draft, old, final = self._places(name)
+        try:
             if final.exists():  # made before an interruption, or as the last step of the run that now has ended
                 final.rename(old)  # in one go: a half-deleted folder would pass for the newest checkpoint
             draft.rename(final)
             shutil.rmtree(old, ignore_errors=True)
-        except (OSError, RuntimeError, BadData) as error:  # torch raises RuntimeError on a full disk
-            shutil.rmtree(draft, ignore_errors=True)
-            raise BadData(
-                f"checkpoint {final} could not be written ({error}). The earlier ones are intact: make room, then go on "
-                f"with --resume {self.folder}"
-            ) from error
+        except OSError as error:
+            raise self._not_written(draft, error) from error
         for stale in sorted(self.checkpoints.glob("step-*"))[:-2]:
             stale.rename(old)
             shutil.rmtree(old)
+
+    def _places(self, name: str) -> tuple[Path, Path, Path]:
+        """Return where a checkpoint is while it is written, while it is replaced, and when it counts."""
+        return self.checkpoints / f".{name}", self.checkpoints / f".old-{name}", self.checkpoints / name
+
+    def _not_written(self, draft: Path, error: Exception) -> BadData:
+        """Remove what was written of a checkpoint and return what to say."""
+        shutil.rmtree(draft, ignore_errors=True)
+        return BadData(
+            f"checkpoint {draft.with_name(draft.name.removeprefix('.'))} could not be written ({error}). The earlier ones "
+            f"are intact: make room, then go on with --resume {self.folder}"
+        )
 
     def is_best(self, success: float) -> bool:
         """Return whether this is the process that writes, and no earlier checkpoint has a success as high."""
@@ -210,11 +230,7 @@ class Record:
             draft.rename(self.best)
             shutil.rmtree(self.old_best, ignore_errors=True)
         except (OSError, RuntimeError, BadData) as error:
-            shutil.rmtree(draft, ignore_errors=True)
-            raise BadData(
-                f"checkpoint {self.best} could not be written ({error}). The earlier ones are intact: make room, then go on "
-                f"with --resume {self.folder}"
-            ) from error
+            raise self._not_written(draft, error) from error
 
     def best_step(self) -> dict[str, Any] | None:
         """Return `step` and `success_valid` of the best checkpoint that was kept; None without one."""

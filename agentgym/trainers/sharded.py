@@ -32,6 +32,8 @@ class ShardedLearner(LocalLearner):
     from a whole copy of its own.
     """
 
+    _writing: saved_parts.Writing | None = None
+
     def _sampled(self) -> Any:
         """Return a copy of the whole model; the model itself stays where it was loaded until it is sharded."""
         return copy.deepcopy(self.model).to(self.accelerator.device) if self.config.apart else self.model
@@ -86,9 +88,14 @@ class ShardedLearner(LocalLearner):
         accelerator.wait_for_everyone()
 
     def save_parts(self, folder: Path) -> None:
-        """Write masters and optimizer state, each process its part."""
-        saved_parts.save(folder / saved_parts.PARTS, self.model, self._updating)
-        self.accelerator.wait_for_everyone()
+        """Begin to write masters and optimizer state, each process its part."""
+        if self._writing is None:
+            self._writing = saved_parts.Writing()
+        self._writing.begin(folder / saved_parts.PARTS, self.model, self._updating)
+
+    def parts_written(self, *, wait: bool = False) -> bool:
+        """Return whether this process has written its part."""
+        return self._writing is None or self._writing.done(wait=wait)
 
     @property
     def _updating(self) -> list[Any]:

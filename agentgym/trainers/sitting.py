@@ -71,15 +71,29 @@ class Sitting(ABC):
 
     def updated(self, *, due: bool) -> None:
         """Stop after an update if any process was asked to; write a checkpoint when one is due."""
-        if any(self.gathered([self.interrupted])):
+        written = not isinstance(self.learner, Parts) or self.learner.parts_written()
+        told = self.gathered([(self.interrupted, written)])
+        if any(interrupted for interrupted, _ in told):
             raise KeyboardInterrupt
+        if all(written for _, written in told):
+            self.record.finish()
         if due:
-            self.checkpoint()
+            self.checkpoint(wait=False)
 
-    def checkpoint(self) -> None:
-        """Write a checkpoint."""
+    def checkpoint(self, *, wait: bool = True) -> None:
+        """Write a checkpoint. Without `wait`, parts of processes are written while training goes on, and count after."""
         together = isinstance(self.learner, Parts)
+        self._finish()
         self.record.checkpoint(self._save, self.position, self.state_dict(), together=together)
+        if wait or not together:
+            self._finish()
+
+    def _finish(self) -> None:
+        """Let the checkpoint count that is being written."""
+        if isinstance(self.learner, Parts):
+            self.learner.parts_written(wait=True)
+            self.accelerator.wait_for_everyone()
+        self.record.finish()
 
     def _save(self, folder: Path) -> None:
         self.learner.save(folder)

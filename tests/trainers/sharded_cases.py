@@ -78,6 +78,7 @@ class Case:
         self.learner.save(folder)
         if isinstance(next(self.learner.model.parameters()), DTensor):
             self.learner.save_parts(folder)
+            self.learner.parts_written(wait=True)
         if self.accelerator.is_main_process:
             torch.save(self.learner.state_dict(), folder / "trainer.pt")
         self.accelerator.wait_for_everyone()

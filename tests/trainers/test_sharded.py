@@ -96,9 +96,15 @@ def test_a_run_goes_on_to_the_last_digit_and_in_another_number_of_processes(tmp_
     ("changes", "why"),
     [
         ({}, "sharding 'fsdp2' does nothing with one process"),
-        ({"processes": 3, "attention": "small"}, "attention 'small' with sharding 'fsdp2': that pass reads weights past"),
-        ({"processes": 3, "compile": True}, "compile True with sharding 'fsdp2'"),
-        ({"processes": 3, "gradient_reduction": "update"}, "gradient_reduction 'update' with sharding 'fsdp2': gradients"),
+        (
+            {"processes": 2, "tasks_per_step": 4, "attention": "small"},
+            "attention 'small' with sharding 'fsdp2': that pass reads weights past",
+        ),
+        ({"processes": 2, "tasks_per_step": 4, "compile": True}, "compile True with sharding 'fsdp2'"),
+        (
+            {"processes": 2, "tasks_per_step": 4, "gradient_reduction": "update"},
+            "gradient_reduction 'update' with sharding 'fsdp2': gradients",
+        ),
         ({"learner": "tinker:http://h", "lora_rank": 4}, "does nothing with learner 'tinker:http://h'"),
     ],
 )

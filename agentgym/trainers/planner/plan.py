@@ -69,7 +69,7 @@ class Plan:
     sharing: int
     """Processes that share the memory."""
     host: int
-    """Bytes beside a GPU: the process itself and, while loading, the weights; 0 without one."""
+    """Bytes beside a GPU: the process, and weights while they are loaded or a checkpoint while it is written; 0 without one."""
     parameters: int
     trained: int
     row: int
@@ -184,7 +184,7 @@ def _planned(config: TrainConfig, workload: Workload, memory: Memory) -> Plan:
         parts=tuple(part for part in parts if any(part.bytes)),
         memory=memory,
         sharing=-(-config.processes // memory.devices),
-        host=process_bytes() + update.weights if memory.device != "cpu" else 0,
+        host=process_bytes() + max(update.weights, _copied(config, update)) if memory.device != "cpu" else 0,
         parameters=update.parameters,
         trained=update.trained,
         row=row,
@@ -236,6 +236,8 @@ def _kept(config: TrainConfig, workload: Workload, memory: Memory, update: Updat
     if config.kl and not config.lora_rank:
         add("reference", update.weights // divided, f"the policy as it was, for the KL penalty{part and ', '}{part}")
     add("optimizer state", update.optimizer // divided, f"{_state(config, update)}{part and ', '}{part}")
+    if config.sharded and memory.device == "cpu":
+        add("checkpoint", _copied(config, update), "what is being written, copied")
     if config.engine_kind.in_process:
         row = workload.play.row(context(config, workload.architecture))
         spelled = workload.architecture.to_json_string(use_diff=False)
@@ -254,6 +256,11 @@ def _kept(config: TrainConfig, workload: Workload, memory: Memory, update: Updat
     elif config.engine_kind.sent_weights:
         parts += _vllm(config, workload, memory, update)
     return parts
+
+
+def _copied(config: TrainConfig, update: Update) -> int:
+    """Return the bytes of the parts that a sharded checkpoint is written from while training goes on."""
+    return (4 * update.trained + update.optimizer) // config.processes if config.sharded else 0
 
 
 def _passing(config: TrainConfig, workload: Workload, update: Update) -> list[Part]:

@@ -70,7 +70,11 @@ class Parts(Protocol):
     """A learner of which each process holds a part: all processes call `save`, not the first alone, and then this."""
 
     def save_parts(self, folder: Path) -> None:
-        """Write to a checkpoint what only the processes together have; it is whole when this returns."""
+        """Begin to write to a checkpoint what only the processes together have, as it is now."""
+        ...
+
+    def parts_written(self, *, wait: bool = False) -> bool:
+        """Return whether this process has written its part; the checkpoint counts when all have."""
         ...
 
 

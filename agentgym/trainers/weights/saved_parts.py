@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from torch import Tensor
 from torch.optim import Optimizer
@@ -27,9 +28,41 @@ def tensors(model: Any, optimizers: Sequence[Optimizer]) -> dict[str, Tensor]:
     return named
 
 
-def save(folder: Path, model: Any, optimizers: Sequence[Optimizer]) -> None:
-    """Write them, which all processes do together; the folder is whole when it returns in all of them."""
-    dcp.save(tensors(model, optimizers), checkpoint_id=folder)
+class Writing:
+    """Writes parts to folders in a thread, one checkpoint after the other; the processes talk by a group of their own."""
+
+    def __init__(self) -> None:
+        self._group = dist.new_group(backend="gloo")
+        self._under_way: tuple[Path, Any] | None = None
+
+    def begin(self, folder: Path, model: Any, optimizers: Sequence[Optimizer]) -> None:
+        """Copy the values and begin to write them; all processes come here, and what was begun before ends first.
+
+        State in 8 bits, which torch cannot copy so, is written before this returns.
+        """
+        self.done(wait=True)
+        values = tensors(model, optimizers)
+        if all(type(getattr(value, "_local_tensor", value)) is Tensor for value in values.values()):
+            self._under_way = folder, dcp.async_save(values, checkpoint_id=folder, process_group=self._group)
+        else:
+            dcp.save(values, checkpoint_id=folder, process_group=self._group)
+
+    def done(self, *, wait: bool) -> bool:
+        """Return whether this process's part is written, and everything if it is so in all; BadData where it failed."""
+        if self._under_way is None:
+            return True
+        folder, writing = self._under_way
+        if not wait and not writing.done():
+            return False
+        self._under_way = None
+        try:
+            writing.result()
+        except Exception as error:  # torch wraps what failed, in whichever process it did
+            raise BadData(
+                f"checkpoint {folder.parent} could not be written ({error}). The earlier ones are intact: make room, then "
+                "go on with --resume"
+            ) from error
+        return True
 
 
 def load(folder: Path, model: Any, optimizers: Sequence[Optimizer]) -> None:
