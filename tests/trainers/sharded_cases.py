@@ -77,8 +77,7 @@ class Case:
         """Write a checkpoint, as a run does."""
         self.learner.save(folder)
         if isinstance(next(self.learner.model.parameters()), DTensor):
-            self.learner.save_parts(folder)
-            self.learner.parts_written(wait=True)
+            self.learner.save_parts(folder)  # what is written is as it is now, whatever the next step does
         if self.accelerator.is_main_process:
             torch.save(self.learner.state_dict(), folder / "trainer.pt")
         self.accelerator.wait_for_everyone()
@@ -105,6 +104,9 @@ def played(out, name):
     folder = out / f"{name} {number}" / "saved"
     case.save(folder)
     curve.append(case.step(STEPS - 1))
+    if number > 1:
+        case.learner.parts_written(wait=True)
+        case.accelerator.wait_for_everyone()
     engine, apart = case.served()
     again = Case(out, name, folder)
     resumed = again.step(STEPS - 1)

@@ -1,6 +1,7 @@
 """Several processes with a part of the weights each take the steps of one, serve its weights, and resume exactly."""
 
 import json
+from contextlib import closing
 
 import pytest
 import torch
@@ -10,8 +11,10 @@ from small_runs import curve, small
 from transformers import AutoModelForCausalLM
 
 from agentgym.errors import BadConfig
+from agentgym.trainers import TrainConfig
 from agentgym.trainers.model.policy import PolicySize, init_policy
 from agentgym.trainers.recipe_files import read_config
+from agentgym.trainers.record import Record
 
 FEW = ("fp32", "lora", "bf16", "lora bf16", "muon", "kl")
 SIZE = PolicySize(width=32, layers=2, heads=2, vocabulary=300)
@@ -90,6 +93,22 @@ def test_a_run_goes_on_to_the_last_digit_and_in_another_number_of_processes(tmp_
     assert weights[0] == weights[1]
     run_several("sharded_runs.py", 4, cut, model, 3)
     assert len(curve(cut)) == 4 and read_config(cut / "config.toml").processes == 4
+
+
+def test_a_checkpoint_does_not_count_until_every_process_has_written_its_part(tmp_path):
+    def save(folder):
+        folder.mkdir()
+
+    config = TrainConfig(out=str(tmp_path / "run"))
+    with closing(Record.fresh(config)) as record:
+        record.checkpoint(save, 1, {}, together=True)
+        assert record.newest() is None
+        record.finish()
+        record.checkpoint(save, 2, {}, together=True)
+        assert record.newest().name == "step-00000001"  # killed here, the run goes on from it
+    with closing(Record(tmp_path / "run", config)) as again:
+        again.tidy()
+        assert [path.name for path in again.checkpoints.iterdir()] == ["step-00000001"]
 
 
 @pytest.mark.parametrize(

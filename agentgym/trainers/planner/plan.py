@@ -69,7 +69,7 @@ class Plan:
     sharing: int
     """Processes that share the memory."""
     host: int
-    """Bytes beside a GPU: the process, and weights while they are loaded or a checkpoint while it is written; 0 without one."""
+    """Bytes beside a GPU (0 without one): the process, and weights while they load or a checkpoint while it is written."""
     parameters: int
     trained: int
     row: int
