@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from accelerate import Accelerator
+from torch import nn
+from transformers import PreTrainedModel
 
 from agentgym.episodes.episode import Episode, Group
 from agentgym.trainers import parts
@@ -61,7 +63,7 @@ class LocalLearner:
             self.engine.close()
             raise
 
-    def _sampled(self) -> Any:
+    def _sampled(self) -> PreTrainedModel:
         """Put the model where it is trained, and return what an engine in this process samples from."""
         self.model.to(self.accelerator.device)
         return copy.deepcopy(self.model) if self.config.apart else self.model  # an update changes its own in place
@@ -69,7 +71,7 @@ class LocalLearner:
     def _attention(self) -> str:
         return self.config.attention
 
-    def _joined(self, scorer: Scorer) -> Any:
+    def _joined(self, scorer: Scorer) -> nn.Module:
         """Return a scorer whose gradients are those of all processes."""
         return self.accelerator.prepare(scorer)
 
@@ -120,7 +122,7 @@ class LocalLearner:
             save_policy(self.model, self.tokenizer, folder.with_name(".reference")).rename(folder)
         self.accelerator.wait_for_everyone()
 
-    def _frozen(self, model: Any) -> Any:
+    def _frozen(self, model: PreTrainedModel) -> nn.Module:
         """Return a scorer of a model that is not trained."""
         config, frozen = self.config, model.to(self.accelerator.device)
         scorer = Scorer(frozen, config.temperature, config.attention, shared=config.share_prefixes)
@@ -149,7 +151,7 @@ class LocalLearner:
         """Write the policy as a model folder."""
         save_policy(self.model, self.tokenizer, folder)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, object]:
         """Return the state of optimizers, fp32 masters and the critic."""
         trained = self.trained
         return {

@@ -4,13 +4,15 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false, reportMissingTypeStubs=false
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from accelerate import Accelerator
 from accelerate.utils import gather_object
+from torch import nn
+from transformers import PreTrainedModel
 
 from agentgym.errors import BadData
 from agentgym.trainers.config import TrainConfig
@@ -34,7 +36,7 @@ class ShardedLearner(LocalLearner):
 
     _writing: saved_parts.Writing | None = None
 
-    def _sampled(self) -> Any:
+    def _sampled(self) -> PreTrainedModel:
         """Return a copy of the whole model; the model itself stays where it was loaded until it is sharded."""
         return copy.deepcopy(self.model).to(self.accelerator.device) if self.config.apart else self.model
 
@@ -42,11 +44,12 @@ class ShardedLearner(LocalLearner):
         device, config = self.accelerator.device, self.config
         return sharding.chosen_attention(self.model, config.attention, device, shared=config.share_prefixes)
 
-    def _joined(self, scorer: Scorer) -> Any:
+    def _joined(self, scorer: Scorer) -> nn.Module:
         if not self.config.lora_rank:
             self._source = Checkpoint(self.model)  # while the model has the types that it computes with
         computes_in = torch.bfloat16 if self.config.precision == "bf16" else None
-        return sharding.shard(scorer, self.model, self.accelerator.device, computes_in=computes_in)
+        device, number = self.accelerator.device, self.accelerator.num_processes
+        return sharding.shard(scorer, self.model, device, number, computes_in=computes_in)
 
     def _masters(self) -> None:
         """Return None: the parts are the masters."""
@@ -62,11 +65,11 @@ class ShardedLearner(LocalLearner):
                 folder.with_name(".reference").rename(folder)
         self.accelerator.wait_for_everyone()
 
-    def _frozen(self, model: Any) -> Any:
+    def _frozen(self, model: PreTrainedModel) -> nn.Module:
         """Return a scorer of a model that is not trained, sharded as well."""
         config = self.config
         scorer = Scorer(model, config.temperature, self._method, shared=config.share_prefixes).eval().requires_grad_(False)
-        return sharding.shard(scorer, model, self.accelerator.device)
+        return sharding.shard(scorer, model, self.accelerator.device, self.accelerator.num_processes)
 
     def save(self, folder: Path) -> None:
         """Write the policy as a model folder, each process some of its files."""
@@ -98,10 +101,10 @@ class ShardedLearner(LocalLearner):
         return self._writing is None or self._writing.done(wait=wait)
 
     @property
-    def _updating(self) -> list[Any]:
+    def _updating(self) -> list[torch.optim.Optimizer]:
         return [optimizer.optimizer for optimizer in self.trained.optimizers]
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, object]:
         """Return what every process has alike; of the rest `save_parts` writes each process's part."""
         return {"critic": self.trained.critic.saved() if self.trained.critic else {}}
 
@@ -115,7 +118,7 @@ class ShardedLearner(LocalLearner):
 class _Base:
     """The policy with its adapters off, by the forward pass that gathers the weights."""
 
-    def __init__(self, model: Any, scorer: Any) -> None:
+    def __init__(self, model: PreTrainedModel, scorer: Callable[[Batch], Scores]) -> None:
         self.model, self.scorer = model, scorer
 
     def __call__(self, batch: Batch) -> Scores:

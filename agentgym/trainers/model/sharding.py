@@ -4,27 +4,33 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 import copy
-from typing import Any
 
 import torch
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from agentgym.trainers.model.attention import choose
 from agentgym.trainers.model.logprobs import Scores
 from agentgym.trainers.weights.gathered import is_sharded
 
 
-def shard(scorer: nn.Module, model: Any, device: torch.device, *, computes_in: torch.dtype | None = None) -> nn.Module:
+def shard(
+    scorer: nn.Module,
+    model: PreTrainedModel,
+    device: torch.device,
+    processes: int,
+    *,
+    computes_in: torch.dtype | None = None,
+) -> nn.Module:
     """Leave a part of a model's parameters in this process, and return `scorer`, whose forward pass gathers them by layer.
 
     A layer is whole only while it computes, forwards and backwards; embedding, last norm and head while the scorer does.
     The parts lie on `device` from then on, where the model never was as a whole. `computes_in`: what gathered weights are
     rounded to; parts that are trained and their gradients are then float32.
     """
-    mesh = init_device_mesh(device.type, (torch.distributed.get_world_size(),))
+    mesh = init_device_mesh(device.type, (processes,))
     policy = MixedPrecisionPolicy(
         param_dtype=computes_in, reduce_dtype=torch.float32 if computes_in else None, cast_forward_inputs=False
     )
@@ -51,7 +57,7 @@ def _own(scorer: nn.Module, inputs: object, scores: Scores) -> Scores:
     return Scores(*(None if value is None else value.clone() for value in scores))  # type: ignore[arg-type]
 
 
-def chosen_attention(model: Any, asked: str, device: torch.device, *, shared: bool) -> str:
+def chosen_attention(model: PreTrainedModel, asked: str, device: torch.device, *, shared: bool) -> str:
     """Return what `choose` takes for a model of the same kind with few layers, since this one is whole on no device."""
     few = copy.deepcopy(model.config)
     kinds = list(getattr(few.get_text_config(), "layer_types", None) or ())

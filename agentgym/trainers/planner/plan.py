@@ -194,7 +194,7 @@ def _planned(config: TrainConfig, workload: Workload, memory: Memory) -> Plan:
 
 
 def recomputed_token(config: TrainConfig, workload: Workload, memory: Memory) -> int:
-    """Return the bytes that a token keeps with gradient checkpointing; 0 where it is on already, or cannot be."""
+    """Return the bytes that a token keeps where layers are computed again; 0 where it is on already, or cannot be."""
     if config.gradient_checkpointing or config.attention == "small":
         return 0
     config = replace(resolved(config, memory), gradient_checkpointing=True)
@@ -282,10 +282,10 @@ def _passing(config: TrainConfig, workload: Workload, update: Update) -> list[Pa
 
 def _gathered(workload: Workload, update: Update) -> int:
     """Return the bytes of what is whole at the worst moment of a sharded update, fp32 gradients with it."""
-    one, two = (parameters(cut(workload.architecture, layers)) for layers in (1, 2))
+    few, more = (parameters(cut(workload.architecture, layers)) for layers in (1, 2))
     depth = int(workload.architecture.num_hidden_layers)
-    beside = parameters(workload.architecture) - depth * (two - one)
-    numbers = beside + min(GATHERED, depth) * (two - one)
+    beside = parameters(workload.architecture) - depth * (more - few)
+    numbers = beside + min(GATHERED, depth) * (more - few)
     width = update.weights / max(update.parameters, 1)
     return int(numbers * (width + 4 * update.trained / max(update.parameters, 1)))
 

@@ -1,8 +1,6 @@
 """Sharded tensors made whole, one at a time."""
 
-from typing import Any
-
-from torch import Tensor
+from torch import Tensor, nn
 
 
 def full(value: Tensor) -> Tensor:
@@ -18,13 +16,13 @@ def is_sharded(value: Tensor) -> bool:
 
 def like(whole: Tensor, value: Tensor) -> Tensor:
     """Return a tensor that every process has, sharded as another is."""
-    if not is_sharded(value):
-        return whole
-    from torch.distributed.tensor import distribute_tensor
+    from torch.distributed.tensor import DTensor, distribute_tensor
 
+    if not isinstance(value, DTensor):
+        return whole
     return distribute_tensor(whole, value.device_mesh, value.placements, src_data_rank=None)
 
 
-def adapter(model: Any) -> dict[str, Tensor]:
+def adapter(model: nn.Module) -> dict[str, Tensor]:
     """Return the trained tensors of a model with adapters, whole, by name."""
     return {name: full(value.detach()) for name, value in model.named_parameters() if value.requires_grad}

@@ -5,7 +5,8 @@
 
 import json
 from pathlib import Path
-from typing import Any
+
+from transformers import PreTrainedModel
 
 from agentgym.engines.shards import SHARD_BYTES, parts, write
 from agentgym.trainers.weights.checkpoint import Checkpoint
@@ -33,7 +34,7 @@ def write_model(source: Checkpoint, folder: Path, rank: int, processes: int, lim
         (folder / "model.safetensors.index.json").write_text(json.dumps(index, indent=2) + "\n", encoding="utf-8")
 
 
-def write_adapter(model: Any, folder: Path, rank: int) -> None:
+def write_adapter(model: PreTrainedModel, folder: Path, rank: int) -> None:
     """Write a model's adapter, which is small: the first process alone."""
     whole = adapter(model)
     if rank == 0:

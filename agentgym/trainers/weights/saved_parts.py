@@ -4,13 +4,17 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 from collections.abc import Sequence
+from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import torch
 import torch.distributed as dist
-import torch.distributed.checkpoint as dcp
-from torch import Tensor
+from torch import Tensor, nn
+from torch.distributed.checkpoint.filesystem import FileSystemReader
+from torch.distributed.checkpoint.state_dict_loader import load as read_parts
+from torch.distributed.checkpoint.state_dict_saver import async_save
+from torch.distributed.checkpoint.state_dict_saver import save as save_now
 from torch.optim import Optimizer
 
 from agentgym.errors import BadData
@@ -19,7 +23,7 @@ PARTS = "parts"
 """The folder in a checkpoint."""
 
 
-def tensors(model: Any, optimizers: Sequence[Optimizer]) -> dict[str, Tensor]:
+def tensors(model: nn.Module, optimizers: Sequence[Optimizer]) -> dict[str, Tensor]:
     """Return the trained weights and the optimizers' state by name, this process's part of each."""
     named = {f"weights.{name}": value.detach() for name, value in model.named_parameters() if value.requires_grad}
     for place, parameter, optimizer in _updated(model, optimizers):
@@ -32,10 +36,10 @@ class Writing:
     """Writes parts to folders in a thread, one checkpoint after the other; the processes talk by a group of their own."""
 
     def __init__(self) -> None:
-        self._group = dist.new_group(backend="gloo")
-        self._under_way: tuple[Path, Any] | None = None
+        self._group = cast("dist.ProcessGroup", dist.new_group(backend="gloo"))
+        self._under_way: tuple[Path, Future[object]] | None = None
 
-    def begin(self, folder: Path, model: Any, optimizers: Sequence[Optimizer]) -> None:
+    def begin(self, folder: Path, model: nn.Module, optimizers: Sequence[Optimizer]) -> None:
         """Copy the values and begin to write them; all processes come here, and what was begun before ends first.
 
         State in 8 bits, which torch cannot copy so, is written before this returns.
@@ -43,9 +47,12 @@ class Writing:
         self.done(wait=True)
         values = tensors(model, optimizers)
         if all(type(getattr(value, "_local_tensor", value)) is Tensor for value in values.values()):
-            self._under_way = folder, dcp.async_save(values, checkpoint_id=folder, process_group=self._group)
+            self._under_way = (
+                folder,
+                cast("Future[object]", async_save(values, checkpoint_id=folder, process_group=self._group)),
+            )
         else:
-            dcp.save(values, checkpoint_id=folder, process_group=self._group)
+            save_now(values, checkpoint_id=folder, process_group=self._group)
 
     def done(self, *, wait: bool) -> bool:
         """Return whether this process's part is written, and everything if it is so in all; BadData where it failed."""
@@ -65,15 +72,15 @@ class Writing:
         return True
 
 
-def load(folder: Path, model: Any, optimizers: Sequence[Optimizer]) -> None:
+def load(folder: Path, model: nn.Module, optimizers: Sequence[Optimizer]) -> None:
     """Take them over, whatever number of processes wrote them; BadData for a folder that holds something else."""
     try:
-        saved = dcp.FileSystemReader(folder).read_metadata().state_dict_metadata
+        saved = FileSystemReader(folder).read_metadata().state_dict_metadata
         for number, optimizer in enumerate(optimizers):
             if any(name.startswith(f"optimizers.{number}.") for name in saved):
                 _step_without_gradient(optimizer)
         with torch.no_grad():
-            dcp.load(tensors(model, optimizers), checkpoint_id=folder)
+            read_parts(tensors(model, optimizers), checkpoint_id=folder)
     except Exception as error:  # torch raises many types for a damaged folder
         raise BadData(
             f"{folder}: damaged checkpoint ({type(error).__name__}: {error}); remove its folder to use an earlier one"
@@ -89,7 +96,7 @@ def _step_without_gradient(optimizer: Optimizer) -> None:
     optimizer.zero_grad(set_to_none=True)
 
 
-def _updated(model: Any, optimizers: Sequence[Optimizer]) -> list[tuple[str, Tensor, Optimizer]]:
+def _updated(model: nn.Module, optimizers: Sequence[Optimizer]) -> list[tuple[str, Tensor, Optimizer]]:
     """Return the parameters that optimizers update, with the beginning of their names in a checkpoint."""
     names = {id(value): name for name, value in model.named_parameters()}
     return [
