@@ -4,6 +4,8 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 import copy
+from collections.abc import Iterable
+from typing import cast
 
 import torch
 from torch import nn
@@ -34,7 +36,7 @@ def shard(
     policy = MixedPrecisionPolicy(
         param_dtype=computes_in, reduce_dtype=torch.float32 if computes_in else None, cast_forward_inputs=False
     )
-    for layer in model.get_decoder().layers:
+    for layer in cast("Iterable[nn.Module]", model.get_decoder().layers):
         _as_masters(layer)  # one after the other: where the model was loaded, there is no room for all in float32
         fully_shard(layer, mesh=mesh, mp_policy=policy)
     _as_masters(scorer)
