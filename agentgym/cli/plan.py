@@ -12,7 +12,7 @@ from agentgym.trainers.model.memory import named
 from agentgym.trainers.planner.duration import Rates, Seconds
 from agentgym.trainers.planner.fitting import gib
 from agentgym.trainers.planner.forecast import Forecast, forecast
-from agentgym.trainers.planner.plan import PHASES, Plan, Workload, has_tokenizer
+from agentgym.trainers.planner.plan import PHASES, Plan, Workload, has_tokenizer, recomputed_token
 from agentgym.trainers.preflight import chosen_needs
 
 WIDE = 110
@@ -38,6 +38,7 @@ def show(config: TrainConfig, console: Console, *, on: str = "", as_json: bool =
             console, f"beside the GPU: {gib(plan.host)} of the machine's memory for each process, at the most, while loading"
         )
     console.print()
+    _print(console, _activations(config, said))
     if said.rates is None or said.seconds is None:
         for line in _untimed(config, workload, plan):
             _print(console, line)
@@ -79,6 +80,22 @@ def bytes_table(plan: Plan, *, notes: bool = True) -> Table:
     table.add_section()
     table.add_row(Text("together", style="bold"), *cells, *([Text("the largest is what it takes")] if notes else []))
     return table
+
+
+def _activations(config: TrainConfig, said: Forecast) -> str:
+    """Return what a token of a row costs for the backward pass, and what makes it less."""
+    recomputed = recomputed_token(config, said.workload, said.plan.memory)
+    fewer = [f"--gradient-checkpointing keeps {kib(recomputed)}"] if 0 < recomputed < said.plan.token else []
+    if not config.share_prefixes:
+        fewer.append("--share-prefixes keeps what rows have in common once")
+    if said.plan.batch.rows > 1:
+        fewer.append("a smaller --batch-tokens has fewer rows at a time")
+    return "; ".join((f"A token of a micro-batch keeps {kib(said.plan.token)} for the backward pass", *fewer)) + "."
+
+
+def kib(size: int) -> str:
+    """Return bytes of a token as a person reads them."""
+    return f"{size / 1024:,.1f} KiB"
 
 
 def seconds_table(config: TrainConfig, columns: tuple[Seconds, Seconds]) -> Table:
@@ -165,6 +182,7 @@ def _numbers(said: Forecast) -> dict[str, object]:
         "processes": plan.sharing,
         "parameters": plan.parameters,
         "row": plan.row,
+        "activations_per_token": plan.token,
         "bytes": {part.name: dict(zip(PHASES, part.bytes, strict=True)) for part in plan.parts},
         "change": None if change is None else {"flags": change.flags, "fits": change.fits, "need": change.plan.need},
     }

@@ -38,6 +38,8 @@ class Config:
     """The run to go on with."""
     steps: int | None = None
     """The steps that it is to have then; None leaves them."""
+    processes: int | None = None
+    """The processes that are to go on with it; None leaves them."""
     list: bool = False
     """Print the recipes and stop."""
     plan: bool = False
@@ -110,14 +112,18 @@ def _taken(words: list[str], flag: str, what: str) -> str:
 
 
 def _resumed(folder: str, words: list[str], arguments: tuple[str, ...]) -> Config:
-    steps = _taken(words, "--steps", "a number, for example --steps 200")
+    numbers: dict[str, int | None] = {}
+    for name, example in (("steps", 200), ("processes", 4)):
+        value = _taken(words, f"--{name}", f"a number, for example --{name} {example}")
+        if value and not (value.isascii() and value.isdigit()):
+            raise BadConfig(f"{name} is {value!r}; expected a whole number")
+        numbers[name] = int(value) if value else None
     if words:
         raise BadConfig(
-            f"--resume goes on with the run as it was configured; only --steps can be changed, not {' '.join(words)}"
+            f"--resume goes on with the run as it was configured; only --steps and --processes can be changed, not "
+            f"{' '.join(words)}"
         )
-    if steps and not (steps.isascii() and steps.isdigit()):
-        raise BadConfig(f"steps is {steps!r}; expected a whole number")
-    return Config(resume=folder, steps=int(steps) if steps else None, arguments=arguments)
+    return Config(resume=folder, steps=numbers["steps"], processes=numbers["processes"], arguments=arguments)
 
 
 def _check_kind(name: str, recipe: TrainConfig, config: TrainConfig) -> None:
@@ -141,7 +147,7 @@ def run(config: Config) -> int:
         return 0
     need_training()
     warn_in_one_line()
-    settings = preflight.extended(config.resume, config.steps) if config.resume else config.config
+    settings = preflight.extended(config.resume, config.steps, config.processes) if config.resume else config.config
     assert settings is not None
     if config.plan:
         if settings.remote:
@@ -171,7 +177,8 @@ def _train(config: Config, settings: TrainConfig, console: Console) -> int:
 
     command = f"train --resume {screen.folder}"
     with sitting(screen, f"agentgym {command} (in a checkout: ./dev {command})"):
-        loop = Loop.resumed(config.resume, screen, steps=config.steps) if config.resume else Loop.fresh(settings, screen)
+        changed = {"steps": config.steps, "processes": config.processes}
+        loop = Loop.resumed(config.resume, screen, **changed) if config.resume else Loop.fresh(settings, screen)
         summary = loop.to_the_end()
     if main_process():
         console.print(_table(summary))

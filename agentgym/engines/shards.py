@@ -92,9 +92,9 @@ def shards(source: Source, limit: int = SHARD_BYTES, folder: str | None = None) 
     tensors = iter(source)
     _sweep(Path(folder or shared_memory() or tempfile.gettempdir()))
     with tempfile.TemporaryDirectory(prefix=f"{PREFIX}{os.getpid()}-", dir=folder or shared_memory()) as place:
-        for number, part in enumerate(_parts(source.metadata(), limit)):
+        for number, part in enumerate(parts(source.metadata(), limit)):
             path = Path(place) / f"{number}.safetensors"
-            _write(path, part, tensors)
+            write(path, part, tensors)
             yield message(part, path=str(path))
             path.unlink()
 
@@ -153,7 +153,8 @@ def _metas(path: Path) -> list[TensorMeta]:
         raise BadData(f"{path}: damaged ({error}); expected whole safetensors") from error
 
 
-def _parts(metas: Sequence[TensorMeta], limit: int) -> Iterator[list[TensorMeta]]:
+def parts(metas: Sequence[TensorMeta], limit: int = SHARD_BYTES) -> Iterator[list[TensorMeta]]:
+    """Yield what goes into one file each: at most `limit` bytes, or one tensor."""
     part: list[TensorMeta] = []
     held = 0
     for meta in metas:
@@ -166,7 +167,7 @@ def _parts(metas: Sequence[TensorMeta], limit: int) -> Iterator[list[TensorMeta]
         yield part
 
 
-def _write(path: Path, metas: Sequence[TensorMeta], tensors: Iterator[tuple[str, "Tensor"]]) -> None:
+def write(path: Path, metas: Sequence[TensorMeta], tensors: Iterator[tuple[str, "Tensor"]]) -> None:
     """Write the next tensors as they come: safetensors' own `save_file` would hold all of them.
 
     The format: eight bytes with the length of a JSON header, the header, then the bytes of each tensor.

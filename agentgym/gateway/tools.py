@@ -123,7 +123,8 @@ def call_head(family: Family, name: str) -> str:
     """Return how a reply that calls a tool begins, as far as the family decides it; without a name up to where it stands."""
     if not name:
         return commonprefix([call_head(family, name) for name in ("a", "b")])  # noqa: RUF071
-    written = ["".join(family.write(Call(name, arguments))) for arguments in ({}, {"a": "b"})]
+    shapes: list[dict[str, object]] = [{}, {"a": "b"}]
+    written = ["".join(family.write(Call(name, arguments))) for arguments in shapes]
     return _TAG_BEGUN.sub("", commonprefix(written)).rstrip("{ \n")  # noqa: RUF071
 
 

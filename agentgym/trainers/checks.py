@@ -100,6 +100,8 @@ def check(config: "TrainConfig") -> None:
         )
     _check_loss(config)
     _check_attention(config)
+    if config.sharded:
+        _check_sharding(config)
     _check_engine(config)
     _check_agent(config)
     lora.check(config)
@@ -239,6 +241,22 @@ def _check_attention(config: "TrainConfig") -> None:
             "attention 'split' with compile: it makes a call a row, and would be compiled again for every number of "
             "rows; leave attention at 'auto'"
         )
+
+
+def _check_sharding(config: "TrainConfig") -> None:
+    """Raise BadConfig for what sharded weights cannot do, with the reason."""
+    what = f"sharding {config.sharding!r}"
+    if config.learner != type(config).learner:
+        raise BadConfig(f"{what} does nothing with learner {config.learner!r}: it is for the local one; leave it out")
+    if config.processes == 1 and not launched():
+        raise BadConfig(f"{what} does nothing with one process: give --processes 2 or more, or leave it out")
+    for name, value, why in (
+        ("attention", "small", "that pass reads weights past the layers, which gather theirs when they are called"),
+        ("compile", True, "layers that gather their weights were never compiled here"),
+        ("gradient_reduction", "update", "gradients added up without the other processes are whole, not sharded"),
+    ):
+        if getattr(config, name) == value:
+            raise BadConfig(f"{name} {value!r} with {what}: {why}; leave out one of the two")
 
 
 def _check_engine(config: "TrainConfig") -> None:

@@ -112,7 +112,7 @@ class TrainConfig(
     @property
     def apart(self) -> bool:
         """Whether an engine in this process samples from a copy of the trainer's weights."""
-        return self.engine_kind.in_process and self.async_level > 0
+        return self.engine_kind.in_process and (self.async_level > 0 or self.sharded)
 
     @property
     def updates(self) -> int:

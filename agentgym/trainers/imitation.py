@@ -20,9 +20,9 @@ from agentgym.errors import BadConfig
 from agentgym.trainers import preflight
 from agentgym.trainers.imitation_config import ImitationConfig, read_imitation
 from agentgym.trainers.interrupt import uninterrupted
-from agentgym.trainers.local import LocalLearner
 from agentgym.trainers.model import precision
 from agentgym.trainers.record import Record
+from agentgym.trainers.sharded import local
 from agentgym.trainers.sitting import Show, Sitting, joined
 from agentgym.trainers.stages import loggers
 from agentgym.trainers.stored import Tokeniser, digest, read_files, text_only
@@ -90,7 +90,7 @@ class Imitation(Sitting):
         self.nll = float("nan") if state is None else state["nll"]
         self.data = digest(files)
         model = Path(config.model if state is None else state["folder"])
-        self.learner = LocalLearner(accelerator, config.learning, model, state={"resumed": state is not None})
+        self.learner = local(accelerator, config.learning, model, state={"resumed": state is not None})
         try:
             self.files = self._with_tokens(files)
             self.draws = [
@@ -186,10 +186,6 @@ class Imitation(Sitting):
     def position(self) -> int:
         """How many updates there were."""
         return self.done
-
-    def save(self, folder: Path) -> None:
-        """Write the policy as a model folder."""
-        self.learner.save(folder)
 
     def state_dict(self) -> dict[str, object]:
         """Return what a later sitting goes on with."""

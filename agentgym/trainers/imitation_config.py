@@ -20,7 +20,7 @@ from agentgym.trainers.stored import Filter
 SHARED = (
     *("model", "out", "seed", "processes", "threads", "lora_rank", "lora_alpha", "lora_targets", "agent", "prompt", "tools"),
     *("history", "window_turns", "observation_tokens", "optimizer", "grad_clip", "batch_tokens", "attention", "precision"),
-    *("gradient_checkpointing", "compile", "loggers", "logger_options", "checkpoint_every"),
+    *("gradient_checkpointing", "compile", "sharding", "loggers", "logger_options", "checkpoint_every"),
 )
 """Fields that mean in a training run what they mean here."""
 
@@ -73,6 +73,8 @@ class ImitationConfig:
     """Keep only the inputs of each layer and compute the rest again in the backward pass."""
     compile: bool = False
     """Compile the model's layers with torch.compile."""
+    sharding: Literal["none", "fsdp2"] = "none"
+    """Weights, gradients and optimizer state of several processes: whole in each (`none`), or a part in each (`fsdp2`)."""
     lora_rank: int = 0
     """Rank of LoRA adapters; only these are then trained. 0 trains all weights."""
     lora_alpha: int = lora.ALPHA

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from accelerate import Accelerator
+from torch import nn
+from transformers import PreTrainedModel
 
 from agentgym.episodes.episode import Episode, Group
 from agentgym.trainers import parts
@@ -16,11 +18,10 @@ from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.critic import Critic
 from agentgym.trainers.model import lora, precision
 from agentgym.trainers.model.policy import load_policy, save_policy, set_threads
-from agentgym.trainers.model.precision import masters
+from agentgym.trainers.model.precision import Masters, masters
 from agentgym.trainers.optim.optimizers import optimizers
 from agentgym.trainers.segments import Segment
 from agentgym.trainers.stages.credit import Credit
-from agentgym.trainers.stages.learner import learner
 from agentgym.trainers.stages.loss import resolve_loss, top_of
 from agentgym.trainers.stages.needs import Values
 from agentgym.trainers.stages.seams import Stage
@@ -28,41 +29,55 @@ from agentgym.trainers.step import BaseScorer, Scorer, TrainedModel, imitate, re
 from agentgym.trainers.weights import sync
 
 
-@learner("local")
 class LocalLearner:
     """The policy in this process, or a copy in each of several that accelerate joins."""
 
     overlaps = True
 
     def __init__(self, accelerator: Accelerator, config: TrainConfig, folder: Path, *, state: Mapping[str, object]) -> None:
-        self.accelerator, self.config = accelerator, config
+        self.accelerator, self.config, self.folder = accelerator, config, folder
         self.model, self.tokenizer = load_policy(folder, precision.DTYPES[config.precision])
         set_threads(self.model, config.threads)
         if config.lora_rank and not state.get("resumed"):  # a checkpoint has its adapters
             lora.add_adapters(self.model, config)
-        self.model.to(accelerator.device)
-        sampled = copy.deepcopy(self.model) if config.apart else self.model  # an update changes its own in place
-        self.engine = parts.engine(config, folder, sampled, self.tokenizer)
+        self.engine = parts.engine(config, folder, self._sampled(), self.tokenizer)
         try:
-            self.weights = None if config.served else sync.weight_sync(self.model, self.engine, copied=config.apart)
+            device = accelerator.device
+            sent = None if config.served else sync.weight_sync(self.model, self.engine, copied=config.apart, device=device)
+            self.weights = sent
             scorer = Scorer(
                 self.model,
                 config.temperature,
-                config.attention,
+                self._attention(),
                 gradient_checkpointing=config.gradient_checkpointing,
                 compiled=config.compile,
                 shared=config.share_prefixes,
                 states="critic" in state,
                 top=top_of(resolve_loss(config)) if config.loss != "clip" else 0,
             )
-            self.trained = TrainedModel(accelerator, accelerator.prepare(scorer), [])
+            self.trained = TrainedModel(accelerator, self._joined(scorer), [])
             if "critic" in state:
                 options = cast("dict[str, float]", state["critic"])
                 self.trained.critic = Critic(accelerator, self.model.config.get_text_config().hidden_size, **options)
-            self.trained.masters = masters(self.model, config.precision, accelerator.num_processes)
+            self.trained.masters = self._masters()
         except BaseException:
             self.engine.close()
             raise
+
+    def _sampled(self) -> PreTrainedModel:
+        """Put the model where it is trained, and return what an engine in this process samples from."""
+        self.model.to(self.accelerator.device)
+        return copy.deepcopy(self.model) if self.config.apart else self.model  # an update changes its own in place
+
+    def _attention(self) -> str:
+        return self.config.attention
+
+    def _joined(self, scorer: Scorer) -> nn.Module:
+        """Return a scorer whose gradients are those of all processes."""
+        return self.accelerator.prepare(scorer)
+
+    def _masters(self) -> Masters | None:
+        return masters(self.model, self.config.precision, self.accelerator.num_processes)
 
     def about(self) -> dict[str, object]:
         """Return what a reader of the log wants to know."""
@@ -88,17 +103,29 @@ class LocalLearner:
             self.trained.reference = self._reference(folder / "reference")
         self.trained.optimizers = [self.accelerator.prepare(optimizer) for optimizer in fresh]
 
-    def _reference(self, folder: Path) -> Scorer | None:
+    def _reference(self, folder: Path) -> Any:
         """Return the policy as it was when reinforcement learning began, which the KL penalty holds to; None without one."""
         config = self.config
         if not config.kl:
             return None
         if config.lora_rank:
-            return BaseScorer(self.model, config.temperature, self._method, shared=config.share_prefixes)
+            return self._base()
+        self._remember(folder)
+        return self._frozen(load_policy(folder, precision.DTYPES[config.precision])[0])
+
+    def _base(self) -> Any:
+        """Return the model without its adapters."""
+        return BaseScorer(self.model, self.config.temperature, self._method, shared=self.config.share_prefixes)
+
+    def _remember(self, folder: Path) -> None:
+        """Write the present policy to a folder, whole or not at all, unless an earlier sitting has."""
         if self.accelerator.is_main_process and not folder.exists():
-            save_policy(self.model, self.tokenizer, folder.with_name(".reference")).rename(folder)  # whole or not at all
+            save_policy(self.model, self.tokenizer, folder.with_name(".reference")).rename(folder)
         self.accelerator.wait_for_everyone()
-        frozen = load_policy(folder, precision.DTYPES[config.precision])[0].to(self.accelerator.device)
+
+    def _frozen(self, model: PreTrainedModel) -> nn.Module:
+        """Return a scorer of a model that is not trained."""
+        config, frozen = self.config, model.to(self.accelerator.device)
         scorer = Scorer(frozen, config.temperature, config.attention, shared=config.share_prefixes)
         return scorer.eval().requires_grad_(False)
 

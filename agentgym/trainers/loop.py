@@ -31,6 +31,7 @@ from agentgym.trainers.record import Record
 from agentgym.trainers.run import Run
 from agentgym.trainers.sitting import Show, Sitting, joined
 from agentgym.trainers.stages import loggers, needs, rewards
+from agentgym.trainers.stages.learner import Parts
 from agentgym.trainers.stages.sampler import Draw, Seen
 from agentgym.trainers.step import CannotGoOn
 from agentgym.trainers.tally import LOST_STEPS, Tally
@@ -42,14 +43,17 @@ def train(config: TrainConfig, show: Show | None = None) -> dict[str, object]:
         return Loop.fresh(config, show).to_the_end()
 
 
-def resume(folder: str | Path, show: Show | None = None, *, steps: int | None = None) -> dict[str, object]:
+def resume(
+    folder: str | Path, show: Show | None = None, *, steps: int | None = None, processes: int | None = None
+) -> dict[str, object]:
     """Go on with an interrupted run from its newest checkpoint: on a CPU to the last digit as if it had not stopped.
 
     `steps` asks for more updates than the run was started with: it goes on as a run of so many, whose schedules are
     functions of the step and of their number. Where the learning rate is constant, it is the very run that would have been.
+    `processes`: as many take part from now on.
     """
     with own_loop():
-        return Loop.resumed(folder, show, steps=steps).to_the_end()
+        return Loop.resumed(folder, show, steps=steps, processes=processes).to_the_end()
 
 
 class Loop(Sitting):
@@ -63,6 +67,7 @@ class Loop(Sitting):
         counted: dict[str, Any] = {} if state is None else state["tally"]
         self.tally = Tally(**counted)
         self.run = Run.assemble(config, record.folder, accelerator, state)
+        self.learner = self.run.learner
         self.ahead = Ahead(self.run, self._counting, {} if state is None else state.get("ahead", {}))
         self.measures = Measures(self.run, record, self.show, {} if state is None else state["results"])
         self.end: tuple[int, int] | None = None if state is None else state["end"]  # of the files before the last measure
@@ -97,10 +102,12 @@ class Loop(Sitting):
             raise
 
     @classmethod
-    def resumed(cls, folder: str | Path, show: Show | None = None, *, steps: int | None = None) -> "Loop":
+    def resumed(
+        cls, folder: str | Path, show: Show | None = None, *, steps: int | None = None, processes: int | None = None
+    ) -> "Loop":
         """Go on from the newest checkpoint of a run; see `resume`."""
-        accelerator = joined(config_of(folder).processes, "train")
-        record, state = Record.resumed(folder, accelerator.is_main_process, steps=steps)
+        accelerator = joined(processes or config_of(folder).processes, "train")
+        record, state = Record.resumed(folder, accelerator.is_main_process, steps=steps, processes=processes)
         try:
             return cls(accelerator, record, state, show)
         except BaseException:
@@ -162,12 +169,23 @@ class Loop(Sitting):
             row["eta_seconds"] = row["seconds"] * (config.steps - step - 1)
             self.log(row)
             self.show("step", row)
-            if config.keep_best and "success_valid" in row:
-                self.record.keep_best(run.learner.save, step + 1, row["success_valid"])
+            if (
+                config.keep_best
+                and "success_valid" in row
+                and any(run.gathered([self.record.is_best(row["success_valid"])]))
+            ):
+                together = isinstance(run.learner, Parts)
+                self.record.keep_best(run.learner.save, step + 1, row["success_valid"], together=together)
             tally.seconds += time.perf_counter() - started
         if tally.lost_steps >= LOST_STEPS:
             self.checkpoint()  # with the position behind the steps that were lost: --resume goes on with other tasks
             raise CannotGoOn(f"every episode of the last {LOST_STEPS} steps ended in a fault, the last with: {tally.fault}")
+
+    def _keep_best(self, step: int, success: float) -> None:
+        """Keep the policy where it is the best so far, which the process that writes knows."""
+        if any(self.gathered([self.record.is_best(success)])):
+            together = isinstance(self.learner, Parts)
+            self.record.keep_best(self.learner.save, step + 1, success, together=together)
 
     async def _groups(self, step: int) -> tuple[list[Group], list[Episode], list[Seen]]:
         """Return the groups to train on and all episodes of this process, and how the groups of all processes ended."""
@@ -237,10 +255,6 @@ class Loop(Sitting):
     def position(self) -> int:
         """Updates so far, those of the SFT warm start included."""
         return self.tally.position
-
-    def save(self, folder: Path) -> None:
-        """Write the policy as a model folder."""
-        self.run.learner.save(folder)
 
     def state_dict(self) -> dict[str, Any]:
         """Return what a later sitting goes on with; the stages of each process have a state of their own."""

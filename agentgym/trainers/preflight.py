@@ -186,12 +186,14 @@ def config_of(folder: str | Path) -> TrainConfig:
     return read_config(path)
 
 
-def extended(folder: str | Path, steps: int | None) -> TrainConfig:
-    """Return the configuration of the run in a folder with another number of steps, if one is given.
+def extended(folder: str | Path, steps: int | None, processes: int | None = None) -> TrainConfig:
+    """Return the configuration of the run in a folder with another number of steps or processes, where one is given.
 
-    BadConfig unless it is more than the run has taken by its newest checkpoint.
+    BadConfig unless the steps are more than the run has taken by its newest checkpoint.
     """
     config = config_of(folder)
+    if processes is not None:
+        config = replace(config, processes=processes)
     if steps is None:
         return config
     newest = newest_checkpoint(folder)

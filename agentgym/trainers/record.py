@@ -36,6 +36,7 @@ class Record:
         self.folder = Path(folder)
         self.config = config
         self.writes = writes
+        self._unfinished = ""
         self.held = ExitStack()
         self.foreign = {path.name for path in self.folder.iterdir()} - OWN if self.folder.is_dir() else set[str]()
         if writes:
@@ -67,17 +68,17 @@ class Record:
 
     @classmethod
     def resumed(
-        cls, folder: str | Path, writes: bool = True, *, steps: int | None = None
+        cls, folder: str | Path, writes: bool = True, *, steps: int | None = None, processes: int | None = None
     ) -> tuple["Record", dict[str, Any] | None]:
         """Open an earlier run; return it with the newest checkpoint's state (None before the first checkpoint).
 
-        With `steps` it is from now on a run of so many updates of reinforcement learning.
+        With `steps` it is from now on a run of so many updates of reinforcement learning, with `processes` one of so many.
         """
         folder = Path(folder)
-        config = extended(folder, steps)
+        config = extended(folder, steps, processes)
         record = cls(folder, config, writes)
         record.tidy()
-        if writes and steps is not None:
+        if writes and (steps, processes) != (None, None):
             write_whole(folder / "config.toml", to_toml(config))
         state = record.newest_state()
         left = 0 if state is None else config.steps - (state["tally"]["position"] - config.sft_steps)
@@ -159,53 +160,83 @@ class Record:
                 f"--resume {self.folder}"
             ) from error
 
-    def checkpoint(self, save: Callable[[Path], None], position: int, state: dict[str, object]) -> None:
-        """Write a checkpoint beside the earlier ones, complete or not at all; keep the last two. `save` writes the model."""
-        if not self.writes:
-            return
+    def checkpoint(
+        self, save: Callable[[Path], None], position: int, state: dict[str, object], *, together: bool = False
+    ) -> None:
+        """Write a checkpoint beside the earlier ones; none of them, and not resumed from, until `finish` is called.
+
+        `save` writes the model. `together`: every process calls it.
+        """
         name = f"step-{position:08d}"
-        draft, old, final = (self.checkpoints / f"{before}{name}" for before in (".", ".old-", ""))
+        draft, old, _ = self._places(name)
+        if not self.writes:
+            if together:
+                save(draft)
+            return
         for path in (draft, old):
             shutil.rmtree(path, ignore_errors=True)
         state = {**state, "offsets": self.offsets()}
         try:
             save(draft)
             torch.save(state, draft / STATE)
+        except (OSError, RuntimeError, BadData) as error:  # torch raises RuntimeError on a full disk
+            raise self._not_written(draft, error) from error
+        self._unfinished = name
+
+    def finish(self) -> None:
+        """Put the checkpoint that was written last beside the earlier ones, in one go; keep the last two."""
+        name, self._unfinished = self._unfinished, ""
+        if not name:
+            return
+        draft, old, final = self._places(name)
+        try:
             if final.exists():  # made before an interruption, or as the last step of the run that now has ended
                 final.rename(old)  # in one go: a half-deleted folder would pass for the newest checkpoint
             draft.rename(final)
             shutil.rmtree(old, ignore_errors=True)
-        except (OSError, RuntimeError, BadData) as error:  # torch raises RuntimeError on a full disk
-            shutil.rmtree(draft, ignore_errors=True)
-            raise BadData(
-                f"checkpoint {final} could not be written ({error}). The earlier ones are intact: make room, then go on "
-                f"with --resume {self.folder}"
-            ) from error
+        except OSError as error:
+            raise self._not_written(draft, error) from error
         for stale in sorted(self.checkpoints.glob("step-*"))[:-2]:
             stale.rename(old)
             shutil.rmtree(old)
 
-    def keep_best(self, save: Callable[[Path], None], step: int, success: float) -> None:
-        """Keep the model as `checkpoints/best` if no earlier one has a success as high; whole or not at all."""
-        kept = self.best_step()
-        if not self.writes or math.isnan(success) or (kept is not None and success <= kept["success_valid"]):
-            return
+    def _places(self, name: str) -> tuple[Path, Path, Path]:
+        """Return where a checkpoint is while it is written, while it is replaced, and when it counts."""
+        return self.checkpoints / f".{name}", self.checkpoints / f".old-{name}", self.checkpoints / name
+
+    def _not_written(self, draft: Path, error: Exception) -> BadData:
+        """Remove what was written of a checkpoint and return what to say."""
+        shutil.rmtree(draft, ignore_errors=True)
+        return BadData(
+            f"checkpoint {draft.with_name(draft.name.removeprefix('.'))} could not be written ({error}). The earlier ones "
+            f"are intact: make room, then go on with --resume {self.folder}"
+        )
+
+    def is_best(self, success: float) -> bool:
+        """Return whether this is the process that writes, and no earlier checkpoint has a success as high."""
+        kept = self.best_step() if self.writes else None
+        return self.writes and not math.isnan(success) and (kept is None or success > kept["success_valid"])
+
+    def keep_best(self, save: Callable[[Path], None], step: int, success: float, *, together: bool = False) -> None:
+        """Keep the model as `checkpoints/best`, whole or not at all. `together`: every process calls `save`."""
         draft = self.checkpoints / ".best"
+        if not self.writes:
+            if together:
+                save(draft)
+            return
+        if not self.is_best(success):
+            return
         for path in (draft, self.old_best):
             shutil.rmtree(path, ignore_errors=True)
         try:
             save(draft)
             write_whole(draft / BEST, json.dumps({"step": step, "success_valid": success}) + "\n")
-            if kept is not None:
+            if self.best.exists():
                 self.best.rename(self.old_best)  # which `tidy` brings back after a kill before the next line
             draft.rename(self.best)
             shutil.rmtree(self.old_best, ignore_errors=True)
         except (OSError, RuntimeError, BadData) as error:
-            shutil.rmtree(draft, ignore_errors=True)
-            raise BadData(
-                f"checkpoint {self.best} could not be written ({error}). The earlier ones are intact: make room, then go on "
-                f"with --resume {self.folder}"
-            ) from error
+            raise self._not_written(draft, error) from error
 
     def best_step(self) -> dict[str, Any] | None:
         """Return `step` and `success_valid` of the best checkpoint that was kept; None without one."""

@@ -69,7 +69,7 @@ class Run:
             run = cls(config, folder, accelerator, learner, rollouts, sampler, rewards, selection, needs, credit, loss)
             run.credit = replace(credit, run=run)
             if state is not None:
-                run.load_state_dict(state["stages"][accelerator.process_index])
+                run.load_state_dict(_own(state["stages"], accelerator.process_index, accelerator.num_processes))
             return run
         except BaseException:
             learner.close()
@@ -163,3 +163,15 @@ class Run:
             self.rollouts.close()
         finally:
             self.learner.close()
+
+
+def _own(states: Sequence[dict[str, Any]], rank: int, processes: int) -> dict[str, Any]:
+    """Return the state of a process's stages; BadConfig where it cannot be told for another number of processes."""
+    if len(states) == processes:
+        return states[rank]
+    if different := [name for name, state in states[0].items() if any(other[name] != state for other in states)]:
+        raise BadConfig(
+            f"processes is {processes}, and in the checkpoint each of {len(states)} has a state of its own for "
+            f"{', '.join(different)}: go on with --processes {len(states)}"
+        )
+    return states[0]

@@ -272,6 +272,8 @@ class LearnerConfig:
     """Tokens per forward pass."""
     gradient_reduction: Literal["micro-batch", "update"] = "micro-batch"
     """When several processes sum their gradients: after every `micro-batch`, or once before the `update`."""
+    sharding: Literal["none", "fsdp2"] = "none"
+    """Weights, gradients and optimizer state of several processes: whole in each (`none`), or a part in each (`fsdp2`)."""
     share_prefixes: bool = False
     """Compute a prefix that rows of an update have in common once (prefix-tree packing), where that saves a tenth of the
     tokens or more; rows of a group are then dealt into the same mini-batch as far as it goes."""
@@ -289,6 +291,11 @@ class LearnerConfig:
     def remote(self) -> bool:
         """Whether a server holds the weights."""
         return self.learner.partition(":")[0] == REMOTE
+
+    @property
+    def sharded(self) -> bool:
+        """Whether each process holds a part of the weights."""
+        return self.sharding != "none"
 
 
 @dataclass(frozen=True)

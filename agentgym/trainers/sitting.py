@@ -18,6 +18,7 @@ from accelerate.utils import gather_object
 from agentgym.errors import BadConfig, EngineDead
 from agentgym.trainers.record import Record
 from agentgym.trainers.stages import loggers
+from agentgym.trainers.stages.learner import Learner, Parts
 from agentgym.trainers.step import CannotGoOn
 
 T = TypeVar("T")
@@ -34,6 +35,7 @@ class Sitting(ABC):
     command: str
     """What goes on with the run: `train` or `sft`."""
     loggers: loggers.Loggers
+    learner: Learner
 
     def __init__(self, accelerator: Accelerator, record: Record, show: Show | None) -> None:
         self.accelerator, self.record = accelerator, record
@@ -49,10 +51,6 @@ class Sitting(ABC):
     @abstractmethod
     def state_dict(self) -> dict[str, object]:
         """Return what a later sitting goes on with; all processes come here."""
-
-    @abstractmethod
-    def save(self, folder: Path) -> None:
-        """Write the policy as a model folder."""
 
     @contextmanager
     def stopping(self) -> Generator[None]:
@@ -73,14 +71,34 @@ class Sitting(ABC):
 
     def updated(self, *, due: bool) -> None:
         """Stop after an update if any process was asked to; write a checkpoint when one is due."""
-        if any(self.gathered([self.interrupted])):
+        written = not isinstance(self.learner, Parts) or self.learner.parts_written()
+        told = self.gathered([(self.interrupted, written)])
+        if any(interrupted for interrupted, _ in told):
             raise KeyboardInterrupt
+        if all(written for _, written in told):
+            self.record.finish()
         if due:
-            self.checkpoint()
+            self.checkpoint(wait=False)
 
-    def checkpoint(self) -> None:
-        """Write a checkpoint."""
-        self.record.checkpoint(self.save, self.position, self.state_dict())
+    def checkpoint(self, *, wait: bool = True) -> None:
+        """Write a checkpoint. Without `wait`, parts of processes are written while training goes on, and count after."""
+        together = isinstance(self.learner, Parts)
+        self._finish()
+        self.record.checkpoint(self._save, self.position, self.state_dict(), together=together)
+        if wait or not together:
+            self._finish()
+
+    def _finish(self) -> None:
+        """Let the checkpoint count that is being written."""
+        if isinstance(self.learner, Parts):
+            self.learner.parts_written(wait=True)
+            self.accelerator.wait_for_everyone()
+        self.record.finish()
+
+    def _save(self, folder: Path) -> None:
+        self.learner.save(folder)
+        if isinstance(self.learner, Parts):
+            self.learner.save_parts(folder)
 
     def log(self, row: dict[str, object]) -> None:
         """Write a row of metrics, and hand it to the loggers."""

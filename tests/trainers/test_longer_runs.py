@@ -33,7 +33,9 @@ def test_it_wants_more_steps_than_were_taken(tmp_path, capsys):
     assert main(["train", "--resume", str(tmp_path / "run"), "--steps", "x"]) == 2
     assert main(["train", "--resume", str(tmp_path / "run"), "--lr", "3"]) == 2
     said = capsys.readouterr().err
-    assert "steps is 'x'; expected a whole number" in said and "only --steps can be changed, not --lr 3" in said
+    assert (
+        "steps is 'x'; expected a whole number" in said and "only --steps and --processes can be changed, not --lr 3" in said
+    )
 
 
 def test_a_runs_folder_is_a_model_to_train(tmp_path):

@@ -35,6 +35,7 @@ from agentgym.trainers.step import Scorer
 
 SHAPES = Path(__file__).parent / "shapes"
 FP32 = TrainConfig(precision="fp32")
+ROOM = Memory("cuda", "four", 2**34, 2**34, devices=4)
 PLAY = Play(
     horizon=10,
     turns=4.0,
@@ -360,3 +361,33 @@ for gib in (1024, 1):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     plainly, closely = map(int, done.stdout.split())
     assert plainly == 0 and closely > 5
+
+
+def test_sharded_weights_are_counted_in_parts_and_an_engine_in_this_process_whole():
+    config = replace(FP32, model="x/y", precision="bf16", processes=4, tasks_per_step=4, sft_batch=4, concurrency=2)
+    workload = Workload(shape(layers=8), PLAY)
+    memory = Memory("cpu", "here", 2**34, 2**34)
+    plans = [plan(changed, workload, memory) for changed in (config, replace(config, sharding="fsdp2"))]
+    whole, parts = ({part.name: part.bytes for part in of.parts} for of in plans)
+    numbers = parameters(shape(layers=8))
+    assert whole["weights"][0] == pytest.approx(2 * numbers, rel=1e-3) and whole["fp32 masters"][0] == 4 * numbers
+    assert parts["weights"][0] == pytest.approx(numbers, rel=1e-3) and "fp32 masters" not in parts  # 4 bytes in 4 processes
+    assert parts["optimizer state"][2] == whole["optimizer state"][2] // 4
+    assert parts["gradients"] == (0, numbers, numbers) and whole["gradients"][1] == 2 * 4 * numbers
+    assert parts["engine's copy"][0] == whole["weights"][0]  # whole, in bf16
+    layer = parameters(shape(layers=2)) - parameters(shape(layers=1))
+    beside = numbers - 8 * layer
+    # two layers, embedding and head: bf16 weights, fp32 gradients
+    assert parts["gathered"][1] == pytest.approx(6 * (beside + 2 * layer), rel=1e-3)
+    assert parts["activations"] == whole["activations"] and plans[0].token == plans[1].token > 0
+
+
+def test_sharding_is_proposed_where_it_makes_a_run_fit_and_recomputing_is_said_to_keep_less():
+    config = replace(FP32, model="x/y", processes=4, tasks_per_step=4, sft_batch=4, concurrency=1, batch_tokens=100)
+    config = replace(config, engine="vllm", engine_options={"device_ids": [4]})  # which has a GPU of its own
+    workload = Workload(shape(layers=8, width=256), PLAY)
+    enough = plan(replace(config, sharding="fsdp2"), workload, ROOM).need + 2**20
+    change = fitting.smallest_change(config, workload, replace(ROOM, free=enough, total=enough))
+    assert change.flags == "--sharding fsdp2"
+    assert 0 < planning.recomputed_token(config, workload, ROOM) < plan(config, workload, ROOM).token
+    assert planning.recomputed_token(replace(config, gradient_checkpointing=True), workload, ROOM) == 0

@@ -2,52 +2,16 @@
 
 import json
 import math
-import os
-import socket
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import torch
+from several import run_two
 from small_runs import curve
 from two_processes import CASES, update
 from two_trainers import FirstPays
 
 from agentgym import read_episodes
 from agentgym.trainers.stages.sampler import TaskSource
-
-HERE = Path(__file__).parent
-
-
-def run_two(script, out):
-    """Run a script beside this file in two real processes."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    shared = {
-        "WORLD_SIZE": "2",
-        "LOCAL_WORLD_SIZE": "2",
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": port,
-        "OMP_NUM_THREADS": "1",
-    }
-    running = [
-        subprocess.Popen(
-            [sys.executable, str(HERE / script), str(out)],
-            env={**os.environ, **shared, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    try:
-        said = [process.communicate(timeout=400)[0] for process in running]
-    finally:
-        for process in running:
-            process.kill()
-    assert [process.returncode for process in running] == [0, 0], "\n".join(said)
 
 
 @pytest.fixture(scope="module")

@@ -37,16 +37,19 @@ BLOCK = 128
 _unpadded: ContextVar[bool] = ContextVar("_unpadded", default=False)
 
 
-def choose(model: PreTrainedModel, asked: str = "auto", *, compiled: bool = False, shared: bool = False) -> str:
+def choose(
+    model: PreTrainedModel, asked: str = "auto", *, compiled: bool = False, shared: bool = False, sharded: bool = False
+) -> str:
     """Make a model attend by a method and return it; for `auto`, the best that runs here and does not change the result.
 
     A method is taken only after two short rows, run together, came out as each does by itself. Raises BadConfig, with
     the reason, where the method that was asked for cannot run. `compiled`: whether the layers are compiled. `shared`:
-    whether rows share their prefixes.
+    whether rows share their prefixes. `sharded`: whether the layers gather their weights when they are called.
     """
     reasons: dict[str, str] = {}
     own = _own(model)
-    for method in _candidates(model, compiled) if asked == "auto" else (asked,):
+    candidates = [method for method in _candidates(model, compiled) if not (sharded and method == "small")]
+    for method in candidates if asked == "auto" else (asked,):
         reason = _cannot_share(model, method) if shared else None
         reason = reason or _obstacle(model, method, own, shared)
         if reason is None:
@@ -59,6 +62,11 @@ def choose(model: PreTrainedModel, asked: str = "auto", *, compiled: bool = Fals
         why = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
         raise BadConfig(f"share_prefixes: rows of this model cannot share a prefix here ({why}). Leave share_prefixes off")
     raise BadConfig(f"attention {asked!r} cannot run here: {reasons[asked]}. Leave attention at 'auto'")
+
+
+def adopt(model: PreTrainedModel, method: str) -> None:
+    """Make a model attend by a method that `choose` took for one of the same kind."""
+    model.set_attn_implementation(NAMES.get(method) or _own(model))
 
 
 def inputs(

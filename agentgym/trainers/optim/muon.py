@@ -7,6 +7,8 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
+from agentgym.trainers.weights.gathered import full, like
+
 _A, _B, _C = 3.4445, -4.7750, 2.0315  # the quintic iteration of K. Jordan, "Muon" (2024)
 
 
@@ -14,7 +16,7 @@ class Muon(torch.optim.Optimizer):
     """Momentum whose matrix is made orthogonal before it is applied; for the weight matrices inside a network.
 
     Source: K. Jordan et al., "Muon: an optimizer for hidden layers in neural networks" (2024). Matrices of one shape are
-    treated together.
+    treated together. A sharded matrix is gathered, and made orthogonal by every process that has a part of it.
     """
 
     def __init__(self, parameters: ParamsT, lr: float = 0.02, momentum: float = 0.95) -> None:
@@ -30,10 +32,10 @@ class Muon(torch.optim.Optimizer):
                     by_shape.setdefault(tuple(parameter.shape), []).append(parameter)
             for (rows, columns), parameters in by_shape.items():
                 momenta = [self._momentum(p, p.grad, group["momentum"]) for p in parameters if p.grad is not None]
-                directions = orthogonal(torch.stack(momenta))
+                directions = orthogonal(torch.stack([full(momentum) for momentum in momenta]))
                 scale = group["lr"] * max(1.0, rows / columns) ** 0.5
                 for parameter, direction in zip(parameters, directions, strict=True):
-                    parameter.add_(direction, alpha=-scale)
+                    parameter.add_(like(direction, parameter), alpha=-scale)
 
     def _momentum(self, parameter: Tensor, gradient: Tensor, momentum: float) -> Tensor:
         state = self.state[parameter]

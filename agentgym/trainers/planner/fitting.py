@@ -144,9 +144,16 @@ def _small_state(config: TrainConfig, workload: Workload) -> Iterator[TrainConfi
         yield replace(config, optimizer="adamw8bit")
 
 
+def _sharding(config: TrainConfig, workload: Workload) -> Iterator[TrainConfig]:
+    """A part of weights, gradients and averages in each process costs sending them, and changes nothing else."""
+    can = config.attention != "small" and not config.compile and config.gradient_reduction == "micro-batch"
+    if config.processes > 1 and not config.sharded and can:
+        yield replace(config, sharding="fsdp2")
+
+
 def _processes(config: TrainConfig, workload: Workload) -> Iterator[TrainConfig]:
     number = config.processes
-    while number > 1:
+    while number > (2 if config.sharded else 1):
         number -= 1
         if not config.tasks_per_step % number and not config.sft_batch % number:
             yield replace(config, processes=number)
@@ -165,6 +172,7 @@ UNDONE = (
     "context_tokens",
     "processes",
     "optimizer",
+    "sharding",
     "concurrency",
     "engine_options",
     "gradient_checkpointing",
@@ -176,6 +184,7 @@ _KINDS: tuple[Callable[[TrainConfig, Workload], Iterator[TrainConfig]], ...] = (
     _batch,
     _gradient_checkpointing,
     _concurrency,
+    _sharding,
     _small_state,
     _processes,
     _shorter,

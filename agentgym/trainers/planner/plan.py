@@ -19,11 +19,11 @@ from agentgym.agents.table import AGENTS
 from agentgym.engines.slots import PREFILL
 from agentgym.errors import BadConfig
 from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.fits import cache_bytes, context, engine_slots, read_shape
+from agentgym.trainers.fits import cache_bytes, context, engine_slots, parameters, read_shape
 from agentgym.trainers.model.memory import FIRST_USE, Memory, available, process_bytes
 from agentgym.trainers.model.policy import env_text, train_tokenizer
 from agentgym.trainers.model.precision import resolve
-from agentgym.trainers.planner.dry_run import Rollout, Rows, Update, rollout_bytes, update_bytes
+from agentgym.trainers.planner.dry_run import Rollout, Rows, Update, cut, rollout_bytes, update_bytes
 from agentgym.trainers.planner.shapes import KNOWN, published
 from agentgym.trainers.planner.stand_in import stand_in
 from agentgym.trainers.planner.trial_play import Play, assumed, trial_play
@@ -33,6 +33,8 @@ MARGIN = 1.25
 """A run is refused only when it needs this much more than there is: the plan's own error is far smaller."""
 SHARED_FIELDS = ("model", "temperature", "precision", "lora_rank", "lora_alpha", "lora_targets")
 UPDATE_FIELDS = (*SHARED_FIELDS, "muon", "optimizer", "gradient_checkpointing", "attention", "compile")
+GATHERED = 2
+"""Layers that a sharded model has whole at once: the one that computes, and the one that is gathered meanwhile."""
 ROLLOUT_FIELDS = (*SHARED_FIELDS, "concurrency", "context_tokens")
 """Fields that the bytes of updates and rollouts follow from, the rows apart."""
 VLLM_OWN = 2 * 2**30
@@ -67,12 +69,14 @@ class Plan:
     sharing: int
     """Processes that share the memory."""
     host: int
-    """Bytes beside a GPU: the process itself and, while loading, the weights; 0 without one."""
+    """Bytes beside a GPU (0 without one): the process, and weights while they load or a checkpoint while it is written."""
     parameters: int
     trained: int
     row: int
     """Tokens of the longest row."""
     batch: Rows
+    token: int
+    """Bytes that one token of a micro-batch keeps for the backward pass."""
 
     @property
     def phases(self) -> tuple[int, int, int]:
@@ -175,17 +179,30 @@ def _planned(config: TrainConfig, workload: Workload, memory: Memory) -> Plan:
     row = workload.play.row(context(config, workload.architecture))
     batch = largest_batch(config, workload)
     update = _traced(config, workload, batch, memory.device != "cpu")
-    parts = [*_kept(config, workload, memory, update), *_passing(config, update)]
+    parts = [*_kept(config, workload, memory, update), *_passing(config, workload, update)]
     return Plan(
         parts=tuple(part for part in parts if any(part.bytes)),
         memory=memory,
         sharing=-(-config.processes // memory.devices),
-        host=process_bytes() + update.weights if memory.device != "cpu" else 0,
+        host=process_bytes() + max(update.weights, _copied(config, update)) if memory.device != "cpu" else 0,
         parameters=update.parameters,
         trained=update.trained,
         row=row,
         batch=batch,
+        token=update.activations // (batch.rows * batch.tokens),
     )
+
+
+def recomputed_token(config: TrainConfig, workload: Workload, memory: Memory) -> int:
+    """Return the bytes that a token keeps where layers are computed again; 0 where it is on already, or cannot be."""
+    if config.gradient_checkpointing or config.attention == "small":
+        return 0
+    config = replace(resolved(config, memory), gradient_checkpointing=True)
+    batch = largest_batch(config, workload)
+    try:
+        return _traced(config, workload, batch, memory.device != "cpu").activations // (batch.rows * batch.tokens)
+    except BadConfig:  # a model whose layers cannot be computed again
+        return 0
 
 
 def largest_batch(config: TrainConfig, workload: Workload) -> Rows:
@@ -207,11 +224,20 @@ def _kept(config: TrainConfig, workload: Workload, memory: Memory, update: Updat
 
     if memory.device == "cpu":
         add("process", process_bytes() + FIRST_USE, "Python, torch and what they import, measured")
-    add("weights", update.weights, f"{update.parameters / 1e6:,.1f} M parameters, {_precision(update)}")
-    add("fp32 masters", update.masters, "what updates are made in")
+    if config.sharded:
+        low = update.weights * update.trained // max(update.parameters, 1) if update.masters else 0  # masters stand for them
+        own, part = (update.weights - low + update.masters) // config.processes, f"a part of {config.processes}"
+        add("weights", own, f"{update.parameters / 1e6:,.1f} M parameters, {part}{', fp32 masters' if low else ''}")
+    else:
+        part = ""
+        add("weights", update.weights, f"{update.parameters / 1e6:,.1f} M parameters, {_precision(update)}")
+        add("fp32 masters", update.masters, "what updates are made in")
+    divided = config.processes if config.sharded else 1
     if config.kl and not config.lora_rank:
-        add("reference", update.weights, "the policy as it was, for the KL penalty")
-    add("optimizer state", update.optimizer, _state(config, update))
+        add("reference", update.weights // divided, f"the policy as it was, for the KL penalty{part and ', '}{part}")
+    add("optimizer state", update.optimizer // divided, f"{_state(config, update)}{part and ', '}{part}")
+    if config.sharded and memory.device == "cpu":
+        add("checkpoint", _copied(config, update), "what is being written, copied")
     if config.engine_kind.in_process:
         row = workload.play.row(context(config, workload.architecture))
         spelled = workload.architecture.to_json_string(use_diff=False)
@@ -221,26 +247,47 @@ def _kept(config: TrainConfig, workload: Workload, memory: Memory, update: Updat
         rollout = _rollout(spelled, options, workload.play.first, row, prefill)
         room = f"{slots} slots, rows up to {row:,} tokens"
         if config.apart:
-            add("engine's copy", update.weights, "what is sampled from while an update changes the trainer's")
+            why = "the whole model in each process" if config.sharded else "while an update changes the trainer's"
+            add("engine's copy", update.weights, f"what is sampled from: {why}")
         add("engine's own weights", rollout.packed, "fused copies; the rest is the trainer's own")
         add("key-value cache", rollout.cache, room)
-        beside = rollout.working if config.apart else 0
+        beside = rollout.working if config.async_level else 0
         parts.append(Part("sampling", (rollout.working, beside, beside), "prefill, and the vocabulary for every slot"))
     elif config.engine_kind.sent_weights:
         parts += _vllm(config, workload, memory, update)
     return parts
 
 
-def _passing(config: TrainConfig, update: Update) -> list[Part]:
+def _copied(config: TrainConfig, update: Update) -> int:
+    """Return the bytes of the parts that a sharded checkpoint is written from while training goes on."""
+    return (4 * update.trained + update.optimizer) // config.processes if config.sharded else 0
+
+
+def _passing(config: TrainConfig, workload: Workload, update: Update) -> list[Part]:
     """Return what comes and goes with an update."""
-    gradients = update.gradients * (2 if config.processes > 1 else 1)
+    divided = config.processes if config.sharded else 1
+    gradients = update.gradients // divided * (2 if config.processes > 1 and not config.sharded else 1)
     buckets = "and what is sent to the other processes" if config.processes > 1 else ""
+    note = f"a part of {config.processes}" if config.sharded else buckets
+    stepping = update.stepping if config.muon else update.stepping // divided  # Muon has matrices of one shape whole
+    whole = _gathered(workload, update) if config.sharded else 0
     return [
-        Part("gradients", (0, gradients, gradients), buckets),
+        Part("gradients", (0, gradients, gradients), note),
+        Part("gathered", (0, whole, 0), f"{GATHERED} layers, embedding and head, whole, with their gradients"),
         Part("activations", (0, update.activations, 0), "kept for the backward pass"),
         Part("logits and backward", (0, update.logits, 0), "of trained tokens, in chunks"),
-        Part("step", (0, 0, update.stepping), "what the optimizer computes with"),
+        Part("step", (0, 0, stepping), "what the optimizer computes with"),
     ]
+
+
+def _gathered(workload: Workload, update: Update) -> int:
+    """Return the bytes of what is whole at the worst moment of a sharded update, fp32 gradients with it."""
+    few, more = (parameters(cut(workload.architecture, layers)) for layers in (1, 2))
+    depth = int(workload.architecture.num_hidden_layers)
+    beside = parameters(workload.architecture) - depth * (more - few)
+    numbers = beside + min(GATHERED, depth) * (more - few)
+    width = update.weights / max(update.parameters, 1)
+    return int(numbers * (width + 4 * update.trained / max(update.parameters, 1)))
 
 
 def _vllm(config: TrainConfig, workload: Workload, memory: Memory, update: Update) -> list[Part]:

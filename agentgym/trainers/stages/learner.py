@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from agentgym.episodes.episode import Episode, Group
 from agentgym.trainers.segments import Segment
@@ -13,7 +13,7 @@ from agentgym.trainers.stages.seams import Seam, Stage, Target
 
 LEARNERS = Seam(
     "learner",
-    {"local": "agentgym.trainers.local:LocalLearner", REMOTE: "agentgym.trainers.remote.learner:RemoteLearner"},
+    {"local": "agentgym.trainers.sharded:local", REMOTE: "agentgym.trainers.remote.learner:RemoteLearner"},
 )
 
 
@@ -62,6 +62,19 @@ class Learner(Protocol):
 
     def close(self) -> None:
         """Let go of the engine and of what connects it to the weights."""
+        ...
+
+
+@runtime_checkable
+class Parts(Protocol):
+    """A learner of which each process holds a part: all processes call `save`, not the first alone, and then this."""
+
+    def save_parts(self, folder: Path) -> None:
+        """Begin to write to a checkpoint what only the processes together have, as it is now."""
+        ...
+
+    def parts_written(self, *, wait: bool = False) -> bool:
+        """Return whether this process has written its part; the checkpoint counts when all have."""
         ...
 
 

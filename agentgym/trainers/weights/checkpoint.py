@@ -13,6 +13,7 @@ from transformers.core_model_loading import revert_weight_conversion
 
 from agentgym.engines.shards import TensorMeta
 from agentgym.errors import BadConfig
+from agentgym.trainers.weights.gathered import full
 
 _LAYER = re.compile(r"^(.*?\.\d+)\.")
 
@@ -22,13 +23,15 @@ class Checkpoint:
 
     Engines read the published form of a model, while transformers may hold it otherwise: a mixture's experts are
     stacked in memory and apart in files. Every iteration is a fresh pass over the present values. A sharded parameter
-    is gathered when its turn comes, which all processes that share it do together, and let go before the next.
+    is gathered when its turn comes, which all processes that share it do together, and let go before the next; types are
+    those that the model had at first, so that fp32 masters in its place are sent as what it computes with.
     It is a `WeightSource` of vLLM's (`metadata`, iteration). BadConfig for a model whose files mix tensors of layers.
     """
 
     def __init__(self, model: PreTrainedModel) -> None:
         self._model = model
         names = list(self._own())
+        self._dtypes = {name: value.dtype for name, value in self._own().items()}
         whole = {name: _meta(value) for name, value in revert_weight_conversion(model, self._empty(names)).items()}
         for groups in ([[name] for name in names], _layers(names)):
             self._metadata = [TensorMeta(name, *_meta(value)) for group in groups for name, value in self._renamed(group)]
@@ -37,7 +40,7 @@ class Checkpoint:
                 return
         raise BadConfig(
             f"the files of {type(model).__name__} hold tensors made from several of its layers, which cannot be sent one "
-            "by one; train it with the hf engine"
+            "by one; train it with the hf engine, unsharded"
         )
 
     def metadata(self) -> list[TensorMeta]:
@@ -50,7 +53,7 @@ class Checkpoint:
             yield from self._gathered(own, group)  # whose frame, and all it holds, is gone before the next
 
     def _gathered(self, own: dict[str, Tensor], group: list[str]) -> Iterator[tuple[str, Tensor]]:
-        converted = revert_weight_conversion(self._model, {name: full(own[name]) for name in group})
+        converted = revert_weight_conversion(self._model, {name: full(own[name].to(self._dtypes[name])) for name in group})
         yield from converted.items()
 
     def _renamed(self, group: list[str]) -> list[tuple[str, Tensor]]:
@@ -72,12 +75,6 @@ class Checkpoint:
     def _empty(self, names: list[str]) -> dict[str, Tensor]:
         own = self._own()
         return {name: torch.empty(own[name].shape, dtype=own[name].dtype, device="meta") for name in names}
-
-
-def full(value: Tensor) -> Tensor:
-    """Return a tensor whole: a sharded one (DTensor) is gathered from all processes."""
-    gather = getattr(value, "full_tensor", None)
-    return value if gather is None else gather()
 
 
 def _meta(value: Tensor) -> tuple[torch.dtype, tuple[int, ...]]:

@@ -3,10 +3,12 @@
 # torch is typed in parts only
 # pyright: reportUnknownMemberType=false
 
+from collections.abc import Iterator
 from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
 import torch
+from torch import Tensor
 from transformers import PreTrainedModel
 
 from agentgym.engines.hf.engine import HFEngine
@@ -14,6 +16,7 @@ from agentgym.engines.kinds import EngineKind
 from agentgym.engines.shards import shapes, shared_memory
 from agentgym.engines.vllm.transfer import Control, check_devices, sender
 from agentgym.errors import BadConfig
+from agentgym.trainers.weights.gathered import adapter, full, is_sharded
 
 
 class WeightSync(Protocol):
@@ -32,16 +35,21 @@ class WeightSync(Protocol):
         ...
 
 
-def weight_sync(model: PreTrainedModel, engine: Any, *, copied: bool = False) -> WeightSync:
+def weight_sync(
+    model: PreTrainedModel, engine: Any, *, copied: bool = False, device: torch.device | None = None
+) -> WeightSync:
     """Return the way from a model to an engine: by the tensors they share, or by the engine's transport.
 
-    `copied`: an engine in this process has a copy of the model, into which new weights are copied.
+    `copied`: an engine in this process has a copy of the model, into which new weights are copied. `device`: where the
+    model will be, if it is elsewhere now because it is yet to be sharded.
     """
     kind: EngineKind | None = getattr(engine, "kind", None)  # an engine of one's own has none
     if kind and kind.in_process and (copied or engine.model is model):
         return InProcess(model, engine)
     if kind and kind.sent_weights:
-        return (AdapterFolder if getattr(model, "peft_config", None) else Transfer)(model, engine)
+        if getattr(model, "peft_config", None):
+            return AdapterFolder(model, engine)
+        return Transfer(model, engine, device or next(iter(model.parameters())).device)
     raise BadConfig(f"weights cannot be sent to {type(engine).__name__}; expected vllm, or hf over the model itself")
 
 
@@ -50,10 +58,19 @@ class InProcess:
 
     def __init__(self, model: PreTrainedModel, engine: HFEngine) -> None:
         self._model, self._engine = model, engine
+        self._dtypes = {name: value.dtype for name, value in model.named_parameters()}
 
     async def push(self, version: int) -> None:
         """Between two turns of all episodes, take the weights over, drop every cache and set the version."""
-        await self._engine.load_weights(self._model.named_parameters(), version)
+        await self._engine.load_weights(self._named(), version)
+
+    def _named(self) -> Iterator[tuple[str, Tensor]]:
+        """Yield the parameters; of sharded ones those that are trained, each gathered when its turn comes."""
+        for name, value in self._model.named_parameters():
+            if not is_sharded(value):
+                yield name, value
+            elif value.requires_grad:
+                yield name, full(value.detach().to(self._dtypes[name]))
 
     def close(self) -> None:
         """Do nothing."""
@@ -62,10 +79,10 @@ class InProcess:
 class Transfer:
     """Sends checkpoint tensors to a vLLM engine by its transport: `shared_memory`, `ipc` or `nccl`."""
 
-    def __init__(self, model: PreTrainedModel, engine: Any) -> None:
+    def __init__(self, model: PreTrainedModel, engine: Any, device: torch.device) -> None:
         from agentgym.trainers.weights.checkpoint import Checkpoint
 
-        self._engine, self._device = engine, next(iter(model.parameters())).device
+        self._engine, self._device = engine, device
         if engine.transport != "shared_memory":
             check_devices(engine.transport, self._device.index, engine.devices)
         self._source = Checkpoint(model)
@@ -104,7 +121,7 @@ class AdapterFolder:
     async def push(self, version: int) -> None:
         """Let the engine read the present adapter, as small as it is; the folder is gone afterwards."""
         with TemporaryDirectory(dir=shared_memory()) as folder:
-            self._model.save_pretrained(folder)
+            self._model.save_pretrained(folder, state_dict=adapter(self._model))
             await self._engine.load_weights(folder, version)
 
     def close(self) -> None:

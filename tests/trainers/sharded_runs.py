@@ -1,0 +1,22 @@
+"""A run whose weights are held in parts; run by test_sharded.
+
+`python sharded_runs.py OUT POLICY STEPS` trains, or goes on with what is there, by as many processes as were started.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from small_runs import small
+
+from agentgym.trainers import resume, train
+
+if __name__ == "__main__":
+    out, model, steps = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    number = int(os.environ["WORLD_SIZE"])
+    if Path(out, "summary.json").exists():
+        resume(out, steps=steps, processes=number)
+    else:
+        train(
+            small(out, model, processes=number, tasks_per_step=4, sft_batch=4, sft_episodes=4, steps=steps, sharding="fsdp2")
+        )

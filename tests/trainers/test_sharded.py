@@ -1,0 +1,132 @@
+"""Several processes with a part of the weights each take the steps of one, serve its weights, and resume exactly."""
+
+import json
+from contextlib import closing
+
+import pytest
+import torch
+from several import run_several
+from sharded_cases import CASES
+from small_runs import curve, small
+from transformers import AutoModelForCausalLM
+
+from agentgym.errors import BadConfig
+from agentgym.trainers import TrainConfig
+from agentgym.trainers.model.policy import PolicySize, init_policy
+from agentgym.trainers.recipe_files import read_config
+from agentgym.trainers.record import Record
+
+FEW = ("fp32", "lora", "bf16", "lora bf16", "muon", "kl")
+SIZE = PolicySize(width=32, layers=2, heads=2, vocabulary=300)
+
+
+def cases(folder, numbers, names):
+    """Return what processes of these numbers made of cases, [number][case]."""
+    init_policy("small/File-v0", folder / "policy", size=SIZE, episodes=20)
+    for number in numbers:
+        run_several("sharded_cases.py", number, folder, *names, seconds=1200)
+    return {number: json.loads((folder / f"{number}.json").read_text()) for number in numbers}
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    """What one and two processes make of three steps."""
+    folder = tmp_path_factory.mktemp("sharded")
+    return folder, cases(folder, (1, 2), FEW)
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_two_processes_with_a_part_each_take_the_steps_of_one(found, name):
+    folder, made = found
+    held(made[1][name], made[2][name], "bf16" in name)
+    one, two = (torch.load(folder / f"{name} {number}" / "weights.pt", weights_only=True) for number in (1, 2))
+    most = 0.02 if "bf16" in name else 2e-5
+    for key, value in one.items():
+        torch.testing.assert_close(two[key], value, rtol=0, atol=most, msg=key)
+
+
+def held(one, several, rough):
+    """Hold the curve of several processes to that of one, their resumed step and their engine to their own."""
+    for expected, made in zip(one["curve"], several["curve"], strict=True):
+        # rows of other micro-batches round otherwise in bf16
+        assert made == pytest.approx(expected, rel=0.05 if rough else 1e-5, abs=0.02 if rough else 1e-6)
+    assert several["resumed"] == several["curve"][-1] and several["alike"] == 0.0  # to the last digit
+    assert several["apart"] == 0.0
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_each_process_holds_half_of_weights_and_averages_and_its_masters_are_fp32(found, name):
+    made = found[1][2][name]
+    weights, averages, all_weights, all_averages = made["held"]
+    assert 0 < weights <= 0.51 * all_weights and 0 < averages <= 0.51 * all_averages
+    assert made["types"] == (["torch.bfloat16", "torch.float32"] if name == "lora bf16" else ["torch.float32"])
+
+
+def test_the_model_folder_of_a_checkpoint_is_one_that_the_library_loads(found):
+    folder, _ = found
+    models = [AutoModelForCausalLM.from_pretrained(folder / f"fp32 {number}" / "saved") for number in (1, 2)]
+    for one, two in zip(*(model.state_dict().values() for model in models), strict=True):
+        torch.testing.assert_close(two, one, rtol=0, atol=2e-5)
+
+
+@pytest.mark.slow
+def test_ten_steps_by_one_two_and_four_processes_and_each_goes_on_from_the_others(tmp_path, monkeypatch):
+    monkeypatch.setenv("AGENTGYM_TEST_STEPS", "10")
+    names = [name for name in CASES if name != "8 bits" or pytest.importorskip("torchao", reason="torchao is not installed")]
+    made = cases(tmp_path, (1, 2, 4), names)
+    for number in (2, 4):
+        for name in names:
+            held(made[1][name], made[number][name], "b" in name.split()[-1])
+    for name in names:  # what two saved, read by four
+        close = 0.05 if "bf16" in name else 1e-5
+        assert made[4][name]["elsewhere"] == pytest.approx(made[2][name]["resumed"], rel=close, abs=close)
+
+
+def test_a_run_goes_on_to_the_last_digit_and_in_another_number_of_processes(tmp_path):
+    model = init_policy("small/File-v0", tmp_path / "policy", size=SIZE, episodes=20)
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    run_several("sharded_runs.py", 2, whole, model, 2)
+    for steps in (1, 2):
+        run_several("sharded_runs.py", 2, cut, model, steps)
+    assert curve(cut) == curve(whole)
+    weights = [(run / "checkpoints" / "step-00000003" / "model.safetensors").read_bytes() for run in (whole, cut)]
+    assert weights[0] == weights[1]
+    run_several("sharded_runs.py", 4, cut, model, 3)
+    assert len(curve(cut)) == 4 and read_config(cut / "config.toml").processes == 4
+
+
+def test_a_checkpoint_does_not_count_until_every_process_has_written_its_part(tmp_path):
+    def save(folder):
+        folder.mkdir()
+
+    config = TrainConfig(out=str(tmp_path / "run"))
+    with closing(Record.fresh(config)) as record:
+        record.checkpoint(save, 1, {}, together=True)
+        assert record.newest() is None
+        record.finish()
+        record.checkpoint(save, 2, {}, together=True)
+        assert record.newest().name == "step-00000001"  # killed here, the run goes on from it
+    with closing(Record(tmp_path / "run", config)) as again:
+        again.tidy()
+        assert [path.name for path in again.checkpoints.iterdir()] == ["step-00000001"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({}, "sharding 'fsdp2' does nothing with one process"),
+        (
+            {"processes": 2, "tasks_per_step": 4, "attention": "small"},
+            "attention 'small' with sharding 'fsdp2': that pass reads weights past",
+        ),
+        ({"processes": 2, "tasks_per_step": 4, "compile": True}, "compile True with sharding 'fsdp2'"),
+        (
+            {"processes": 2, "tasks_per_step": 4, "gradient_reduction": "update"},
+            "gradient_reduction 'update' with sharding 'fsdp2': gradients",
+        ),
+        ({"learner": "tinker:http://h", "lora_rank": 4}, "does nothing with learner 'tinker:http://h'"),
+    ],
+)
+def test_what_cannot_go_together_is_refused_with_the_reason(changes, why):
+    with pytest.raises(BadConfig, match=why):
+        small("out", "model", sharding="fsdp2", **changes)
