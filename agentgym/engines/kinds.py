@@ -45,7 +45,7 @@ class EngineKind:
     extra: str = "train"
     """The extra that installs what it needs."""
     most_lora_rank: int | None = None
-    """The largest rank of an adapter that it serves."""
+    """The largest rank of an adapter that it serves; 0 where adapters are not sent to it."""
     gpu_share: float = 0.0
     """The share of a GPU that it takes unless told otherwise; 0 where it takes what it needs."""
     idle: tuple[str, ...] = ()
@@ -173,19 +173,6 @@ class VLLMServers(EngineKind):
             if not isinstance(options.get(name, ""), str):
                 raise BadConfig(f"engine.{name} is {options[name]!r}; expected text")
 
-    def run_options(self, demand: Demand, options: Mapping[str, object]) -> dict[str, object]:
-        """Return its options in a training run; BadConfig for what cannot be sent to a server."""
-        if demand.lora_rank:
-            raise BadConfig(
-                f"lora_rank is {demand.lora_rank}: adapters are not sent to servers. Train all weights (lora_rank = 0), or "
-                "let engine 'vllm' serve the adapter in this process"
-            )
-        if demand.weight_transport not in ("auto", "shared_memory"):
-            raise BadConfig(
-                f"weight_transport is {demand.weight_transport!r}: servers read weights from files; leave it at 'auto'"
-            )
-        return dict(options)
-
 
 class OpenAI(EngineKind):
     """A server that gives token ids."""
@@ -223,7 +210,13 @@ _KINDS = (
 )
 ENGINES: dict[str, EngineKind] = {kind.name: kind for kind in _KINDS}
 VLLM_SERVERS = VLLMServers(
-    "vllm", "agentgym.engines.vllm.fleet:VLLMFleet", trains=True, sent_weights=True, of_address=True, extra="serve"
+    "vllm",
+    "agentgym.engines.vllm.fleet:VLLMFleet",
+    trains=True,
+    sent_weights=True,
+    of_address=True,
+    extra="serve",
+    most_lora_rank=0,
 )
 """What `vllm:URL,URL,…` names, where `vllm:MODEL` names vLLM in processes of this one."""
 _AT_ADDRESSES: dict[str, EngineKind] = {VLLM_SERVERS.name: VLLM_SERVERS}

@@ -19,8 +19,8 @@ class Member:
     """Whether requests go there: it answers, and has the present weights."""
     reason: str = "it was not asked yet"
     """Why not."""
-    joined: int = 0
-    """Times that it was taken in; what an older request met says nothing of it now."""
+    losses: int = 0
+    """Times that it was left out; what a request of before met says nothing of it now."""
     begun: int = 0
     """Episodes that began there."""
     heard: float = 0.0

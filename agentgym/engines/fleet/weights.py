@@ -17,6 +17,8 @@ class Kept:
         self._run = secrets.token_hex(4)
         self.files: list[dict[str, Any]] = []
         """A message for each, as vLLM's weight-transfer calls take it."""
+        self.fresh = True
+        """Whether there were none yet."""
 
     def label(self, version: int) -> str:
         """Return what weights of a version are called: of no other run are they called so."""
@@ -27,6 +29,7 @@ class Kept:
         from agentgym.engines import shards
 
         self.close()
+        self.fresh = False
         if isinstance(weights, str | Path):
             self.files = shards.messages(Path(weights))
             return
@@ -35,8 +38,8 @@ class Kept:
         self.files = shards.written(source, Path(self._place.name))
 
     def close(self) -> None:
-        """Remove them."""
-        self.files = []
+        """Remove them; what is written next is as the first."""
+        self.files, self.fresh = [], True
         if self._place is not None:
             self._place.cleanup()
             self._place = None

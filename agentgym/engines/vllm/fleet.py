@@ -49,7 +49,9 @@ class VLLMFleet(Fleet):
 def addresses(url: str) -> list[str]:
     """Return the addresses of `URL,URL,…`; BadConfig for what is none, or one that comes twice."""
     urls = [part.strip().rstrip("/").removesuffix("/v1") for part in url.split(",") if part.strip()]
-    if not urls or not all(part.startswith(("http://", "https://")) and "@" not in part and "?" not in part for part in urls):
+    if not urls or not all(
+        part.startswith(("http://", "https://")) and "@" not in part and "?" not in part for part in urls
+    ):
         raise BadConfig(f"servers {url!r}: expected addresses such as http://localhost:8000, separated by commas")
     for part in urls:
         if urls.count(part) > 1:
@@ -78,6 +80,7 @@ def _context(told: list[About], asked: int | None) -> int:
         raise BadConfig("no server says how long its context is (max_model_len): pass context=…")
     if asked is not None and served and asked > min(served):
         raise BadConfig(
-            f"a context of {asked} tokens is asked for, and a server has {min(served)}: start it with --max-model-len {asked}"
+            f"a context of {asked} tokens is asked for, and a server has {min(served)}: start it with "
+            f"--max-model-len {asked}"
         )
     return asked or min(served)

@@ -15,7 +15,7 @@ from agentgym.engines.openai.http import LARGEST, Garbage, read_object
 from agentgym.errors import BadConfig, Fault
 
 T = TypeVar("T")
-TRANSFER = "--weight-transfer-config '{\"backend\": \"shared_memory\"}'"
+TRANSFER = '--weight-transfer-config \'{"backend": "shared_memory"}\''
 EXTENSION = "--worker-extension-cls agentgym.engines.vllm.worker.WorkerExtension"
 SERVE = (
     "VLLM_SERVER_DEV_MODE=1 vllm serve MODEL --enable-scale-out --enable-prompt-tokens-details --generation-config vllm "
@@ -62,7 +62,9 @@ class VLLMServer:
             answer = httpx2.get(f"{self.url}/v1/models", headers=self._headers, timeout=self._limits.sign)
         except (httpx2.RequestError, httpx2.InvalidURL) as error:
             raise Lost(_broken(error, self._limits.sign)) from error
-        models = [table(model) for model in entries(self._read("/v1/models", answer.status_code, answer.content).get("data"))]
+        models = [
+            table(model) for model in entries(self._read("/v1/models", answer.status_code, answer.content).get("data"))
+        ]
         bases = [model for model in models if not model.get("parent")]
         if len(bases) != 1:
             raise BadConfig(f"{self.url} lists {len(bases)} models; expected a vLLM server with one")
