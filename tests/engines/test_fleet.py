@@ -366,7 +366,7 @@ def test_a_request_that_fails_everywhere_is_its_own_fault(folders: tuple[Path, P
             await ask(made, 0)
             for server in servers:
                 server.breaks_at = "/generate"
-            with pytest.raises(Fault, match="no server answered a request: .*out of luck") as caught:
+            with pytest.raises(Fault, match=r"no server answered a request: .*out of luck") as caught:
                 await ask(made, 1)
             assert not isinstance(caught.value, EngineDead) and len(made.members.serving) == 2
             for server in servers:

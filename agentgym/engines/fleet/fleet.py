@@ -21,10 +21,6 @@ TRIES = 3
 _BEAT = 2.0  # seconds without an answer of a server until it is asked for a sign of life
 
 
-class Aborted(Exception):
-    """A request that its own session ended."""
-
-
 class Fleet:
     """Routes requests to servers (`Backend`), and keeps the servers at one version of the weights.
 
@@ -52,7 +48,8 @@ class Fleet:
         self._open, self._idle = asyncio.Event(), asyncio.Event()
         self._open.set()
         self._idle.set()
-        self._busy = 0
+        self._running: dict[asyncio.Task[Any], str] = {}
+        """Requests under way, with their sessions."""
         self._prompted, self._cached = 0, 0
         self._told: Counter[str] = Counter()
 
@@ -90,9 +87,8 @@ class Fleet:
             self.members.check_label(answer.label)
             return answer
 
-        try:
-            answer = await self._counting(self._asked(ask, session))
-        except Aborted:
+        answer = await self._own(self._asked(ask, session), session)
+        if answer is None:
             return Completion([], [], "abort", self.policy_version)
         if answer.cached is not None:
             self._prompted, self._cached = self._prompted + len(prompt), self._cached + answer.cached
@@ -113,17 +109,23 @@ class Fleet:
             self.members.check_label(scores.label)
             return scores
 
-        return (await self._counting(self._asked(ask, "score"))).values
+        scores = await self._own(self._asked(ask, "score"), "score")
+        assert scores is not None, "nobody aborts it"
+        return scores.values
 
-    async def _counting(self, request: Coroutine[object, object, T]) -> T:
-        self._busy += 1
+    async def _own(self, request: Coroutine[object, object, T], session: str) -> T | None:
+        """Run a session's request, wherever it stands; None where the session aborted it."""
+        task = asyncio.get_running_loop().create_task(request)
+        self._running[task] = session
         self._idle.clear()
         try:
-            return await request
+            await asyncio.wait([task])
         finally:
-            self._busy -= 1
-            if not self._busy:
+            task.cancel()  # nothing where it is done; else the caller was cancelled, and the server sees us hang up
+            del self._running[task]
+            if not self._running:
                 self._idle.set()
+        return None if task.cancelled() else task.result()
 
     async def _asked(self, ask: Callable[[Member], Coroutine[object, object, T]], session: str) -> T:
         """Return what `ask` brings back from the session's server, or from another where that one fails."""
@@ -132,7 +134,7 @@ class Fleet:
             member = members.routes.member(session, await members.present())
             losses = member.losses
             try:
-                return await self._watched(ask(member), member, session)
+                return await self._watched(ask(member), member)
             except Lost as error:
                 members.leave_out(member, losses, str(error))
                 met.append(f"{member.backend.url}: {error}")
@@ -142,32 +144,31 @@ class Fleet:
             members.counts["requests_moved"] += 1
         raise Fault(f"no server answered a request: {'; '.join(met)}", reason="engine")
 
-    async def _watched(self, request: Coroutine[object, object, T], member: Member, session: str) -> T:
-        """Wait for a request, and see to it meanwhile that its server is there; Lost where it is not, or Aborted."""
+    async def _watched(self, request: Coroutine[object, object, T], member: Member) -> T:
+        """Wait for a request, and see to it meanwhile that its server is there; Lost where it is not."""
         loop, losses = asyncio.get_running_loop(), member.losses
         if not member.running:  # what it said before it had nothing to do was long ago
             member.heard = loop.time()
         task = loop.create_task(request)
-        member.running[task] = session
+        member.running.add(task)
         try:
             while not task.done():
                 await asyncio.wait([task], timeout=_BEAT)
                 if not task.done() and loop.time() - member.heard > _BEAT and not goes_on(member.beat):
                     member.beat = loop.create_task(self.members.ask_for_a_sign(member, losses))
         finally:
-            task.cancel()  # nothing where it is done; else the caller was cancelled, and the server sees us hang up
-            del member.running[task]
+            task.cancel()
+            member.running.discard(task)
         if task.cancelled():
-            raise Aborted if member.losses == losses else Lost(member.reason)
+            raise Lost(member.reason)
         member.heard = loop.time()
         return task.result()
 
     def abort(self, session: str) -> None:
         """Hang up on the session's requests; a server that notices frees what they hold."""
-        for member in self.members.all:
-            for task, owner in member.running.items():
-                if owner == session:
-                    task.cancel()
+        for task, owner in self._running.items():
+            if owner == session:
+                task.cancel()
 
     async def pause(self) -> None:
         """Let running requests finish and start no new ones."""
@@ -233,6 +234,9 @@ class Fleet:
 
     def close(self) -> None:
         """Hang up on every request, remove the kept weights and close all connections; the servers go on."""
+        for task in self._running:
+            if goes_on(task):
+                task.cancel()
         self.members.close()
 
 

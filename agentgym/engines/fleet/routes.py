@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from agentgym.engines.fleet.backend import Backend
 
@@ -25,8 +26,8 @@ class Member:
     """Episodes that began there."""
     heard: float = 0.0
     """When it last gave a sign of life."""
-    running: dict[asyncio.Task[object], str] = field(default_factory=dict[asyncio.Task[object], str])
-    """Requests under way, with their sessions."""
+    running: "set[asyncio.Task[Any]]" = field(default_factory=lambda: set[asyncio.Task[Any]]())
+    """Requests under way there."""
     beat: asyncio.Task[None] | None = None
     """What asks it for a sign of life."""
     search: asyncio.Task[None] | None = None
