@@ -25,14 +25,14 @@ class FakeVLLM:
     """One server on a port that stays its own; `start`, `kill` and `start` again, with the weights of its folder.
 
     `slow`: seconds before each completion. `hangs`: it takes requests and answers nothing. `dies_at`: a path at which it
-    is killed, `breaks_at` one at which it says 500. `rl`, `exact`: whether it has the endpoints. `raw`: it reports
+    is killed, as after `dies_after` completions, `breaks_at` one at which it says 500. `rl`, `exact`: whether it has the endpoints. `raw`: it reports
     log-probabilities of temperature 1. `lies`: a label that it answers under.
     """
 
     def __init__(self, folder: Path, *, name: str = "tiny", rl: bool = True, exact: bool = True, raw: bool = False) -> None:
         self.folder, self.name, self.rl, self.exact, self.raw = folder, name, rl, exact, raw
         self.slow, self.hangs, self.lies = 0.0, False, ""
-        self.dies_at, self.breaks_at = "", ""
+        self.dies_at, self.breaks_at, self.dies_after = "", "", 0
         self.asked: Counter[str] = Counter()
         self.sessions: list[tuple[int, ...]] = []
         """Prompts in order."""
@@ -46,7 +46,7 @@ class FakeVLLM:
         self.engine = HFEngine(self.folder, slots=16)
         self.label, self.paused, self.part = "default", False, None
         self.cached: list[list[int]] = []
-        self.hangs, self.dies_at = False, ""
+        self.hangs, self.dies_at, self.dies_after = False, "", 0
         self.server = uvicorn.Server(
             uvicorn.Config(self, port=self.port, http="h11", ws="none", lifespan="off", log_config=None, access_log=False)
         )
@@ -67,7 +67,8 @@ class FakeVLLM:
         path = scope["path"]
         self.asked[path] += 1
         body = await read_body(receive, 1 << 24, 60, Refused)
-        if self.dies_at and path.endswith(self.dies_at):
+        late = 0 < self.dies_after <= len(self.sessions)
+        if late or (self.dies_at and path.endswith(self.dies_at)):
             self.kill()
             for transport in [c.transport for c in self.server.server_state.connections]:
                 transport.abort()

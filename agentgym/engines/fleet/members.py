@@ -192,8 +192,10 @@ class Members:
         if not isinstance(error, FAILURES):
             raise error
         if first and not isinstance(error, Lost):
-            self._kept.close()
-            raise BadConfig(f"weights cannot be sent to {member.backend.url}: {error}") from error
+            raise BadConfig(
+                f"weights cannot be sent to {member.backend.url}: {error}. Its log says why: does it serve the run's own "
+                f"model, and see the folder of the weights ({self._kept.where})?"
+            ) from error
         if member.serving:
             self.leave_out(member, member.losses, str(error))
             return

@@ -20,6 +20,11 @@ class Kept:
         self.fresh = True
         """Whether there were none yet."""
 
+    @property
+    def where(self) -> str:
+        """Where they lie, for a reader."""
+        return self._folder or "shared memory of this machine; another one is named with --engine.folder"
+
     def label(self, version: int) -> str:
         """Return what weights of a version are called: of no other run are they called so."""
         return f"{self._run}/{version}"

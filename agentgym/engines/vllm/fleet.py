@@ -1,5 +1,6 @@
 """vLLM servers as one engine: `vllm:URL,URL,…`."""
 
+from pathlib import Path
 from typing import Any
 
 from agentgym.engines.fleet.backend import About, Lost, Trouble
@@ -35,6 +36,8 @@ class VLLMFleet(Fleet):
         wait: float = 60.0,
         key_env: str | None = None,
     ) -> None:
+        if folder is not None and not Path(folder).is_dir():
+            raise BadConfig(f"engine.folder is {folder!r}, and there is no such folder; expected one that every server sees")
         limits, key = Limits(timeout, patience, update_timeout), key_of(key_env)
         servers = [VLLMServer(address, limits, key) for address in addresses(url)]
         told = _told(servers)
