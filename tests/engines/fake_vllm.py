@@ -25,8 +25,8 @@ class FakeVLLM:
     """One server on a port that stays its own; `start`, `kill` and `start` again, with the weights of its folder.
 
     `slow`: seconds before each completion. `hangs`: it takes requests and answers nothing. `dies_at`: a path at which it
-    is killed, as after `dies_after` completions, `breaks_at` one at which it says 500. `rl`, `exact`: whether it has the endpoints. `raw`: it reports
-    log-probabilities of temperature 1. `lies`: a label that it answers under.
+    is killed, as after `dies_after` completions. `breaks_at`: a path at which it says 500. `rl`, `exact`: whether it has
+    the endpoints. `raw`: it reports log-probabilities of temperature 1. `lies`: a label that it answers under.
     """
 
     def __init__(self, folder: Path, *, name: str = "tiny", rl: bool = True, exact: bool = True, raw: bool = False) -> None:

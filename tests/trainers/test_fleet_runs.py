@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 from small_runs import curve, policy, small
 from test_several_processes import run_two
@@ -16,11 +17,21 @@ pytest.importorskip("uvicorn", reason="the extra `serve` is not installed")
 sys.path.insert(0, str(Path(__file__).parents[1] / "engines"))
 from fake_vllm import FakeVLLM
 
+import agentgym
 from agentgym.cli import main
 from agentgym.engines import Sampling
+from agentgym.engines.fleet import members
 from agentgym.engines.hf.engine import HFEngine
 from agentgym.errors import BadConfig, EngineDead
 from agentgym.trainers import resume, train
+
+MOVING = {"credit": f"{__name__}:by_turns", "credit_options": {}}
+
+
+@agentgym.credit("by_turns_of_a_fleet")
+def by_turns(group):
+    """Credit that moves the weights at every step, whatever is won: good and bad turns alternate."""
+    return [np.array([1.0 if turn % 2 else -0.5 for turn, _ in enumerate(episode.turns)]) for episode in group]
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +51,7 @@ def running(model, number=2, **options):
 
 def over(servers, **options):
     urls = ",".join(server.url for server in servers)
-    return {"engine": f"vllm:{urls}", "engine_options": {"wait": 20.0, **options}, "lr": 1e-2}
+    return {"engine": f"vllm:{urls}", "engine_options": {"wait": 20.0, **options}, "lr": 1e-3, **MOVING}
 
 
 def ran(out):
@@ -58,14 +69,16 @@ def versions(out):
     return sampled, played
 
 
-def test_a_run_with_a_server_killed_and_one_back_in_mid_step(model, tmp_path):
+def test_a_run_with_a_server_killed_and_one_back_in_mid_step(model, tmp_path, monkeypatch):
     """By hand: 5 steps of 3 tasks of 3 attempts are 45 episodes, each once, all of the version of its step."""
+    monkeypatch.setattr(members, "_LONGEST", 0.05)
     with running(model) as (first, second):
 
         def show(kind, numbers):
             if kind == "progress" and numbers["what"] == "step 2, episode" and numbers["done"] == 2:
                 first.kill()
             if kind == "progress" and numbers["what"] == "step 4, episode" and numbers["done"] == 2:
+                second.slow = 0.2
                 first.start()
 
         summary = train(small(tmp_path / "run", model, steps=5, **over([first, second])), show)
@@ -77,9 +90,9 @@ def test_a_run_with_a_server_killed_and_one_back_in_mid_step(model, tmp_path):
     assert summary["episodes"] == len(played) == 45 and set(played.values()) == {1}
     assert sampled == {str(step): {step - 1} for step in range(1, 6)}
     rows = curve(tmp_path / "run")
-    assert all(row["faults"] == 0 and math.isfinite(row["loss"]) and row["episodes"] == 9 for row in rows)
+    assert all(row["faults"] == 0 and math.isfinite(row["loss"]) for row in rows)
     assert all(row["mismatch_mean"] < 1e-4 for row in rows), "the servers compute as the trainer does"
-    assert sum(row["grad_norm"] > 0.1 for row in rows) >= 3, "or no new weights would have to arrive"
+    assert all(row["grad_norm"] > 0.1 for row in rows), "or no new weights would have to arrive"
     assert [row["servers"] for row in rows[:3]] == [2, 1, 1]
     assert sum(row["servers_lost"] for row in rows) == sum(row["servers_back"] for row in rows) == 1
     assert all(0 < row["prefix_hits"] < 1 for row in rows)
@@ -113,7 +126,7 @@ def test_two_processes_share_the_servers(model, tmp_path, monkeypatch):
         assert servers[0].label == servers[1].label and servers[0].label.endswith("/2")
     sampled, played = versions(tmp_path / "run")
     assert sampled == {"1": {0}, "2": {1}} and set(played.values()) == {1}
-    assert [row["episodes"] for row in curve(tmp_path / "run")] == [12, 12]
+    assert [row["faults"] for row in curve(tmp_path / "run")] == [0, 0]
 
 
 def test_none_left_ends_a_run_with_one_error_and_a_checkpoint(model, tmp_path):
@@ -142,13 +155,16 @@ def test_a_server_of_unscaled_numbers_or_other_settings_is_refused(model, tmp_pa
     assert sum(abs(a - b) for a, b in zip(scaled, plain, strict=True)) / 16 > 0.05, "or nothing could be told apart"
     with (
         running(model, raw=True) as servers,
-        pytest.raises(BadConfig, match=r"of temperature 1 where 0\.5.*processed_logprobs"),
+        pytest.raises(BadConfig, match=r"where 0\.5.*processed_logprobs"),
     ):
         train(small(tmp_path / "raw", model, **over(servers)))
     score = HFEngine.score
 
+    def served(engine):
+        return any(getattr(server, "engine", None) is engine for server in servers)
+
     async def otherwise(self, ids, temperature=1.0):
-        return [value - 0.3 * (self.slots == 16) for value in await score(self, ids, temperature)]
+        return [value - 0.3 * (served(self)) for value in await score(self, ids, temperature)]
 
     with running(model) as servers:
         monkeypatch.setattr(HFEngine, "score", otherwise)

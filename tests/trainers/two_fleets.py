@@ -16,7 +16,7 @@ if __name__ == "__main__":
 
     config = small(
         sys.argv[1], os.environ["AGENTGYM_TEST_MODEL"], engine=f"vllm:{os.environ['AGENTGYM_TEST_SERVERS']}", steps=2,
-        tasks_per_step=4, lr=1e-2, credit="turn_mc", credit_options={}, prompt=None,
+        tasks_per_step=4, lr=1e-2, credit="turn_mc", credit_options={},
     )  # fmt: skip
     assert two_trainers.RANK in "01"
     train(replace(config, processes=2))

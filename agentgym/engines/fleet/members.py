@@ -33,6 +33,7 @@ class Members:
         self._expected: list[float] | None = None
         """How the present weights score the known text."""
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._changed, self._updating = asyncio.Event(), asyncio.Lock()
         self._gathering: asyncio.Task[None] | None = None
 
     @property
@@ -98,7 +99,7 @@ class Members:
 
     async def _found_again(self, member: Member) -> None:
         """Look for a server until it serves again."""
-        pause = 0.5
+        pause = min(0.5, _LONGEST)
         while not member.serving:
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST)
@@ -205,6 +206,7 @@ class Members:
 
     def adopt(self, label: str, expected: list[float] | None, serving: Sequence[str]) -> None:
         """Take over what another process brought the servers to; see `Fleet.adopt`."""
+        self._in_this_loop()
         self.label, self._expected = label, expected
         for member in self.all:
             if member.backend.url in serving:
