@@ -4,6 +4,7 @@
 # pyright: reportUnknownMemberType=false
 
 import asyncio
+from contextlib import suppress
 from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
@@ -12,6 +13,7 @@ from torch import distributed
 from transformers import PreTrainedModel
 
 from agentgym.engines import Sampling
+from agentgym.engines.fleet.backend import Lost, Trouble
 from agentgym.engines.fleet.weights import apart
 from agentgym.engines.hf.engine import HFEngine
 from agentgym.engines.kinds import EngineKind
@@ -180,8 +182,9 @@ class ToServers:
 
     async def _prove(self, reference: HFEngine) -> None:
         for name, backend in self._engine.taken_in():
-            if name not in self._proved and await tempered(backend, self._engine.known, reference):
-                self._proved.add(name)
+            with suppress(Lost, Trouble):  # it is lost to the next request, too; one that stays is asked again
+                if name not in self._proved and await tempered(backend, self._engine.known, reference):
+                    self._proved.add(name)
 
     @property
     def _sharded(self) -> bool:
