@@ -29,8 +29,11 @@ class FakeVLLM:
     the endpoints. `raw`: it reports log-probabilities of temperature 1. `lies`: a label that it answers under.
     """
 
-    def __init__(self, folder: Path, *, name: str = "tiny", rl: bool = True, exact: bool = True, raw: bool = False) -> None:
+    def __init__(
+        self, folder: Path, *, name: str = "tiny", rl: bool = True, exact: bool = True, raw: bool = False, key: str = ""
+    ) -> None:
         self.folder, self.name, self.rl, self.exact, self.raw = folder, name, rl, exact, raw
+        self.key = key
         self.slow, self.hangs, self.lies = 0.0, False, ""
         self.dies_at, self.breaks_at, self.dies_after = "", "", 0
         self.asked: Counter[str] = Counter()
@@ -77,7 +80,9 @@ class FakeVLLM:
             await asyncio.sleep(0.02)
         try:
             if self.breaks_at and path.endswith(self.breaks_at):
-                raise Refused(500, "out of luck")
+                raise Refused(500, f"out of luck, {self.key}")
+            if self.key and (b"authorization", f"Bearer {self.key}".encode()) not in scope["headers"]:
+                raise Refused(401, "no")
             answer = await self._answer(path, json.loads(body) if body else {})
         except Refused as refused:
             await send_json(send, refused.status, {"error": {"message": refused.said}})

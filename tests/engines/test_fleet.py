@@ -426,3 +426,16 @@ def test_an_engine_serves_in_one_event_loop_after_another(folders: tuple[Path, P
         asyncio.run(later())
         made.close()
         assert Counter(made.met)["servers back"] == 1
+
+
+def test_the_key_is_sent_and_no_error_tells_it(folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_KEY", "sesame-7")
+    with running(folders[0], 1, key="sesame-7") as servers:
+        with pytest.raises(BadConfig, match=r"status 401: .*--engine.key_env NAME"):
+            over(servers)
+        made = over(servers, key_env="MY_KEY")
+        asyncio.run(ask(made, 0))
+        servers[0].breaks_at = "/generate"
+        with pytest.raises(Fault, match=r"out of luck, \[key\]"):
+            asyncio.run(ask(made, 1))
+        made.close()

@@ -1,5 +1,6 @@
 """Training over two real vLLM servers, of which one is killed in the middle of a step and comes back."""
 
+import asyncio
 import json
 import math
 import os
@@ -20,6 +21,9 @@ pytest.importorskip("vllm", reason="vLLM is not in this environment: ./dev test-
 from test_train_with_vllm import ENV, SIZE, WARM, config, rows
 
 from agentgym.cli import main
+from agentgym.engines import Sampling
+from agentgym.engines.hf.engine import HFEngine
+from agentgym.engines.vllm.fleet import VLLMFleet
 from agentgym.trainers import init_policy, train
 from agentgym.trainers.model.policy import PolicySize
 
@@ -123,3 +127,30 @@ def test_an_evaluation_over_what_is_left_and_refused_over_two_kinds_of_weights(
     assert main([*evaluation, str(tmp_path / "one"), "--model", f"vllm:{second.url}"]) in (0, None)
     ended = [json.loads(line) for line in (tmp_path / "one" / "episodes.jsonl").read_text().splitlines()]
     assert len(ended) == 8 and not any(episode["error"] for episode in ended)
+
+
+def test_a_killed_server_comes_back_with_the_present_weights(servers: list[Server], tmp_path: Path) -> None:
+    """Greedy tokens of the one that came back are those of the new weights, which it never saw before."""
+    first, second = servers
+    other = init_policy(ENV, tmp_path / "other", size=PolicySize(**SIZE), episodes=100, seed=5)
+    sampling, prompt = Sampling(temperature=0, max_tokens=24), list(range(20, 60))
+
+    async def play() -> None:
+        made = VLLMFleet(f"{first.url},{second.url}", wait=400.0)
+        await made.load_weights(other, 9)
+        first.kill()
+        want = await HFEngine(other).generate(prompt, sampling, "a")
+        for session in ("a", "b"):
+            got = await made.generate(prompt, sampling, session)
+            assert (got.ids, got.policy_version) == (want.ids, 9)
+        assert len(made.members.serving) == 1
+        first.start()
+        async with asyncio.timeout(400):
+            while len(made.members.serving) < 2:
+                await asyncio.sleep(0.5)
+        made.members.leave_out(made.members.all[1], 0, "so that the other has to answer")
+        got = await made.generate(prompt, sampling, "c")
+        assert (got.ids, got.policy_version) == (want.ids, 9) and made.met["servers back"] >= 1
+        made.close()
+
+    asyncio.run(play())

@@ -29,7 +29,7 @@ _GENERATE = "/inference/v1/generate"
 class Refused(Fault):
     """A refusal of one request that asking again would not change."""
 
-    def __init__(self, message: str, status: int) -> None:
+    def __init__(self, message: str, status: int = 0) -> None:
         super().__init__(message, reason="engine")
         self.status = status
 
@@ -52,6 +52,7 @@ class VLLMServer:
     def __init__(self, url: str, limits: Limits, key: str = "") -> None:
         self.url = url.rstrip("/").removesuffix("/v1")
         self._limits = limits
+        self._key = key.encode()
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._client = LoopClient(max(limits.request, limits.update))
         self._model = ""
@@ -62,9 +63,11 @@ class VLLMServer:
             answer = httpx2.get(f"{self.url}/v1/models", headers=self._headers, timeout=self._limits.sign)
         except (httpx2.RequestError, httpx2.InvalidURL) as error:
             raise Lost(_broken(error, self._limits.sign)) from error
-        models = [
-            table(model) for model in entries(self._read("/v1/models", answer.status_code, answer.content).get("data"))
-        ]
+        try:
+            told = self._read("/v1/models", answer.status_code, answer.content)
+        except Refused as error:
+            raise BadConfig(f"{error}; expected the address of a vLLM server") from error
+        models = [table(model) for model in entries(told.get("data"))]
         bases = [model for model in models if not model.get("parent")]
         if len(bases) != 1:
             raise BadConfig(f"{self.url} lists {len(bases)} models; expected a vLLM server with one")
@@ -167,6 +170,7 @@ class VLLMServer:
         return {} if empty and status == 200 and not content else self._read(path, status, bytes(content))
 
     def _read(self, path: str, status: int, content: bytes) -> Object:
+        content = content.replace(self._key, b"[key]") if self._key else content
         if status == 200:
             try:
                 return read_object(content)
