@@ -161,7 +161,7 @@ class VLLMServers(EngineKind):
 
     def check_run(self, target: str, options: Mapping[str, object]) -> None:
         """Hold the options to what the engine takes; no server is asked yet."""
-        from agentgym.engines.vllm.fleet import addresses
+        from agentgym.engines.vllm_servers.fleet import addresses
 
         self.check_names(options)
         addresses(target)
@@ -211,7 +211,7 @@ _KINDS = (
 ENGINES: dict[str, EngineKind] = {kind.name: kind for kind in _KINDS}
 VLLM_SERVERS = VLLMServers(
     "vllm",
-    "agentgym.engines.vllm.fleet:VLLMFleet",
+    "agentgym.engines.vllm_servers.fleet:VLLMFleet",
     trains=True,
     sent_weights=True,
     of_address=True,

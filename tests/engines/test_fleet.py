@@ -19,7 +19,7 @@ from agentgym.engines import Completion, Sampling, engine, shards
 from agentgym.engines.fleet import fleet
 from agentgym.engines.fleet.routes import Member, Routes
 from agentgym.engines.hf.engine import HFEngine
-from agentgym.engines.vllm.fleet import VLLMFleet
+from agentgym.engines.vllm_servers.fleet import VLLMFleet
 from agentgym.errors import BadConfig, EngineDead, Fault
 
 PROMPT = [256, *range(40, 90), 10]

@@ -23,7 +23,7 @@ from test_train_with_vllm import ENV, SIZE, WARM, config, rows
 from agentgym.cli import main
 from agentgym.engines import Sampling
 from agentgym.engines.hf.engine import HFEngine
-from agentgym.engines.vllm.fleet import VLLMFleet
+from agentgym.engines.vllm_servers.fleet import VLLMFleet
 from agentgym.trainers import init_policy, train
 from agentgym.trainers.model.policy import PolicySize
 

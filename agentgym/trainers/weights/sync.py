@@ -139,7 +139,7 @@ class ToServers:
         Whether a server's log-probabilities are those of the temperature asked for is found out as soon as the model can
         tell; BadConfig where they are not.
         """
-        if not distributed.is_initialized() or distributed.get_world_size() == 1:
+        if not distributed.is_initialized():
             await self._send(version)
             return
         was_open = self._engine.is_open

@@ -7,7 +7,7 @@ from agentgym.engines.fleet.backend import About, Lost, Trouble
 from agentgym.engines.fleet.fleet import Fleet
 from agentgym.engines.kinds import VLLM_SERVERS
 from agentgym.engines.openai.engine import KNOWN, served_tokenizer
-from agentgym.engines.vllm.server import Limits, VLLMServer, key_of
+from agentgym.engines.vllm_servers.server import Limits, VLLMServer, key_of
 from agentgym.errors import BadConfig, EngineDead
 
 
