@@ -33,7 +33,7 @@ class Config:
     """What to serve, and where."""
 
     what: tyro.conf.Positional[str]
-    """`gateway`: an endpoint that records sessions of OpenAI and Anthropic clients. `env`, `mcp` and `retriever`: see above."""
+    """`gateway`: an endpoint that records OpenAI and Anthropic clients. For `env`, `mcp` and `retriever` see above."""
     model: str = ""
     """Folder or hub name of a model, or folder of a training run."""
     engine: str = "hf"

@@ -153,7 +153,7 @@ class ChatEngine(Protocol):
 
 
 def engine(name: str, **options: object) -> TokenEngine | ChatEngine:
-    """Make an engine from `hf:PATH`, `vllm:PATH`, `openai:URL`, `chat:URL#MODEL` or `scripted:FILE`."""
+    """Make an engine from `hf:PATH`, `vllm:PATH`, `vllm:URL,URL`, `openai:URL`, `chat:URL#MODEL` or `scripted:FILE`."""
     if not all(name.partition(":")):
         raise BadConfig(f"engine {name!r}: expected KIND:TARGET, for example hf:PATH or vllm:PATH")
     kind, target = kind_of(name)

@@ -39,13 +39,13 @@ class EngineKind:
     sent_weights: bool = False
     """It has weights of its own that a trainer sends it."""
     of_address: bool = False
-    """Its target is the address of a server, whose weights are changed where it runs; else a model."""
+    """Its target is the address of a server, or several; else a model."""
     tokens: bool = True
     """It takes and gives exact tokens."""
     extra: str = "train"
     """The extra that installs what it needs."""
     most_lora_rank: int | None = None
-    """The largest rank of an adapter that it serves."""
+    """The largest rank of an adapter that it serves; 0 where adapters are not sent to it."""
     gpu_share: float = 0.0
     """The share of a GPU that it takes unless told otherwise; 0 where it takes what it needs."""
     idle: tuple[str, ...] = ()
@@ -53,8 +53,8 @@ class EngineKind:
 
     @property
     def served(self) -> bool:
-        """Whether a server samples for a training run."""
-        return self.trains and self.of_address
+        """Whether a server samples for a training run whose weights are changed where it runs."""
+        return self.trains and self.of_address and not self.sent_weights
 
     def engine_class(self) -> Any:
         """Return its class; this imports what it needs."""
@@ -154,6 +154,26 @@ class VLLM(EngineKind):
         return {"weight_transport": transport, **kind}
 
 
+class VLLMServers(EngineKind):
+    """vLLM servers that run already."""
+
+    seconds = ("timeout", "patience", "update_timeout", "wait")
+
+    def check_run(self, target: str, options: Mapping[str, object]) -> None:
+        """Hold the options to what the engine takes; no server is asked yet."""
+        from agentgym.engines.vllm_servers.fleet import addresses
+
+        self.check_names(options)
+        addresses(target)
+        for name in self.seconds:
+            value = options.get(name, 1)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
+                raise BadConfig(f"engine.{name} is {value!r}; expected seconds above 0")
+        for name in ("folder", "key_env"):
+            if not isinstance(options.get(name, ""), str):
+                raise BadConfig(f"engine.{name} is {options[name]!r}; expected text")
+
+
 class OpenAI(EngineKind):
     """A server that gives token ids."""
 
@@ -189,6 +209,17 @@ _KINDS = (
     EngineKind("scripted", "agentgym.engines.scripted:ScriptedEngine"),
 )
 ENGINES: dict[str, EngineKind] = {kind.name: kind for kind in _KINDS}
+VLLM_SERVERS = VLLMServers(
+    "vllm",
+    "agentgym.engines.vllm_servers.fleet:VLLMFleet",
+    trains=True,
+    sent_weights=True,
+    of_address=True,
+    extra="serve",
+    most_lora_rank=0,
+)
+"""What `vllm:URL,URL,…` names, where `vllm:MODEL` names vLLM in processes of this one."""
+_AT_ADDRESSES: dict[str, EngineKind] = {VLLM_SERVERS.name: VLLM_SERVERS}
 TINKER = EngineKind("tinker", "agentgym.engines.tinker:TinkerEngine", extra="tinker")
 """What samples for a learner on a server: the learner makes it, nobody names it."""
 
@@ -198,14 +229,20 @@ def kind_of(name: str) -> tuple[EngineKind, str]:
     kind, _, target = name.partition(":")
     if kind not in ENGINES:
         raise unknown("engine", kind, ENGINES)
-    return ENGINES[kind], target
+    return _of_target(kind, target) or ENGINES[kind], target
+
+
+def _of_target(kind: str, target: str) -> EngineKind | None:
+    """Return the kind that a name has where its target is an address, if it has one."""
+    return _AT_ADDRESSES.get(kind) if target.startswith(("http://", "https://")) else None
 
 
 def training_kind(name: str) -> EngineKind:
-    """Return the kind that a training run names: `hf`, `vllm` or `openai:URL`; UnknownName for any other value."""
+    """Return the kind that a training run names: `hf`, `vllm`, `vllm:URL,…` or `openai:URL`; UnknownName for others."""
     kind, colon, target = name.partition(":")
-    engine_kind = ENGINES.get(kind)
+    engine_kind = _of_target(kind, target) or ENGINES.get(kind)
     if engine_kind is None or not engine_kind.trains or engine_kind.of_address != bool(target) or (colon and not target):
-        values = [f"{known.name}:URL" if known.of_address else known.name for known in ENGINES.values() if known.trains]
+        kinds = (*ENGINES.values(), *_AT_ADDRESSES.values())
+        values = [f"{known.name}:URL" if known.of_address else known.name for known in kinds if known.trains]
         raise unknown("value of engine", name, values)
     return engine_kind

@@ -5,7 +5,9 @@
 
 import json
 import os
+import re
 import shutil
+import socket
 import tempfile
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -90,19 +92,40 @@ def shards(source: Source, limit: int = SHARD_BYTES, folder: str | None = None) 
     the tensors no more than one is held. The files lie in shared memory where the system has it.
     """
     tensors = iter(source)
-    _sweep(Path(folder or shared_memory() or tempfile.gettempdir()))
-    with tempfile.TemporaryDirectory(prefix=f"{PREFIX}{os.getpid()}-", dir=folder or shared_memory()) as place:
+    with place(folder) as held:
         for number, part in enumerate(parts(source.metadata(), limit)):
-            path = Path(place) / f"{number}.safetensors"
+            path = Path(held) / f"{number}.safetensors"
             write(path, part, tensors)
             yield message(part, path=str(path))
             path.unlink()
 
 
-def _sweep(folder: Path) -> None:
+def written(source: Source, folder: Path, limit: int = SHARD_BYTES) -> list[dict[str, Any]]:
+    """Write a source to files of at most `limit` bytes (or one tensor) that stay, and return a message for each."""
+    tensors = iter(source)
+    sent: list[dict[str, Any]] = []
+    for number, part in enumerate(parts(source.metadata(), limit)):
+        path = folder / f"{number}.safetensors"
+        write(path, part, tensors)
+        sent.append(message(part, path=str(path)))
+    return sent
+
+
+def place(folder: str | None = None) -> "tempfile.TemporaryDirectory[str]":
+    """Make a folder for files on their way, by default in shared memory; those of killed processes of this machine go.
+
+    In a folder that machines share a name says of which machine its process is.
+    """
+    prefix = PREFIX if folder is None else f"{PREFIX}{re.sub('[^A-Za-z0-9]', '_', socket.gethostname())}-"
+    where = folder or shared_memory() or tempfile.gettempdir()
+    _sweep(Path(where), prefix)
+    return tempfile.TemporaryDirectory(prefix=f"{prefix}{os.getpid()}-", dir=where)
+
+
+def _sweep(folder: Path, prefix: str) -> None:
     """Remove the files of processes that were killed while they sent."""
-    for path in folder.glob(f"{PREFIX}*"):
-        process = path.name.removeprefix(PREFIX).partition("-")[0]
+    for path in folder.glob(f"{prefix}*"):
+        process = path.name.removeprefix(prefix).partition("-")[0]
         if process.isdigit() and not Path(f"/proc/{process}").exists() and Path("/proc/self").exists():
             shutil.rmtree(path, ignore_errors=True)
 

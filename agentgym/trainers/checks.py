@@ -264,12 +264,17 @@ def _check_engine(config: "TrainConfig") -> None:
     if kind.served and (config.steps or config.sft_episodes):
         raise BadConfig(
             f"engine {config.engine!r} with {config.steps} steps and {config.sft_episodes} sft_episodes: new weights "
-            "cannot be sent to a server yet, so it would go on sampling from the old ones after the first update. Train "
-            "with hf or vllm; or set steps = 0 and sft_episodes = 0 to measure the model on that server"
+            "cannot be sent to a server of that kind, so it would go on sampling from the old ones after the first update. "
+            "Train with hf, vllm or vllm:URL; or set steps = 0 and sft_episodes = 0 to measure the model on that server"
         )
     if not kind.sent_weights and config.weight_transport != "auto":
         raise BadConfig(
             f"weight_transport is {config.weight_transport!r}, but only engine 'vllm' is sent any, not {config.engine!r}"
+        )
+    if kind.of_address and config.weight_transport not in ("auto", "shared_memory"):
+        raise BadConfig(
+            f"weight_transport is {config.weight_transport!r}, and servers read weights from files, which --engine.folder "
+            "names a folder for: leave it at 'auto'"
         )
     for name in sorted({*RUN_SETS, *kind.idle} & set(config.engine_options)):
         raise BadConfig(

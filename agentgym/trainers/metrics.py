@@ -135,8 +135,15 @@ def step_row(
     if run.rewards:
         row |= parts(episodes, run.gathered(sorted(part_names(episodes))))
     anchor = str(run.credit.stage.option("anchor", ""))  # a credit of a user's may mean something else by it
+    row |= of_engine(run.learner.engine)
     row |= anchor_statistics(chosen, anchor if anchor in ANCHORS else "observation") | metrics
     return {"step": step + 1, "phase": "rl", **merged(run.gathered([row]))}
+
+
+def of_engine(engine: Any) -> dict[str, Any]:
+    """Return what an engine measured since the last step; nothing of one that measures nothing."""
+    values: dict[str, Any] = engine.measured() if hasattr(engine, "measured") else {}
+    return {name: Mean(*value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
 def first_fault(episodes: list[Episode]) -> str:

@@ -75,9 +75,11 @@ class EngineConfig:
     """The engine that samples, and how it receives new weights."""
 
     engine: str = "hf"
-    """What samples: `hf` (in this process, the trainer's own weights), `vllm`, or `openai:URL` (no updates: see docs)."""
+    """What samples: `hf` (in this process, the trainer's own weights), `vllm` (beside it), `vllm:URL,URL,…` (servers that
+    run already, which are sent the weights), or `openai:URL` (no updates: see docs)."""
     engine_options: Options = field(default_factory=dict[str, object])
-    """Options of the engine: --engine.KEY VALUE (for vllm its engine arguments, such as max_num_seqs)."""
+    """Options of the engine: --engine.KEY VALUE (for vllm its engine arguments, such as max_num_seqs;
+    for vllm:URL timeout, patience, update_timeout, wait, folder, key_env)."""
     weight_transport: Literal["auto", "shared_memory", "ipc", "nccl"] = "auto"
     """How new weights reach a vllm engine: `shared_memory`, `ipc` (both on one GPU), `nccl` (each on its own), or `auto`:
     ipc where the trainer is on a GPU, else shared_memory."""

@@ -39,10 +39,11 @@ def test_nobody_branches_on_an_engines_name():
     assert branches('if config.engine == "vllm" or engine.startswith("openai:"): pass') == [1, 1]
 
 
-@pytest.mark.parametrize("name", ["hf", "vllm", "openai:http://127.0.0.1:1/v1"])
+@pytest.mark.parametrize("name", ["hf", "vllm", "openai:http://127.0.0.1:1/v1", "vllm:http://a:1,http://b:1"])
 def test_a_run_may_sample_from(name):
     kind = training_kind(name)
     assert kind.served == name.startswith("openai")
+    assert kind.of_address == ("http" in name)
     assert sum((kind.in_process, kind.sent_weights, kind.served)) == 1
 
 

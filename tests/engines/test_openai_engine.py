@@ -226,11 +226,11 @@ ODD = ["../x", "a/../b", "a\\..\\b", "http://x/y", "//host/share", "\\\\host\\x"
 @pytest.mark.parametrize("name", ODD, ids=repr)
 def test_a_server_cannot_name_just_anything_as_its_tokenizer(name: Any) -> None:
     with pytest.raises(BadConfig, match=r"the server names .* as its tokenizer; expected a hub name"):
-        openai._tokenizer(name)
+        openai.served_tokenizer(name)
 
 
 def test_a_tokenizer_with_code_of_its_own_is_not_run(folders: tuple[Path, Path], tmp_path: Path) -> None:
-    assert openai._tokenizer(str(folders[0])).chat_template
+    assert openai.served_tokenizer(str(folders[0])).chat_template
     own = shutil.copytree(folders[0], tmp_path / "own")
     (own / "mine.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nclass Mine: ...\n")
     (own / "config.json").write_text('{"model_type": "strange"}')
@@ -238,5 +238,5 @@ def test_a_tokenizer_with_code_of_its_own_is_not_run(folders: tuple[Path, Path],
     raw |= {"tokenizer_class": "Mine", "auto_map": {"AutoTokenizer": ["mine.Mine", None]}}
     (own / "tokenizer_config.json").write_text(json.dumps(raw))
     with pytest.raises(BadConfig, match="cannot be read here"):
-        openai._tokenizer(str(own))
+        openai.served_tokenizer(str(own))
     assert not (tmp_path / "ran").exists()

@@ -67,7 +67,7 @@ def test_a_server_of_unscaled_numbers_is_refused(policies, tmp_path):
 
 @pytest.mark.parametrize("changes", [{"steps": 1}, {"steps": 0, "sft_episodes": 8}])
 def test_updates_with_a_server_are_refused_in_the_configuration(changes):
-    with pytest.raises(BadConfig, match=r"new weights cannot be sent to a server yet.*hf or vllm; or set steps = 0"):
+    with pytest.raises(BadConfig, match=r"cannot be sent to a server of that kind.*hf, vllm or vllm:URL; or set steps = 0"):
         TrainConfig(engine=URL, model="folder", **changes)
 
 

@@ -65,7 +65,7 @@ class OpenAIEngine(ServedEngine):
         if context is None and not (isinstance(served, int) and served > 1):
             raise BadConfig(f"{urls[0]} does not say how long its context is (max_model_len is {served!r}): pass context=…")
         self.context = int(cast("int", served)) if context is None else context
-        self.tokenizer: Any = _tokenizer(entry.get("root") or self.model) if tokenizer is None else tokenizer
+        self.tokenizer: Any = served_tokenizer(entry.get("root") or self.model) if tokenizer is None else tokenizer
         self.policy_version = 0
         self.accepted = False
         """Whether `qualify` found that its log-probabilities are fit for training."""
@@ -120,7 +120,7 @@ class OpenAIEngine(ServedEngine):
             rows = only_choice(answer).get("prompt_logprobs")
             if not isinstance(rows, list) or len(rows) != len(ids):
                 raise Garbage(f"expected {len(ids)} prompt_logprobs")
-            return [_scored(entry, id) for entry, id in zip(rows[1:], ids[1:], strict=True)]
+            return [scored(entry, id) for entry, id in zip(rows[1:], ids[1:], strict=True)]
 
         return await self.servers.post("/completions", body, "score", read)
 
@@ -201,10 +201,19 @@ def _request(model: str, prompt: list[int], sampling: Sampling, limit: int) -> d
 def _completion(answer: Object, sampling: Sampling, limit: int, version: int) -> Completion:
     """Read an answer that nobody vouches for."""
     choice = only_choice(answer)
-    ids, finish = _integers(choice.get("token_ids")), choice.get("finish_reason")
-    values = _numbers(table(choice.get("logprobs")).get("token_logprobs"))
     if choice.get("token_ids") is None:
         raise BadConfig("the server returns no token ids: it must know return_token_ids (vllm serve does, 0.10.2 or later)")
+    values = numbers(table(choice.get("logprobs")).get("token_logprobs"))
+    given = answer.get("policy_version")
+    return checked(choice, values, sampling, limit, given if type(given) is int else version)
+
+
+def checked(choice: Object, values: list[float] | None, sampling: Sampling, limit: int, version: int) -> Completion:
+    """Return the completion of a choice with `token_ids` and `finish_reason`, and of its log-probabilities.
+
+    Raises Garbage where they cannot be, BadConfig where the server has limits of its own.
+    """
+    ids, finish = _integers(choice.get("token_ids")), choice.get("finish_reason")
     if ids is None or not 1 <= len(ids) <= limit or min(ids) < 0 or max(ids) > _LARGEST_ID:
         raise Garbage(f"expected 1 to {limit} token_ids")
     if values is None or len(values) != len(ids) or not all(-_LARGEST < v < 1e-3 for v in values):
@@ -217,8 +226,7 @@ def _completion(answer: Object, sampling: Sampling, limit: int, version: int) ->
             f"the server cut a completion at {len(ids)} of {limit} tokens by a limit of its own: "
             "serve with --generation-config vllm"
         )
-    given = answer.get("policy_version")
-    return Completion(list(ids), [float(v) for v in values], finish, given if type(given) is int else version)
+    return Completion(list(ids), [float(v) for v in values], finish, version)
 
 
 def _integers(raw: JSON) -> list[int] | None:
@@ -227,13 +235,14 @@ def _integers(raw: JSON) -> list[int] | None:
     return integers if isinstance(raw, list) and len(integers) == len(raw) else None
 
 
-def _numbers(raw: JSON) -> list[float] | None:
+def numbers(raw: JSON) -> list[float] | None:
     """Return an array of numbers, None for anything else."""
     numbers = [value for value in entries(raw) if type(value) is int or type(value) is float]
     return numbers if isinstance(raw, list) and len(numbers) == len(raw) else None
 
 
-def _scored(entry: JSON, id: int) -> float:
+def scored(entry: JSON, id: int) -> float:
+    """Return the log-probability that an entry of `prompt_logprobs` gives a token; Garbage where it gives none."""
     value = table(table(entry).get(str(id))).get("logprob")
     if (type(value) is not float and type(value) is not int) or not -_LARGEST < value < 1e-3:
         raise Garbage(f"no log-probability for token {id}")
@@ -254,7 +263,7 @@ def _entry(models: list[Object], model: str | None) -> Object:
     return models[names.index(model)]
 
 
-def _tokenizer(name: object) -> Any:
+def served_tokenizer(name: object) -> Any:
     """Load the tokenizer that a server names: a hub name or a folder of this machine, and never code."""
     if not isinstance(name, str) or not _NAME.fullmatch(name) or ".." in re.split(r"[/\\]", name):
         raise BadConfig(

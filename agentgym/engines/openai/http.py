@@ -5,13 +5,14 @@ import json
 import math
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TypeVar
 
 from agentgym.core.json_value import JSON, Object
 from agentgym.engines import Completion
+from agentgym.engines.openai.client import LoopClient
 from agentgym.engines.openai.traffic import Server, Traffic
 from agentgym.errors import BadConfig, EngineDead, Fault, MissingExtra, how_to_install
 
@@ -82,9 +83,7 @@ class Servers:
         self._key = (key or "").encode()
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._retries, self._backoff, self._longest, self._timeout = retries, backoff, longest, timeout
-        self._client: httpx2.AsyncClient | None = None
-        self._open: AsyncGenerator[httpx2.AsyncClient] | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._client = LoopClient(timeout)
 
     def models(self) -> list[Object]:
         """Return what the first server lists under /models; blocks, and asks again as `post` does."""
@@ -96,7 +95,7 @@ class Servers:
                 answer = httpx2.get(url, headers=self._headers, timeout=min(self._timeout, 30.0))
                 if answer.status_code < 500 and answer.status_code not in _TRANSIENT:
                     answer.raise_for_status()
-                    rows = _object(answer.content)["data"]
+                    rows = read_object(answer.content)["data"]
                     if isinstance(rows, list):
                         return [model for model in rows if isinstance(model, dict)]
                 problem = f"status {answer.status_code}"
@@ -117,7 +116,7 @@ class Servers:
 
     async def post(self, path: str, body: dict[str, object], session: str, read: Callable[[Object], T]) -> T:
         """Return `read(answer)`; `read` raises Garbage where the JSON object is not what it should be."""
-        client, slow = await self._opened(), 0
+        client, slow = await self._client.opened(), 0
         met: list[str] = []
         while len(met) <= self._retries and slow < SLOW_TRIES:
             server = await self._traffic.enter(session)
@@ -158,7 +157,7 @@ class Servers:
             async with asyncio.timeout(self._timeout):  # of all: each byte of an answer that drips may come in time
                 status, wait, content = await self._send(client, server, path, body, session)
             if status == 200:
-                answer = read(_object(content))
+                answer = read(read_object(content))
                 self._traffic.well(server)
                 return "", answer
         except (TimeoutError, httpx2.RequestError) as error:
@@ -192,38 +191,9 @@ class Servers:
             told = bytes(content).replace(self._key, b"[key]") if self._key else bytes(content)
             return answer.status_code, _seconds(answer.headers.get("retry-after")), told
 
-    async def _opened(self) -> httpx2.AsyncClient:
-        """Return this event loop's client."""
-        loop = asyncio.get_running_loop()
-        if self._client is None or self._loop is not loop:
-            limits = httpx2.Limits(max_connections=None, max_keepalive_connections=64)
-            timeout = httpx2.Timeout(self._timeout, connect=min(self._timeout, 30.0), pool=None)
-            client = httpx2.AsyncClient(limits=limits, timeout=timeout)
-            self._client, self._loop, self._open = client, loop, _while_open(client)
-            await anext(self._open)
-        return self._client
-
     def close(self) -> None:
         """Close all connections; a later request opens new ones."""
-        held, loop, self._client, self._open, self._loop = self._open, self._loop, None, None, None
-        if held is None or loop is None or loop.is_closed():  # with its loop a client was closed
-            return
-        if loop.is_running():  # perhaps in this very thread
-            asyncio.run_coroutine_threadsafe(_ended(held), loop)
-        else:
-            loop.run_until_complete(_ended(held))
-
-
-async def _while_open(client: httpx2.AsyncClient) -> AsyncGenerator[httpx2.AsyncClient]:
-    """Give a client and close it: when this is closed, which an event loop does at its own end with all that began in it."""
-    try:
-        yield client
-    finally:
-        await client.aclose()
-
-
-async def _ended(held: AsyncGenerator[httpx2.AsyncClient]) -> None:
-    await held.aclose()
+        self._client.close()
 
 
 def only_choice(answer: Object) -> Object:
@@ -234,7 +204,8 @@ def only_choice(answer: Object) -> Object:
     raise Garbage("expected one choice")
 
 
-def _object(content: bytes) -> Object:
+def read_object(content: bytes) -> Object:
+    """Return the JSON object that an answer holds; Garbage where it holds none."""
     try:
         answer: JSON = json.loads(content)
     except (ValueError, RecursionError):

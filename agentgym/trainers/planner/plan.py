@@ -253,7 +253,7 @@ def _kept(config: TrainConfig, workload: Workload, memory: Memory, update: Updat
         add("key-value cache", rollout.cache, room)
         beside = rollout.working if config.async_level else 0
         parts.append(Part("sampling", (rollout.working, beside, beside), "prefill, and the vocabulary for every slot"))
-    elif config.engine_kind.sent_weights:
+    elif config.engine_kind.sent_weights and not config.engine_kind.of_address:  # servers have memory of their own
         parts += _vllm(config, workload, memory, update)
     return parts
 

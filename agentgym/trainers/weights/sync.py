@@ -3,20 +3,30 @@
 # torch is typed in parts only
 # pyright: reportUnknownMemberType=false
 
+import asyncio
 from collections.abc import Iterator
+from contextlib import suppress
 from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, distributed
 from transformers import PreTrainedModel
 
+from agentgym.engines import Sampling
+from agentgym.engines.fleet.backend import Lost, Trouble
+from agentgym.engines.fleet.weights import apart
 from agentgym.engines.hf.engine import HFEngine
 from agentgym.engines.kinds import EngineKind
 from agentgym.engines.shards import shapes, shared_memory
 from agentgym.engines.vllm.transfer import Control, check_devices, sender
 from agentgym.errors import BadConfig
 from agentgym.trainers.weights.gathered import adapter, full, is_sharded
+
+TEMPERATURE, TOKENS = 0.5, 16
+"""How a server is asked whose log-probabilities are to be looked at."""
+DISTINCT = 0.05
+"""Mean difference from which log-probabilities of two temperatures can be told apart."""
 
 
 class WeightSync(Protocol):
@@ -46,6 +56,8 @@ def weight_sync(
     kind: EngineKind | None = getattr(engine, "kind", None)  # an engine of one's own has none
     if kind and kind.in_process and (copied or engine.model is model):
         return InProcess(model, engine)
+    if kind and kind.sent_weights and kind.of_address:
+        return ToServers(model, engine)
     if kind and kind.sent_weights:
         if getattr(model, "peft_config", None):
             return AdapterFolder(model, engine)
@@ -126,6 +138,103 @@ class AdapterFolder:
 
     def close(self) -> None:
         """Do nothing: the folder is gone."""
+
+
+class ToServers:
+    """Brings a model's weights to a fleet of servers; of several processes that train, the first does it for all."""
+
+    def __init__(self, model: PreTrainedModel, engine: Any) -> None:
+        from agentgym.trainers.weights.checkpoint import Checkpoint
+
+        self._model, self._engine, self._source = model, engine, Checkpoint(model)
+        self._proved: set[tuple[str, int]] = set()
+
+    async def push(self, version: int) -> None:
+        """Send every tensor. With the first, every server has to score a known text as the model does.
+
+        Whether a server's log-probabilities are those of the temperature asked for is found out as soon as the model can
+        tell; BadConfig where they are not.
+        """
+        if not distributed.is_initialized():
+            await self._send(version)
+            return
+        was_open = self._engine.is_open
+        await self._engine.pause()
+        try:
+            await asyncio.to_thread(_barrier)  # nobody's requests run on any server
+            said: list[Any] = [None]
+            if distributed.get_rank() == 0:
+                said = [await self._told(version)]
+            elif self._sharded:
+                await asyncio.to_thread(self._gather)
+            await asyncio.to_thread(distributed.broadcast_object_list, said)
+            if isinstance(said[0], Exception):
+                raise said[0]
+            if distributed.get_rank() != 0:
+                self._engine.adopt(*said[0])
+        finally:
+            if was_open:
+                await self._engine.resume()
+
+    async def _told(self, version: int) -> Any:
+        """Return what the other processes are to take over, or what went wrong."""
+        try:
+            await self._send(version)
+        except Exception as error:  # which the others must hear of, whatever it is
+            return error
+        return self._engine.state()
+
+    async def _send(self, version: int) -> None:
+        unproved = not self._proved or any(name not in self._proved for name, _ in self._engine.taken_in())
+        asked = unproved and not self._sharded  # a sharded model computes nothing in one process alone
+        reference = HFEngine(self._model, self._engine.tokenizer, slots=1) if asked else None
+        expected = await reference.score(self._engine.known) if reference else None
+
+        async def prove() -> None:
+            if reference:
+                await self._prove(reference)
+
+        await self._engine.load_weights(self._source, version, expected=expected, then=prove)
+
+    async def _prove(self, reference: HFEngine) -> None:
+        for name, backend in self._engine.taken_in():
+            with suppress(Lost, Trouble):  # it is lost to the next request, too; one that stays is asked again
+                if name not in self._proved and await tempered(backend, self._engine.known, reference):
+                    self._proved.add(name)
+
+    @property
+    def _sharded(self) -> bool:
+        return any(is_sharded(parameter) for parameter in self._model.parameters())
+
+    def _gather(self) -> None:
+        """Take part in gathering what the first process sends."""
+        for _ in self._source:
+            pass
+
+    def close(self) -> None:
+        """Do nothing: the engine removes its files."""
+
+
+def _barrier() -> None:
+    distributed.barrier()
+
+
+async def tempered(server: Any, prompt: list[int], reference: Any) -> bool:
+    """Find out whether a server tells log-probabilities at the temperature asked for; False where both look the same.
+
+    BadConfig where it tells those of temperature 1. `reference`: an engine over the model that the server has.
+    """
+    answer = await server.generate(prompt, Sampling(temperature=TEMPERATURE, max_tokens=TOKENS), TOKENS)
+    ids, ours = [*prompt, *answer.completion.ids], answer.completion.logprobs
+    scaled, plain = [(await reference.score(ids, t))[-len(ours) :] for t in (TEMPERATURE, 1.0)]
+    if apart(scaled, plain) < DISTINCT:
+        return False
+    if apart(ours, plain) < apart(ours, scaled):
+        raise BadConfig(
+            f"{server.url} tells log-probabilities of temperature 1 where {TEMPERATURE} was asked: "
+            "serve with --logprobs-mode processed_logprobs"
+        )
+    return True
 
 
 async def prove(server: Any, model: Any, tokenizer: Any) -> None:

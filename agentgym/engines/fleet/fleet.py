@@ -1,0 +1,245 @@
+"""A token engine over several servers of one model: sticky episodes, none lost with a server, one version for all."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from agentgym.engines import Completion, Sampling
+from agentgym.engines.fleet.backend import Answer, Backend, Lost, Scores, Trouble
+from agentgym.engines.fleet.members import Members, goes_on
+from agentgym.engines.fleet.routes import Member
+from agentgym.errors import BadConfig, Fault
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+T = TypeVar("T")
+TRIES = 3
+"""Times that a request may fail before its episode is a fault: it may be what fails the servers."""
+_BEAT = 2.0  # seconds without an answer of a server until it is asked for a sign of life
+
+
+class Fleet:
+    """Routes requests to servers (`Backend`), and keeps the servers at one version of the weights.
+
+    An episode stays at the server where it began. A server that breaks off, gives no sign of life for as long as its
+    backend allows, or answers from other weights than the present ones is left out; its requests are sampled elsewhere
+    from the same tokens with the same seed. It is looked for, and serves again once it has the present weights. With none
+    left, requests wait `wait` seconds for one to come back; then EngineDead says of each why it is out. `known` is a text
+    whose log-probabilities tell servers of different models apart. `folder` is where weights lie, as `Kept` has it.
+    """
+
+    def __init__(
+        self,
+        backends: Sequence[Backend],
+        tokenizer: object,
+        *,
+        context: int,
+        known: list[int],
+        wait: float = 60.0,
+        folder: str | None = None,
+    ) -> None:
+        self.tokenizer: Any = tokenizer
+        self.context = context
+        self.policy_version = 0
+        self.members = Members(backends, known, wait=wait, folder=folder)
+        self._open, self._idle = asyncio.Event(), asyncio.Event()
+        self._open.set()
+        self._idle.set()
+        self._running: dict[asyncio.Task[Any], str] = {}
+        """Requests under way, with their sessions."""
+        self._prompted, self._cached = 0, 0
+        self._told: Counter[str] = Counter()
+
+    @property
+    def met(self) -> dict[str, int]:
+        """How often servers were left out and taken in again, and requests went elsewhere; the names are for a reader."""
+        return {name.replace("_", " "): count for name, count in self.members.counts.items()}
+
+    @property
+    def known(self) -> list[int]:
+        """The text that servers are told apart by."""
+        return self.members.known
+
+    @property
+    def is_open(self) -> bool:
+        """Whether requests start."""
+        return self._open.is_set()
+
+    async def generate(
+        self, prompt_ids: Sequence[int], sampling: Sampling, session: str, *, images: Sequence[object] = ()
+    ) -> Completion:
+        """Return one completion, all of it from one server and one version; an aborted one is empty."""
+        prompt = list(prompt_ids)
+        if images:
+            raise BadConfig("servers are sent no images yet; use a text prompt")
+        _check(prompt)
+        while not self._open.is_set():
+            await self._open.wait()
+        limit = min(sampling.max_tokens, self.context - len(prompt))
+        if limit < 1:
+            return Completion([], [], "length", self.policy_version)
+
+        async def ask(member: Member) -> Answer:
+            answer = await member.backend.generate(prompt, sampling, limit)
+            self.members.check_label(answer.label)
+            return answer
+
+        answer = await self._own(self._asked(ask, session), session)
+        if answer is None:
+            return Completion([], [], "abort", self.policy_version)
+        if answer.cached is not None:
+            self._prompted, self._cached = self._prompted + len(prompt), self._cached + answer.cached
+        answer.completion.policy_version = self.policy_version
+        return answer.completion
+
+    async def score(self, ids: Sequence[int], temperature: float = 1.0) -> list[float]:
+        """Return the log-probability of each token after the first; temperature 1 only, as vLLM offers no other."""
+        ids = list(ids)
+        if temperature != 1.0:
+            raise BadConfig(f"servers score at temperature 1 only; {temperature} was asked. Score with the hf engine")
+        _check(ids)
+        if len(ids) >= self.context:
+            raise BadConfig(f"{len(ids)} tokens to score; expected fewer than the context of {self.context}")
+
+        async def ask(member: Member) -> Scores:
+            scores = await member.backend.score(ids)
+            self.members.check_label(scores.label)
+            return scores
+
+        scores = await self._own(self._asked(ask, "score"), "score")
+        assert scores is not None, "nobody aborts it"
+        return scores.values
+
+    async def _own(self, request: Coroutine[object, object, T], session: str) -> T | None:
+        """Run a session's request, wherever it stands; None where the session aborted it."""
+        task = asyncio.get_running_loop().create_task(request)
+        self._running[task] = session
+        self._idle.clear()
+        try:
+            await asyncio.wait([task])
+        finally:
+            task.cancel()  # nothing where it is done; else the caller was cancelled, and the server sees us hang up
+            del self._running[task]
+            if not self._running:
+                self._idle.set()
+        return None if task.cancelled() else task.result()
+
+    async def _asked(self, ask: Callable[[Member], Coroutine[object, object, T]], session: str) -> T:
+        """Return what `ask` brings back from the session's server, or from another where that one fails."""
+        members, met = self.members, list[str]()
+        while len(met) < TRIES:
+            member = members.routes.member(session, await members.present())
+            losses = member.losses
+            try:
+                return await self._watched(ask(member), member)
+            except Lost as error:
+                members.leave_out(member, losses, str(error))
+                met.append(f"{member.backend.url}: {error}")
+            except Trouble as error:
+                members.routes.move(session, members.serving)
+                met.append(f"{member.backend.url}: {error}")
+            members.counts["requests_moved"] += 1
+        raise Fault(f"no server answered a request: {'; '.join(met)}", reason="engine")
+
+    async def _watched(self, request: Coroutine[object, object, T], member: Member) -> T:
+        """Wait for a request, and see to it meanwhile that its server is there; Lost where it is not."""
+        loop, losses = asyncio.get_running_loop(), member.losses
+        if not member.running:  # what it said before it had nothing to do was long ago
+            member.heard = loop.time()
+        task = loop.create_task(request)
+        member.running.add(task)
+        try:
+            while not task.done():
+                await asyncio.wait([task], timeout=_BEAT)
+                if not task.done() and loop.time() - member.heard > _BEAT and not goes_on(member.beat):
+                    member.beat = loop.create_task(self.members.ask_for_a_sign(member, losses))
+        finally:
+            task.cancel()
+            member.running.discard(task)
+        if task.cancelled():
+            raise Lost(member.reason)
+        member.heard = loop.time()
+        return task.result()
+
+    def abort(self, session: str) -> None:
+        """Hang up on the session's requests; a server that notices frees what they hold."""
+        for task, owner in self._running.items():
+            if owner == session:
+                task.cancel()
+
+    async def pause(self) -> None:
+        """Let running requests finish and start no new ones."""
+        self._open.clear()
+        await self._idle.wait()
+
+    async def resume(self) -> None:
+        """Start requests again."""
+        self._open.set()
+
+    async def load_weights(
+        self,
+        weights: "str | Path | Iterable[tuple[str, Tensor]]",
+        version: int,
+        *,
+        expected: list[float] | None = None,
+        then: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        """Bring new weights (a model folder, or named tensors) to all servers that serve; the rest get them on return.
+
+        They are kept as files until the next. Requests in flight end first. `expected`: how the model scores `known`, with
+        which each server has to agree. The first time, a server that refuses them is a BadConfig; later one that fails is
+        left out. EngineDead when none has them. `then` is run before requests go on.
+        """
+        was_open = self.is_open
+        await self.pause()
+        try:
+            await self.members.bring(weights, version, expected)
+            self.policy_version = version
+            if then is not None:
+                await then()
+        finally:
+            if was_open:
+                await self.resume()
+
+    def taken_in(self) -> list[tuple[tuple[str, int], Backend]]:
+        """Return the servers that serve, each under a name that it has until it is left out."""
+        return [((member.backend.url, member.losses), member.backend) for member in self.members.serving]
+
+    def adopt(self, version: int, label: str, expected: list[float] | None, serving: Sequence[str]) -> None:
+        """Take over what another process's fleet of the same servers brought them to; `serving`: their addresses.
+
+        A server that comes back serves here once that other process has brought it to the present weights.
+        """
+        self.policy_version = version
+        self.members.adopt(label, expected, serving)
+
+    def state(self) -> tuple[int, str, list[float] | None, list[str]]:
+        """Return what `adopt` takes."""
+        return self.policy_version, *self.members.state()
+
+    def measured(self) -> dict[str, float | tuple[float, int]]:
+        """Return what was measured since the last time, for the metrics of a step; a pair is a sum and of how many.
+
+        `prefix_hits`: the share of prompt tokens that came from prefix caches, where the servers tell it.
+        """
+        cached, prompted, self._cached, self._prompted = self._cached, self._prompted, 0, 0
+        hits: dict[str, float | tuple[float, int]] = {"prefix_hits": (cached, prompted)} if prompted else {}
+        counts = self.members.counts - self._told
+        self._told = Counter(self.members.counts)
+        names = ("servers_lost", "servers_back", "requests_moved")
+        return {**hits, "servers": len(self.members.serving), **{name: counts[name] for name in names}}
+
+    def close(self) -> None:
+        """Hang up on every request, remove the kept weights and close all connections; the servers go on."""
+        for task in self._running:
+            if goes_on(task):
+                task.cancel()
+        self.members.close()
+
+
+def _check(ids: list[int]) -> None:
+    if not ids or min(ids) < 0:
+        raise BadConfig(f"the prompt is {ids[:20]}; expected at least one token id, each 0 or more")

@@ -1,0 +1,233 @@
+"""Who serves in a fleet: servers are left out when they fail, looked for, and taken in with the present weights."""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from agentgym.engines.fleet.backend import Backend, Lost, Scores, Trouble
+from agentgym.engines.fleet.routes import Member, Routes
+from agentgym.engines.fleet.weights import Kept, apart
+from agentgym.errors import BadConfig, EngineDead, Fault
+
+TOLERANCE = 0.1
+"""Mean difference of the log-probabilities of a known text between servers with the same weights, at most."""
+FAILURES = (Lost, Trouble, BadConfig, Fault)
+"""What a backend raises."""
+_LONGEST = 30.0  # seconds between two looks at a server that was left out
+_log = logging.getLogger(__name__)
+
+
+class Members:
+    """The servers of a fleet. Those that serve have the present weights, which their label and a known text say."""
+
+    def __init__(self, backends: Sequence[Backend], known: list[int], *, wait: float, folder: str | None) -> None:
+        self.all = [Member(backend) for backend in backends]
+        self.known = known
+        self.label = ""
+        """What servers with the present weights answer; empty until they were first asked."""
+        self.routes = Routes()
+        self.counts: Counter[str] = Counter()
+        self._wait, self._kept = wait, Kept(folder)
+        self._expected: list[float] | None = None
+        """How the present weights score the known text."""
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._changed, self._updating = asyncio.Event(), asyncio.Lock()
+        self._gathering: asyncio.Task[None] | None = None
+
+    @property
+    def serving(self) -> list[Member]:
+        """The servers that requests go to."""
+        return [member for member in self.all if member.serving]
+
+    def _in_this_loop(self) -> None:
+        """Make what waits anew for an event loop: such things belong to the first that they are waited for in."""
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            self._loop, self._changed, self._updating = loop, asyncio.Event(), asyncio.Lock()
+
+    def check_label(self, label: str) -> None:
+        """Raise Lost for weights that are not the present ones: such a server was restarted, or is somebody else's too."""
+        if label != self.label:
+            raise Lost(f"it answers from weights {label[:100]!r}, where {self.label!r} are the present ones")
+
+    async def present(self) -> list[Member]:
+        """Return the servers that serve; where there are none, wait for one. EngineDead when none came in time."""
+        self._in_this_loop()
+        if not self.label:
+            await self._gather()
+        for member in self.all:
+            self._look_for(member)  # what looked for it may have ended with an earlier event loop
+        try:
+            async with asyncio.timeout(self._wait):
+                while not self.serving:
+                    self._changed.clear()
+                    await self._changed.wait()
+        except TimeoutError:
+            raise self._none_left(f"none came back in {self._wait:g} seconds") from None
+        return self.serving
+
+    async def ask_for_a_sign(self, member: Member, losses: int) -> None:
+        """Leave a server out unless it answers that it has the present weights."""
+        try:
+            label = await member.backend.alive()
+            if label is not None:
+                self.check_label(label)
+            member.heard = asyncio.get_running_loop().time()
+        except FAILURES as error:
+            self.leave_out(member, losses, str(error))
+
+    def leave_out(self, member: Member, losses: int, reason: str) -> None:
+        """Send a server nothing more, and what runs there elsewhere; nothing where it has been left out since."""
+        if not member.serving or member.losses != losses:
+            return
+        member.serving, member.reason, member.losses = False, reason, losses + 1
+        self.counts["servers_lost"] += 1
+        _log.warning("%s is left out: %s; %d of %d servers go on", member.backend.url, reason, *self._numbers())
+        for task in list(member.running):
+            task.cancel()
+        self.routes.even(self.all)
+        self._look_for(member)
+
+    def _numbers(self) -> tuple[int, int]:
+        return len(self.serving), len(self.all)
+
+    def _look_for(self, member: Member) -> None:
+        if not member.serving and not goes_on(member.search):
+            member.search = asyncio.get_running_loop().create_task(self._found_again(member))
+
+    async def _found_again(self, member: Member) -> None:
+        """Look for a server until it serves again."""
+        pause = min(0.5, _LONGEST)
+        while not member.serving:
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST)
+            try:
+                await member.backend.alive()  # or whoever updates would wait for it, too
+                async with self._updating:
+                    await self._take_in(member)
+            except FAILURES as error:
+                member.reason = str(error)
+        self.counts["servers_back"] += 1
+        self.routes.even(self.all)
+        _log.warning("%s serves with weights %s; %d of %d servers go on", member.backend.url, self.label, *self._numbers())
+
+    async def _take_in(self, member: Member) -> None:
+        """Bring a server to the present weights, look whether it has them, and let it serve."""
+        if self._kept.files and await member.backend.alive() != self.label:
+            await member.backend.update(self._kept.files, self.label)
+        scores = await member.backend.score(self.known)
+        self.check_label(scores.label)
+        if self._expected is None:
+            self._expected = scores.values
+        off = apart(scores.values, self._expected)
+        if off > TOLERANCE:
+            raise BadConfig(
+                f"{member.backend.url} scores a known text {off:.2f} a token apart from what the same weights gave "
+                f"elsewhere; at most {TOLERANCE} is taken for rounding: it serves another model, or with other settings"
+            )
+        self._serve(member)
+
+    def _serve(self, member: Member) -> None:
+        member.serving, member.reason = True, ""
+        self._changed.set()
+
+    def _none_left(self, how: str) -> EngineDead:
+        why = "; ".join(f"{member.backend.url}: {member.reason}" for member in self.all)
+        return EngineDead(f"no server is left, and {how}. {why}")
+
+    async def _gather(self) -> None:
+        """Ask all servers what they serve, once for all requests that wait for it."""
+        if not goes_on(self._gathering):
+            self._gathering = asyncio.get_running_loop().create_task(self._gathered())
+        assert self._gathering is not None
+        await asyncio.shield(self._gathering)
+
+    async def _gathered(self) -> None:
+        scored = await asyncio.gather(*(member.backend.score(self.known) for member in self.all), return_exceptions=True)
+        first: tuple[str, Scores] | None = None
+        for member, got in zip(self.all, scored, strict=True):
+            if isinstance(got, (Lost, Trouble)):
+                member.reason = str(got)
+                continue
+            if isinstance(got, BaseException):
+                raise got
+            first = first or (member.backend.url, got)
+            off = apart(got.values, first[1].values)
+            if got.label != first[1].label or off > TOLERANCE:
+                raise BadConfig(
+                    f"{first[0]} and {member.backend.url} serve different weights: labels {first[1].label!r} and "
+                    f"{got.label!r}, {off:.2f} a token apart on a known text. Start all with the same model"
+                )
+            self._serve(member)
+        if first is None:
+            raise self._none_left("none answers")
+        self.label, self._expected = first[1].label, first[1].values
+
+    async def bring(self, weights: Any, version: int, expected: list[float] | None) -> None:
+        """Bring weights to the servers that serve, the first time to all; the others get them when they come back.
+
+        No request may be running. BadConfig where a server refuses them the first time; later it is left out.
+        """
+        self._in_this_loop()
+        first = self._kept.fresh
+        if not first:
+            await self.present()
+        members = self.all if first else self.serving
+        async with self._updating:
+            await asyncio.to_thread(self._kept.write, weights)
+            self.label, self._expected = self._kept.label(version), expected
+            for member in members:
+                if member.beat is not None and goes_on(member.beat):  # it asks for the label of before
+                    member.beat.cancel()
+            outcomes = await asyncio.gather(*(self._take_in(member) for member in members), return_exceptions=True)
+        for member, outcome in zip(members, outcomes, strict=True):
+            if isinstance(outcome, BaseException):
+                self._failed(member, outcome, first=first)
+        if not self.serving:
+            await self.present()
+
+    def _failed(self, member: Member, error: BaseException, *, first: bool) -> None:
+        """See to a server that did not take weights."""
+        if not isinstance(error, FAILURES):
+            raise error
+        if first and not isinstance(error, Lost):
+            raise BadConfig(
+                f"weights cannot be sent to {member.backend.url}: {error}. Its log says why: does it serve the run's own "
+                f"model, and see the folder of the weights ({self._kept.where})?"
+            ) from error
+        if member.serving:
+            self.leave_out(member, member.losses, str(error))
+            return
+        member.reason = str(error)
+        _log.warning("%s does not serve yet: %s", member.backend.url, error)
+        self._look_for(member)
+
+    def adopt(self, label: str, expected: list[float] | None, serving: Sequence[str]) -> None:
+        """Take over what another process brought the servers to; see `Fleet.adopt`."""
+        self._in_this_loop()
+        self.label, self._expected = label, expected
+        for member in self.all:
+            if member.backend.url in serving:
+                self._serve(member)
+            else:
+                member.serving, member.reason = False, "it did not take the last update"
+
+    def state(self) -> tuple[str, list[float] | None, list[str]]:
+        """Return what `adopt` takes."""
+        return self.label, self._expected, [member.backend.url for member in self.serving]
+
+    def close(self) -> None:
+        """Hang up on every request, remove the kept weights and close all connections."""
+        for member in self.all:
+            for task in (*member.running, member.beat, member.search):
+                if task is not None and goes_on(task):
+                    task.cancel()
+            member.backend.close()
+        self._kept.close()
+
+
+def goes_on(task: "asyncio.Task[Any] | None") -> bool:
+    """Whether a task goes on; one of an event loop that has ended does not."""
+    return task is not None and not task.done() and not task.get_loop().is_closed()

@@ -1,0 +1,1 @@
+"""vLLM servers that run already, as a fleet."""

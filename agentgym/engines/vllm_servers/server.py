@@ -1,0 +1,235 @@
+"""One vLLM server over HTTP: exact tokens by its generate endpoint, weights by its own endpoints for RL."""
+
+import asyncio
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from agentgym.core.json_value import Object, entries, table
+from agentgym.engines import Sampling
+from agentgym.engines.fleet.backend import About, Answer, Lost, Scores, Trouble
+from agentgym.engines.openai.client import LoopClient, httpx2
+from agentgym.engines.openai.engine import checked, numbers, scored
+from agentgym.engines.openai.http import LARGEST, Garbage, read_object
+from agentgym.errors import BadConfig, Fault
+
+T = TypeVar("T")
+TRANSFER = '--weight-transfer-config \'{"backend": "shared_memory"}\''
+EXTENSION = "--worker-extension-cls agentgym.engines.vllm.worker.WorkerExtension"
+SERVE = (
+    "VLLM_SERVER_DEV_MODE=1 vllm serve MODEL --enable-scale-out --enable-prompt-tokens-details --generation-config vllm "
+    f"--logprobs-mode processed_logprobs {EXTENSION} {TRANSFER}"
+)
+"""How a server is started that a run can train with."""
+_QUOTED = 300
+_GENERATE = "/inference/v1/generate"
+
+
+class Refused(Fault):
+    """A refusal of one request that asking again would not change."""
+
+    def __init__(self, message: str, status: int = 0) -> None:
+        super().__init__(message, reason="engine")
+        self.status = status
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How long a server may take, in seconds."""
+
+    request: float = 600.0
+    """For a completion, its wait in the server's queue included."""
+    sign: float = 30.0
+    """For a sign of life."""
+    update: float = 300.0
+    """For each call of an update of its weights."""
+
+
+class VLLMServer:
+    """A server started as `SERVE` says; see `Backend`. For evaluation the flags for weights are not needed."""
+
+    def __init__(self, url: str, limits: Limits, key: str = "") -> None:
+        self.url = url.rstrip("/").removesuffix("/v1")
+        self._limits = limits
+        self._key = key.encode()
+        self._headers = {"Authorization": f"Bearer {key}"} if key else {}
+        self._client = LoopClient(max(limits.request, limits.update))
+        self._model = ""
+
+    def about(self) -> About:
+        """Return the one model that it serves."""
+        try:
+            answer = httpx2.get(f"{self.url}/v1/models", headers=self._headers, timeout=self._limits.sign)
+        except (httpx2.RequestError, httpx2.InvalidURL) as error:
+            raise Lost(_broken(error, self._limits.sign)) from error
+        try:
+            told = self._read("/v1/models", answer.status_code, answer.content)
+        except Refused as error:
+            raise BadConfig(f"{error}; expected the address of a vLLM server") from error
+        models = [table(model) for model in entries(told.get("data"))]
+        bases = [model for model in models if not model.get("parent")]
+        if len(bases) != 1:
+            raise BadConfig(f"{self.url} lists {len(bases)} models; expected a vLLM server with one")
+        self._model, served = str(bases[0].get("id")), bases[0].get("max_model_len")
+        context = served if isinstance(served, int) and served > 1 else None
+        return About(self._model, str(bases[0].get("root") or self._model), context)
+
+    async def alive(self) -> str | None:
+        """Ask for the version of its weights, which its engine's own process answers, however busy it is."""
+        try:
+            answer = await self._call("GET", "/weight_info", self._limits.sign)
+        except Refused:
+            await self._call("GET", "/health", self._limits.sign, empty=True)
+            return None
+        return str(answer.get("weight_version"))
+
+    async def generate(self, prompt: list[int], sampling: Sampling, limit: int) -> Answer:
+        """Sample; the answer says by which weights, token by token."""
+        asked = {**_sampling(sampling, limit), "logprobs": 0}
+
+        def read(answer: Object) -> Answer:
+            choice = _only(answer)
+            content = [table(entry) for entry in entries(table(choice.get("logprobs")).get("content"))]
+            if [entry.get("token_id") for entry in content] != entries(choice.get("token_ids")):
+                raise Garbage("expected a log-probability for each of token_ids")
+            values = numbers([entry.get("logprob") for entry in content])
+            done = checked(choice, values, sampling, limit, 0)
+            cached = table(table(answer.get("usage")).get("prompt_tokens_details")).get("cached_tokens")
+            return Answer(done, _label(choice), cached if type(cached) is int and 0 <= cached <= len(prompt) else None)
+
+        return await self._generated(prompt, asked, read)
+
+    async def score(self, ids: list[int]) -> Scores:
+        """Score a text."""
+        asked = {**_sampling(Sampling(temperature=1.0), 1), "prompt_logprobs": 0}
+
+        def read(answer: Object) -> Scores:
+            rows = entries(answer.get("prompt_logprobs"))
+            if len(rows) != len(ids):
+                raise Garbage(f"expected {len(ids)} prompt_logprobs")
+            return Scores([scored(row, id) for row, id in zip(rows[1:], ids[1:], strict=True)], _label(_only(answer)))
+
+        return await self._generated(ids, asked, read)
+
+    async def _generated(self, ids: list[int], asked: dict[str, object], read: Callable[[Object], T]) -> T:
+        if not self._model:
+            await asyncio.to_thread(self.about)
+        body = {"model": self._model, "token_ids": ids, "sampling_params": asked, "stream": False}
+        answer = await self._call("POST", _GENERATE, self._limits.request, body)
+        try:
+            return read(answer)
+        except Garbage as error:
+            raise Trouble(f"{error.kind} ({error})") from error
+
+    async def update(self, files: Sequence[dict[str, Any]], label: str) -> None:
+        """Load weights by safetensors files that the server can see; whatever else it computes is aborted.
+
+        The label comes last: a server that was left at any point before has another.
+        """
+        try:
+            await self._update("/update_weight_version", {"new_version": f"{label} is under way"})
+            await self._update("/pause?mode=abort")
+            try:
+                await self._update("/start_weight_update")
+            except Trouble:  # an update that nobody ended is under way, or weights cannot be sent at all
+                await self._update("/collective_rpc", {"method": "abandon_weight_update"})
+                await self._update("/start_weight_update")
+            for sent in files:
+                await self._update("/update_weights", {"update_info": sent})
+            await self._update("/finish_weight_update")
+            if not (await self._update("/reset_prefix_cache")).get("success"):
+                raise Trouble("its prefix cache could not be dropped")
+            await self._update("/resume")
+            await self._update("/update_weight_version", {"new_version": label})
+        except Refused as error:
+            if error.status in (404, 405):
+                raise BadConfig(f"{error}; it has no endpoints for weights: start it with {SERVE}") from error
+            raise Trouble(str(error)) from error
+
+    async def _update(self, path: str, body: dict[str, Any] | None = None) -> Object:
+        return await self._call("POST", path, self._limits.update, body, empty=True)
+
+    async def _call(
+        self, method: str, path: str, seconds: float, body: dict[str, Any] | None = None, *, empty: bool = False
+    ) -> Object:
+        """Return the JSON object that answers; `empty`: or {} for an answer without a body."""
+        client, content = await self._client.opened(), bytearray()
+        try:
+            async with (
+                asyncio.timeout(seconds),  # of all: each byte of an answer that drips may come in time
+                client.stream(method, f"{self.url}{path}", json=body, headers=self._headers) as answer,
+            ):
+                async for part in answer.aiter_bytes():
+                    content += part
+                    if len(content) > LARGEST:
+                        raise Trouble(f"an answer above {LARGEST >> 20} MiB")
+                status = answer.status_code
+        except (TimeoutError, httpx2.RequestError) as error:
+            raise Lost(f"{_broken(error, seconds)} to {path}") from error
+        return {} if empty and status == 200 and not content else self._read(path, status, bytes(content))
+
+    def _read(self, path: str, status: int, content: bytes) -> Object:
+        content = content.replace(self._key, b"[key]") if self._key else content
+        if status == 200:
+            try:
+                return read_object(content)
+            except Garbage as error:
+                raise Trouble(f"{error.kind} ({error}) from {path}") from error
+        said = f"{self.url}{path} answered with status {status}: {content[:_QUOTED].decode('utf-8', 'replace')!r}"
+        if status >= 500 or status in (408, 409, 425, 429):
+            raise Trouble(said)
+        if status == 401:
+            raise BadConfig(f"{said}; name the variable with its key: --engine.key_env NAME")
+        if path == _GENERATE and status in (403, 404, 405):
+            raise BadConfig(f"{said}; it does not give exact tokens: start it with {SERVE}")
+        raise Refused(said, status)
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._client.close()
+
+
+def key_of(variable: str | None) -> str:
+    """Return the key that an environment variable holds; BadConfig where it holds none."""
+    if variable and not os.environ.get(variable):
+        raise BadConfig(f"engine.key_env is {variable!r}, and no such environment variable is set")
+    return os.environ.get(variable, "") if variable else ""
+
+
+def _sampling(sampling: Sampling, limit: int) -> dict[str, object]:
+    """Return sampling parameters in which everything is said, so that no default of the server's takes part."""
+    return {
+        "max_tokens": limit,
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "top_k": sampling.top_k,
+        "min_p": sampling.min_p,
+        "repetition_penalty": sampling.repetition_penalty,
+        "seed": sampling.seed % 2**63,
+        "stop_token_ids": list(sampling.stop_ids),
+        "ignore_eos": True,  # only what the caller names ends a completion
+        "detokenize": False,
+        "skip_special_tokens": False,
+    }
+
+
+def _only(answer: Object) -> Object:
+    choices = entries(answer.get("choices"))
+    if len(choices) != 1 or not isinstance(choices[0], dict):
+        raise Garbage("expected one choice")
+    return choices[0]
+
+
+def _label(choice: Object) -> str:
+    """Return the label of the weights that sampled a choice; Garbage where it is not said."""
+    spans = [table(span).get("version") for span in entries(choice.get("weight_versions"))]
+    if not spans or not all(isinstance(label, str) and label for label in spans):
+        raise Garbage("expected weight_versions (vllm serve gives them, 0.32 or later)")
+    return ", ".join(dict.fromkeys(str(label) for label in spans))
+
+
+def _broken(error: Exception, seconds: float) -> str:
+    if isinstance(error, httpx2.TimeoutException | TimeoutError):
+        return f"no answer in {seconds:g} s"
+    return "no connection" if isinstance(error, httpx2.ConnectError) else f"a broken connection ({str(error)[:_QUOTED]!r})"
