@@ -216,7 +216,7 @@ def test_chances_at_tic_tac_toe_by_hand(board, x_moves, probability):
 
 @pytest.mark.slow
 def test_tic_tac_toe_is_won_as_often_as_it_can_be(env):
-    """The page counts a draw as a failure: nobody wins more than 0.966 of the games that X begins and 0.727 of the others."""
+    """A draw is a failure on the page: nobody wins more than 0.966 of the games that X begins, and 0.727 of the others."""
     assert win_probability(" " * 9, True) == pytest.approx(0.966, abs=5e-4)
     assert win_probability(" " * 9, False) == pytest.approx(0.727, abs=5e-4)
     won = [solve(env, f"tic-tac-toe/{seed}")[0] for seed in range(100, 112)]

@@ -111,7 +111,8 @@ def test_text_that_is_no_statement_is_not_read():
         (
             "bits",
             "Write a function `mix(x)`. `x` is an unsigned 8-bit integer (from 0 to 2 ** 8 - 1).\n"
-            "Apply these steps in order. Bit 0 is the least significant bit, and bits beyond that width are always dropped:\n"
+            "Apply these steps in order. Bit 0 is the least significant bit, "
+            "and bits beyond that width are always dropped:\n"
             "1. Rotate `x` left by 3: bits that leave on the left come back on the right.\nReturn `x`.",
             [0b11010001],
             0b10001110,
