@@ -8,6 +8,7 @@ from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from agentgym.errors import BadConfig
 from agentgym.gateway.gateway import Gateway
 from agentgym.gateway.requests import Asked, Refusal, read_number, read_object, read_request
 from agentgym.gateway.sessions import Session, StillRunning
@@ -45,8 +46,13 @@ class App:
         self._numbers = itertools.count(1)
 
     def session_key(self, name: str) -> str:
-        """Return a key for an agent that is not trusted: good for speaking in one session, not for finishing any."""
-        return f"{_derived(self._key or '', name)}:{name}"
+        """Return a key for an agent that is not trusted: good for speaking in one session, not for finishing any.
+
+        Raises BadConfig where the gateway itself has no key: then everybody may finish every session.
+        """
+        if self._key is None:
+            raise BadConfig("this gateway has no key of its own, so nobody is kept from anything: expected App(…, key=…)")
+        return f"{_derived(self._key, name)}:{name}"
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         """Answer one request, as ASGI wants it; nothing that one client does raises here."""
@@ -58,13 +64,9 @@ class App:
             await self._route(path, scope, receive, send)
         except Gone:
             return
-        except Refusal as refusal:
+        except Exception as raised:
+            refusal = _refusal(raised)
             await send_json(send, refusal.status, error(refusal))
-        except RecursionError:
-            await send_json(send, 400, error(Refusal(400, "the body is nested too deeply")))
-        except Exception:
-            _log.exception("a request failed")
-            await send_json(send, 500, error(Refusal(500, "the gateway failed; its log says how")))
 
     async def _route(self, path: str, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         method = scope["method"]
@@ -155,7 +157,12 @@ class App:
         if caller.alone or caller.name not in ("", name):
             why = "this key is good for one session" + (" and cannot end it" if caller.alone else f": {caller.name!r:.80}")
             raise Refusal(403, f"{why}; whoever started the agent does that, with a key that names none", "forbidden")
-        return {"api_key": self.session_key(name)} if what == "key" else self._finish(name, raw)
+        if what == "finish":
+            return self._finish(name, raw)
+        if self._key is None:
+            why = "this gateway has no key of its own (AGENTGYM_KEY), so no other key keeps an agent from anything"
+            raise Refusal(400, why, "no_key")
+        return {"api_key": self.session_key(name)}
 
     def _finish(self, name: str, raw: dict[str, Any]) -> dict[str, object]:
         reward, success = read_number(raw, "reward", 0.0, -1e9, 1e9), raw.get("success")
@@ -197,10 +204,10 @@ class App:
                 began = isinstance(piece, Began)
                 await stream.send(writer.began(piece.prompt_tokens) if began else writer.piece(piece))
             body = writer.end(answering.result())
-        except Refusal as refusal:
+        except Exception as raised:
             if not stream.begun:
                 raise
-            body = writer.failed(refusal)
+            body = writer.failed(_refusal(raised))
         finally:
             answering.cancel()
         await stream.end(body)
@@ -239,6 +246,16 @@ async def _while_connected(receive: Receive, work: Coroutine[object, object, T])
     finally:
         task.cancel()
         gone.cancel()
+
+
+def _refusal(raised: Exception) -> Refusal:
+    """Return how an error is told; what no request explains is logged, and not told."""
+    if isinstance(raised, Refusal):
+        return raised
+    if isinstance(raised, RecursionError):
+        return Refusal(400, "the body is nested too deeply")
+    _log.error("a request failed", exc_info=raised)
+    return Refusal(500, "the gateway failed; its log says how")
 
 
 def _derived(key: str, name: str) -> str:

@@ -10,7 +10,7 @@ from agentgym.core.actions import Tool
 from agentgym.engines import Sampling
 from agentgym.errors import BadConfig
 from agentgym.gateway.rows import LARGEST_ID
-from agentgym.gateway.tools import Message, check_results, read_calls, read_tools
+from agentgym.gateway.tools import Message, check_results, read_calls, read_tools, refuse_constant
 
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
 _UNREAD = {  # what would change the reply and is not done here, with the value that asks for nothing
@@ -100,7 +100,7 @@ class Asked:
 def read_object(content: bytes) -> dict[str, object]:
     """Return a body's JSON object; refuses everything else, NaN and endless nesting included."""
     try:
-        raw = json.loads(content, parse_constant=_refuse_constant, parse_float=_finite)
+        raw = json.loads(content, parse_constant=refuse_constant, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         raise Refusal(400, f"the body is not JSON: {str(error)[:200]}") from None
     if not isinstance(raw, dict):
@@ -293,10 +293,6 @@ def _flag(raw: dict[str, object], name: str) -> bool:
     if value is not None and not isinstance(value, bool):
         raise Refusal(400, f"{name} must be true or false", None, name)
     return bool(value)
-
-
-def _refuse_constant(name: str) -> object:
-    raise ValueError(f"{name} is no JSON")
 
 
 def _finite(text: str) -> float:

@@ -113,9 +113,11 @@ class Teller:
 
 def _begun(text: str, string: str) -> int:
     """Return how many characters at the end of a text may become the string."""
-    for length in range(min(len(string) - 1, len(text)), 0, -1):
-        if text.endswith(string[:length]):
-            return length
+    place = max(len(text) - len(string) + 1, 0)
+    while (place := text.find(string[0], place)) >= 0:  # asked after every token: most texts hold no such character
+        if string.startswith(text[place:]):
+            return len(text) - place
+        place += 1
     return 0
 
 

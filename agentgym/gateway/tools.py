@@ -178,10 +178,16 @@ def _table(raw: object) -> dict[str, object]:
 
 
 def _loaded(text: str) -> dict[str, object]:
+    """Return a JSON object; an empty one of what is none, NaN and Infinity included, which only Python reads."""
     try:
-        return _table(json.loads(text))
+        return _table(json.loads(text, parse_constant=refuse_constant))
     except (ValueError, RecursionError):
         return {}
+
+
+def refuse_constant(name: str) -> object:
+    """Refuse a number that JSON does not have."""
+    raise ValueError(f"{name} is no JSON")
 
 
 def _respaced(text: str) -> str:

@@ -10,6 +10,9 @@ from typing import Any, cast
 from agentgym.episodes.episode import FAULTS, Episode
 from agentgym.errors import BadConfig, BadData
 
+DAMAGED = (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError)
+"""What reading a line that is not what it should be may raise."""
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -55,7 +58,7 @@ class RunFolder:
                 if line.strip():
                     try:
                         yield row_of(offset, json.loads(line), training=self.config is not None)
-                    except (ValueError, TypeError, KeyError, AttributeError) as error:
+                    except DAMAGED as error:
                         if line.endswith(b"\n"):
                             raise BadData(f"{self.episodes}, line {number}: not an episode ({error})") from error
                         return
@@ -105,7 +108,7 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
             continue
         try:
             rows.append(metrics_row(line))
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except DAMAGED as error:
             if line.endswith("\n"):
                 raise BadData(f"{path}, line {number}: expected a JSON object with a number `step` ({error})") from error
     return in_order(rows)
@@ -134,7 +137,7 @@ def read_object(path: Path) -> dict[str, object] | None:
         return None
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadData(f"{path} is not JSON ({error})") from error
     return cast("dict[str, object]", content) if isinstance(content, dict) else None
 

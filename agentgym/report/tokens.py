@@ -34,12 +34,13 @@ def _folders(run: RunFolder) -> list[Path]:
     """Return where a tokenizer may lie: a training run's newest checkpoint or first model, or an evaluation's model."""
     if run.folder is None:
         return []
-    options = cast("dict[str, object]", (run.manifest or {}).get("options") or {})
-    kind, _, model = str(options.get("model", "")).partition(":")
+    options = (run.manifest or {}).get("options")
+    asked = cast("dict[str, object]", options).get("model", "") if isinstance(options, dict) else ""
+    kind, _, model = str(asked).partition(":")
     named = [Path(model)] if kind in ENGINES and ENGINES[kind].in_process else []
     try:  # a run in its first steps has no checkpoint yet
         first = tomllib.loads(run.config or "").get("model")
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         first = None
     named += [Path(first)] if isinstance(first, str) else []
     return [*sorted(run.folder.glob("checkpoints/step-*"), reverse=True), run.folder / "init", *named]

@@ -19,7 +19,7 @@ from test_gateway_tools import NAMES, TOOLS, call, talking, user
 from agentgym.engines.hf.engine import HFEngine
 from agentgym.engines.scripted import ByteTokenizer, ScriptedEngine
 from agentgym.gateway import App, Gateway
-from agentgym.gateway.telling import Teller
+from agentgym.gateway.telling import Teller, _begun
 from agentgym.trainers.segments import build
 
 BODY = {"model": "m", "messages": [{"role": "user", "content": "hi"}], "user": "s", "return_token_ids": True}
@@ -89,6 +89,55 @@ def test_a_stream_cut_in_the_middle_ends_its_request_and_leaves_no_turn() -> Non
             client.get("/health")
         assert 0 < engine.decoded < 480 and gateway.sessions.open["s"].rows == []
         assert client.post("/v1/chat/completions", json={**BODY, "max_tokens": 4}).status_code == 200
+
+
+class Failing(Stepped):
+    """Fails after its third token with an error that no engine should raise."""
+
+    async def generate(self, *args: Any, watch: Any = None, **options: Any) -> Any:
+        self.allowed = 3
+        for id in b"abc":
+            watch(id, -1.0)
+        raise ZeroDivisionError("a bug")
+
+
+@pytest.mark.parametrize("path", ["chat/completions", "messages", "responses"])
+def test_a_stream_that_fails_inside_ends_with_an_error(path: str) -> None:
+    """Whatever it was: the answer is whole, and says that the gateway failed."""
+    body: dict[str, Any] = {"model": "m", "stream": True, "max_tokens": 8}
+    body |= {"input": "hi"} if path == "responses" else {"messages": BODY["messages"]}
+    with served(Failing("abc")) as (gateway, client):
+        answer = client.post(f"/v1/{path}", json=body)
+        last = parts(answer.text)[-1]
+        assert "the gateway failed" in json.dumps(last) and "a bug" not in answer.text
+        assert gateway.sessions.open["default"].running == 0
+
+
+class Counted(str):
+    """Text that counts how often it is compared with another."""
+
+    asked = 0
+
+    def endswith(self, *args: Any) -> bool:
+        Counted.asked += 1
+        return super().endswith(*args)
+
+    def find(self, *args: Any) -> int:
+        Counted.asked += 1
+        return super().find(*args)
+
+
+@given(st.text("ab", max_size=12), st.text("ab", min_size=1, max_size=6))
+def test_the_beginning_of_a_stop_string_is_the_longest(text: str, stop: str) -> None:
+    lengths = [n for n in range(len(stop)) if text.endswith(stop[:n])]
+    assert _begun(text, stop) == max(lengths)
+
+
+def test_a_stop_string_costs_next_to_nothing_while_it_does_not_come() -> None:
+    """It is looked for after every token of every choice, in the thread that serves all clients."""
+    Counted.asked = 0
+    assert _begun(Counted("so " * 1000), "z" * 1000) == 0
+    assert Counted.asked <= 2
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])

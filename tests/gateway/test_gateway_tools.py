@@ -152,6 +152,15 @@ def test_a_call_that_cannot_be_read_is_text() -> None:
     assert choice["finish_reason"] == "stop" and '"argu' in choice["message"]["content"]
 
 
+@pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e999"])
+def test_a_call_with_a_number_that_json_lacks_is_text(number: str) -> None:
+    """Python reads and writes them, but no client's JSON does, and Messages has arguments as a part of its answer."""
+    text = f'<tool_call>\n{{"name": "search", "arguments": {{"query": "a", "k": {number}}}}}\n</tool_call>'
+    with talking("qwen2_5", [text]) as (_, ask):
+        (choice,) = ask([user("a")])["choices"]
+    assert choice["message"] == {"role": "assistant", "content": text} and choice["finish_reason"] == "stop"
+
+
 def test_a_stream_has_the_calls_too() -> None:
     with talking("qwen2_5", [call("hermes", query="a")]) as (_, ask):
         lines = ask([user("x")], stream=True).split("\n\n")

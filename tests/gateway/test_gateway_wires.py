@@ -16,6 +16,7 @@ from test_gateway_tools import SCHEMA, call
 from test_native import SOURCES, SURVEY
 
 from agentgym.engines.scripted import ScriptedEngine
+from agentgym.errors import BadConfig
 from agentgym.gateway import App, Gateway
 from agentgym.gateway.app import App as Application
 from agentgym.trainers.segments import build
@@ -223,6 +224,16 @@ def test_no_agent_ends_a_session_or_speaks_in_another() -> None:
         asked = client.post("/v1/sessions/a/key", json={}, headers={"x-api-key": KEY})
         assert asked.json() == {"api_key": agent}
         assert client.post("/v1/sessions/b/key", json={}, headers={"x-api-key": agent}).status_code == 403
+
+
+def test_where_there_is_no_key_none_is_given_to_an_agent() -> None:
+    """It would keep nobody from anything: whoever sends no key may finish every session."""
+    with serving(lambda prompt, turn: "yes") as (_, app, client):
+        assert client.post("/v1/messages", json=M).status_code == 200
+        answer = client.post("/v1/sessions/default/key", json={})
+        assert answer.status_code == 400 and answer.json()["error"]["code"] == "no_key"
+        with pytest.raises(BadConfig, match="no key of its own"):
+            app.session_key("default")
 
 
 def test_two_clients_on_one_key_disturb_each_other_in_nothing() -> None:

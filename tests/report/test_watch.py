@@ -11,7 +11,7 @@ from conftest import attack_episode, episode, metrics, write_run  # pyright: ign
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentgym import BadConfig, Episode
+from agentgym import BadConfig, BadData, Episode
 from agentgym.report.run_folder import open_run, read_metrics
 from agentgym.report.watch.index import EpisodeIndex, head
 from agentgym.report.watch.run import FollowedRun, Known, facts
@@ -237,6 +237,31 @@ def test_damaged_lines_are_said_and_passed_over(tmp_path: Path):
     assert any("line 1" in problem and "5 more" in problem for problem in state["problems"])
     assert any("metrics.jsonl" in problem for problem in state["problems"])
     json.dumps(state)
+
+
+def test_numbers_and_nesting_that_python_does_not_hold_are_damage_too(tmp_path: Path):
+    """An int that no float holds, and JSON or TOML deeper than the stack: said, and what follows is read on."""
+    huge, deep = "9" * 400, "[" * 100_000
+    line = Episode("e", "t", "1/t", 0, turns=[], success=True, reason="success").to_json()
+    for name, content in {
+        "metrics.jsonl": f'{{"step": {huge}}}\n{{"step": 2}}\n',
+        "episodes.jsonl": line.replace('"reward": 0.0', f'"reward": {huge}') + f"\n{line}\n",
+        "config.toml": f"a = {deep[:5000]}",
+        "manifest.json": '{"options": [1]}',
+    }.items():
+        (tmp_path / name).write_text(content)
+    run = FollowedRun(tmp_path)
+    run.look()
+    state = run.state()
+    assert [row["step"] for row in state["rows"]] == [2] and len(run.episodes) == 1
+    assert [problem.split(":")[0] for problem in state["problems"]] == ["metrics.jsonl, line 1", "episodes.jsonl, line 1"]
+    assert len(run.group(0)["episodes"]) == 1
+    with pytest.raises(BadData, match=r"metrics\.jsonl, line 1"):
+        open_run(tmp_path)
+    for name in ("manifest.json", "summary.json"):
+        (tmp_path / name).write_text(deep)
+    run.look()
+    assert "summary.json is not JSON" in run.trouble and len(run.group(0)["episodes"]) == 1
 
 
 def test_what_is_no_run_is_refused_and_what_is_not_there_is_waited_for(tmp_path: Path):

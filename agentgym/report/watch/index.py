@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, cast
 from agentgym.episodes.episode import Episode
 from agentgym.errors import BadData
 from agentgym.report.html import cut
-from agentgym.report.run_folder import Row, row_of
+from agentgym.report.run_folder import DAMAGED, Row, row_of
 from agentgym.report.watch.tail import BUDGET, Tail
 
 OUTCOMES = ("", "succeeded", "failed", "fault")
@@ -106,7 +106,7 @@ class EpisodeIndex:
             line = self.tail.line(number)
             try:
                 pairs.append((row_of(0, head(line), training=training), Episode.from_json(line.decode("utf-8"))))
-            except (ValueError, TypeError, KeyError, AttributeError, RecursionError, BadData) as error:
+            except (*DAMAGED, BadData) as error:
                 raise BadData(f"{self.tail.path}, line {number + 1}: not an episode ({cut(str(error))[:SHORT]})") from error
         yield from sorted(pairs, key=lambda pair: pair[0].attempt)
 
@@ -118,7 +118,7 @@ class EpisodeIndex:
                 row = row_of(0, raw, training=training)
                 reward = float(raw.get("reward") or 0.0)
                 group, kind = self._group_of(row, raw), OUTCOMES.index(row.outcome)
-            except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            except DAMAGED as error:
                 self.damaged[number] = f"{self.tail.path.name}, line {number + 1}: not an episode ({str(error)[:SHORT]})"
         self._group.append(group)
         self._outcome.append(kind)

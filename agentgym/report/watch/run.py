@@ -11,7 +11,7 @@ from typing import Any, cast
 from agentgym.episodes.episode import MOST_FAULTS
 from agentgym.errors import BadConfig, BadData
 from agentgym.report.html import episode_entry
-from agentgym.report.run_folder import RunFolder, in_order, metrics_row, read_object
+from agentgym.report.run_folder import DAMAGED, RunFolder, in_order, metrics_row, read_object
 from agentgym.report.tokens import Decode, decoder
 from agentgym.report.watch.index import SHORT, EpisodeIndex, head
 from agentgym.report.watch.tail import Tail
@@ -54,7 +54,7 @@ class Metrics:
         for number, line in enumerate(lines, kept + 1):
             try:
                 self._lines.append(_plain(metrics_row(line)) if line.strip() else None)
-            except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            except DAMAGED as error:
                 self._lines.append(None)
                 self.damaged = f"{self.tail.path.name}, line {number}: not a row of metrics ({str(error)[:SHORT]})"
         rows = in_order(row for row in self._lines if row is not None)
@@ -225,7 +225,7 @@ def facts(config: str) -> dict[str, Any]:
     """Return what the head of a view says of a configuration; what cannot be read is left out."""
     try:
         raw = tomllib.loads(config)
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         return {}
     tables: dict[str, Mapping[str, object]] = {
         name: cast("dict[str, object]", table) for name, table in raw.items() if isinstance(table, dict)
