@@ -70,6 +70,8 @@ class Gateway:
         """
         self._check_model(asked)
         session = self.sessions.get(name)
+        if self.sessions.full(session):
+            raise Refusal(400, f"this session holds {session.tokens} tokens, more than one may: finish it", "session_full")
         session.requests += 1
         session.running += 1
         try:

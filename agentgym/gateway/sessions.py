@@ -184,6 +184,9 @@ class Sessions:
     nobody said how it went. Raises BadConfig where another process writes to `out`.
     """
 
+    SHARE = 4
+    """A session with this part of `tokens` takes no more: else one agent could push out all others."""
+
     def __init__(self, out: str | Path | None = None, limit: int = 10_000, tokens: int = 100_000_000) -> None:
         self.open: dict[str, Session] = {}
         self.finished = 0
@@ -197,6 +200,10 @@ class Sessions:
         session = self.open.pop(name, None) or Session(name)
         self.open[name] = session  # the last used comes last
         return session
+
+    def full(self, session: Session) -> bool:
+        """Return whether a session holds as much as one may."""
+        return session.tokens * self.SHARE >= self._most
 
     def record(
         self,

@@ -258,3 +258,18 @@ def test_what_was_finished_outlives_a_kill(tmp_path: Path) -> None:
     append_episodes(out).close()  # the lock went with the process
     assert [json.loads(line)["reward"] for line in out.read_text().splitlines()] == [1.0]
     assert [(e.labels["session"], e.success) for e in read_episodes(out)] == [("done", True)]
+
+
+def test_one_session_cannot_push_out_the_others() -> None:
+    """It is refused when it holds a quarter of what all may; what it said stays, to be finished as it went."""
+    gateway = Gateway(ScriptedEngine(lambda prompt, turn: "yes"), "tiny")
+    gateway.sessions = Sessions(tokens=4000)
+    with loopback.serving(App(gateway)) as url, httpx2.Client(base_url=url) as client:
+        client.post("/v1/chat/completions", json=body(user="other"))
+        flood = {"model": "tiny", "max_tokens": 1, "user": "s"}
+        answers = [client.post("/v1/completions", json={**flood, "prompt": [n] * 100, "n": 5}) for n in range(1, 12)]
+        assert [answer.status_code for answer in answers] == [200, 200] + [400] * 9
+        assert answers[-1].json()["error"]["code"] == "session_full"
+        assert client.post("/v1/chat/completions", json=body(user="other")).status_code == 200
+        assert gateway.sessions.open["other"].counts()["turns"] == 2
+        assert gateway.sessions.finish("s", 0.0, False).success is False
