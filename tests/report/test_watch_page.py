@@ -297,6 +297,10 @@ def test_other_machines_need_the_token(browser: Any, run_folder: Path):
             assert asked(server, path, Authorization="Bearer wrong")[0] == 401
             assert asked(server, path, Authorization="Bearer a long; secret", Host="box.example")[0] == 200
         assert asked(server, "/?token=wrong")[0] == 401
+        kept = asked(server, "/?token=a%20long%3B%20secret")[1]["set-cookie"].split("; HttpOnly")[0]
+        for others in ("", 'a={"x": 1}; ', "flag; x[1]=2; "):  # cookies know no ports: some are of other servers here
+            assert asked(server, "/state", Cookie=others + kept)[0] == 200, others
+        assert asked(server, "/state", Cookie=kept[:-4] + '"')[0] == 401
         seen = Seen(browser, f"http://127.0.0.1:{server.port}/?token=a%20long%3B%20secret")
         seen.page.locator(".detail .turn").first.wait_for()
         assert "token" not in seen.page.url

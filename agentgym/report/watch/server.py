@@ -165,12 +165,16 @@ class _Handler(BaseHTTPRequestHandler):
             return
         kind, _, given = self.headers.get("Authorization", "").partition(" ")
         if kind.lower() != "bearer":
-            try:
-                cookie = http.cookies.SimpleCookie(self.headers.get("Cookie", "")).get(self._cookie)
-            except http.cookies.CookieError:
-                cookie = None
-            given = cookie.value if cookie else ""
+            given = self._from_cookie()
         self._compare(given)
+
+    def _from_cookie(self) -> str:
+        """Return the token that the browser keeps; others on this host have cookies too, some that Python cannot read."""
+        for part in self.headers.get("Cookie", "").split(";"):
+            if part.strip().startswith(f"{self._cookie}="):
+                kept = http.cookies.SimpleCookie(part.strip()).get(self._cookie)
+                return kept.value if kept else ""
+        return ""
 
     def _compare(self, given: str) -> None:
         if not hmac.compare_digest(given.strip().encode(), (self.server.token or "").encode()):
