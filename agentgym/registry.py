@@ -1,6 +1,7 @@
 """Short names for environments: one table line each, imported only when made."""
 
 import importlib
+import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,7 @@ from types import ModuleType
 import gymnasium
 
 from agentgym.core.env import TextEnv
-from agentgym.errors import BadConfig, BadData, Fault, MissingExtra, UnknownName, unknown
+from agentgym.errors import BadConfig, BadData, Fault, MissingExtra, UnknownName, how_to_install, unknown
 
 OURS = (BadConfig, BadData, UnknownName, MissingExtra, Fault)
 
@@ -94,10 +95,12 @@ def full_id(name: str) -> str:
 
     `verifiers:NAME` is a taskset of that package, which is registered then.
 
-    Raises UnknownName with the closest name.
+    Raises UnknownName with the closest name, MissingExtra without the package that a name is of.
     """
     module, _, name = name.rpartition(":")
     if module in FOREIGN:
+        if importlib.util.find_spec(module) is None:
+            raise MissingExtra(f"{module}:{name} is an environment of the package {module}: {how_to_install(module)}")
         return _import(FOREIGN[module], "environment").registered(name)
     if module:
         _import(module, "environment")

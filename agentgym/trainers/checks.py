@@ -282,7 +282,7 @@ def _check_engine(config: "TrainConfig") -> None:
         )
     if config.async_level:
         _check_overlap(config)
-    if not kind.in_process and config.model == "init":
+    if not kind.in_process and config.model == "init" and not config.remote:  # of which the server's own check says more
         raise BadConfig(
             f"engine {config.engine!r} needs a model folder: make one with `agentgym init-policy {config.mix[0].id}`"
         )

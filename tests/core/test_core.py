@@ -1,6 +1,7 @@
 """What the base class does for every environment."""
 
 import dataclasses
+import importlib.util
 import math
 
 import gymnasium as gym
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import agentgym
-from agentgym import BadConfig, EpisodeOver, Fault, Outcome, Task, TextEnv, TextWrapper, UnknownName
+from agentgym import BadConfig, EpisodeOver, Fault, MissingExtra, Outcome, Task, TextEnv, TextWrapper, UnknownName
 from agentgym.core.env import MAX_ACTION
 from agentgym.core.names import kept
 from agentgym.core.outcome import INFO_KEYS
@@ -426,3 +427,9 @@ def test_what_an_oracle_or_expert_says_ends_with_the_episode():
     assert len([action for _, action in zip(range(9), env.oracle(), strict=False)]) == 9  # asked without a step
     with pytest.raises(NotImplementedError, match="Ladder defines no oracle"):
         ladder().oracle()
+
+
+@pytest.mark.skipif(importlib.util.find_spec("verifiers") is not None, reason="the package verifiers is installed here")
+def test_an_environment_of_a_package_that_is_not_here_says_how_to_get_it() -> None:
+    with pytest.raises(MissingExtra, match=r"verifiers:gsm8k is an environment of the package verifiers: .*\[verifiers\]"):
+        agentgym.make("verifiers:gsm8k")
