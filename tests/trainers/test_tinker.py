@@ -209,7 +209,7 @@ def test_what_a_server_cannot_do_is_refused_before_anything_is_asked(policy, tmp
     ):
         with pytest.raises(BadConfig, match=reason):
             remote(tmp_path / "run", policy, Nowhere, **change)
-    with pytest.raises(BadConfig, match="name the folder or hub name of the model that it serves"):
+    with pytest.raises(BadConfig, match="Name a trained model"):
         remote(tmp_path / "run", "init", Nowhere)
     with pytest.raises(BadConfig, match="no server answers"):
         train(remote(tmp_path / "run", policy, Nowhere))
