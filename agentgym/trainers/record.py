@@ -119,6 +119,9 @@ class Record:
             remove_parts(self.folder)
             if not self.best.exists() and self.old_best.exists():  # killed between two renames
                 self.old_best.rename(self.best)
+            for old in self.checkpoints.glob(".old-step-*"):
+                if not (final := self.checkpoints / old.name.removeprefix(".old-")).exists():  # the same, and it is whole
+                    old.rename(final)
             for path in (*self.checkpoints.glob(".*"), self.folder / ".reference"):
                 shutil.rmtree(path, ignore_errors=True)
 
