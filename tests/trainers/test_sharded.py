@@ -10,9 +10,10 @@ import torch
 from several import run_several
 from sharded_cases import CASES
 from small_runs import curve, small
+from tiny_rows import MIXTURE, SHAPE
 from torch import distributed, nn
 from torch.optim import AdamW
-from transformers import AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM
 
 from agentgym.errors import BadConfig, BadData
 from agentgym.trainers import TrainConfig
@@ -98,6 +99,38 @@ def test_a_run_goes_on_to_the_last_digit_and_in_another_number_of_processes(tmp_
     assert weights[0] == weights[1]
     run_several("sharded_runs.py", 4, cut, model, 3)
     assert len(curve(cut)) == 4 and read_config(cut / "config.toml").processes == 4
+
+
+TAUGHT = {"sft_episodes": 64, "steps": 3, "lr": 1e-3}
+TOGETHER = {
+    "critic": {"credit": "turn_gae", "credit_options": {"gamma": 0.9, "lam": 1.0}, "needs_options": {"policy_weight": 0.5}},
+    "experts": {"credit": "turn_mc", "credit_options": {}},
+    "overlap": {"credit": "turn_mc", "credit_options": {}, "async_level": 1},
+    "best": {"credit": "turn_mc", "credit_options": {}, "keep_best": True, "eval_every": 1, "eval_tasks": 2},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TOGETHER)
+def test_what_goes_with_sharding_does_what_it_does_with_whole_copies(name, tmp_path):
+    """A critic, a mixture of experts, rollouts beside the update, and the best checkpoint, in two processes."""
+    model = init_policy("small/File-v0", tmp_path / "policy", size=SIZE, episodes=20)
+    if name == "experts":
+        config = AutoConfig.from_pretrained(model)
+        ours = {key: getattr(config, key) for key in ("vocab_size", "eos_token_id", "max_position_embeddings")}
+        Qwen3MoeForCausalLM(Qwen3MoeConfig(**{**SHAPE, **MIXTURE, **ours})).save_pretrained(model)
+    for sharding in ("none", "fsdp2"):
+        changes = json.dumps({**TAUGHT, **TOGETHER[name], "sharding": sharding})
+        run_several("sharded_runs.py", 2, tmp_path / sharding, model, 3, changes)
+    whole, sharded = (curve(tmp_path / sharding) for sharding in ("none", "fsdp2"))
+    assert len(whole) == len(sharded) == 4 and any(row["grad_norm"] > 0.1 for row in whole[1:])
+    for one, other in zip(whole, sharded, strict=True):
+        for key in one.keys() & {"loss", "nll", "grad_norm", "value_loss", "success_valid"}:
+            assert other[key] == pytest.approx(one[key], rel=1e-4, abs=1e-5), key
+    if name == "best":
+        kept = [(tmp_path / sharding / "checkpoints" / "best" / "best.json").read_text() for sharding in ("none", "fsdp2")]
+        assert kept[0] == kept[1]
+        AutoModelForCausalLM.from_pretrained(tmp_path / "fsdp2" / "checkpoints" / "best")
 
 
 def test_a_checkpoint_does_not_count_until_every_process_has_written_its_part(tmp_path):
