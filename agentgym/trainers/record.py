@@ -126,7 +126,7 @@ class Record:
             for path in (*self.checkpoints.glob(".*"), self.folder / ".reference"):
                 shutil.rmtree(path, ignore_errors=True)
         if distributed.is_initialized():
-            distributed.barrier()  # or they could go on from different checkpoints
+            distributed.barrier()  # pyright: ignore[reportUnknownMemberType]  # or they could go on from different checkpoints
 
     def discard(self) -> None:
         """Delete what the start of a run made, loggers' files too: nothing was trained, and the folder is free again."""
