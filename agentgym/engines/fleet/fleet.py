@@ -132,7 +132,8 @@ class Fleet:
         members, met, before = self.members, list[str](), None
         while len(met) < TRIES:
             member = members.routes.member(session, await members.present())
-            members.counts["requests_moved"] += before not in (None, member)
+            if before not in (None, member):
+                members.counts["requests_moved"] += 1
             losses, before = member.losses, member
             try:
                 return await self._watched(ask(member), member)
