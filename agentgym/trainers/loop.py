@@ -169,13 +169,8 @@ class Loop(Sitting):
             row["eta_seconds"] = row["seconds"] * (config.steps - step - 1)
             self.log(row)
             self.show("step", row)
-            if (
-                config.keep_best
-                and "success_valid" in row
-                and any(run.gathered([self.record.is_best(row["success_valid"])]))
-            ):
-                together = isinstance(run.learner, Parts)
-                self.record.keep_best(run.learner.save, step + 1, row["success_valid"], together=together)
+            if config.keep_best and "success_valid" in row:
+                self._keep_best(step, row["success_valid"])
             tally.seconds += time.perf_counter() - started
         if tally.lost_steps >= LOST_STEPS:
             self.checkpoint()  # with the position behind the steps that were lost: --resume goes on with other tasks

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import torch
+from torch import distributed
 
 import agentgym
 from agentgym.core import provenance
@@ -114,13 +115,18 @@ class Record:
         provenance.write_json(path, {"format": 1, "sessions": [*before, sitting]})
 
     def tidy(self) -> None:
-        """Remove what an earlier sitting was killed in the middle of writing."""
+        """Remove what an earlier sitting was killed in the middle of writing; all processes come here."""
         if self.writes:
             remove_parts(self.folder)
             if not self.best.exists() and self.old_best.exists():  # killed between two renames
                 self.old_best.rename(self.best)
+            for old in self.checkpoints.glob(".old-step-*"):
+                if not (final := self.checkpoints / old.name.removeprefix(".old-")).exists():  # the same, and it is whole
+                    old.rename(final)
             for path in (*self.checkpoints.glob(".*"), self.folder / ".reference"):
                 shutil.rmtree(path, ignore_errors=True)
+        if distributed.is_initialized():
+            distributed.barrier()  # pyright: ignore[reportUnknownMemberType]  # or they could go on from different checkpoints
 
     def discard(self) -> None:
         """Delete what the start of a run made, loggers' files too: nothing was trained, and the folder is free again."""

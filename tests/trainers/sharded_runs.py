@@ -1,8 +1,10 @@
 """A run whose weights are held in parts; run by test_sharded.
 
-`python sharded_runs.py OUT POLICY STEPS` trains, or goes on with what is there, by as many processes as were started.
+`python sharded_runs.py OUT POLICY STEPS [CHANGES]` trains, or goes on with what is there, by as many processes as were
+started. CHANGES: other settings, as JSON.
 """
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -17,6 +19,6 @@ if __name__ == "__main__":
     if Path(out, "summary.json").exists():
         resume(out, steps=steps, processes=number)
     else:
-        train(
-            small(out, model, processes=number, tasks_per_step=4, sft_batch=4, sft_episodes=4, steps=steps, sharding="fsdp2")
-        )
+        options = {"tasks_per_step": 4, "sft_batch": 4, "sft_episodes": 4, "steps": steps, "sharding": "fsdp2"}
+        changes = json.loads(sys.argv[4]) if sys.argv[4:] else {}
+        train(small(out, model, processes=number, **{**options, **changes}))

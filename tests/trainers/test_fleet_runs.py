@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from several import run_several
 from small_runs import curve, policy, small
 from test_several_processes import run_two
 
@@ -116,17 +117,35 @@ def test_a_run_goes_on_over_servers_that_hold_anything(model, tmp_path):
     assert sampled == {"1": {0}, "2": {1}, "3": {2}} and len(played) == 27 and set(played.values()) == {1}
 
 
-def test_two_processes_share_the_servers(model, tmp_path, monkeypatch):
+@pytest.mark.parametrize("sharding", ["none", "fsdp2"])
+def test_two_processes_share_the_servers(sharding, model, tmp_path, monkeypatch):
     """The first brings the weights; both sample from all servers, under the same versions."""
+    monkeypatch.setenv("AGENTGYM_TEST_SHARDING", sharding)
     with running(model) as servers:
         monkeypatch.setenv("AGENTGYM_TEST_SERVERS", ",".join(server.url for server in servers))
         monkeypatch.setenv("AGENTGYM_TEST_MODEL", model)
         run_two("two_fleets.py", tmp_path / "run")
         assert [server.asked["/finish_weight_update"] for server in servers] == [3, 3], "before, and after each of two steps"
         assert servers[0].label == servers[1].label and servers[0].label.endswith("/2")
+        last = HFEngine(max((tmp_path / "run" / "checkpoints").glob("step-*"))).model.state_dict()
+        for server in servers:
+            assert all((a == b).all() for a, b in zip(last.values(), server.engine.model.state_dict().values(), strict=True))
     sampled, played = versions(tmp_path / "run")
     assert sampled == {"1": {0}, "2": {1}} and set(played.values()) == {1}
     assert [row["faults"] for row in curve(tmp_path / "run")] == [0, 0]
+
+
+@pytest.mark.parametrize("full", [1, 2])
+def test_both_processes_hear_of_a_full_disk_in_the_middle_of_gathering(full, model, tmp_path, monkeypatch):
+    """The first leaves after one tensor, before any update or after one; the second gathers with it, and is told."""
+    monkeypatch.setenv("AGENTGYM_TEST_SHARDING", "fsdp2")
+    monkeypatch.setenv("AGENTGYM_TEST_FULL", str(full))
+    with running(model) as servers:
+        monkeypatch.setenv("AGENTGYM_TEST_SERVERS", ",".join(server.url for server in servers))
+        monkeypatch.setenv("AGENTGYM_TEST_MODEL", model)
+        run_several("two_fleets.py", 2, tmp_path / "run", seconds=120)
+    for rank in (0, 1):
+        assert "No space left" in (tmp_path / "run" / f"said-{rank}").read_text()
 
 
 def test_none_left_ends_a_run_with_one_error_and_a_checkpoint(model, tmp_path):

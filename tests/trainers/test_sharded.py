@@ -1,20 +1,26 @@
 """Several processes with a part of the weights each take the steps of one, serve its weights, and resume exactly."""
 
 import json
+import socket
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 import torch
 from several import run_several
 from sharded_cases import CASES
 from small_runs import curve, small
-from transformers import AutoModelForCausalLM
+from tiny_rows import MIXTURE, SHAPE
+from torch import distributed, nn
+from torch.optim import AdamW
+from transformers import AutoConfig, AutoModelForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM
 
-from agentgym.errors import BadConfig
+from agentgym.errors import BadConfig, BadData
 from agentgym.trainers import TrainConfig
 from agentgym.trainers.model.policy import PolicySize, init_policy
 from agentgym.trainers.recipe_files import read_config
 from agentgym.trainers.record import Record
+from agentgym.trainers.weights import saved_parts
 
 FEW = ("fp32", "lora", "bf16", "lora bf16", "muon", "kl")
 SIZE = PolicySize(width=32, layers=2, heads=2, vocabulary=300)
@@ -95,6 +101,38 @@ def test_a_run_goes_on_to_the_last_digit_and_in_another_number_of_processes(tmp_
     assert len(curve(cut)) == 4 and read_config(cut / "config.toml").processes == 4
 
 
+TAUGHT = {"sft_episodes": 64, "steps": 3, "lr": 1e-3}
+TOGETHER = {
+    "critic": {"credit": "turn_gae", "credit_options": {"gamma": 0.9, "lam": 1.0}, "needs_options": {"policy_weight": 0.5}},
+    "experts": {"credit": "turn_mc", "credit_options": {}},
+    "overlap": {"credit": "turn_mc", "credit_options": {}, "async_level": 1},
+    "best": {"credit": "turn_mc", "credit_options": {}, "keep_best": True, "eval_every": 1, "eval_tasks": 2},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TOGETHER)
+def test_what_goes_with_sharding_does_what_it_does_with_whole_copies(name, tmp_path):
+    """A critic, a mixture of experts, rollouts beside the update, and the best checkpoint, in two processes."""
+    model = init_policy("small/File-v0", tmp_path / "policy", size=SIZE, episodes=20)
+    if name == "experts":
+        config = AutoConfig.from_pretrained(model)
+        ours = {key: getattr(config, key) for key in ("vocab_size", "eos_token_id", "max_position_embeddings")}
+        Qwen3MoeForCausalLM(Qwen3MoeConfig(**{**SHAPE, **MIXTURE, **ours})).save_pretrained(model)
+    for sharding in ("none", "fsdp2"):
+        changes = json.dumps({**TAUGHT, **TOGETHER[name], "sharding": sharding})
+        run_several("sharded_runs.py", 2, tmp_path / sharding, model, 3, changes)
+    whole, sharded = (curve(tmp_path / sharding) for sharding in ("none", "fsdp2"))
+    assert len(whole) == len(sharded) == 4 and any(row["grad_norm"] > 0.1 for row in whole[1:])
+    for one, other in zip(whole, sharded, strict=True):
+        for key in one.keys() & {"loss", "nll", "grad_norm", "value_loss", "success_valid"}:
+            assert other[key] == pytest.approx(one[key], rel=1e-4, abs=1e-5), key
+    if name == "best":
+        kept = [(tmp_path / sharding / "checkpoints" / "best" / "best.json").read_text() for sharding in ("none", "fsdp2")]
+        assert kept[0] == kept[1]
+        AutoModelForCausalLM.from_pretrained(tmp_path / "fsdp2" / "checkpoints" / "best")
+
+
 def test_a_checkpoint_does_not_count_until_every_process_has_written_its_part(tmp_path):
     def save(folder):
         folder.mkdir()
@@ -108,6 +146,67 @@ def test_a_checkpoint_does_not_count_until_every_process_has_written_its_part(tm
         assert record.newest().name == "step-00000001"  # killed here, the run goes on from it
     with closing(Record(tmp_path / "run", config)) as again:
         again.tidy()
+        assert [path.name for path in again.checkpoints.iterdir()] == ["step-00000001"]
+
+
+def failing(*_args, **_options):
+    raise OSError(28, "No space left on device")
+
+
+def test_parts_that_cannot_be_written_or_read_say_so_in_one_line(tmp_path, monkeypatch):
+    """torch tells every process by an exception that is no Exception, and would end the command with its stacks."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+    distributed.init_process_group("gloo", init_method=address, rank=0, world_size=1)
+    try:
+        model = nn.Linear(2, 2)
+        writing, adam = saved_parts.Writing(), [AdamW(model.parameters())]
+        writing.begin(tmp_path / "parts", model, adam)
+        assert writing.done(wait=True)
+        saved_parts.load(tmp_path / "parts", model, adam)
+        for part in (tmp_path / "parts").glob("*.distcp"):
+            part.write_bytes(part.read_bytes()[:100])
+        with pytest.raises(BadData, match=r"damaged checkpoint \(process 0: \w+: [^\n]*\); remove its folder"):
+            saved_parts.load(tmp_path / "parts", model, adam)
+        monkeypatch.setattr("torch.distributed.checkpoint.filesystem._write_item", failing)
+        full = r"could not be written \(process 0: OSError: \[Errno 28\] No space left on device\)\. The earlier ones are"
+        writing.begin(tmp_path / "next", model, adam)
+        with pytest.raises(BadData, match=full):
+            writing.done(wait=True)
+        monkeypatch.setattr(saved_parts, "Tensor", object)  # as state in 8 bits, which is written at once
+        with pytest.raises(BadData, match=full):
+            writing.begin(tmp_path / "third", model, adam)
+    finally:
+        distributed.destroy_process_group()
+
+
+def test_a_kill_between_two_renames_keeps_the_only_checkpoint(tmp_path, monkeypatch):
+    """A checkpoint takes the place of the one at the same step, the only one; the run is killed in between."""
+
+    def save(folder):
+        folder.mkdir()
+
+    config = TrainConfig(out=str(tmp_path / "run"))
+    with closing(Record.fresh(config)) as record:
+        record.checkpoint(save, 1, {})
+        record.finish()
+        record.checkpoint(save, 1, {})
+        rename = Path.rename
+
+        def killed(path, to):
+            if path.name == ".step-00000001":
+                raise KeyboardInterrupt
+            return rename(path, to)
+
+        monkeypatch.setattr(Path, "rename", killed)
+        with pytest.raises(KeyboardInterrupt):
+            record.finish()
+        monkeypatch.undo()
+        assert record.newest() is None
+    with closing(Record(tmp_path / "run", config)) as again:
+        again.tidy()
+        assert again.newest().name == "step-00000001" and again.newest_state()["folder"] == str(again.newest())
         assert [path.name for path in again.checkpoints.iterdir()] == ["step-00000001"]
 
 

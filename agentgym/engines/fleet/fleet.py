@@ -43,15 +43,18 @@ class Fleet:
     ) -> None:
         self.tokenizer: Any = tokenizer
         self.context = context
-        self.policy_version = 0
         self.members = Members(backends, known, wait=wait, folder=folder)
-        self._open, self._idle = asyncio.Event(), asyncio.Event()
+        self._open = asyncio.Event()
         self._open.set()
-        self._idle.set()
         self._running: dict[asyncio.Task[Any], str] = {}
         """Requests under way, with their sessions."""
         self._prompted, self._cached = 0, 0
         self._told: Counter[str] = Counter()
+
+    @property
+    def policy_version(self) -> int:
+        """The version that requests are sampled from; it changes with the label that answers are held to."""
+        return self.members.version
 
     @property
     def met(self) -> dict[str, int]:
@@ -117,31 +120,29 @@ class Fleet:
         """Run a session's request, wherever it stands; None where the session aborted it."""
         task = asyncio.get_running_loop().create_task(request)
         self._running[task] = session
-        self._idle.clear()
         try:
             await asyncio.wait([task])
         finally:
             task.cancel()  # nothing where it is done; else the caller was cancelled, and the server sees us hang up
             del self._running[task]
-            if not self._running:
-                self._idle.set()
         return None if task.cancelled() else task.result()
 
     async def _asked(self, ask: Callable[[Member], Coroutine[object, object, T]], session: str) -> T:
         """Return what `ask` brings back from the session's server, or from another where that one fails."""
-        members, met = self.members, list[str]()
+        members, met, before = self.members, list[str](), None
         while len(met) < TRIES:
             member = members.routes.member(session, await members.present())
-            losses = member.losses
+            if before not in (None, member):
+                members.counts["requests_moved"] += 1
+            losses, before = member.losses, member
             try:
                 return await self._watched(ask(member), member)
-            except Lost as error:
+            except (Lost, BadConfig) as error:  # one that served and is now refused was started again, as another
                 members.leave_out(member, losses, str(error))
                 met.append(f"{member.backend.url}: {error}")
             except Trouble as error:
                 members.routes.move(session, members.serving)
                 met.append(f"{member.backend.url}: {error}")
-            members.counts["requests_moved"] += 1
         raise Fault(f"no server answered a request: {'; '.join(met)}", reason="engine")
 
     async def _watched(self, request: Coroutine[object, object, T], member: Member) -> T:
@@ -172,8 +173,10 @@ class Fleet:
 
     async def pause(self) -> None:
         """Let running requests finish and start no new ones."""
-        self._open.clear()
-        await self._idle.wait()
+        if self._open.is_set():
+            self._open = asyncio.Event()  # which belongs to the first event loop that it is waited for in
+        while self._running:
+            await asyncio.wait(list(self._running))
 
     async def resume(self) -> None:
         """Start requests again."""
@@ -197,7 +200,6 @@ class Fleet:
         await self.pause()
         try:
             await self.members.bring(weights, version, expected)
-            self.policy_version = version
             if then is not None:
                 await then()
         finally:
@@ -213,12 +215,11 @@ class Fleet:
 
         A server that comes back serves here once that other process has brought it to the present weights.
         """
-        self.policy_version = version
-        self.members.adopt(label, expected, serving)
+        self.members.adopt(version, label, expected, serving)
 
     def state(self) -> tuple[int, str, list[float] | None, list[str]]:
         """Return what `adopt` takes."""
-        return self.policy_version, *self.members.state()
+        return self.members.state()
 
     def measured(self) -> dict[str, float | tuple[float, int]]:
         """Return what was measured since the last time, for the metrics of a step; a pair is a sum and of how many.

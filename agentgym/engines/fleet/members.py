@@ -27,6 +27,8 @@ class Members:
         self.known = known
         self.label = ""
         """What servers with the present weights answer; empty until they were first asked."""
+        self.version = 0
+        """The policy version of the present weights."""
         self.routes = Routes()
         self.counts: Counter[str] = Counter()
         self._wait, self._kept = wait, Kept(folder)
@@ -174,10 +176,10 @@ class Members:
         first = self._kept.fresh
         if not first:
             await self.present()
-        members = self.all if first else self.serving
         async with self._updating:
+            members = self.all if first else self.serving  # whom a search took in meanwhile, too
             await asyncio.to_thread(self._kept.write, weights)
-            self.label, self._expected = self._kept.label(version), expected
+            self.label, self.version, self._expected = self._kept.label(version), version, expected
             for member in members:
                 if member.beat is not None and goes_on(member.beat):  # it asks for the label of before
                     member.beat.cancel()
@@ -204,19 +206,19 @@ class Members:
         _log.warning("%s does not serve yet: %s", member.backend.url, error)
         self._look_for(member)
 
-    def adopt(self, label: str, expected: list[float] | None, serving: Sequence[str]) -> None:
+    def adopt(self, version: int, label: str, expected: list[float] | None, serving: Sequence[str]) -> None:
         """Take over what another process brought the servers to; see `Fleet.adopt`."""
         self._in_this_loop()
-        self.label, self._expected = label, expected
+        self.label, self.version, self._expected = label, version, expected
         for member in self.all:
             if member.backend.url in serving:
                 self._serve(member)
             else:
                 member.serving, member.reason = False, "it did not take the last update"
 
-    def state(self) -> tuple[str, list[float] | None, list[str]]:
+    def state(self) -> tuple[int, str, list[float] | None, list[str]]:
         """Return what `adopt` takes."""
-        return self.label, self._expected, [member.backend.url for member in self.serving]
+        return self.version, self.label, self._expected, [member.backend.url for member in self.serving]
 
     def close(self) -> None:
         """Hang up on every request, remove the kept weights and close all connections."""

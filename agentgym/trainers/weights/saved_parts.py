@@ -11,6 +11,7 @@ from typing import cast
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.filesystem import FileSystemReader
 from torch.distributed.checkpoint.state_dict_loader import load as read_parts
 from torch.distributed.checkpoint.state_dict_saver import async_save
@@ -21,6 +22,8 @@ from agentgym.errors import BadData
 
 PARTS = "parts"
 """The folder in a checkpoint."""
+FAILURES = (Exception, CheckpointException)
+"""What torch raises; what went wrong in any process comes to all as a CheckpointException, which is no Exception."""
 
 
 def tensors(model: nn.Module, optimizers: Sequence[Optimizer]) -> dict[str, Tensor]:
@@ -52,7 +55,10 @@ class Writing:
                 cast("Future[object]", async_save(values, checkpoint_id=folder, process_group=self._group)),
             )
         else:
-            save_now(values, checkpoint_id=folder, process_group=self._group)
+            try:
+                save_now(values, checkpoint_id=folder, process_group=self._group)
+            except FAILURES as error:
+                raise _not_written(folder, error) from error
 
     def done(self, *, wait: bool) -> bool:
         """Return whether this process's part is written, and everything if it is so in all; BadData where it failed."""
@@ -64,11 +70,8 @@ class Writing:
         self._under_way = None
         try:
             writing.result()
-        except Exception as error:  # torch wraps what failed, in whichever process it did
-            raise BadData(
-                f"checkpoint {folder.parent} could not be written ({error}). The earlier ones are intact: make room, then "
-                "go on with --resume"
-            ) from error
+        except FAILURES as error:
+            raise _not_written(folder, error) from error
         return True
 
 
@@ -81,10 +84,22 @@ def load(folder: Path, model: nn.Module, optimizers: Sequence[Optimizer]) -> Non
                 _step_without_gradient(optimizer)
         with torch.no_grad():
             read_parts(tensors(model, optimizers), checkpoint_id=folder)
-    except Exception as error:  # torch raises many types for a damaged folder
-        raise BadData(
-            f"{folder}: damaged checkpoint ({type(error).__name__}: {error}); remove its folder to use an earlier one"
-        ) from error
+    except FAILURES as error:
+        raise BadData(f"{folder}: damaged checkpoint ({_said(error)}); remove its folder to use an earlier one") from error
+
+
+def _not_written(folder: Path, error: BaseException) -> BadData:
+    return BadData(
+        f"checkpoint {folder.parent} could not be written ({_said(error)}). The earlier ones are intact: make room, then "
+        "go on with --resume"
+    )
+
+
+def _said(error: BaseException) -> str:
+    """Return what went wrong in a line, without the stacks of the processes it went wrong in."""
+    if not isinstance(error, CheckpointException):
+        return f"{type(error).__name__}: {error}"
+    return "; ".join(f"process {rank}: {type(why).__name__}: {why}" for rank, (why, _) in error.failures.items())
 
 
 def _step_without_gradient(optimizer: Optimizer) -> None:

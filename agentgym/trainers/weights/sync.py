@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import suppress
 from tempfile import TemporaryDirectory
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Tensor, distributed
@@ -18,10 +18,13 @@ from agentgym.engines.fleet.backend import Lost, Trouble
 from agentgym.engines.fleet.weights import apart
 from agentgym.engines.hf.engine import HFEngine
 from agentgym.engines.kinds import EngineKind
-from agentgym.engines.shards import shapes, shared_memory
+from agentgym.engines.shards import TensorMeta, shapes, shared_memory
 from agentgym.engines.vllm.transfer import Control, check_devices, sender
 from agentgym.errors import BadConfig
 from agentgym.trainers.weights.gathered import adapter, full, is_sharded
+
+if TYPE_CHECKING:
+    from agentgym.trainers.weights.checkpoint import Checkpoint
 
 TEMPERATURE, TOKENS = 0.5, 16
 """How a server is asked whose log-probabilities are to be looked at."""
@@ -156,7 +159,7 @@ class ToServers:
         tell; BadConfig where they are not.
         """
         if not distributed.is_initialized():
-            await self._send(version)
+            await self._send(version, self._source)
             return
         was_open = self._engine.is_open
         await self._engine.pause()
@@ -178,13 +181,17 @@ class ToServers:
 
     async def _told(self, version: int) -> Any:
         """Return what the other processes are to take over, or what went wrong."""
+        source = OnePass(self._source)
         try:
-            await self._send(version)
+            try:
+                await self._send(version, source)
+            finally:  # or the others would wait in a gathering that this process left, or never began
+                await asyncio.to_thread(source.finish)
         except Exception as error:  # which the others must hear of, whatever it is
             return error
         return self._engine.state()
 
-    async def _send(self, version: int) -> None:
+    async def _send(self, version: int, source: "Checkpoint | OnePass") -> None:
         unproved = not self._proved or any(name not in self._proved for name, _ in self._engine.taken_in())
         asked = unproved and not self._sharded  # a sharded model computes nothing in one process alone
         reference = HFEngine(self._model, self._engine.tokenizer, slots=1) if asked else None
@@ -194,7 +201,7 @@ class ToServers:
             if reference:
                 await self._prove(reference)
 
-        await self._engine.load_weights(self._source, version, expected=expected, then=prove)
+        await self._engine.load_weights(source, version, expected=expected, then=prove)
 
     async def _prove(self, reference: HFEngine) -> None:
         for name, backend in self._engine.taken_in():
@@ -213,6 +220,25 @@ class ToServers:
 
     def close(self) -> None:
         """Do nothing: the engine removes its files."""
+
+
+class OnePass:
+    """A source that is gone through once, to its end, whatever becomes of its reader: other processes gather with it."""
+
+    def __init__(self, source: "Checkpoint") -> None:
+        self._source, self._tensors = source, iter(source)
+
+    def metadata(self) -> list[TensorMeta]:
+        """Return what iteration yields."""
+        return self._source.metadata()
+
+    def __iter__(self) -> Iterator[tuple[str, Tensor]]:
+        return self._tensors
+
+    def finish(self) -> None:
+        """Go through what is left."""
+        for _ in self._tensors:
+            pass
 
 
 def _barrier() -> None:

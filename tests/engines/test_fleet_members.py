@@ -1,0 +1,158 @@
+"""A fleet over servers in this process: versions, event loops, servers that change, and what counts as moved."""
+
+import asyncio
+from typing import Any
+
+import pytest
+import torch
+
+from agentgym.engines import Completion, Sampling
+from agentgym.engines.fleet import fleet, members
+from agentgym.engines.fleet.backend import Answer, Lost, Scores, Trouble
+from agentgym.errors import BadConfig, EngineDead, Fault
+
+PROMPT = [1, 2, 3]
+
+
+async def until(condition: Any) -> None:
+    async with asyncio.timeout(30):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+class Stub:
+    """A server in this process that does as it is told: `label` is of its weights, `held` stops it at a score."""
+
+    def __init__(self, url: str) -> None:
+        self.url, self.label, self.dead, self.changed, self.slow = url, "first", False, False, 0.0
+        self.held: asyncio.Event | None = None
+        self.at_score = asyncio.Event()
+
+    async def alive(self) -> str:
+        if self.dead:
+            raise Lost("no connection")
+        return self.label
+
+    async def generate(self, prompt: list[int], sampling: Sampling, limit: int) -> Answer:
+        await self.alive()
+        await asyncio.sleep(self.slow)
+        if self.changed:
+            raise BadConfig("it serves another model")
+        return Answer(Completion([1], [0.0], "stop", 0), self.label)
+
+    async def score(self, ids: list[int]) -> Scores:
+        label = await self.alive()
+        self.at_score.set()
+        if self.held is not None:
+            await self.held.wait()
+        return Scores([0.0] * (len(ids) - 1), label)
+
+    async def update(self, files: Any, label: str) -> None:
+        await self.alive()
+        self.label = label
+
+    def close(self) -> None:
+        pass
+
+
+def stubs(number: int, wait: float = 20.0) -> tuple[list[Any], fleet.Fleet]:
+    servers: list[Any] = [Stub(f"http://{place}") for place in range(number)]
+    return servers, fleet.Fleet(servers, None, context=64, known=[1, 2, 3], wait=wait)
+
+
+async def one(made: fleet.Fleet, session: str = "x") -> Completion:
+    return await made.generate(PROMPT, Sampling(max_tokens=1), session)
+
+
+def weights() -> list[tuple[str, torch.Tensor]]:
+    return [("w", torch.zeros(1))]
+
+
+def test_requests_wait_and_end_in_any_event_loop() -> None:
+    """An update with requests in flight, in one event loop after the other."""
+    (server,), made = stubs(1)
+    server.slow = 0.05
+
+    async def play() -> None:
+        flying = asyncio.create_task(one(made))
+        await until(lambda: bool(made._running))
+        updating = asyncio.create_task(made.load_weights(weights(), made.policy_version + 1))
+        await until(lambda: not made.is_open)
+        late = asyncio.create_task(one(made))
+        await updating
+        assert (await flying).policy_version + 1 == (await late).policy_version == made.policy_version
+
+    asyncio.run(play())
+    asyncio.run(play())
+    assert made.policy_version == 2
+    made.close()
+
+
+def test_what_is_sampled_after_an_update_that_lost_all_servers_is_of_its_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(members, "_LONGEST", 0.05)
+    (server,), made = stubs(1, wait=0.2)
+
+    async def play() -> None:
+        await made.load_weights(weights(), 1)
+        server.dead = True
+        with pytest.raises(EngineDead):
+            await made.load_weights(weights(), 2)
+        server.dead = False
+        await until(lambda: bool(made.members.serving))
+        assert server.label.endswith("/2") and (await one(made)).policy_version == 2
+        made.close()
+
+    asyncio.run(play())
+
+
+def test_one_that_was_taken_in_while_an_update_began_gets_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its search is in the middle when the update is asked for: it serves the weights of before for no request."""
+    monkeypatch.setattr(members, "_LONGEST", 0.05)
+    (first, second), made = stubs(2)
+
+    async def play() -> None:
+        await made.load_weights(weights(), 1)
+        made.members.leave_out(made.members.all[1], 0, "a test")
+        second.held = asyncio.Event()
+        second.at_score.clear()
+        await second.at_score.wait()
+        updating = asyncio.create_task(made.load_weights(weights(), 2))
+        await until(lambda: not made.is_open)
+        await asyncio.sleep(0)
+        second.held.set()
+        await updating
+        assert first.label == second.label == made.members.label and len(made.members.serving) == 2
+        made.close()
+
+    asyncio.run(play())
+
+
+def test_one_that_was_started_again_with_another_model_is_left_out_and_only_requests_that_moved_count() -> None:
+    (first, second), made = stubs(2)
+
+    async def play() -> None:
+        await one(made, "a")
+        first.changed = True  # where session a is
+        assert (await one(made, "a")).ids == [1]
+        assert [member.backend.url for member in made.members.serving] == [second.url]
+        assert (made.measured()["requests_moved"], made.members.all[0].reason) == (1, "it serves another model")
+        made.close()
+
+    asyncio.run(play())
+
+
+def test_a_request_that_fails_where_there_is_no_elsewhere_did_not_move(monkeypatch: pytest.MonkeyPatch) -> None:
+    (server,), made = stubs(1)
+
+    async def fails(*_: object) -> Answer:
+        raise Trouble("status 500")
+
+    monkeypatch.setattr(server, "generate", fails)
+
+    async def play() -> None:
+        with pytest.raises(Fault, match="status 500"):
+            await one(made)
+        assert made.measured()["requests_moved"] == 0
+        made.close()
+
+    asyncio.run(play())
