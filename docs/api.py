@@ -26,6 +26,7 @@ MODULES = (
     "agentgym.browser",
     "agentgym.mcp_tools",
     "agentgym.sandbox",
+    "agentgym.sandbox.env",
     "agentgym.retrieval",
     "agentgym.rewards.answer_text",
     "agentgym.rewards.exact_match",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent / "agentgym"
 FILES = sorted(ROOT.rglob("*.py"))
-MOST_ANY = 11
+MOST_ANY = 11.6
 """Words `Any` in a thousand lines, imports included."""
 VAGUE = {"found", "one", "made"}
 

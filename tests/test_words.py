@@ -36,7 +36,7 @@ KEEP = {  # names of others: environment variables and arguments of torch and of
 NAMES = re.compile(r"(?i)text_?world|science_?world|alf_?world")
 PHRASES = re.compile(  # English, and laws of nature
     r"(?i)real world|hello,? world|hello = \"world\"|generated worlds?|search worlds?"
-    r"|several players|two players|weak player|Zipf'?s law|these laws|commands and laws"
+    r"|--gradient-checkpointing|several players|two players|weak player|Zipf'?s law|these laws|commands and laws"
 )
 CONTENT = re.compile(  # what environments are made of: games have players, and Search asks about worlds of facts
     r"envs/search/|tests/envs/test_search|docs/search|tests/retrieval|tests/leaks|sokoban|textworld|tic_tac_toe|envs/sql/|alfworld"

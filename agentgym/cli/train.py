@@ -160,30 +160,25 @@ def run(config: Config) -> int:
     if not launched() and not config.resume:
         preflight.check_reachable(preflight.looked_at(settings))
     with beside(config.resume or settings.out, console) if config.watch and not launched() else nullcontext():
-        return _train(config, settings, console)
+        if settings.processes > 1 and not launched():
+            return launch(("train", *config.arguments), settings.processes, config.resume or settings.out)
+        end_with_launcher()
+        screen = Screen(console, settings, config.resume or settings.out)
+        if main_process():
+            engine = settings.engine_kind.name
+            screen.begin(f"{screen.folder}: {settings.where}, model {settings.model}, engine {engine}; loading torch")
+        quiet()
+        from agentgym.trainers.loop import Loop
 
-
-def _train(config: Config, settings: TrainConfig, console: Console) -> int:
-    if settings.processes > 1 and not launched():
-        return launch(("train", *config.arguments), settings.processes, config.resume or settings.out)
-    end_with_launcher()
-    screen = Screen(console, settings, config.resume or settings.out)
-    if main_process():
-        screen.begin(
-            f"{screen.folder}: {settings.where}, model {settings.model}, engine {settings.engine_kind.name}; loading torch"
-        )
-    quiet()
-    from agentgym.trainers.loop import Loop
-
-    command = f"train --resume {screen.folder}"
-    with sitting(screen, f"agentgym {command} (in a checkout: ./dev {command})"):
-        changed = {"steps": config.steps, "processes": config.processes}
-        loop = Loop.resumed(config.resume, screen, **changed) if config.resume else Loop.fresh(settings, screen)
-        summary = loop.to_the_end()
-    if main_process():
-        console.print(_table(summary))
-        _report(console, Path(screen.folder))
-    return 0
+        command = f"train --resume {screen.folder}"
+        with sitting(screen, f"agentgym {command} (in a checkout: ./dev {command})"):
+            changed = {"steps": config.steps, "processes": config.processes}
+            loop = Loop.resumed(config.resume, screen, **changed) if config.resume else Loop.fresh(settings, screen)
+            summary = loop.to_the_end()
+        if main_process():
+            console.print(_table(summary))
+            _report(console, Path(screen.folder))
+        return 0
 
 
 @contextmanager

@@ -67,7 +67,7 @@ def run(config: Config) -> int:
     token = None if loopback(config.host) else os.environ.get("AGENTGYM_TOKEN") or new_token()
     try:
         with _server(config, Watch(runs), token) as server, terminated_as_interrupted():
-            names = ", ".join(str(one.path) for one in runs)
+            names = ", ".join(str(run.path) for run in runs)
             console.print(printable(f"watching {names} at {server.address}{ENDS}"), markup=False, soft_wrap=True)
             if config.open and not webbrowser.open(server.address):
                 console.print("no browser could be started here: open the address yourself")
@@ -106,8 +106,8 @@ def followed(config: Config) -> list[FollowedRun]:
     if config.terminal and (config.open or config.port is not None):
         raise BadConfig("--terminal shows no page: leave --open and --port out")
     runs = [FollowedRun(path) for path in config.runs]
-    for one in runs:
-        one.check()
+    for run in runs:
+        run.check()
     return runs
 
 

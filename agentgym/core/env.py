@@ -56,7 +56,8 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
         super().__init_subclass__()
         refuse_taken(cls, TextEnv, cls.settings, MOVED, replaces)
         for name in ("oracle", "expert"):
-            if isinstance(method := vars(cls).get(name), FunctionType):
+            method = vars(cls).get(name)
+            if isinstance(method, FunctionType) and method is not getattr(TextEnv, name):
                 setattr(cls, name, _until_it_ends(method))
 
     def __init__(self, *, preset: str | None = None, render_mode: str | None = None, **options: object) -> None:

@@ -61,8 +61,8 @@ def leaderboard(paths: Sequence[str | Path], reference: str | Path = "") -> dict
     base = _reference(rows, entries, reference) if reference else ranked[0]
     for row in ranked:
         if row is not base:
-            found = compare(results[base["name"]], results[row["name"]])
-            row |= {"difference": asdict(found.difference), "p_value": found.p_value}
+            against = compare(results[base["name"]], results[row["name"]])
+            row |= {"difference": asdict(against.difference), "p_value": against.p_value}
     first = entries[0]
     protocol = cast("Mapping[str, object] | None", first.options.get("protocol"))
     return {

@@ -170,7 +170,7 @@ class SandboxEnv(TextEnv):
             except OSError:
                 return  # the journal goes on
 
-    def save(self) -> Any:
+    def save(self) -> object:
         """Return a payload from which `load` recreates the state: the folder where it is all, else the way to it."""
         if self.journal:
             self._keep()

@@ -245,7 +245,7 @@ def test_connections_end_with_the_engine_or_with_their_event_loop() -> None:
 
         async def asked() -> Any:
             await engine.chat(ASKED, (), Sampling(max_tokens=8), "s")
-            return engine.servers._client
+            return engine.servers._client._client
 
         async def asked_and_closed() -> Any:
             client = await asked()
@@ -259,7 +259,7 @@ def test_connections_end_with_the_engine_or_with_their_event_loop() -> None:
             engine.close()
             assert first.is_closed
             inside = loop.run(asked_and_closed())
-            last = engine.servers._client
+            last = engine.servers._client._client
             assert inside.is_closed and last is not None and not last.is_closed
         assert last.is_closed
         engine.close()

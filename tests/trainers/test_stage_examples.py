@@ -35,7 +35,7 @@ def test_every_file_is_short_and_on_the_page():
         assert path.name in page, path.name
 
 
-@pytest.mark.parametrize("name", ["credit", "needs"])
+@pytest.mark.parametrize("name", ["best_so_far", "needs"])
 def test_what_the_page_shows_is_in_the_file(name):
     text, page = (FOLDER / f"{name}.py").read_text(), (ROOT / "docs" / "stages.md").read_text()
     functions = re.findall(r"(?s)(@agentgym\..*?)(?=\n\n\n|\Z)", text)
@@ -51,7 +51,7 @@ def test_a_draw_begins_inside_a_demonstration_and_is_sampled_otherwise(taught, t
 
 
 def test_a_credit_of_ones_own_keeps_its_state(taught, tmp_path):
-    train(small(tmp_path / "run", taught, credit="examples.stages.credit:best_so_far", credit_options={}, steps=2))
+    train(small(tmp_path / "run", taught, credit="examples.stages.best_so_far:best_so_far", credit_options={}, steps=2))
     newest = sorted((tmp_path / "run" / "checkpoints").glob("step-*"))[-1]
     (state,) = torch.load(newest / STATE, weights_only=True)["stages"]
     assert state["credit"]["best"] == max(row["reward"] for row in episodes(tmp_path / "run"))

@@ -176,11 +176,11 @@ import agentgym
 from agentgym.cli import main
 from agentgym.trainers.record import Record
 checkpoint, calls = Record.checkpoint, []
-def late(self, *parts):
+def late(self, *parts, **options):
     calls.append(1)
     if len(calls) == 3:
         resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, resource.RLIM_INFINITY))
-    checkpoint(self, *parts)
+    checkpoint(self, *parts, **options)
 Record.checkpoint = late
 sys.exit(main(["train", sys.argv[1]]))
 """

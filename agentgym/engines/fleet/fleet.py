@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from agentgym.engines import Completion, Sampling
+from agentgym.engines import Completion, Sampling, Watch, watched
 from agentgym.engines.fleet.backend import Answer, Backend, Lost, Scores, Trouble
 from agentgym.engines.fleet.members import Members, goes_on
 from agentgym.engines.fleet.routes import Member
@@ -72,7 +72,13 @@ class Fleet:
         return self._open.is_set()
 
     async def generate(
-        self, prompt_ids: Sequence[int], sampling: Sampling, session: str, *, images: Sequence[object] = ()
+        self,
+        prompt_ids: Sequence[int],
+        sampling: Sampling,
+        session: str,
+        *,
+        images: Sequence[object] = (),
+        watch: Watch | None = None,
     ) -> Completion:
         """Return one completion, all of it from one server and one version; an aborted one is empty."""
         prompt = list(prompt_ids)
@@ -96,7 +102,7 @@ class Fleet:
         if answer.cached is not None:
             self._prompted, self._cached = self._prompted + len(prompt), self._cached + answer.cached
         answer.completion.policy_version = self.policy_version
-        return answer.completion
+        return watched(answer.completion, watch)
 
     async def score(self, ids: Sequence[int], temperature: float = 1.0) -> list[float]:
         """Return the log-probability of each token after the first; temperature 1 only, as vLLM offers no other."""

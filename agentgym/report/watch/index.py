@@ -68,16 +68,16 @@ class EpisodeIndex:
 
         Else one evaluation of many tasks would leave no group of training in the list.
         """
-        found: dict[int, None] = {}
+        newest: dict[int, None] = {}
         left = {True: most, False: most}
         for number in reversed(range(len(self._outcome))):
             group = self._group[number]
-            if self._outcome[number] and group not in found and left[trained := self.places[group].part == "train"]:
-                found[group] = None
+            if self._outcome[number] and group not in newest and left[trained := self.places[group].part == "train"]:
+                newest[group] = None
                 left[trained] -= 1
                 if not any(left.values()):
                     break
-        return list(found)
+        return list(newest)
 
     def outcomes(self, group: int) -> list[str]:
         """Return how each attempt of a group ended, in the order of the file."""

@@ -230,13 +230,13 @@ def facts(config: str) -> dict[str, Any]:
     tables: dict[str, Mapping[str, object]] = {
         name: cast("dict[str, object]", table) for name, table in raw.items() if isinstance(table, dict)
     }
-    found: dict[str, object] = {
+    about: dict[str, object] = {
         "env": raw.get("env"),
         "model": raw.get("model"),
         "credit": tables.get("credit", {}).get("name", raw.get("credit")),
         "steps": tables.get("sampler", {}).get("steps", raw.get("steps")),
     }
-    return {name: value for name, value in found.items() if isinstance(value, (str, int))}
+    return {name: value for name, value in about.items() if isinstance(value, (str, int))}
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
@@ -246,10 +246,10 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
 
 def _stamp(path: Path) -> tuple[int, int] | None:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size
+    return status.st_mtime_ns, status.st_size
 
 
 def _held(paths: list[Path]) -> bool | None:

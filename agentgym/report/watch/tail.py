@@ -39,12 +39,12 @@ class Tail:
         """Return how many of the known lines still stand, and the lines that follow them."""
         try:
             with self.path.open("rb") as file:
-                found = os.fstat(file.fileno())
-                seen = (found.st_ino, found.st_size, found.st_mtime_ns)
+                status = os.fstat(file.fileno())
+                seen = (status.st_ino, status.st_size, status.st_mtime_ns)
                 if seen == self._seen and not self.behind:
                     return len(self), []
-                replaced = self._seen is not None and self._seen[0] != found.st_ino
-                self._seen, self.size = seen, found.st_size
+                replaced = self._seen is not None and self._seen[0] != status.st_ino
+                self._seen, self.size = seen, status.st_size
                 self._cut(0 if replaced else self._standing(file))
                 kept = len(self)
                 return kept, self._read(file, budget)

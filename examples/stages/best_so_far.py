@@ -1,4 +1,4 @@
-"""A credit of one's own that keeps a state between steps: `--credit examples.stages.credit:best_so_far`."""
+"""A credit of one's own that keeps a state between steps: `--credit examples.stages.best_so_far:best_so_far`."""
 
 import agentgym
 
