@@ -51,7 +51,7 @@ def test_outputs_and_replies() -> None:
     form = load_prompt("mini-swe")
     for reply, theirs in zip(REPLIES, said[len(OUTPUTS) :], strict=True):
         parsed = form.reply.parse(reply, {"bash": Tool("bash", "", BASH)})
-        call = parse_call(parsed.action, {"bash": Tool("bash", "", BASH)}) if parsed.found else None
+        call = parse_call(parsed.action, {"bash": Tool("bash", "", BASH)}) if parsed.has_action else None
         assert (call.arguments["command"] if isinstance(call, Call) else None) == theirs, reply
     system, first = templates
     assert "".join(form.system.pieces).strip() == system.strip()
