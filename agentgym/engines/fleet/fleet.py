@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from agentgym.engines import Completion, Sampling, Watch, watched
 from agentgym.engines.fleet.backend import Answer, Backend, Lost, Scores, Trouble
-from agentgym.engines.fleet.members import Members, goes_on
+from agentgym.engines.fleet.members import Members
 from agentgym.engines.fleet.routes import Member
+from agentgym.engines.under_way import UnderWay, check_prompt, goes_on
 from agentgym.errors import BadConfig, Fault
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ TRIES = 3
 _BEAT = 2.0  # seconds without an answer of a server until it is asked for a sign of life
 
 
-class Fleet:
+class Fleet(UnderWay):
     """Routes requests to servers (`Backend`), and keeps the servers at one version of the weights.
 
     An episode stays at the server where it began. A server that breaks off, gives no sign of life for as long as its
@@ -41,13 +42,12 @@ class Fleet:
         wait: float = 60.0,
         folder: str | None = None,
     ) -> None:
+        super().__init__()
         self.tokenizer: Any = tokenizer
         self.context = context
         self.members = Members(backends, known, wait=wait, folder=folder)
         self._open = asyncio.Event()
         self._open.set()
-        self._running: dict[asyncio.Task[Any], str] = {}
-        """Requests under way, with their sessions."""
         self._prompted, self._cached = 0, 0
         self._told: Counter[str] = Counter()
 
@@ -84,7 +84,7 @@ class Fleet:
         prompt = list(prompt_ids)
         if images:
             raise BadConfig("servers are sent no images yet; use a text prompt")
-        _check(prompt)
+        check_prompt(prompt)
         while not self._open.is_set():
             await self._open.wait()
         limit = min(sampling.max_tokens, self.context - len(prompt))
@@ -96,7 +96,7 @@ class Fleet:
             self.members.check_label(answer.label)
             return answer
 
-        answer = await self._own(self._asked(ask, session), session)
+        answer = await self.asked(self._answered(ask, session), session)
         if answer is None:
             return Completion([], [], "abort", self.policy_version)
         if answer.cached is not None:
@@ -109,7 +109,7 @@ class Fleet:
         ids = list(ids)
         if temperature != 1.0:
             raise BadConfig(f"servers score at temperature 1 only; {temperature} was asked. Score with the hf engine")
-        _check(ids)
+        check_prompt(ids)
         if len(ids) >= self.context:
             raise BadConfig(f"{len(ids)} tokens to score; expected fewer than the context of {self.context}")
 
@@ -118,22 +118,11 @@ class Fleet:
             self.members.check_label(scores.label)
             return scores
 
-        scores = await self._own(self._asked(ask, "score"), "score")
+        scores = await self.asked(self._answered(ask, "score"), "score")
         assert scores is not None, "nobody aborts it"
         return scores.values
 
-    async def _own(self, request: Coroutine[object, object, T], session: str) -> T | None:
-        """Run a session's request, wherever it stands; None where the session aborted it."""
-        task = asyncio.get_running_loop().create_task(request)
-        self._running[task] = session
-        try:
-            await asyncio.wait([task])
-        finally:
-            task.cancel()  # nothing where it is done; else the caller was cancelled, and the server sees us hang up
-            del self._running[task]
-        return None if task.cancelled() else task.result()
-
-    async def _asked(self, ask: Callable[[Member], Coroutine[object, object, T]], session: str) -> T:
+    async def _answered(self, ask: Callable[[Member], Coroutine[object, object, T]], session: str) -> T:
         """Return what `ask` brings back from the session's server, or from another where that one fails."""
         members, met, before = self.members, list[str](), None
         while len(met) < TRIES:
@@ -171,18 +160,11 @@ class Fleet:
         member.heard = loop.time()
         return task.result()
 
-    def abort(self, session: str) -> None:
-        """Hang up on the session's requests; a server that notices frees what they hold."""
-        for task, owner in self._running.items():
-            if owner == session:
-                task.cancel()
-
     async def pause(self) -> None:
         """Let running requests finish and start no new ones."""
         if self._open.is_set():
             self._open = asyncio.Event()  # which belongs to the first event loop that it is waited for in
-        while self._running:
-            await asyncio.wait(list(self._running))
+        await self.drained()
 
     async def resume(self) -> None:
         """Start requests again."""
@@ -241,12 +223,5 @@ class Fleet:
 
     def close(self) -> None:
         """Hang up on every request, remove the kept weights and close all connections; the servers go on."""
-        for task in self._running:
-            if goes_on(task):
-                task.cancel()
+        self.hang_up()
         self.members.close()
-
-
-def _check(ids: list[int]) -> None:
-    if not ids or min(ids) < 0:
-        raise BadConfig(f"the prompt is {ids[:20]}; expected at least one token id, each 0 or more")

@@ -9,6 +9,7 @@ from typing import Any
 from agentgym.engines.fleet.backend import Backend, Lost, Scores, Trouble
 from agentgym.engines.fleet.routes import Member, Routes
 from agentgym.engines.fleet.weights import Kept, apart
+from agentgym.engines.under_way import goes_on
 from agentgym.errors import BadConfig, EngineDead, Fault
 
 TOLERANCE = 0.1
@@ -228,8 +229,3 @@ class Members:
                     task.cancel()
             member.backend.close()
         self._kept.close()
-
-
-def goes_on(task: "asyncio.Task[Any] | None") -> bool:
-    """Whether a task goes on; one of an event loop that has ended does not."""
-    return task is not None and not task.done() and not task.get_loop().is_closed()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from agentgym.core.json_value import JSON, Object, entries, table
 from agentgym.engines import Completion, Sampling, TokenEngine, Watch, watched
 from agentgym.engines.openai.http import Garbage, ServedEngine, Servers, only_choice
+from agentgym.engines.under_way import check_prompt, in_full
 from agentgym.errors import BadConfig
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ class OpenAIEngine(ServedEngine):
         prompt = list(prompt_ids)
         if images:
             raise BadConfig("the openai engine takes no images; use a text prompt")
-        self._check(prompt)
+        check_prompt(prompt)
         while not self._open.is_set():
             await self._open.wait()
         limit = min(sampling.max_tokens, self.context - len(prompt))
@@ -105,7 +106,7 @@ class OpenAIEngine(ServedEngine):
     async def score(self, ids: Sequence[int], temperature: float = 1.0) -> list[float]:
         """Return the log-probability of each token after the first; vLLM's server offers temperature 1 only."""
         ids = list(ids)
-        self._check(ids)
+        check_prompt(ids)
         if len(ids) >= self.context:
             raise BadConfig(f"{len(ids)} tokens to score; expected fewer than the context of {self.context}")
         body = {**_request(self.model, ids, Sampling(temperature=temperature), 1), "prompt_logprobs": 0}
@@ -163,9 +164,7 @@ class OpenAIEngine(ServedEngine):
     async def pause(self) -> None:
         """Let running requests finish and start no new ones."""
         self._open.clear()
-        while self._running:
-            await asyncio.wait(list(self._running))
-            await asyncio.sleep(0)
+        await self.drained()
 
     async def resume(self) -> None:
         """Start requests again."""
@@ -175,27 +174,9 @@ class OpenAIEngine(ServedEngine):
         """Refuse: a server's weights are changed where it runs."""
         raise BadConfig("the openai engine cannot change a server's weights: train with hf or vllm, or restart the server")
 
-    def _check(self, ids: list[int]) -> None:
-        if not ids or min(ids) < 0:
-            raise BadConfig(f"the prompt is {ids[:20]}; expected at least one token id, each 0 or more")
-
 
 def _request(model: str, prompt: list[int], sampling: Sampling, limit: int) -> dict[str, object]:
-    """Return a request in which everything is said, so that no default of the server's takes part."""
-    return {
-        "model": model,
-        "prompt": prompt,
-        "max_tokens": limit,
-        "temperature": sampling.temperature,
-        "top_p": sampling.top_p,
-        "top_k": sampling.top_k,
-        "min_p": sampling.min_p,
-        "repetition_penalty": sampling.repetition_penalty,
-        "seed": sampling.seed % 2**63,
-        "stop_token_ids": list(sampling.stop_ids),
-        "ignore_eos": True,  # only what the caller names ends a completion
-        "skip_special_tokens": False,
-    }
+    return {"model": model, "prompt": prompt, **in_full(sampling, limit)}
 
 
 def _completion(answer: Object, sampling: Sampling, limit: int, version: int) -> Completion:

@@ -5,15 +5,15 @@ import json
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TypeVar
 
 from agentgym.core.json_value import JSON, Object
-from agentgym.engines import Completion
 from agentgym.engines.openai.client import LoopClient
 from agentgym.engines.openai.traffic import Server, Traffic
+from agentgym.engines.under_way import UnderWay
 from agentgym.errors import BadConfig, EngineDead, Fault, MissingExtra, how_to_install
 
 try:
@@ -241,37 +241,19 @@ def _seconds(text: str | None) -> float:
     return value if math.isfinite(value) and value > 0 else 0.0
 
 
-class ServedEngine:
-    """What engines over servers share: their requests by session, which hang up when they are aborted."""
+class ServedEngine(UnderWay):
+    """An engine over servers that it asks by one set of connections."""
 
     def __init__(self, servers: Servers) -> None:
+        super().__init__()
         self.servers = servers
-        self._running: dict[asyncio.Task[Completion], str] = {}
 
     @property
     def met(self) -> dict[str, int]:
         """How often each kind of trouble was met: `status 429`, `not JSON`, `a cut answer`, `no answer in 600 s`, …."""
         return dict(self.servers.met)
 
-    async def asked(self, request: Coroutine[object, object, Completion], session: str) -> Completion | None:
-        """Run a session's request and return its completion; None where it was aborted."""
-        task = asyncio.get_running_loop().create_task(request)
-        self._running[task] = session
-        try:
-            await asyncio.wait([task])
-        finally:
-            task.cancel()  # nothing where it is done; else the caller was cancelled, and the server sees us hang up
-            del self._running[task]
-        return None if task.cancelled() else task.result()
-
-    def abort(self, session: str) -> None:
-        """Hang up on the session's requests; a server that notices frees what they hold."""
-        for task, owner in self._running.items():
-            if owner == session:
-                task.cancel()
-
     def close(self) -> None:
         """Hang up on every request and close all connections."""
-        for task in self._running:
-            task.cancel()
+        self.hang_up()
         self.servers.close()

@@ -12,6 +12,7 @@ from agentgym.engines.fleet.backend import About, Answer, Lost, Scores, Trouble
 from agentgym.engines.openai.client import LoopClient, httpx2
 from agentgym.engines.openai.engine import checked, numbers, scored
 from agentgym.engines.openai.http import LARGEST, Garbage, read_object
+from agentgym.engines.under_way import in_full
 from agentgym.errors import BadConfig, Fault
 
 T = TypeVar("T")
@@ -198,20 +199,7 @@ def key_of(variable: str | None) -> str:
 
 
 def _sampling(sampling: Sampling, limit: int) -> dict[str, object]:
-    """Return sampling parameters in which everything is said, so that no default of the server's takes part."""
-    return {
-        "max_tokens": limit,
-        "temperature": sampling.temperature,
-        "top_p": sampling.top_p,
-        "top_k": sampling.top_k,
-        "min_p": sampling.min_p,
-        "repetition_penalty": sampling.repetition_penalty,
-        "seed": sampling.seed % 2**63,
-        "stop_token_ids": list(sampling.stop_ids),
-        "ignore_eos": True,  # only what the caller names ends a completion
-        "detokenize": False,
-        "skip_special_tokens": False,
-    }
+    return {**in_full(sampling, limit), "detokenize": False}
 
 
 def _only(answer: Object) -> Object:

@@ -1,0 +1,73 @@
+"""What engines over servers share: requests by session, which hang up when they are aborted; how all is said to vLLM."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from agentgym.engines import Sampling
+from agentgym.errors import BadConfig
+
+T = TypeVar("T")
+
+
+class UnderWay:
+    """The requests of an engine that are under way, with their sessions."""
+
+    def __init__(self) -> None:
+        self._running: dict[asyncio.Task[Any], str] = {}
+
+    async def asked(self, request: Coroutine[object, object, T], session: str) -> T | None:
+        """Run a session's request and return what it brings; None where it was aborted."""
+        task = asyncio.get_running_loop().create_task(request)
+        self._running[task] = session
+        try:
+            await asyncio.wait([task])
+        finally:
+            task.cancel()  # nothing where it is done; else the caller was cancelled, and the server sees us hang up
+            del self._running[task]
+        return None if task.cancelled() else task.result()
+
+    def abort(self, session: str) -> None:
+        """Hang up on the session's requests; a server that notices frees what they hold."""
+        for task, owner in self._running.items():
+            if owner == session:
+                task.cancel()
+
+    async def drained(self) -> None:
+        """Wait until no request is under way."""
+        while self._running:
+            await asyncio.wait(list(self._running))
+            await asyncio.sleep(0)  # those who wait for them take them out
+
+    def hang_up(self) -> None:
+        """Hang up on every request."""
+        for task in self._running:
+            if goes_on(task):
+                task.cancel()
+
+
+def goes_on(task: "asyncio.Task[Any] | None") -> bool:
+    """Whether a task goes on; one of an event loop that has ended does not."""
+    return task is not None and not task.done() and not task.get_loop().is_closed()
+
+
+def check_prompt(ids: list[int]) -> None:
+    """Raise BadConfig for what is no prompt."""
+    if not ids or min(ids) < 0:
+        raise BadConfig(f"the prompt is {ids[:20]}; expected at least one token id, each 0 or more")
+
+
+def in_full(sampling: Sampling, limit: int) -> dict[str, object]:
+    """Return sampling parameters in which everything is said, so that no default of a vLLM server's takes part."""
+    return {
+        "max_tokens": limit,
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "top_k": sampling.top_k,
+        "min_p": sampling.min_p,
+        "repetition_penalty": sampling.repetition_penalty,
+        "seed": sampling.seed % 2**63,
+        "stop_token_ids": list(sampling.stop_ids),
+        "ignore_eos": True,  # only what the caller names ends a completion
+        "skip_special_tokens": False,
+    }
