@@ -61,13 +61,14 @@ def unknown(kind: str, name: str, known: Iterable[str], hint: str = "") -> Unkno
 def bad_option(kind: str, name: str, known: Iterable[str], hint: str = "") -> BadConfig:
     """Return the error for an option that is not among the known ones, with its new name or the closest suggestion."""
     known = list(known)
-    if (new := new_name(name)) in known:
+    new = new_name(name)
+    if new is not None and new.partition(".")[0] in known:
         return BadConfig(f"{kind} `{name}` is called `{new}` now")
     return BadConfig(_suggest(kind, name, known, hint))
 
 
 def _suggest(kind: str, name: str, known: Iterable[str], hint: str) -> str:
-    names = sorted(known)
+    names = sorted(set(known))
     close = _closest(name, names)
     guess = f" Did you mean {close!r}?" if close else ""
     told = names and not hint and (len(names) <= 12 or not close)

@@ -1,7 +1,9 @@
 """Short names for environments: one table line each, imported only when made."""
 
+import hashlib
 import importlib
 import importlib.util
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,22 +88,50 @@ def short_names() -> dict[str, str]:
     return {id.rpartition("/")[2].rpartition("-v")[0].lower(): id for id in sorted(DESCRIPTIONS)}
 
 
-FOREIGN = {"verifiers": "agentgym.integrations.verifiers_env"}
-"""Packages of others whose environments are named PACKAGE:NAME, and the module that registers one."""
+FOREIGN: dict[str, tuple[str, str]] = {
+    # prefix: (module that registers one, package it needs)
+    "verifiers": ("agentgym.integrations.verifiers_env", "verifiers"),
+    "openenv": ("agentgym.integrations.openenv", "openenv"),
+    "nemo_gym": ("agentgym.integrations.nemo_gym", "nemo_gym"),
+    "harbor": ("agentgym.envs.terminal.harbor", ""),
+}
+"""Other people's environments, named PREFIX:NAME: a package, the URL of a server, or a folder."""
+
+
+def foreign(name: str) -> str:
+    """Return the prefix of a name that is of somebody else's environment (`verifiers:NAME`); empty for any other."""
+    prefix = name.partition(":")[0]
+    return prefix if ":" in name and prefix in FOREIGN else ""
+
+
+def register_foreign(prefix: str, name: str, entry_point: str, **options: object) -> str:
+    """Return the id of somebody else's environment, which is registered when it is first asked for.
+
+    The id is the last part of its name; another environment whose name ends alike has a hash of its own at the end.
+    """
+    short = re.sub(r"[^\w.]+", "-", name.rstrip("/").rpartition("/")[2]).strip("-.") or "env"
+    for id in (f"{prefix}/{short}-v0", f"{prefix}/{short}-{hashlib.sha256(name.encode()).hexdigest()[:8]}-v0"):
+        if id not in gymnasium.registry:
+            register(id, entry_point, description=f"{name} of {prefix}", **options)
+        if gymnasium.registry[id].kwargs == options:
+            return id
+    raise BadConfig(f"{prefix}:{name} was registered before with other options")
 
 
 def full_id(name: str) -> str:
     """Return the id that a name stands for: an id, `module:ns/Name-v0` (which imports the module), or a short name.
 
-    `verifiers:NAME` is a taskset of that package, which is registered then.
+    `verifiers:NAME`, `openenv:URL`, `nemo_gym:FOLDER` and `harbor:FOLDER` are other people's, which are registered then.
 
     Raises UnknownName with the closest name, MissingExtra without the package that a name is of.
     """
+    prefix = foreign(name)
+    if prefix:
+        module, package = FOREIGN[prefix]
+        if package and importlib.util.find_spec(package) is None:
+            raise MissingExtra(f"{name} is an environment of the package {package}: {how_to_install(package)}")
+        return _import(module, "environment").registered(name.partition(":")[2])
     module, _, name = name.rpartition(":")
-    if module in FOREIGN:
-        if importlib.util.find_spec(module) is None:
-            raise MissingExtra(f"{module}:{name} is an environment of the package {module}: {how_to_install(module)}")
-        return _import(FOREIGN[module], "environment").registered(name)
     if module:
         _import(module, "environment")
     if name in gymnasium.registry:

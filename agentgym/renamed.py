@@ -20,8 +20,9 @@ RENAMED = {
     "law": "check",
     "worlds": "envs",
     "dynamic_sampling": "select",
+    "refill_rounds": "select.rounds",
 }
-"""Keys of recipes and suites, and flags without their dashes."""
+"""Keys of recipes and suites, and flags without their dashes; `TABLE.KEY` for what is an option of a stage now."""
 
 
 def new_name(old: str) -> str | None:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
+from typing import Any
 
 import agentgym
 
@@ -117,12 +118,13 @@ def scienceworld(episodes: int) -> tuple[Timer, Timer]:
 
     def bare() -> int:
         """Ask the package's server for what our environment asks, and not for the list of all valid actions."""
+        server: Any = simulator.server
         for task, commands in plays:
             simulator.load(task.data["name"], task.data["variation"], "")
             for command in commands:
-                simulator.server.step(command)
-                simulator.server.getScore()
-                simulator.server.getCompleted()
+                server.step(command)
+                server.getScore()
+                server.getCompleted()
         return sum(len(commands) for _, commands in plays)
 
     rate = timed(bare, time.perf_counter)

@@ -18,7 +18,7 @@ from agentgym import agents
 from agentgym.core.env import Outcome
 from agentgym.core.seeding import generator
 from agentgym.core.tasks import Task
-from agentgym.engines import Completion, Sampling
+from agentgym.engines import Completion, Request
 from agentgym.engines.hf.engine import HFEngine
 from agentgym.envs.household import Household
 from agentgym.trainers.model.policy import END, PAD, PolicySize, env_text, save_policy, train_tokenizer
@@ -89,12 +89,10 @@ class PlannedEngine(HFEngine):
         super().__init__(model, tokenizer, **options)
         self.clock, self.lengths = clock, list(lengths)
 
-    async def generate(
-        self, prompt_ids: Sequence[int], sampling: Sampling, session: str, *, images: Sequence[Any] = ()
-    ) -> Completion:
-        length = self.lengths[sampling.seed % len(self.lengths)]
-        return await super().generate(
-            prompt_ids, replace(sampling, max_tokens=length, stop_ids=(-1,)), session, images=images
+    async def complete(self, request: Request) -> Completion:
+        length = self.lengths[request.sampling.seed % len(self.lengths)]
+        return await super().complete(
+            replace(request, sampling=replace(request.sampling, max_tokens=length, stop_ids=(-1,)))
         )
 
     def _step(self) -> None:

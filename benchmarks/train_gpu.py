@@ -15,7 +15,6 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,7 @@ from train_arms import ARMS, Run, Setting, update
 from train_env import Clock, env_tokenizer, planned
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
-from agentgym.engines import Completion, Sampling
+from agentgym.engines import Completion, Request, Sampling
 from agentgym.episodes.episode import groups
 from agentgym.trainers.model.policy import load_policy, save_policy
 from agentgym.trainers.weights import sync
@@ -52,7 +51,7 @@ def main(out: Path | None) -> None:
     try:
         folder = make_policy(scratch / "policy")
         theirs = own_benchmark(folder, scratch)  # before our engine takes the memory
-        results = asyncio.run(ours(folder, scratch)) | {"vllm_own_tokens_per_second": theirs}
+        results = asyncio.run(ours(folder)) | {"vllm_own_tokens_per_second": theirs}
     finally:
         shutil.rmtree(scratch)
     results["hours_estimated"] = results["seconds_per_update"] * UPDATES / 3600
@@ -82,7 +81,7 @@ def own_benchmark(folder: Path, scratch: Path) -> float:
     return REQUESTS * REPLY / float(json.loads(found.read_text(encoding="utf-8"))["elapsed_time"])
 
 
-async def ours(folder: Path, scratch: Path) -> dict[str, float]:
+async def ours(folder: Path) -> dict[str, float]:
     """Return our engine's tokens a second at the same lengths, and what one update takes."""
     from agentgym.engines.vllm.engine import VLLMEngine
 
@@ -91,16 +90,15 @@ async def ours(folder: Path, scratch: Path) -> dict[str, float]:
     class Planned(VLLMEngine):
         """vLLM with replies of planned lengths."""
 
-        async def generate(
-            self, prompt_ids: Sequence[int], sampling: Sampling, session: str, *, images: Sequence[Any] = ()
-        ) -> Completion:
+        async def complete(self, request: Request) -> Completion:
+            sampling = request.sampling
             length = lengths[sampling.seed % len(lengths)] if sampling.max_tokens != REPLY else REPLY
-            return await super().generate(prompt_ids, replace(sampling, max_tokens=length, stop_ids=()), session)
+            return await super().complete(replace(request, sampling=replace(sampling, max_tokens=length, stop_ids=())))
 
     engine = Planned(folder, context=4096, gpu_memory_utilization=0.45)
     try:
         rate = await throughput(engine)
-        return {"engine_tokens_per_second": rate} | await updates(folder, scratch, engine, max(lengths))
+        return {"engine_tokens_per_second": rate} | await updates(folder, engine, max(lengths))
     finally:
         engine.close()
 
@@ -115,13 +113,14 @@ async def throughput(engine: Any) -> float:
     return sum(len(completion.ids) for completion in found) / (time.perf_counter() - started)
 
 
-async def updates(folder: Path, scratch: Path, engine: Any, longest: int) -> dict[str, float]:
+async def updates(folder: Path, engine: Any, longest: int) -> dict[str, float]:
     """Return what a whole update takes: one to warm up, then the mean of two."""
     model = load_policy(folder, torch.bfloat16)[0].cuda()
     model.gradient_checkpointing_enable()
     setting = Setting(agent="window", lengths=TURNS, tasks=16, group=8)
     run = Run(setting, ARMS["packed"], model, engine, Clock(), longest)
     run.config = replace(run.config, batch_tokens=16384)
+    weights = sync.weight_sync(model, engine)
     spent: dict[str, float] = dict.fromkeys(("rollout", "update", "sync"), 0.0)
     with Utilisation() as gpu:
         for number in (0, 1, 2):
@@ -131,7 +130,7 @@ async def updates(folder: Path, scratch: Path, engine: Any, longest: int) -> dic
             update(run.learner, groups(episodes), setting, run.arm, run.config)
             torch.cuda.synchronize()
             marks.append(time.perf_counter())
-            await sync.push(model, engine.tokenizer, engine, number + 1, scratch)
+            await weights.push(number + 1)
             marks.append(time.perf_counter())
             if number:
                 for name, begin, end in zip(spent, marks, marks[1:], strict=False):

@@ -114,7 +114,7 @@ def files(pids):
 class Side:
     """A process that resets and steps when asked."""
 
-    def __init__(self, python, code, variables):
+    def __init__(self, python: str, code: str, variables: dict[str, str]):
         self.process = subprocess.Popen(
             [python, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, **variables}
         )

@@ -19,6 +19,7 @@ LONG |= {"test_weights.py", "test_plan.py", "test_cli_eval.py", "test_integratio
 
 year, week, _ = datetime.now(UTC).isocalendar()
 os.environ.setdefault("AGENTGYM_CHECK_SEED", str(100 * year + week))  # before workers start, so that all have the same
+os.environ.pop("PYTEST_ADDOPTS", None)  # it was read; a pytest that a test starts would write its report over this one
 
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background of a shell; what tests start would ignore it too

@@ -45,6 +45,20 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert anchor in anchors(file), f"{page.name} links to {target}; the headings there are {sorted(anchors(file))}"
 
 
+def test_pages_that_help_and_errors_name_are_there() -> None:
+    for file in sorted((ROOT / "agentgym").rglob("*.py")):
+        for name in re.findall(r"\bdocs/[\w/-]+\.md\b", file.read_text(encoding="utf-8")):
+            assert (ROOT / name).exists(), f"{file.relative_to(ROOT)} names {name}, which does not exist"
+
+
+def test_files_that_pages_name_are_there() -> None:
+    """Decisions and the changelog tell of files as they were."""
+    for page in (page for page in PAGES if page.name not in ("decisions.md", "CHANGELOG.md")):
+        named = r"`((?:agentgym|tests|benchmarks|examples|docs)/[\w./-]+\.\w+)`"
+        for name in re.findall(named, page.read_text(encoding="utf-8")):
+            assert (ROOT / name).exists(), f"{page.name} names {name}, which does not exist"
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_code_is_python(page: Path) -> None:
     for block in blocks(page):

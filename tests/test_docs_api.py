@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SPEC = importlib.util.spec_from_file_location("api", ROOT / "docs" / "api.py")
 api = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(api)
-FORWARD = {"make", "register", "check", "engine", "resolve", "serve"}
+FORWARD = {"make", "register", "register_foreign", "check", "engine", "resolve", "serve"}
 FORWARD |= {"Session", "SandboxEnv", "TextEnv", "McpEnv", "Attempts", "BrowserEnv"}
 """What hands options on to something that checks them by name and value: an environment, an engine, a credit function."""
 PARTS = ["agentgym", "agentgym.evaluate", "agentgym.sandbox", "agentgym.browser", "agentgym.retrieval"]

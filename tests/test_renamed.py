@@ -49,3 +49,7 @@ def test_a_new_name_is_told_only_where_it_is_known():
     assert str(bad_option("option", "ratio", ["importance_sampling_level"])) == (
         "option `ratio` is called `importance_sampling_level` now"
     )
+
+
+def test_names_that_are_known_are_listed_once():
+    assert str(bad_option("key", "zzz", ["agent", "loss", "agent"])).endswith("Known: agent, loss.")

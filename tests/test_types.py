@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parent.parent / "agentgym"
 FILES = sorted(ROOT.rglob("*.py"))
 MOST_ANY = 11.6
 """Words `Any` in a thousand lines, imports included."""
-VAGUE = {"found", "one", "made"}
+VAGUE = {"found", "one", "made", "chosen"}
 
 
 def words(text: str, word: str) -> int:
@@ -31,15 +31,23 @@ def words(text: str, word: str) -> int:
 
 
 def vague(tree: ast.AST) -> list[str]:
-    """Return the variables and parameters of a source whose names say nothing."""
-    stored = [node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
-    return [name for name in (*stored, *(node.arg for node in ast.walk(tree) if isinstance(node, ast.arg))) if name in VAGUE]
+    """Return the variables, parameters and attributes of a source whose names say nothing."""
+    nodes = list(ast.walk(tree))
+    names = [node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+    names += [node.arg for node in nodes if isinstance(node, ast.arg)]
+    names += [node.attr for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)]
+    return [name for name in names if name in VAGUE]
 
 
 def test_words_are_counted_in_types_and_not_in_prose():
     source = '"""Any reader of Any."""\nfrom typing import Any\n\nx: dict[str, Any] = cast("list[Any]", y)  # Any\n'
     assert words(source, "Any") == 3
-    assert vague(ast.parse("found = [one for one in many]\ndef f(made, other): self.found = 1")) == ["found", "one", "made"]
+    assert vague(ast.parse("found = [one for one in many]\ndef f(made, other): self.found = 1")) == [
+        "found",
+        "one",
+        "made",
+        "found",
+    ]
 
 
 def test_few_types_are_left_open():

@@ -105,6 +105,32 @@ def test_no_file_has_an_old_word_in_its_name():
     assert not wrong
 
 
+def sentences(path: Path) -> Iterator[str]:
+    """Yield the texts of a file that a user may read: strings of several words, docstrings left out."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".js":
+        yield from re.findall(r"[\"`]([^\"`\n]* [^\"`\n]*)[\"`]", re.sub(r"(?m)//.*$|\bfaults?(?=:)", "", text))
+        return
+    tree = ast.parse(text)
+    docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs and " " in node.value:
+            yield node.value
+
+
+def test_what_is_printed_says_infrastructure_errors():
+    """`fault` is the data's word (a field, a flag); people read `infrastructure error` on screens, pages and in errors."""
+    files = [*(ROOT / "agentgym").rglob("*.py"), *(ROOT / "agentgym/report").rglob("*.js")]
+    files = [path for path in files if not CONTENT.search(path.relative_to(ROOT).as_posix())]
+    wrong = [
+        f"{path.relative_to(ROOT)}: {said!r}"
+        for path in files
+        for said in sentences(path)
+        if re.search(r"(?<![-.])\bfaults?\b(?!\")", re.sub(r"\$\{[^}]*\}", "", said))
+    ]
+    assert len(files) > 100 and not wrong, "\n".join(wrong)
+
+
 def test_keys_of_a_run_have_the_field_s_names():
     from agentgym.cli.eval import Config
     from agentgym.trainers.config import TrainConfig

@@ -10,7 +10,7 @@ import gymnasium
 
 from agentgym.core.actions import Tool
 from agentgym.core.env import Task, TextEnv
-from agentgym.engines import ChatEngine, Completion, Sampling, TokenEngine
+from agentgym.engines import ChatEngine, Sampling, TokenEngine
 from agentgym.episodes.episode import Turn
 
 T = TypeVar("T")
@@ -48,18 +48,6 @@ class Conversation(Protocol):
 
     def fork(self) -> Self:
         """Return an independent copy: with an environment's snapshot, a branch point."""
-        ...
-
-
-class TokenConversation(Conversation, Protocol):
-    """A conversation with a model, in exact tokens."""
-
-    def prompt(self, observation: str, info: Mapping[str, object]) -> list[int]:
-        """Return the tokens to complete: all that is held, plus the bridge around the new observation."""
-        ...
-
-    def reply(self, completion: Completion) -> str:
-        """Take in the model's tokens and return the action for the environment."""
         ...
 
 

@@ -86,7 +86,7 @@ class ScriptedPolicy:
 
 
 class OracleAgent(ScriptedPolicy):
-    """Plays the environment's own solution, asked for anew at every turn; it may know everything."""
+    """Plays the environment's own solution, asked again at every turn; it may know everything."""
 
     plays = "oracle"
 

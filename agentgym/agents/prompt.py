@@ -106,7 +106,12 @@ def load_prompt(name: str | Path | Prompt) -> Prompt:
         path = FOLDER / f"{name}.txt"
         if path.parent != FOLDER or not path.is_file():
             known = [file.stem for file in FOLDER.glob("*.txt")]
-            raise unknown("prompt", str(name), known, "Or give the path of a .txt file of your own.")
+            raise unknown(
+                "prompt",
+                str(name),
+                known,
+                f"Known: {', '.join(sorted(known))}; or give the path of a .txt file of your own.",
+            )
     try:
         return parse_prompt(path.read_text(encoding="utf-8-sig"), path.stem)
     except (OSError, UnicodeDecodeError) as error:

@@ -84,7 +84,17 @@ class AgentSpec:
     def _check_prompt(self) -> None:
         if self.prompt is None:
             return
-        kind = load_prompt(self.prompt).reply.kind
+        prompt = load_prompt(self.prompt)
+        kind = prompt.reply.kind
+        if (
+            self.agent == "window"
+            and self.window_turns not in (0, AgentSpec.window_turns)
+            and "history" not in prompt.turn.fields
+        ):
+            raise BadConfig(
+                f"window_turns does nothing with prompt {self.prompt!r}, which has no {{history}}: use prompt 'window', or "
+                "one with {history} in its [turn]"
+            )
         if self.agent == "completion" and kind != "until":
             raise BadConfig(f"prompt {self.prompt!r} has [reply] {kind}; agent 'completion' needs [reply] until NAME…")
         if self.tools not in (AUTO, TEXT) and kind != "call":

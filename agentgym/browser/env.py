@@ -141,7 +141,7 @@ class BrowserEnv(TextEnv):
 
     @tool
     def press(self, key: str) -> Outcome:
-        """Press a key in what has the focus: Enter, Tab, ArrowDown, a letter, Control+a."""
+        """Press a key in the focused element: Enter, Tab, ArrowDown, a letter, Control+a."""
         return self.do("press", key)
 
     @tool
@@ -168,7 +168,7 @@ class BrowserEnv(TextEnv):
 
     @tool
     def tab(self, n: int) -> Outcome:
-        """Turn to the tab with this number, counted from 1."""
+        """Switch to the tab with this number, counted from 1."""
         return self.do("turn_to", n)
 
     @tool
@@ -309,7 +309,7 @@ class BrowserEnv(TextEnv):
             live.seen = loop().run(session.safely(self._first(session, url)), START_SECONDS)
         except PageError as error:  # for the agent, but no action of its own has led here
             _drop([live], self.end)
-            raise Fault(f"the first page, {url[:200]}, cannot be had: {error}", reason="crash") from error
+            raise Fault(f"the first page, {url[:200]}, cannot be loaded: {error}", reason="crash") from error
         except BaseException:
             _drop([live], self.end)
             raise

@@ -26,8 +26,8 @@ from agentgym.errors import BadConfig, BadData, EpisodeOver, Fault, MissingExtra
 COMMANDS: dict[str, tuple[str, str]] = {
     # name: (module, what it does)
     "envs": ("agentgym.cli.envs", "list the environments, or show the card of one"),
-    "play": ("agentgym.cli.play", "play an environment: you, the oracle, the expert, or chance"),
-    "check": ("agentgym.cli.check", "check an environment against the contract, and show what breaks it"),
+    "play": ("agentgym.cli.play", "play an environment yourself, or watch a policy play it"),
+    "check": ("agentgym.cli.check", "check an environment against the contract"),
     "doctor": ("agentgym.cli.doctor", "say what is here, what is missing and how to get it"),
     "init-policy": ("agentgym.cli.init_policy", "make a small policy and tokenizer from an environment's own text"),
     "train": ("agentgym.cli.train", "train an agent by a recipe"),
@@ -37,7 +37,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "eval": ("agentgym.cli.eval", "measure an agent in one environment or many"),
     "compare": ("agentgym.cli.compare", "compare two evaluations task by task"),
     "leaderboard": ("agentgym.cli.leaderboard", "write evaluations of the same tasks as one table"),
-    "rescore": ("agentgym.cli.rescore", "judge the episodes of an evaluation by another verifier or by rewards"),
+    "rescore": ("agentgym.cli.rescore", "judge recorded episodes by another verifier or other rewards"),
     "serve": ("agentgym.cli.serve", "serve an environment, a model to other agents, or a retriever"),
     "index": ("agentgym.cli.index", "make an index of documents to search in"),
     "swe": ("agentgym.cli.swe", "make software engineering tasks, write and score predictions"),

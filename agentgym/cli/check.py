@@ -1,26 +1,39 @@
-"""Check an environment against the contract: what holds, what does not, and the shortest actions that break it.
+"""Check an environment against the contract: what holds, what does not, and the shortest sequence of actions that shows it.
 
 agentgym check guessnumber
 agentgym check my_module:me/MyEnv-v0 --thorough
+agentgym check harbor:tasks/ --certificate certificate.json     with what was checked, for others
+agentgym check harbor:tasks/ --verify certificate.json          is a certificate true?
 agentgym check frozenlake --check "equal keys" --env.slip 0.5
 agentgym check guessnumber --json                              for programs
+
+Exit code: 0 where nothing is broken, 1 where something is (or a certificate does not hold), 2 where it could not be checked.
 """
 
 import json
+import time
+from contextlib import closing
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 
 import tyro
 from rich.console import Console
 from rich.text import Text
 
-from agentgym.contract import CHECKS, Report, Result, examine, looks
+import agentgym
+from agentgym.contract import CHECKS, Report, Result
+from agentgym.contract.certificate import OF_OTHERS, Certificate, certificate, differences, read_certificate
 from agentgym.contract.report import show
+from agentgym.contract.supervised import SECONDS, Asked, Examined, supervised
+from agentgym.core.folders import check_file
+from agentgym.core.provenance import write_json
 from agentgym.core.screen import printable
-from agentgym.errors import unknown
+from agentgym.errors import BadConfig, unknown
+from agentgym.evaluate.markdown import plain
 from agentgym.options import Options
-from agentgym.registry import make
+from agentgym.registry import foreign
 
-_COLOURS = {"holds": "green", "broken": "bold red", "skipped": "dim"}
+_COLOURS = {"holds": "green", "broken": "bold red", "skipped": "dim", "does not apply": "dim", "not checked": "yellow"}
 
 
 @dataclass(frozen=True)
@@ -28,15 +41,24 @@ class Config:
     """What to check, and how long."""
 
     id: tyro.conf.Positional[str]
-    """The environment: an id, a short name, or MODULE:NAMESPACE/NAME-v0 to import a module of yours first."""
+    """The environment: an id, a short name, MODULE:NAMESPACE/NAME-v0 to import a module of yours first, or somebody
+    else's: verifiers:NAME, openenv:URL, nemo_gym:FOLDER, harbor:FOLDER."""
     thorough: bool = False
     """Check more thoroughly: takes minutes instead of seconds."""
     seed: int = 0
-    """Which tasks to check: 0 takes the fixed first ones, any other seed draws others."""
+    """Which tasks to check: with 0 always the same ones; any other seed draws others."""
     json: bool = False
     """Print the results as JSON once all checks have run."""
     check: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
-    """Run only this check; may be given several times."""
+    """Run only this check; may be given several times. By default all, of others' environments those of the certificate."""
+    certificate: str = ""
+    """Write what was checked, and what became of it, to this file as JSON."""
+    markdown: str = ""
+    """Append what was found to this file as a table in Markdown, for the summary of a step in CI."""
+    verify: str = ""
+    """Check the environment as this certificate says it was, and say where it does not hold."""
+    seconds: float = SECONDS
+    """What one check may take; one that takes longer is broken."""
     env_options: Options = field(default_factory=dict[str, object])
     """Options of the environment: --env.KEY VALUE."""
 
@@ -46,20 +68,96 @@ def run(config: Config) -> int:
     for name in config.check:
         if name not in CHECKS:
             raise unknown("check", name, CHECKS)
-    console = Console(highlight=False)
-    under_test = examine(make(config.id, **config.env_options), thorough=config.thorough, seed=config.seed)
-    results: list[Result] = []
-    for result in looks(under_test, config.check or CHECKS):
-        results.append(result)
-        if not config.json:
-            console.print(_lines(result))
-    report = Report(under_test.id, results)
+    if not config.seconds > 0:
+        raise BadConfig(f"--seconds is {config.seconds:g}; expected a number above 0")
+    old = read_certificate(Path(config.verify)) if config.verify else None
+    if old is not None and (config.check or config.thorough or config.seed):
+        raise BadConfig("--verify takes checks, --seed and --thorough from the certificate: leave them out")
+    place = Path(config.certificate)
+    _make_way(config, place)
+    asked = _as_before(config, old) if old else Asked(
+        config.id,
+        config.env_options,
+        config.check or (OF_OTHERS if foreign(config.id) else tuple(CHECKS)),
+        config.thorough,
+        config.seed,
+    )  # fmt: skip
+    console, subjects, results, started = Console(highlight=False), list[Examined](), list[Result](), time.monotonic()
+    with closing(supervised(asked, subjects.append, config.seconds)) as looked:
+        for result in looked:
+            results.append(result)
+            if not config.json:
+                console.print(_lines(result))
+    said: Examined = subjects[0] if subjects else _nothing(asked)
+    seconds = time.monotonic() - started
+    document = certificate(said, results, version=agentgym.__version__, thorough=asked.thorough, seconds=seconds)
+    if config.certificate:
+        write_json(place, document)
+    if config.markdown:
+        with Path(config.markdown).open("a", encoding="utf-8") as file:
+            file.write(_table(document))
+    report = Report(printable(str(said["environment"]["id"])), results)
     if config.json:
-        outcome = {"id": under_test.id, "ok": report.ok, "results": [asdict(result) for result in results]}
+        outcome = {"id": report.id, "ok": report.ok, "results": [asdict(result) for result in results]}
         print(json.dumps(outcome, indent=2, default=str))
-        return 0 if report.ok else 1
-    console.print(Text(str(report).splitlines()[-1], style="bold green" if report.ok else "bold red"))
+    else:
+        _conclude(console, config, report, document)
+    if old:
+        return _verified(Console(stderr=config.json, highlight=False), old, document)
     return 0 if report.ok else 1
+
+
+def _make_way(config: Config, place: Path) -> None:
+    """Refuse files that could not be written in the end, and remove an older certificate: this run may find another."""
+    for flag, file in (("--certificate", config.certificate), ("--markdown", config.markdown)):
+        if file:
+            check_file(flag, Path(file))
+    if place.is_file() and not place.is_symlink() and place.resolve() != Path(config.verify).resolve():
+        place.unlink()
+
+
+def _as_before(config: Config, old: Certificate) -> Asked:
+    """Return what a certificate says was asked; name and options are the caller's, since they say what code is run."""
+    seed, names = old["budget"].get("seed"), {row["check"] for row in old["checks"]}
+    if not isinstance(seed, int) or isinstance(seed, bool):
+        raise BadConfig(f"the certificate's seed is {seed!r}; expected an integer")
+    return Asked(
+        config.id, config.env_options, [name for name in CHECKS if name in names], old.get("thorough") is True, seed
+    )
+
+
+def _nothing(asked: Asked) -> Examined:
+    """Return what stands for what was examined, where it could not even be made."""
+    about: dict[str, object] = {"name": asked.name, "id": asked.name, "class": "", "options": {}, "packages": {}}
+    nothing: dict[str, object] = {"count": 0, "sha256": None, "observations": None, "ids": []}
+    return {"environment": about, "budget": {"seed": asked.seed}, "tasks": nothing, "splits": {}}
+
+
+def _conclude(console: Console, config: Config, report: Report, document: Certificate) -> None:
+    if config.certificate:
+        for name, claim in document["claims"].items():
+            text = Text(f"{name:<12} ").append(f"{claim['verdict']:<14} ", style=_COLOURS[claim["verdict"]])
+            console.print(text.append(printable(claim["why"]), style="dim"))
+        console.print(Text(f"certificate: {printable(config.certificate)} ({document['verdict']})"), soft_wrap=True)
+    console.print(Text(str(report).splitlines()[-1], style="bold green" if report.ok else "bold red"))
+
+
+def _table(document: Certificate) -> str:
+    """Return a certificate as a table of Markdown; an environment's words are text in it, whatever they spell."""
+    rows = [f"| {name} | {claim['verdict']} | {plain(claim['why'])[:600]} |" for name, claim in document["claims"].items()]
+    title = f"### {plain(document['environment']['name'])}: {document['verdict']}"
+    return "\n".join([title, "", "| claim | verdict | why |", "|---|---|---|", *rows, "", ""])
+
+
+def _verified(console: Console, old: Certificate, new: Certificate) -> int:
+    """Say what contradicts a certificate; 1 where something does, or where it does not say that the environment passed."""
+    against, beside = differences(old, new)
+    for line in against:
+        console.print(Text(printable(line), style="bold red"))
+    for line in beside:
+        console.print(Text(printable(line), style="dim"))
+    console.print(Text("the certificate does not hold" if against else "the certificate holds", style="bold"))
+    return 1 if against or new["verdict"] == "failed" else 0
 
 
 def _lines(result: Result) -> Text:

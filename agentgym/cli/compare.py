@@ -1,8 +1,9 @@
-"""Compare two evaluations task by task: the difference and its interval, the tasks that flipped, and how many would show it.
+"""Compare two evaluations task by task: the difference, its interval, the tasks that flipped, and how many tasks it takes
+to show such a difference.
 
 agentgym compare runs/eval-a runs/eval-b            is B better than A?
 agentgym compare runs/demo runs/b                   two training runs: their curves, and their last evaluations
-agentgym compare runs/eval-a runs/eval-b --json     the same as JSON, every flipped task named
+agentgym compare runs/eval-a runs/eval-b --json     the same as JSON, with every flipped task
 """
 
 import json
@@ -24,6 +25,8 @@ from agentgym.evaluate.summary import divided
 from agentgym.report.comparison import write_comparison
 
 Row = Mapping[str, Any]
+MOST_OPTIONS = 12
+"""Different options that are printed: two training runs may have a hundred, and what came of them is to be seen."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,7 @@ class Config:
 
 
 def run(config: Config) -> int:
-    """Print the comparison; 1 where faults are too many to say which is better."""
+    """Print the comparison; 1 where infrastructure errors are too many to say which is better."""
     if config.tasks < 0:
         raise BadConfig(f"--tasks is {config.tasks}; expected 0 or more")
     if config.page and (Path(config.page).is_dir() or not Path(config.page).parent.is_dir()):
@@ -54,7 +57,13 @@ def run(config: Config) -> int:
         return 1 if comparison["not_comparable"] else 0
     console = Console()
     console.print(Text(f"A {printable(comparison['a'])}\nB {printable(comparison['b'])}"), soft_wrap=True)
-    for line in _made_with(comparison):
+    options, left_out = _made_with(comparison), _left_out(comparison)
+    if len(options) > MOST_OPTIONS:
+        options = [
+            *options[:MOST_OPTIONS],
+            f"... and {len(options) - MOST_OPTIONS} more differences: on the page, or --json",
+        ]
+    for line in (*options, *left_out):
         console.print(Text(line), soft_wrap=True)
     console.print()
     console.print(table(comparison), soft_wrap=True)
@@ -63,7 +72,7 @@ def run(config: Config) -> int:
         console.print(Text(line), soft_wrap=True)
     page = Path(config.page or Path(config.b) / f"compare-with-{Path(config.a).resolve().name}.html")
     try:
-        said = str(write_comparison(comparison, sides, _made_with(comparison), page))
+        said = str(write_comparison(comparison, sides, left_out, page))
     except OSError as error:
         if config.page:
             raise
@@ -86,11 +95,14 @@ def table(comparison: Row) -> Rows:
 
 
 def _refusal(comparison: Row) -> list[str]:
-    """Return why nothing can be said, where faults are too many."""
+    """Return why nothing can be said, where infrastructure errors are too many."""
     if not comparison["not_comparable"]:
         return []
     why = [printable(said) for said in comparison["not_comparable"]]
-    return [*why, f"no verdict: more than {MOST_FAULTS:.0%} faults. Play them again: agentgym eval … --retry-faults"]
+    return [
+        *why,
+        f"no verdict: more than {MOST_FAULTS:.0%} infrastructure errors. Play them again: agentgym eval … --retry-faults",
+    ]
 
 
 def verdict(row: Row) -> Sequence[str]:
@@ -109,9 +121,14 @@ def verdict(row: Row) -> Sequence[str]:
 
 
 def _made_with(comparison: Row) -> list[str]:
-    lines = [
+    return [
         f"{printable(name)}: {_short(old)} in A, {_short(new)} in B" for name, (old, new) in comparison["options"].items()
     ]
+
+
+def _left_out(comparison: Row) -> list[str]:
+    """Return what was not compared, and why."""
+    lines: list[str] = []
     counts = comparison["tasks"]
     apart = {
         "only A finished": counts["only_a"],
@@ -123,7 +140,7 @@ def _made_with(comparison: Row) -> list[str]:
         lines.append(f"{counts['paired']} tasks are paired; left out: {', '.join(left_out)}")
     if any(comparison["faults"].values()):
         each = [f"{comparison['faults'][side]} ({comparison['fault_share'][side]:.1%}) in {side.upper()}" for side in "ab"]
-        lines.append(f"faults, left out: {', '.join(each)}")
+        lines.append(f"infrastructure errors, left out: {', '.join(each)}")
     return lines
 
 

@@ -1,4 +1,4 @@
-"""Show what is installed, what is missing, what it is needed for and how to get it.
+"""Show what is installed and what is missing, with what each is for and how to get it.
 
 agentgym doctor              a table
 agentgym doctor --json       the same for a program

@@ -2,7 +2,7 @@
 
 agentgym eval household --model runs/demo                       the policy of a training run
 agentgym eval core --model Qwen/Qwen3-1.7B --attempts 4         a suite: every environment that makes its own tasks
-agentgym eval my_suite.toml --model runs/demo                   a suite of your own; flags are laid over it
+agentgym eval my_suite.toml --model runs/demo                   a suite of your own; flags override it
 agentgym eval search --model chat:https://api.example.com/v1#NAME   plain chat; the key is in AGENTGYM_API_KEY
 agentgym eval rlvr/Search-v0 --policy expert --tasks 500        without a model: oracle, expert or random
 agentgym eval household --model runs/demo --env.preset easy     options of the environment
@@ -30,7 +30,8 @@ from agentgym.agents.token_agent import TokenAgent
 from agentgym.cli.eval_screen import Bar, aggregates, contamination_notes, effort, table
 from agentgym.cli.train import quiet
 from agentgym.core.actions import Tool
-from agentgym.core.screen import printable
+from agentgym.core.folders import check_folder
+from agentgym.core.screen import announce, printable
 from agentgym.engines import Sampling, engine
 from agentgym.engines.kinds import kind_of
 from agentgym.engines.model_names import check_model
@@ -111,12 +112,13 @@ class Config:
     quiet: bool = False
     """Show no progress, and only the table of the results."""
     retry_faults: bool = False
-    """Replay episodes that ended with a fault in an earlier, interrupted evaluation."""
+    """Replay the episodes of an earlier, interrupted evaluation that ended in an infrastructure error."""
     regret: bool = False
     """Replay every episode next to the oracle: how far from the goal it was before and after each turn, when it was
     lost, and which turns were wasted."""
     env_options: Options = field(default_factory=dict[str, object])
-    """Options of the environments: --env.KEY VALUE; laid over the training run's own in the one it was trained in."""
+    """Options of the environments: --env.KEY VALUE. In the environment that a training run was trained in they
+    override the run's own."""
     engine_options: Options = field(default_factory=dict[str, object])
     """Options of the engine: --engine.KEY VALUE, for example --engine.device cuda."""
 
@@ -124,8 +126,8 @@ class Config:
 def run(config: Config) -> int:
     """Play what is missing, print the table.
 
-    Returns 1 when more than 1 % of an environment's episodes were faults or an environment was skipped, 130 when
-    interrupted.
+    Returns 1 when more than 1 % of an environment's episodes ended in infrastructure errors or an environment was skipped,
+    130 when interrupted.
     """
     suite = resolve(config.envs)
     _keep_protocol(config, suite)
@@ -133,8 +135,9 @@ def run(config: Config) -> int:
     if config.concurrency < 1:
         raise BadConfig(f"--concurrency is {config.concurrency}; expected at least 1")
     folder = Path(config.out or default_folder(config))
+    check_folder(folder)
     if not config.quiet:  # loading a model takes its time
-        print(printable(f"{', '.join(suite.envs)} with {config.model or config.policy}: into {folder}"), file=sys.stderr)
+        announce(f"{', '.join(suite.envs)} with {config.model or config.policy}: into {folder}")
     agent, options = _agent(config, suite)
     console, progress = Console(), Bar(quiet=config.quiet)
     try:
@@ -189,7 +192,8 @@ def _show(config: Config, console: Console, folder: Path, summary: dict[str, Any
     if faults:
         last = (faults[0].error or faults[0].reason).strip().splitlines()[-1]
         notes.append(
-            f"{len(faults)} faults, left out of the rates; the first: {last[:300]!r}. --retry-faults plays them again"
+            f"{len(faults)} infrastructure errors, left out of the rates; the first: {last[:300]!r}. --retry-faults plays "
+            "those episodes again"
         )
     for note in notes:
         console.print(Text(note), soft_wrap=True)

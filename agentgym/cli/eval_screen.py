@@ -21,8 +21,8 @@ Cell = Callable[[Row], str]
 def table(summary: Row) -> Rows:
     """Return the results of an evaluation: a row for each environment and each of its task types.
 
-    Faults have a column where there are some, the reward where it differs from the success rate, pass@k and pass^k
-    where every task had several attempts.
+    Infrastructure errors have a column where there are some, the reward where it differs from the success rate, pass@k and
+    pass^k where every task had several attempts.
     """
     envs: Mapping[str, Row] = summary["envs"]
     k = max(summary["pass_at"], key=int, default="1")
@@ -31,7 +31,7 @@ def table(summary: Row) -> Rows:
         "episodes": lambda row: str(row["success"]["episodes"]),
     }
     if summary["success"]["faults"]:
-        columns["faults"] = lambda row: faults(row["success"])
+        columns["infrastructure errors"] = lambda row: faults(row["success"])
     if any(_number(row["reward"]) != _number(row["success"]["mean"]) for row in envs.values()):
         columns["reward"] = lambda row: _number(row["reward"])
     if k != "1":

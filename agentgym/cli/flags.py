@@ -5,10 +5,13 @@ import dataclasses
 import io
 import itertools
 import json
+import re
 import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, TypeVar, cast, get_type_hints
+from types import NoneType
+from typing import Annotated, Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 import tyro
 
@@ -54,6 +57,8 @@ def read_flags(
     except SystemExit as error:
         if error.code:
             print(f"error: {_sentence(said.getvalue())}. `agentgym {command} --help` shows all", file=sys.stderr)
+        elif tables:
+            print("\n".join(_table_help(config, width)))
         raise
     values = {name: getattr(result, name) for name in names}
     for table, changes in by_table.items():
@@ -61,11 +66,30 @@ def read_flags(
     return config(**values)  # which checks what tyro would report in a box of its own
 
 
+def _table_help(config: type[Any], width: int) -> list[str]:
+    """Return what `--help` says of the flags `--TABLE.KEY VALUE`, which tyro does not know of."""
+    lines: list[str] = []
+    for name, text in docs(config).items():
+        if name.endswith("_options"):
+            lines.append(f"  --{name.removesuffix('_options')}.KEY VALUE")
+            lines += textwrap.wrap(text, width, initial_indent=" " * 6, subsequent_indent=" " * 6, break_on_hyphens=False)
+    return lines
+
+
 _PLAIN_WORDS = {
     "Error parsing ": "",
     "invalid literal for int() with base 10: ": "expected a whole number, not ",
     "could not convert string to float: ": "expected a number, not ",
 }
+
+
+_UNION = re.compile(r"no type matching \{None\}\|(.+?) could be instantiated from \[(.*)\]")
+
+
+def _expected(union: re.Match[str]) -> str:
+    """Return what tyro says of a value that a flag which may be absent cannot take, in words."""
+    number = "whole number" if "INT" in union[1] else "number" if "FLOAT" in union[1] else "value"
+    return f"expected {f'{number}s' if '[' in union[1] else f'a {number}'}, not {union[2]}"
 
 
 def _sentence(box: str) -> str:
@@ -78,6 +102,7 @@ def _sentence(box: str) -> str:
     said = " ".join(line.strip() for line in body)
     for python, plain in _PLAIN_WORDS.items():
         said = said.replace(python, plain)
+    said = _UNION.sub(_expected, said)
     return said.rstrip(".") or box.strip()
 
 
@@ -98,8 +123,30 @@ def unchecked(config: type[_Config]) -> type[_Config]:
     """
     plain = type(config.__name__, (config,), {"__post_init__": _nothing, "__doc__": config.__doc__})
     texts, kinds = docs(config), get_type_hints(config, include_extras=True)
-    plain.__annotations__ = {name: Annotated[kinds[name], tyro.conf.arg(help=text)] for name, text in texts.items()}
+    plain.__annotations__ = {
+        name: Annotated[kinds[name], tyro.conf.arg(help=text, metavar=_metavar(kinds[name]), help_behavior_hint=_hint)]
+        for name, text in texts.items()
+    }
     return cast("type[_Config]", plain)
+
+
+def _metavar(kind: Any) -> str | None:
+    """Return what stands for the value of a flag that may be absent, which tyro would call `{None}|STR`; else None."""
+    while get_origin(kind) is Annotated:
+        if tyro.conf.Positional in kind.__metadata__:
+            return None
+        kind = get_args(kind)[0]
+    present = [other for other in get_args(kind) if other is not NoneType] if NoneType in get_args(kind) else []
+    if len(present) != 1:
+        return None
+    inner = get_args(present[0])[0] if get_origin(present[0]) is tuple else present[0]
+    name = {str: "STR", int: "INT", float: "FLOAT"}.get(inner)
+    return f"[{name} ...]" if name and inner is not present[0] else name
+
+
+def _hint(default: str) -> str:
+    """Return what is said of a default; nothing of an empty one, since the text says what happens then."""
+    return "" if default in ("", "None", "''", "-inf") else f"(default: {default})"
 
 
 def _nothing(self: object) -> None:

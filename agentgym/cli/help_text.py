@@ -9,7 +9,10 @@ import textwrap
 from typing import TextIO, cast
 
 _PLAIN = re.compile(r"\x1b\[[0-9;]*m")
-_EXAMPLE = re.compile(r"^(?P<indent> *)(?P<command>\S*(?:agentgym|accelerate) .*?)(?: {2,}(?P<what>\S.*))?$")
+_EMPTY = re.compile(r"[│|] +[│|]")
+_EXAMPLE = re.compile(
+    r"^(?P<indent> *)(?P<command>(?:[A-Z_]+=\S+ )*[^\s`]*(?:agentgym|accelerate) .*?)(?: {2,}(?P<what>\S.*))?$"
+)
 
 
 def folded_text(description: str, width: int) -> str:
@@ -22,18 +25,25 @@ def folded_text(description: str, width: int) -> str:
 
 
 class Folded:
-    """Standard output in which a usage line that is too wide is folded: tyro folds everything else."""
+    """Standard output in which a usage line that is too wide is folded: tyro folds everything else.
+
+    Lines that a frame encloses and that hold nothing are left out: a default of which nothing is said leaves some.
+    """
 
     def __init__(self, stream: TextIO, width: int) -> None:
-        self._stream, self._width = stream, width
+        self._stream, self._width, self._begun = stream, width, ""
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
-        """Write a text, which may hold many lines."""
-        lines = [self._folded(line) if _PLAIN.sub("", line).startswith("usage:") else line for line in text.split("\n")]
-        return self._stream.write("\n".join(lines))
+        """Write the lines that end in a text, with what was begun before; the rest waits for its end."""
+        *lines, self._begun = (self._begun + text).split("\n")
+        for line in lines:
+            plain = _PLAIN.sub("", line)
+            if not _EMPTY.fullmatch(plain):
+                self._stream.write((self._folded(line) if plain.startswith("usage:") else line) + "\n")
+        return len(text)
 
     def _folded(self, line: str) -> str:
         if len(_PLAIN.sub("", line)) <= self._width:

@@ -14,6 +14,8 @@ import tyro
 from rich.console import Console
 
 from agentgym.cli.train import need_training, quiet
+from agentgym.core.folders import check_folder
+from agentgym.core.screen import announce
 from agentgym.errors import BadConfig
 from agentgym.options import Options
 from agentgym.registry import make
@@ -56,13 +58,18 @@ class Config:
 def run(config: Config) -> int:
     """Write the policy and say what it is."""
     need_training()
-    quiet()
     if (Path(config.out) / "config.json").exists():
         raise BadConfig(f"{config.out} holds a model already: choose another --out, or delete it")
+    check_folder(Path(config.out))
     if config.width % 64 or config.width < 64:
         raise BadConfig(f"width is {config.width}; expected a multiple of 64 (heads are 32 wide and come in pairs)")
+    for name, least in (("layers", 1), ("vocabulary", 260), ("context", 16), ("episodes", 1), ("seed", 0)):
+        if getattr(config, name) < least:
+            raise BadConfig(f"{name} is {getattr(config, name)}; expected at least {least}")
     env = make(config.env, **config.env_options)
     check_expert(env, "init-policy", "Its policies are small; take a pretrained model for such an environment")
+    announce(f"{config.out}: a policy from the text of {config.episodes} episodes of {config.env}; loading torch")
+    quiet()
     from agentgym.trainers.model.policy import PolicySize, init_policy, load_policy
 
     shape = (config.width, config.layers, config.width // 32, 2 * config.width, config.vocabulary, config.context)

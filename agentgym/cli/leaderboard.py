@@ -1,9 +1,9 @@
-"""Write several evaluations of the same tasks as one table, the best first: one HTML page that needs nothing else.
+"""Write several evaluations of the same tasks as one table, the best first, on one self-contained HTML page.
 
 agentgym leaderboard runs/eval-a runs/eval-b runs/eval-c --out board.html
-agentgym leaderboard runs/eval-* --reference runs/eval-grpo --json       differences against that one, as JSON
+agentgym leaderboard runs/eval-* --reference runs/eval-grpo --json       differences from that one, as JSON
 
-Evaluations of other tasks, or by another protocol, are refused.
+Evaluations of different tasks or protocols are refused.
 """
 
 import json
@@ -47,8 +47,11 @@ def run(config: Config) -> int:
     protocol = f"protocol {board['protocol']}" if board["protocol"] else "no protocol"
     console.print(Text(printable(f"{protocol}, {board['tasks']} tasks, task ids {board['task_ids']}")), soft_wrap=True)
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for place, name in enumerate(("evaluation", "success", "95 %", f"minus {board['reference']}", "95 %, paired", "faults")):
-        table.add_column(Text(printable(name)), justify="right" if place else "left")
+    for place, name in enumerate(
+        ("evaluation", "success", "95 %", f"minus {board['reference']}", "95 %, paired", "infrastructure errors")
+    ):
+        width = len("infrastructure") if place == 5 else None  # a word that is not cut
+        table.add_column(Text(printable(name)), justify="right" if place else "left", min_width=width)
     for entry in board["entries"]:
         rate, gap = entry["success"], entry["difference"]
         out = bool(entry["not_comparable"])

@@ -5,7 +5,7 @@
     agentgym play tictactoe --env.opponent self        both sides
 
 While you type: `?` lists the admissible commands, `!` lets the oracle take a turn, `!!` lets it play to the end, and
-Ctrl-D quits. What begins with a backslash is sent without it, so `\\?` says `?` to the environment.
+Ctrl-D quits. A leading backslash is removed and the rest is sent, so `\\?` sends `?` to the environment.
 """
 
 from collections.abc import Callable
@@ -43,11 +43,11 @@ class Config:
     policy: Literal["human", "oracle", "expert", "random"] = "human"
     """Who plays."""
     split: str | None = None
-    """Split to draw the task from."""
+    """Split to draw the task from; by default the environment's own."""
     task: str | None = None
     """Id of the task to play, instead of one drawn by the seed."""
     horizon: int | None = None
-    """Maximum number of turns."""
+    """Maximum number of turns; by default the environment's own."""
     env_options: Options = field(default_factory=dict[str, object])
     """Options of the environment: --env.KEY VALUE."""
 

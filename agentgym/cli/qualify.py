@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from agentgym.cli.train import need_training, quiet
+from agentgym.core.screen import announce
 from agentgym.errors import BadConfig
 
 
@@ -43,6 +44,7 @@ def run(config: Config) -> int:
     if kind != "tinker" or not url:
         raise BadConfig(f"qualify {config.server!r}: expected tinker:URL, for example tinker:http://127.0.0.1:8000")
     need_training()
+    announce(f"asking {url} what it computes; loading transformers")
     quiet()
     from transformers import AutoTokenizer
 

@@ -2,7 +2,7 @@
 
 agentgym rescore runs/eval-a --verifier my_module:right     writes runs/eval-a-rescored-right
 agentgym rescore runs/eval-a --verifier my_module:right --out runs/b   into a folder of your choice
-agentgym rescore runs/eval-a --rewards length --reward.budget 200      pays them as a training run with --reward length would
+agentgym rescore runs/eval-a --rewards length --reward.budget 200      adds what training with --reward length would pay
 agentgym compare runs/eval-a runs/eval-a-rescored-right     and what that changed
 """
 
@@ -49,7 +49,7 @@ def run(config: Config) -> int:
     console = Console()
     console.print(table(summarize(scored)), soft_wrap=True)
     faults = len(scored) - won - lost - same
-    apart = f"; {faults} faults apart" if faults else ""
+    apart = f"; {faults} infrastructure errors apart" if faults else ""
     for line in (
         f"verdicts: {same} as before, {won} solved now and not before, {lost} solved before and not now{apart}",
         f"{target}: manifest.json, episodes.jsonl, summary.json",

@@ -1,8 +1,8 @@
-"""Serve an environment to programs elsewhere, a model to agents of others, or a retriever to environments.
+"""Serve an environment to programs elsewhere, a model to other agents, or a retriever to environments.
 
 agentgym serve env ID            sessions over HTTP and WebSocket (serve env --help)
 agentgym serve mcp ID            an environment as an MCP server (serve mcp --help)
-agentgym serve gateway           records what agents of others say; flags below
+agentgym serve gateway           records what other agents say; flags below
 agentgym serve retriever         an index of passages (serve retriever --help)
 
 agentgym serve gateway --model runs/policy                       then point the agent's base URL to http://127.0.0.1:8000/v1
@@ -22,6 +22,7 @@ from rich.console import Console
 
 from agentgym.cli import serve_env, serve_mcp, serve_retriever
 from agentgym.cli.flags import read_flags
+from agentgym.core.screen import announce
 from agentgym.engines.kinds import kind_of
 from agentgym.errors import BadConfig, MissingExtra, how_to_install, unknown
 from agentgym.options import Options
@@ -41,7 +42,7 @@ class Config:
     name: str = ""
     """The model's name for clients; default: the last part of --model."""
     host: str = "127.0.0.1"
-    """Address to listen on. Any but a loopback address needs a key."""
+    """Address to listen on. Any other than a loopback address needs a key."""
     port: int = 8000
     """Port to listen on; 0 takes a free one."""
     key: str = ""
@@ -92,17 +93,18 @@ def run(config: Any) -> int:
         raise MissingExtra(f"serving needs uvicorn: {how_to_install('serve')}")
     from agentgym.engines import engine
 
-    if kind.in_process:
-        from agentgym.cli.train import need_training, quiet
-
-        need_training()
-        quiet()
     model = config.model
     if kind.trains and not kind.of_address:
         from agentgym.trainers.preflight import model_folder
 
         model = model_folder(model)
         kind.check_target(model)
+    announce(f"loading {model} with engine {config.engine}")
+    if kind.in_process:
+        from agentgym.cli.train import need_training, quiet
+
+        need_training()
+        quiet()
     loaded = engine(f"{config.engine}:{model}", **config.engine_options)
     from agentgym.serving.server import terminated_as_interrupted
 

@@ -1,8 +1,8 @@
 """Serve an environment: sessions over HTTP, and over WebSocket at /ws, where OpenEnv's clients play it too.
 
-agentgym serve env frozenlake --env.slip 0.2           sessions at http://127.0.0.1:8000 (docs/serve.md has the wire)
+agentgym serve env frozenlake --env.slip 0.2           sessions at http://127.0.0.1:8000 (docs/serve.md has the protocol)
 agentgym serve env household --sessions 256 --idle-seconds 120
-AGENTGYM_TOKEN=… agentgym serve env code --host 0.0.0.0          for other machines, who must send the token
+AGENTGYM_TOKEN=… agentgym serve env code --host 0.0.0.0          for other machines, which must send the token
 """
 
 import asyncio
@@ -30,7 +30,7 @@ class Config:
     id: tyro.conf.Positional[str]
     """The environment: an id, a short name, or MODULE:NAMESPACE/NAME-v0."""
     host: str = "127.0.0.1"
-    """Address to listen on. Any but a loopback address needs a token."""
+    """Address to listen on. Any other than a loopback address needs a token."""
     port: int = 8000
     """Port to listen on; 0 takes a free one."""
     token: str = ""

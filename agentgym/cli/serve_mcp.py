@@ -30,7 +30,7 @@ class Config:
     http: bool = False
     """Serve streamable HTTP at /mcp instead of stdio."""
     host: str = "127.0.0.1"
-    """Address to listen on with --http. Any but a loopback address needs a token."""
+    """Address to listen on with --http. Any other than a loopback address needs a token."""
     port: int = 8000
     """Port to listen on with --http; 0 takes a free one."""
     token: str = ""

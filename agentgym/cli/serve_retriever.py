@@ -1,7 +1,7 @@
 """Serve a retriever to many environments at once, in Search-R1's form: POST /retrieve {queries, topk, return_scores}.
 
-agentgym serve retriever --corpus wiki-18.jsonl --index runs/wiki    tantivy on disk; the index is made where it is absent
-agentgym serve retriever --index runs/wiki-e5 --port 8100           an index that is there, of whatever kind
+agentgym serve retriever --corpus wiki-18.jsonl --index runs/wiki    tantivy on disk; builds the index if it does not exist
+agentgym serve retriever --index runs/wiki-e5 --port 8100           an existing index of any kind
 agentgym serve retriever --corpus corpus.jsonl                      bm25s in memory, without an index
 """
 
@@ -98,7 +98,7 @@ def _retriever(config: Config) -> Any:
 async def _serve(config: Config, retriever: Any) -> None:
     from agentgym.retrieval.app import App
     from agentgym.retrieval.batching import Batches
-    from agentgym.serving.server import serve
+    from agentgym.serving.server import loopback, serve
 
     batches = Batches(retriever, most=config.batch, threads=config.threads, cached=config.cache)
     console = Console(highlight=False)
@@ -107,7 +107,13 @@ async def _serve(config: Config, retriever: Any) -> None:
         said = f"{retriever.size} documents at {address}/retrieve (Ctrl-C ends)"
         console.print(said, markup=False, soft_wrap=True)
 
-    app = App(batches, topk=config.topk, seconds=config.seconds, body_bytes=config.body_mib << 20)
+    app = App(
+        batches,
+        topk=config.topk,
+        seconds=config.seconds,
+        body_bytes=config.body_mib << 20,
+        local=loopback(config.host),
+    )
     try:
         await serve(app, config.host, config.port, ready)
     finally:

@@ -2,11 +2,11 @@
 
 agentgym swe make ./my-package --out tasks.jsonl                         from a folder that has tests
 agentgym swe make toolz-0.12.1.tar.gz --out tasks.jsonl --count 100      from an sdist that has tests
-agentgym swe make new.tar.gz --older old.tar.gz --out tasks.jsonl        bring back what a version changed
+agentgym swe make new.tar.gz --older old.tar.gz --out tasks.jsonl        undo changes that the newer version made
 agentgym swe predictions runs/eval-a --out preds.jsonl                   what episodes submitted, in SWE-bench's format
 agentgym swe score preds.jsonl --data tasks.jsonl                        do these patches resolve their tasks?
 
-Tasks of other repositories in FILE are kept. After Ctrl-C the same command continues where it stopped.
+Tasks of other repositories in the file are kept. After Ctrl-C the same command continues where it stopped.
 """
 
 import gzip
@@ -23,7 +23,7 @@ import tyro
 
 from agentgym.cli import swe_bench
 from agentgym.cli.flags import read_flags
-from agentgym.core.screen import printable
+from agentgym.core.screen import announce, printable
 from agentgym.errors import BadConfig, BadData, unknown
 
 if TYPE_CHECKING:
@@ -103,6 +103,7 @@ def run(config: Config | swe_bench.AnyConfig) -> int:
     if source != config.source:
         Path(source).write_bytes(gzip.compress(pack(tree), mtime=0))
     plan = Plan(config.count, config.combined, config.bugs, seed=config.seed, split=config.split, mutate=config.mutate)
+    announce(f"{name}: running its tests, then bugs, {config.workers} at a time")
     maker = Maker(
         (name, source, tree),
         plan,
@@ -143,7 +144,7 @@ def _name(config: Config) -> str:
     stem = re.sub(r"\.(tar(\.\w+)?|tgz|tbz2)$", "", Path(config.source).resolve().name)
     name = config.name or re.sub(r"-\d[\w.+!]*$", "", stem)
     if not re.fullmatch(r"[\w.-]+", name):
-        raise BadConfig(f"{name!r} is no name for a repository: give one with --name, of letters, digits and -._")
+        raise BadConfig(f"{name!r} is not a name for a repository: give one with --name, of letters, digits and -._")
     return name
 
 

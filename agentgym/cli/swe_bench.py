@@ -77,7 +77,7 @@ def write_predictions(config: PredictionsConfig) -> int:
     file = source / "episodes.jsonl" if source.is_dir() else source
     rows = predictions(read_episodes(file), config.name or source.stem, config.attempt)
     if not rows:
-        raise BadConfig(f"{file}: no episode of attempt {config.attempt} that ended without a fault")
+        raise BadConfig(f"{file}: no episode of attempt {config.attempt} that ended without an infrastructure error")
     Path(config.out).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     empty = sum(not row["model_patch"].strip() for row in rows)
     print(f"{config.out}: {len(rows)} predictions, {empty} of them empty")

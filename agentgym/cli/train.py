@@ -17,11 +17,12 @@ from agentgym.cli.flags import read_flags
 from agentgym.cli.train_help import help_text
 from agentgym.cli.train_screen import Screen
 from agentgym.cli.watch import beside
-from agentgym.core.screen import printable
+from agentgym.core.screen import announce, printable
 from agentgym.errors import BadConfig, BadData, MissingExtra, how_to_install
 from agentgym.trainers import preflight
 from agentgym.trainers.config import TrainConfig, homemade
 from agentgym.trainers.launch import LOST, end_with_launcher, launch, launched, leave, main_process
+from agentgym.trainers.model.memory import named
 from agentgym.trainers.recipe_files import read_recipe, recipes
 from agentgym.trainers.remote.check import without_local
 
@@ -72,6 +73,8 @@ def read(arguments: Sequence[str]) -> Config:
     for flag, given in (("--json", as_json), ("--on", on)):
         if given and not planned:
             raise BadConfig(f"{flag} goes with --plan")
+    if on:
+        named(on)  # which says what is wrong with it before torch is imported
     if planned and watched:
         raise BadConfig("--plan starts no run, so there is nothing to --watch")
     words = [word for word in words if word not in ("--plan", "--json", *asked)]
@@ -153,6 +156,7 @@ def run(config: Config) -> int:
         if settings.remote:
             raise BadConfig(f"--plan counts the memory of this machine, and learner {settings.learner!r} trains on a server")
         settings = preflight.looked_at(settings, fresh=False)
+        announce(f"planning a run of {settings.model} on {config.on or 'this machine'}; loading torch")
         quiet()
         from agentgym.cli.plan import show
 
@@ -234,9 +238,11 @@ def _warn(message: Warning | str, *_: object) -> None:
 
 
 def _table(summary: dict[str, object]) -> Table:
-    table = Table(title=f"success on {summary['tasks']} {summary['split']} tasks", title_justify="left")
-    for column in ("untrained", "after SFT warm start", f"after {summary['credit']}", "episodes", "faults", "seconds"):
-        table.add_column(column, justify="right")
+    title = f"success on {summary['tasks']} {summary['split']} tasks"
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    rates = ("untrained", "after SFT warm start", f"after {summary['credit']}")
+    for column in (*rates, "episodes", "infrastructure errors", "seconds"):
+        table.add_column(column, justify="right", min_width=max(map(len, column.split())))  # words are not cut
     table.add_row(
         *(f"{summary[f'success_{name}']:.1%}" for name in ("before", "sft", "after")),
         f"{summary['episodes']:,}",

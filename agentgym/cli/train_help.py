@@ -29,9 +29,9 @@ Train an agent by a recipe: a TOML file of the package, or your own.
 
 examples:
   agentgym train household
-      a small policy from nothing, on the CPU
+      a small policy from scratch, on the CPU
   agentgym train household-1.5b --plan --on 80GB
-      whether a run of a pretrained model fits a GPU that is elsewhere
+      whether a run of a pretrained model fits the GPU of another machine
 """
 SWITCHES = {
     "RECIPE": "The run to start from: a name (see --list) or a .toml file of your own. The flags below override it, and "

@@ -52,7 +52,7 @@ class Screen:
             self._print(line)
 
     def _start(self, n: dict[str, Any]) -> None:
-        where = f", going on after update {n['position']}" if n["position"] else ""
+        where = f", continuing after update {n['position']}" if n["position"] else ""
         trained = f", {n['trained'] / 1e6:.2f} M of them in adapters trained," if self.config.lora_rank else ""
         self._print(f"{self.folder}: {n['parameters'] / 1e6:.2f} M parameters{trained} on {self.config.where}{where}")
         self._print(f"{n['sft_steps']} updates of imitation, then {n['steps']} of {self.config.credit}")
@@ -68,7 +68,9 @@ class Screen:
         self._print(f"success {what[n['name']]}: {n['success']:.1%} of {n['tasks']} {n['split']} tasks{_apart(n['faults'])}")
 
     def _sft(self, n: dict[str, Any]) -> None:
-        lost = f"  {n['demonstrations_lost']} demonstrations lost to faults" if n["demonstrations_lost"] else ""
+        lost = (
+            f"  {n['demonstrations_lost']} demonstrations lost to infrastructure errors" if n["demonstrations_lost"] else ""
+        )
         self._print(f"sft {n['step']:>5}  loss {n.get('nll', math.nan):.3f}{lost}  {duration(n['eta_seconds'])} left")
 
     def _step(self, n: dict[str, object]) -> None:
@@ -84,12 +86,12 @@ def step_cells(n: dict[str, Any], differs: bool) -> list[str]:
     several = [f"{key.partition('/')[2]} {value:.0%}" for key, value in n.items() if key.startswith("success_train/")]
     shares = "/".join(f"{100 * n[f'share_{part}']:.0f}" for part in ("rollout", "train", "env"))
     apart = [f"ess {n.get('mismatch_ess', 1):.2f}"] if differs else []
-    faults = f"faults {n['fault_share']:.1%}{' (not comparable)' if n['fault_share'] > MOST_FAULTS else ''}"
+    errors = f"infrastructure errors {n['fault_share']:.1%}{' (not comparable)' if n['fault_share'] > MOST_FAULTS else ''}"
     return [
         f"step {n['step']:>5}",
         f"success {n['success_train']:4.0%}",
+        *([errors] if n["fault_share"] > MOST_FAULTS else []),  # beside the number that it is about, at any width
         f"held out {valid:>4}",
-        *([faults] if n["fault_share"] > MOST_FAULTS else []),
         f"{duration(n['eta_seconds'])} left",
         *several,
         f"reward {n['reward']:.2f}",
@@ -99,14 +101,14 @@ def step_cells(n: dict[str, Any], differs: bool) -> list[str]:
         *apart,
         f"entropy {n.get('entropy', 0):.2f}",
         f"dropped {n['groups_dropped']:>2}",
-        *([] if n["fault_share"] > MOST_FAULTS else [faults]),
+        *([] if n["fault_share"] > MOST_FAULTS else [errors]),
         f"roll/train/env {shares} %",
     ]
 
 
 def _apart(share: float) -> str:
-    """Return what is said of the share of faults beside a rate."""
-    return f", {share:.1%} faults{': not comparable' if share > MOST_FAULTS else ''}" if share else ""
+    """Return what is said of the share of infrastructure errors beside a rate."""
+    return f", {share:.1%} infrastructure errors{': not comparable' if share > MOST_FAULTS else ''}" if share else ""
 
 
 def one_line(cells: list[str], width: int | None) -> str:

@@ -1,11 +1,11 @@
 """Follow runs while they go: a page in the browser, or the same in this terminal.
 
 agentgym watch runs/demo --open                    curves, the newest groups turn by turn, infrastructure errors
-agentgym watch runs/a runs/b runs/c                three runs, their curves laid over each other
+agentgym watch runs/a runs/b runs/c                three runs, with their curves in the same charts
 agentgym watch runs/demo --terminal                without a browser, over ssh
-AGENTGYM_TOKEN=… agentgym watch runs/demo --host 0.0.0.0       for other machines, who need the printed address
+AGENTGYM_TOKEN=… agentgym watch runs/demo --host 0.0.0.0       for other machines, with the printed address
 
-A run need not be there yet: the page waits for it. `agentgym view` writes a page to keep of a run that has ended.
+The run does not have to exist yet: the page waits for it. To keep a page of a finished run, use `agentgym view`.
 """
 
 import errno
@@ -42,15 +42,16 @@ class Config:
     runs: tyro.conf.Positional[tuple[str, ...]]
     """Folders of runs or evaluations, or files of episodes."""
     terminal: bool = False
-    """Show it in this terminal; where the output is no terminal, once."""
+    """Show it in this terminal; print it once if the output is not a terminal."""
     open: bool = False
     """Open the page in the browser."""
     host: str = "127.0.0.1"
-    """Address to listen on. Any but a loopback address has a token: AGENTGYM_TOKEN, or one made up."""
+    """Address to listen on. Any other than a loopback address needs a token: AGENTGYM_TOKEN, or a random
+    one."""
     port: int | None = None
-    """Port to listen on; 0 takes a free one. Default: 8420, or a free one where that is taken."""
+    """Port to listen on; 0 takes a free one. Default: 8420, or a free one if that is taken."""
     seconds: float = 2.0
-    """Seconds between two looks at the files by --terminal; the page looks every two."""
+    """Seconds between updates with --terminal; the page updates every two."""
 
 
 def run(config: Config) -> int:

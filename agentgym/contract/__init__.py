@@ -1,13 +1,15 @@
 """The contract: what every environment promises, as checks that run on any environment."""
 
-from collections.abc import Callable, Collection, Iterator
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
 from typing import cast
 
 from agentgym import registry
 from agentgym.contract.causes import told
 from agentgym.contract.checks import CHECKS, RESTS_ON
 from agentgym.contract.env_under_test import EnvUnderTest
-from agentgym.contract.report import Broken, NotChecked, Report, Result
+from agentgym.contract.report import Broken, NotChecked, Note, Report, Result
 from agentgym.core.env import TextEnv
 from agentgym.errors import unknown
 
@@ -60,9 +62,12 @@ def _options_of(env: TextEnv) -> dict[str, object]:
     return {name: dict(value) if name in ("shaping", "backend_options") else value for name, value in values.items()}
 
 
-def looks(under_test: EnvUnderTest, names: Collection[str]) -> Iterator[Result]:
-    """Yield what becomes of each check; one defect is reported once, by the first check that it breaks."""
-    broken: dict[str, Result] = {}
+def looks(under_test: EnvUnderTest, names: Collection[str], known: Mapping[str, Result] | None = None) -> Iterator[Result]:
+    """Yield what becomes of each check; one defect is reported once, by the first check that it breaks.
+
+    `known`: what is broken already, by check.
+    """
+    broken = dict(known or {})
     for name in names:
         below = next((lower for lower in RESTS_ON.get(name, ()) if lower in broken), None)
         if below:
@@ -79,13 +84,20 @@ def looks(under_test: EnvUnderTest, names: Collection[str]) -> Iterator[Result]:
 
 def look(under_test: EnvUnderTest, name: str) -> Result:
     """Return what becomes of one check."""
+    started = time.perf_counter()
+    return replace(_looked(under_test, name), seconds=round(time.perf_counter() - started, 3))
+
+
+def _looked(under_test: EnvUnderTest, name: str) -> Result:
     promise, check_name = CHECKS[name]
     try:
-        return Result(name, promise, "holds", check_name(under_test))
+        note = check_name(under_test)
+        return Result(name, promise, "holds", str(note), numbers=note.numbers if isinstance(note, Note) else {})
     except NotChecked as reason:
-        return Result(name, promise, "skipped", str(reason))
+        return Result(name, promise, "skipped", str(reason), applies=False)
     except Broken as found:
-        return Result(name, promise, "broken", str(found), found.task, found.seed, found.actions, found.cause)
-    except Exception as error:  # whatever an environment raises where a check did not expect it breaks that check
+        shown = found.task, found.seed, found.actions, found.cause
+        return Result(name, promise, "broken", str(found), *shown, numbers=found.numbers)
+    except (Exception, SystemExit) as error:  # whatever an environment raises where it was not expected breaks the check
         text, cause = told(error, under_test.kind)
         return Result(name, promise, "broken", f"raised {text}", cause=cause)

@@ -9,7 +9,6 @@ import json
 from collections.abc import Iterator, Sequence
 
 from agentgym.contract.env_under_test import (
-    ENDLESS,
     HOSTILE,
     NEVER,
     EnvUnderTest,
@@ -17,9 +16,7 @@ from agentgym.contract.env_under_test import (
     argument,
     difference,
     first,
-    go_on,
     hostile_calls,
-    transcript,
 )
 from agentgym.contract.report import Broken, NotChecked, show
 from agentgym.core.actions import spell
@@ -28,6 +25,7 @@ from agentgym.core.outcome import INFO_KEYS, Info
 from agentgym.core.play import Step, play, steps
 from agentgym.core.seeding import generator
 from agentgym.core.tasks import Task
+from agentgym.core.transcripts import ENDLESS, go_on, transcript
 from agentgym.episodes.episode import FAULTS
 from agentgym.errors import EpisodeOver
 
@@ -108,7 +106,7 @@ def wrong_with(step: Step, task: Task) -> str | None:
     commands = info["admissible"]
     checks = {
         f"the observation has {len(observation)} characters": len(observation) <= 65536,
-        f"the reward {reward!r} is no float": isinstance(reward, float),
+        f"the reward {reward!r} is not a float": isinstance(reward, float),
         f"rewards {info['rewards']} do not sum to {reward}": abs(sum(info["rewards"].values()) - reward) < 1e-9,
         f"terminated and truncated are {terminated!r} and {truncated!r}": {type(terminated), type(truncated)} == {bool}
         and not (terminated and truncated),

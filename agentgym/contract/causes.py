@@ -27,7 +27,7 @@ def files_of(kind: type[TextEnv]) -> frozenset[str]:
     return frozenset(str(getattr(sys.modules.get(name), "__file__", "")) for name in modules)
 
 
-def told(error: Exception, kind: type[TextEnv]) -> tuple[str, str]:
+def told(error: BaseException, kind: type[TextEnv]) -> tuple[str, str]:
     """Return what an exception says, with the line of the environment it came from; and what tells its cause from others."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in files_of(kind)]
     where = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else ""

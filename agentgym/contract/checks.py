@@ -11,8 +11,10 @@ Check = Callable[[EnvUnderTest], str]
 CHECKS: dict[str, tuple[int, Check]] = {
     "same again": (1, repeatability.same_again),
     "same elsewhere": (1, repeatability.same_elsewhere),
+    "same verdict": (1, repeatability.same_verdict),
     "splits are disjoint": (2, tasks.splits_are_disjoint),
     "answers stay hidden": (2, tasks.answers_stay_hidden),
+    "tests stay hidden": (2, tasks.tests_stay_hidden),
     "bad options are refused": (2, tasks.bad_options_are_refused),
     "nasty actions": (3, behaviour.nasty_actions),
     "spellings": (3, behaviour.spellings),
@@ -27,12 +29,13 @@ CHECKS: dict[str, tuple[int, Check]] = {
     "snapshots elsewhere": (8, repeatability.snapshots_elsewhere),
     "chance afresh": (8, repeatability.chance_afresh),
     "oracle solves": (9, solutions.oracle_solves),
+    "reference holds": (9, solutions.reference_holds),
     "oracle recovers": (9, solutions.oracle_recovers),
     "expert is fair": (9, solutions.expert_is_fair),
     "expert is good": (9, solutions.expert_is_good),
     "shortcut policies fail": (10, solutions.shortcuts_fail),
     "chance is poor": (10, solutions.chance_is_poor),
-    "faults end one episode": (11, tasks.faults_end_one_episode),
+    "infrastructure errors": (11, tasks.faults_end_one_episode),
     "made bare": (11, tasks.made_bare),
 }
 
@@ -50,7 +53,7 @@ RESTS_ON: dict[str, tuple[str, ...]] = {
     "oracle recovers": (*_REPEATED, "oracle solves"),
     "expert is fair": _REPEATED,
     "expert is good": _REPEATED,
-    "faults end one episode": _REPEATED,
+    "infrastructure errors": _REPEATED,
     "made bare": ("snapshots here",),
 }
 """Checks that say nothing new about an environment that breaks another one: what breaks that breaks them too."""

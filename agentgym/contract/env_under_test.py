@@ -13,14 +13,14 @@ import numpy as np
 from agentgym.contract.causes import told
 from agentgym.contract.report import Broken, NotChecked
 from agentgym.core.actions import Tool, spell
-from agentgym.core.env import Snapshot, TextEnv
+from agentgym.core.env import TextEnv
 from agentgym.core.outcome import Info
-from agentgym.core.play import Step, play, steps
+from agentgym.core.play import play
 from agentgym.core.seeding import generator
 from agentgym.core.tasks import Task
+from agentgym.core.transcripts import ENDLESS
 from agentgym.errors import BadConfig
 
-ENDLESS = 10_000  # a horizon that no check reaches
 NEVER = object()
 """No action."""
 Breaks = Callable[[Sequence[object]], str | None]
@@ -136,23 +136,6 @@ class EnvUnderTest:
             return
         shortest = shrink(list(actions), lambda sequence: said(sequence) is not None)
         raise Broken(said(shortest) or "", task=task.id, seed=seed, actions=shortest, cause=cause)
-
-
-def transcript(env: TextEnv, task: Task, seed: int, actions: Sequence[object], horizon: int = ENDLESS) -> list[str]:
-    """Return the responses to the reset and to each action up to the end, each as one line."""
-    observation, info = env.reset(seed=seed, options={"task": task, "horizon": horizon})
-    return [line(Step(observation, 0.0, False, False, info)), *(line(step) for step in steps(env, actions))]
-
-
-def go_on(env: TextEnv, state: Snapshot, actions: Sequence[object], seed: int | None = None) -> list[str]:
-    """Return the responses to the actions from a snapshot."""
-    env.restore(state, seed=seed)
-    return [line(step) for step in steps(env, actions)]
-
-
-def line(step: Step) -> str:
-    """Return a response as a line of text that is equal only where all of it is."""
-    return json.dumps(step, sort_keys=True, default=repr)
 
 
 def difference(a: Sequence[str], b: Sequence[str]) -> str | None:

@@ -4,13 +4,16 @@ import pickle
 from collections.abc import Sequence
 from functools import partial
 
+from agentgym.contract.behaviour import solution
 from agentgym.contract.causes import own_chance
 from agentgym.contract.elsewhere import go_on_elsewhere, play_elsewhere
-from agentgym.contract.env_under_test import ENDLESS, EnvUnderTest, difference, first, go_on, line, transcript
-from agentgym.contract.report import Broken, NotChecked
+from agentgym.contract.env_under_test import EnvUnderTest, difference, first
+from agentgym.contract.report import Broken, NotChecked, Note
+from agentgym.contract.shortcuts import CLAIM, hand_in
 from agentgym.core.env import Snapshot, TextEnv
 from agentgym.core.play import steps
 from agentgym.core.tasks import Task
+from agentgym.core.transcripts import ENDLESS, go_on, line, transcript
 
 
 def same_again(under_test: EnvUnderTest) -> str:
@@ -36,7 +39,7 @@ def same_again(under_test: EnvUnderTest) -> str:
             raise _explained(
                 found, own_chance(under_test.kind, partial(_from_start, under_test, task, seed, actions))
             ) from found
-    return f"{len(under_test.tasks)} plays, three times each"
+    return Note(f"{len(under_test.tasks)} plays, three times each", plays=3 * len(under_test.tasks))
 
 
 def _from_start(under_test: EnvUnderTest, task: Task, seed: int, actions: Sequence[object]) -> None:
@@ -55,6 +58,8 @@ def same_elsewhere(under_test: EnvUnderTest) -> str:
     """Another process with another hash seed makes the same tasks and answers alike."""
     under_test.repeatable()
     plays = [(task.id, seed, under_test.wander(task, seed)) for seed, task in enumerate(under_test.tasks)]
+    for action in ("", CLAIM):  # a shortcut that is paid only where nobody checks
+        plays.append((under_test.tasks[0].id, 0, [action] * 3))
     try:
         return _same_elsewhere(under_test, plays)
     except Broken as found:
@@ -73,7 +78,28 @@ def _same_elsewhere(under_test: EnvUnderTest, plays: list[tuple[str, int, list[o
         if where:
             turn = int(where.split()[1].rstrip(":")) if where.startswith("turn") else len(actions)
             raise Broken(f"another process answers otherwise, {where}", task=task_id, seed=seed, actions=actions[:turn])
-    return f"{len(plays)} plays in another process"
+    return Note(f"{len(plays)} plays in another process", plays=len(plays))
+
+
+def same_verdict(under_test: EnvUnderTest) -> str:
+    """Where answers may differ, success must not: the solution, and doing nothing, come out alike twice."""
+    env = under_test.env
+    if not env.declared.nondeterministic:
+        raise NotChecked("whole answers are compared, and success with them")
+    for seed, task in enumerate(under_test.tasks):
+        for actions in (solution(under_test, task, seed, horizon=None), [hand_in(env)] * 2):
+            once, again = (_success(env, task, seed, actions) for _ in range(2))
+            if once != again:
+                text = f"the same actions have success {once} the first time and {again} the second"
+                raise Broken(text, task=task.id, seed=seed, actions=actions)
+    return Note(f"{len(under_test.tasks)} tasks, solved and left alone, twice each", tasks=len(under_test.tasks))
+
+
+def _success(env: TextEnv, task: Task, seed: int, actions: Sequence[object]) -> bool | None:
+    env.reset(seed=seed, options={"task": task})
+    for _ in steps(env, actions):
+        pass
+    return env.success
 
 
 def snapshots_here(under_test: EnvUnderTest) -> str:

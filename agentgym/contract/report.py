@@ -1,19 +1,39 @@
 """What a check found: which checks pass, which are broken, and by what."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 SHOWN = 60  # characters of an action in a report
+
+
+class Note(str):
+    """What a check looked at, in words, with the numbers behind it."""
+
+    def __new__(cls, text: str, **numbers: object) -> "Note":
+        """Keep the numbers beside the text."""
+        note = super().__new__(cls, text)
+        note.numbers = numbers
+        return note
+
+    numbers: Mapping[str, object]
 
 
 class Broken(Exception):
     """A check does not hold; `actions` is the shortest sequence found that shows it, `cause` the same for one defect."""
 
     def __init__(
-        self, message: str, *, task: str = "", seed: int | None = None, actions: Sequence[object] = (), cause: str = ""
+        self,
+        message: str,
+        *,
+        task: str = "",
+        seed: int | None = None,
+        actions: Sequence[object] = (),
+        cause: str = "",
+        numbers: Mapping[str, object] | None = None,
     ) -> None:
         super().__init__(message)
         self.task, self.seed, self.actions, self.cause = task, seed, list(actions), cause
+        self.numbers = dict(numbers or {})
 
 
 class NotChecked(Exception):
@@ -37,6 +57,12 @@ class Result:
     """The shortest sequence of actions found that breaks the check, from the reset of `task` with `seed`."""
     cause: str = ""
     """What was raised and where: equal for two checks that one defect breaks. Empty where nothing was raised."""
+    numbers: Mapping[str, object] = field(default_factory=dict[str, object])
+    """What was counted, by name: tasks, rates, bounds."""
+    seconds: float = 0.0
+    """What the check took."""
+    applies: bool = True
+    """False where a check was skipped because it says nothing about an environment of this kind."""
 
     def __str__(self) -> str:
         text = f"{self.status:<8}{self.check:<28}{self.note}"

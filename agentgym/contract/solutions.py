@@ -3,32 +3,68 @@
 import dataclasses
 import itertools
 from collections.abc import Callable, Sequence
+from typing import Protocol, runtime_checkable
 
 from agentgym.contract.behaviour import solution
-from agentgym.contract.env_under_test import ENDLESS, EnvUnderTest, first, has, random_action
-from agentgym.contract.report import Broken, NotChecked
-from agentgym.contract.shortcuts import CHANCY, GENERIC, Policy
+from agentgym.contract.env_under_test import EnvUnderTest, first, has, random_action
+from agentgym.contract.report import Broken, NotChecked, Note
+from agentgym.contract.shortcuts import CHANCY, FORGERIES, GENERIC, Policy, shell_of
 from agentgym.core.env import TextEnv
 from agentgym.core.outcome import Info
 from agentgym.core.play import play, steps
 from agentgym.core.seeding import generator
 from agentgym.core.tasks import Task
+from agentgym.core.transcripts import ENDLESS
+
+
+@runtime_checkable
+class Validated(Protocol):
+    """An environment over tasks of others that come with a check of their reference answers."""
+
+    def validated(self, task: Task) -> bool | None:
+        """Return what the task's own check says of its reference answer; None where it has none."""
+        ...
 
 
 def oracle_solves(under_test: EnvUnderTest) -> str:
     """The oracle solves every task within the environment's own horizon, as one iterator and asked again each turn."""
     if not has(under_test.env, "oracle"):
         raise NotChecked("it defines no oracle")
-    notes: list[str] = []
+    notes, solved, silent = list[str](), 0, 0
     for level in under_test.levels:
-        turns = [_solved(level, task, seed) for seed, task in enumerate(level.many)]
-        notes.append(f"{len(turns)} tasks of difficulty {level.env.difficulty} in {sum(turns) / len(turns):.1f} turns")
-    return ", ".join(notes)
+        turns = list[int]()
+        for seed, task in enumerate(level.many):
+            try:
+                turns.append(_solved(level, task, seed))
+            except NotImplementedError:  # this one comes without a solution
+                silent += 1
+        solved += len(turns)
+        if turns:
+            notes.append(f"{len(turns)} tasks of difficulty {level.env.difficulty} in {sum(turns) / len(turns):.1f} turns")
+    if not solved:
+        raise NotChecked("none of its tasks comes with a solution")
+    return Note(", ".join([*notes, *([f"{silent} without a solution"] if silent else [])]), tasks=solved, success=1.0)
+
+
+def reference_holds(under_test: EnvUnderTest) -> str:
+    """Each task's own check of its reference answer says yes: what its authors wrote for that, without any agent."""
+    env, said = under_test.env, list[bool | None]()
+    if not isinstance(env, Validated):
+        raise NotChecked("it has no check of its own beside its oracle")
+    for task in under_test.many:
+        said.append(env.validated(task))
+        if said[-1] is False:
+            raise Broken("the task's own check of its reference answer says no", task=task.id)
+    if said.count(True) == 0:
+        raise NotChecked("its tasks define no check of their reference answers")
+    return Note(f"{said.count(True)} of {len(said)} tasks", tasks=said.count(True))
 
 
 def _solved(under_test: EnvUnderTest, task: Task, seed: int) -> int:
     """Return the turns that the oracle takes; Broken where it does not solve the task."""
     env, actions = under_test.env, solution(under_test, task, seed, horizon=None)
+    if not actions:
+        next(iter(env.oracle()), None)  # NotImplementedError where this task has no solution
     limit = f"in the {env.limit} turns of difficulty {env.difficulty}"
     if env.success is not True:
         text = f"asked again each turn, the oracle does not solve the task {limit}"
@@ -110,26 +146,35 @@ def expert_is_good(under_test: EnvUnderTest) -> str:
 
 def shortcuts_fail(under_test: EnvUnderTest) -> str:
     """The generic shortcut policies and the environment's own have success 0, or at most what `ceilings` declares."""
-    names = dict[str, float]()
-    policies = {**GENERIC, **{name: from_text(shortcut) for name, shortcut in under_test.env.shortcuts().items()}}
+    names, allowed, over = dict[str, float](), dict[str, float](), list[str]()
+    env, count = under_test.env, len(under_test.many)
+    own = {name: from_text(shortcut) for name, shortcut in env.shortcuts().items()}
+    taken = sorted(set(own) & {*GENERIC, *FORGERIES})
+    if taken:
+        raise Broken(f"shortcuts() names {taken[0]!r}, which would replace the policy of that name that all are held to")
+    policies = {**GENERIC, **(FORGERIES if shell_of(env) else {}), **own}
     for name, policy in policies.items():
-        least = under_test.env.declared.random_bound if name in CHANCY else 0.0
-        rate, ceiling = success_rate(under_test, policy), max(under_test.env.declared.ceilings.get(name, 0.0), least)
-        if rate > ceiling + _slack(ceiling, len(under_test.many)):
-            raise Broken(f"the shortcut policy {name!r} has success {rate:.2f}; declared is {ceiling:.2f}")
-        names[name] = rate
-    unknown = set(under_test.env.declared.ceilings) - set(policies)
+        least = env.declared.random_bound if name in CHANCY else 0.0
+        rate, ceiling = success_rate(under_test, policy), max(least, env.declared.ceilings.get(name, 0.0))
+        names[name], allowed[name] = rate, ceiling
+        if rate > ceiling + _slack(ceiling, count):
+            over.append(f"the shortcut policy {name!r} has success {rate:.2f}; declared is {ceiling:.2f}")
+    numbers = {"success": names, "allowed": allowed, "tasks": count}
+    if over:
+        raise Broken("; ".join(over), numbers=numbers)
+    unknown = set(env.declared.ceilings) - {*policies, *FORGERIES}
     if unknown:
-        raise Broken(f"ceilings names {sorted(unknown)}, which are no shortcut policies; there are {sorted(policies)}")
-    return ", ".join(f"{name} {rate:.2f}" for name, rate in names.items())
+        raise Broken(f"ceilings names {sorted(unknown)}, which are not shortcut policies; there are {sorted(policies)}")
+    return Note(", ".join(f"{name} {rate:.2f}" for name, rate in names.items()), **numbers)
 
 
 def chance_is_poor(under_test: EnvUnderTest) -> str:
     """Random play has at most the success the environment declares in `random_bound`."""
     rate, bound = success_rate(under_test, random_policy), under_test.env.declared.random_bound
     if rate > bound + _slack(bound, len(under_test.many)):
-        raise Broken(f"success {rate:.2f} by random play; the environment declares random_bound {bound}")
-    return f"success {rate:.2f}, bound {bound}"
+        text = f"success {rate:.2f} by random play; the environment declares random_bound {bound}"
+        raise Broken(text, numbers={"success": rate, "bound": bound, "tasks": len(under_test.many)})
+    return Note(f"success {rate:.2f}, bound {bound}", success=rate, bound=bound, tasks=len(under_test.many))
 
 
 def _slack(share: float, n: int) -> float:

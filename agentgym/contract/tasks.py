@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import cast
+from typing import Protocol, cast, runtime_checkable
 
 import gymnasium
 
 from agentgym.contract.env_under_test import EnvUnderTest
-from agentgym.contract.report import Broken, NotChecked
+from agentgym.contract.report import Broken, NotChecked, Note
 from agentgym.core.env import TextEnv
 from agentgym.core.play import steps
 from agentgym.core.tasks import Task
@@ -42,7 +42,7 @@ def splits_are_disjoint(under_test: EnvUnderTest) -> str:
                 raise Broken(f"task {task.id} was drawn for split {split} and belongs to {task.split or env.split_of(task)}")
             if repr(env.find(task.id)) != repr(task):
                 raise Broken(f"find({task.id!r}) returns another task than the one with that id")
-    return ", ".join(f"{split} {count or 'refused'}" for split, count in counts.items())
+    return Note(", ".join(f"{split} {count or 'refused'}" for split, count in counts.items()), tasks=counts)
 
 
 def _some(env: TextEnv, n: int) -> list[Task]:
@@ -75,8 +75,31 @@ def answers_stay_hidden(under_test: EnvUnderTest) -> str:
         if any(re.search(rf"(?<!\w){re.escape(answer)}(?!\w)", text) for answer in answers):
             shown, last = shown + 1, task.id
     if shown > len(under_test.many) / 2:  # now and then an answer is in the question by accident
-        raise Broken(f"the answer is shown at the start of {shown} of {len(under_test.many)} tasks", task=last, seed=0)
-    return f"{len(under_test.many)} tasks, {shown} by accident"
+        text = f"the answer is shown at the start of {shown} of {len(under_test.many)} tasks"
+        raise Broken(text, task=last, seed=0, numbers={"tasks": len(under_test.many), "shown": shown})
+    return Note(f"{len(under_test.many)} tasks, {shown} by accident", tasks=len(under_test.many), shown=shown)
+
+
+@runtime_checkable
+class Hiding(Protocol):
+    """An environment whose tasks have files that an agent must not find: tests, solutions."""
+
+    def found_hidden(self) -> list[str]:
+        """Return where, in the episode as the agent meets it, such a file lies."""
+        ...
+
+
+def tests_stay_hidden(under_test: EnvUnderTest) -> str:
+    """What a task keeps for its tests is not where the agent works before it hands in."""
+    env = under_test.env
+    if not isinstance(env, Hiding):
+        raise NotChecked("it keeps no files from an agent that could reach files")
+    for task in under_test.tasks:
+        cast("TextEnv", env).reset(seed=0, options={"task": task})
+        places = env.found_hidden()
+        if places:
+            raise Broken(f"the agent can read {', '.join(places[:5])}", task=task.id, seed=0, numbers={"files": len(places)})
+    return Note(f"{len(under_test.tasks)} tasks", tasks=len(under_test.tasks))
 
 
 def _texts(value: object) -> list[str]:
@@ -128,10 +151,12 @@ def faults_end_one_episode(under_test: EnvUnderTest) -> str:
     step = broken.step(action)
     ended = (step[1], step[2], step[3], step[4]["success"], step[4]["reason"])
     if ended != (0.0, False, True, None, "timeout"):
-        raise Broken(f"after a fault (reward, terminated, truncated, success, reason) is {ended}", actions=[action])
+        raise Broken(
+            f"after an infrastructure error (reward, terminated, truncated, success, reason) is {ended}", actions=[action]
+        )
     if broken.reset(seed=0, options={"task": task})[0] != under_test.env.reset(seed=0, options={"task": task})[0]:
-        raise Broken("the episode after a fault begins otherwise than one without")
-    return "a fault in the first turn"
+        raise Broken("the episode after an infrastructure error begins differently from one without")
+    return "one in the first turn"
 
 
 def _call(env: TextEnv) -> str:

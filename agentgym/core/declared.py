@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from agentgym.errors import BadConfig
+
 
 @dataclass(frozen=True, kw_only=True)
 class Declarations:
@@ -21,3 +23,9 @@ class Declarations:
     """Success of shortcut policies that is not 0, by name, explained in the environment's docstring."""
     nondeterministic: str = ""
     """Why the environment cannot be repeated, where it cannot."""
+
+    def __post_init__(self) -> None:
+        ceilings = {f"the ceiling of {name!r}": value for name, value in self.ceilings.items()}
+        for name, value in {"random_bound": self.random_bound, "expert_bound": self.expert_bound, **ceilings}.items():
+            if not 0 <= value <= 1:  # NaN too, which nothing is above
+                raise BadConfig(f"{name} is {value}; expected a share of episodes, from 0 to 1")

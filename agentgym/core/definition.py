@@ -62,7 +62,7 @@ class Definition(TaskSpace):
         raise NotImplementedError(f"{type(self).__name__} defines no oracle()")
 
     def expert(self) -> Iterator[str]:
-        """Yield good actions using only what the agent has been shown; the framework asks anew after every turn."""
+        """Yield good actions using only what the agent has been shown; the framework asks again after every turn."""
         raise NotImplementedError(f"{type(self).__name__} defines no expert()")
 
     def mistake(self, rng: np.random.Generator) -> str | None:

@@ -221,12 +221,12 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
     def _advance(self, action: str) -> tuple[str, float, bool, bool, Info]:
         role, reason = self.role, None
         outcome = self._respond(action)
-        self.success = outcome.success
+        self.success = None if outcome.success is None else bool(outcome.success)  # NumPy's True is not True
         rewards = self._pay(outcome)
-        terminated = outcome.success is not None
+        terminated = self.success is not None
         truncated = not terminated and self.turn >= self.limit
         if terminated:
-            reason = "success" if outcome.success else "failure"
+            reason = "success" if self.success else "failure"
         elif truncated:
             reason, self.success = "horizon", False
         info = self._info(outcome, rewards, reason)

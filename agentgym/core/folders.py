@@ -9,6 +9,26 @@ from typing import IO
 from agentgym.errors import BadConfig
 
 
+def check_folder(folder: Path) -> None:
+    """Raise BadConfig where a folder can neither be made nor written to: part of its path is a file, or is read-only."""
+    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not there.is_dir():
+        raise BadConfig(f"out is {folder}, but {there} is a file; expected a folder to write to")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise BadConfig(f"out is {folder}, but nothing can be written to {there}; choose another folder with --out")
+
+
+def check_file(flag: str, file: Path) -> None:
+    """Raise BadConfig where a file cannot be written: it is a folder, or its folder is not there or read-only."""
+    if file.is_dir() or not file.parent.is_dir():
+        what = file if file.is_dir() else file.parent
+        raise BadConfig(
+            f"{flag} is {file}, but {what} is {'' if what is file else 'not '}a folder; expected a file to write"
+        )
+    if not file.exists() and not os.access(file.parent, os.W_OK | os.X_OK):
+        raise BadConfig(f"{flag} is {file}, but nothing can be written to {file.parent}; choose another folder")
+
+
 def cache(name: str) -> Path:
     """Return the folder for what can be computed again: below AGENTGYM_CACHE, or in the user's cache; it may not exist."""
     base = os.environ.get("AGENTGYM_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "agentgym"

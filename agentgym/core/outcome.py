@@ -65,8 +65,8 @@ def returned(value: object, function: Callable[..., object], what: str) -> Outco
     outcome = value if isinstance(value, Outcome) else Outcome(value)  # type: ignore[arg-type]
     if isinstance(outcome.text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # users do return other things
         return outcome
-    given = f"{outcome.text!r:.60}" + ("" if outcome.text is None else f", a {type(outcome.text).__name__}")
-    raise TypeError(f"{what} returned {given}; expected a text{place_of(function)}. {_ADVICE[what[:5] == 'begin']}")
+    given = f"{outcome.text!r:.60}" + ("" if outcome.text is None else f" (type {type(outcome.text).__name__})")
+    raise TypeError(f"{what} returned {given}; expected text{place_of(function)}. {_ADVICE[what[:5] == 'begin']}")
 
 
 _ADVICE = ("Return a string, or self.win(…), self.lose(…), self.invalid(…), self.reward(…)", "Return the first observation")

@@ -1,5 +1,6 @@
 """Engines turn prompt tokens into completion tokens; the protocol they share, and how to name one."""
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -76,15 +77,26 @@ def watched(completion: Completion, watch: Watch | None) -> Completion:
     return completion
 
 
-@runtime_checkable
-class TokenEngine(Protocol):
-    """Prompt ids in, completion ids and log-probabilities out."""
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A completion that is asked of an engine, with everything that an engine may be told of it."""
 
-    policy_version: int
-    tokenizer: Any
-    """The model's tokenizer, of the Hugging Face kind; None where the engine was given none."""
-    context: int
-    """Most tokens of prompt and completion together."""
+    prompt_ids: list[int]
+    sampling: Sampling
+    session: str
+    """Names the episode, so that its key-value cache can be kept."""
+    watch: Watch | None = None
+    """Sees the tokens as they are sampled (all at once where an engine gets them so), and may end the completion at any of
+    them: finish is then `stop`."""
+    images: Sequence[object] = ()
+
+    def room(self, context: int) -> int:
+        """Return the most tokens that a completion may have: `max_tokens`, or what the prompt leaves of the context."""
+        return min(self.sampling.max_tokens, context - len(self.prompt_ids))
+
+
+class Completing(Protocol):
+    """What answers requests: a class says how by `complete`, and inherits `generate`, which everybody calls."""
 
     async def generate(
         self,
@@ -95,36 +107,57 @@ class TokenEngine(Protocol):
         images: Sequence[object] = (),
         watch: Watch | None = None,
     ) -> Completion:
-        """Return one completion. `session` names the episode, so that its key-value cache can be kept.
+        """Return one completion; the parameters are the fields of a `Request`, see `complete`."""
+        if images:
+            raise BadConfig(f"{type(self).__name__} takes no images; use a text prompt")
+        return await self.complete(Request(list(prompt_ids), sampling, session, watch, images))
 
-        `watch` sees the tokens as they are sampled (all at once where an engine gets them so), and may end the completion
-        at any of them: finish is then `stop`.
+    @abstractmethod
+    async def complete(self, request: Request) -> Completion:
+        """Return the completion of a request.
 
         A prompt that leaves no room in the context gets an empty completion with finish `length`.
         No completion spans two weight versions. Raises `Fault(reason="engine")` when the engine fails.
         """
         ...
 
+
+@runtime_checkable
+class TokenEngine(Completing, Protocol):
+    """Prompt ids in, completion ids and log-probabilities out; one of your own is a class that inherits from it."""
+
+    policy_version: int
+    tokenizer: Any
+    """The model's tokenizer, of the Hugging Face kind; None where the engine was given none."""
+    context: int
+    """Most tokens of prompt and completion together."""
+
+    @abstractmethod
     async def score(self, ids: Sequence[int], temperature: float = 1.0) -> list[float]:
         """Return the log-probability of each token after the first."""
         ...
 
+    @abstractmethod
     def abort(self, session: str) -> None:
         """End the session's request, if one is running, and free what it holds."""
         ...
 
+    @abstractmethod
     async def pause(self) -> None:
         """Let running requests finish or abort, and start no new ones."""
         ...
 
+    @abstractmethod
     async def resume(self) -> None:
         """Start requests again."""
         ...
 
+    @abstractmethod
     async def load_weights(self, weights: str | Path | Iterable[tuple[str, "Tensor"]], version: int) -> None:
         """Take new weights (a model folder, or named tensors); nothing cached under old ones is used again."""
         ...
 
+    @abstractmethod
     def close(self) -> None:
         """Free everything."""
         ...

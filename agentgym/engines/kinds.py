@@ -244,5 +244,5 @@ def training_kind(name: str) -> EngineKind:
     if engine_kind is None or not engine_kind.trains or engine_kind.of_address != bool(target) or (colon and not target):
         kinds = (*ENGINES.values(), *_AT_ADDRESSES.values())
         values = [f"{known.name}:URL" if known.of_address else known.name for known in kinds if known.trains]
-        raise unknown("value of engine", name, values)
+        raise unknown("engine", name, values)
     return engine_kind

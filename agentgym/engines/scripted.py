@@ -8,8 +8,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
-from agentgym.engines import Completion, Sampling, Watch
-from agentgym.errors import BadConfig, BadData, Fault, MissingExtra, how_to_install
+from agentgym.engines import Completion, Request, TokenEngine, Watch
+from agentgym.engines.under_way import check_prompt
+from agentgym.errors import BadData, Fault, MissingExtra, how_to_install
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 Reply = Callable[[str, int], str]
 
 
-class ScriptedEngine:
+class ScriptedEngine(TokenEngine):
     """Replies from a list (the same for every session, one a turn), a mapping by session, a function, or a file.
 
     A function is called with the prompt's text and the session's turn, from 0. A file holds one JSON string a line.
@@ -44,24 +45,16 @@ class ScriptedEngine:
         self._aborted: set[str] = set()
         self._paused = self._closed = False
 
-    async def generate(
-        self,
-        prompt_ids: Sequence[int],
-        sampling: Sampling,
-        session: str,
-        *,
-        images: Sequence[object] = (),
-        watch: Watch | None = None,
-    ) -> Completion:
+    async def complete(self, request: Request) -> Completion:
         """Return the session's next reply, ended by the first of `sampling.stop_ids` or cut at `max_tokens`."""
-        if not prompt_ids or min(prompt_ids) < 0:
-            raise BadConfig(f"the prompt is {list(prompt_ids)[:20]}; expected at least one token id, each 0 or more")
+        prompt_ids, sampling, session = request.prompt_ids, request.sampling, request.session
+        check_prompt(prompt_ids)
         while self._paused:
             await asyncio.sleep(0)
         if self._closed:
             raise Fault("the scripted engine was closed", reason="engine")
         version = self.policy_version
-        room = min(sampling.max_tokens, self.context - len(prompt_ids))
+        room = request.room(self.context)
         if room < 1:
             return Completion([], [], "length", version)
         turn = self._turns.get(session, 0)
@@ -73,7 +66,7 @@ class ScriptedEngine:
         ids = ids[: ends + 1] if ends is not None else [*ids, int(stops[0])]
         finish = "stop" if len(ids) <= room else "length"
         ids = ids[:room]
-        done, ended = await self._spend(session, ids, watch)
+        done, ended = await self._spend(session, ids, request.watch)
         finish = "stop" if ended else finish if done == len(ids) else "abort"
         ids = ids[:done]
         return Completion(ids, [self._logprob] * len(ids), finish, version)

@@ -8,14 +8,14 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from agentgym.engines import Completion, Sampling, Watch, watched
+from agentgym.engines import Completion, Request, Sampling, TokenEngine, watched
 from agentgym.engines.kinds import TINKER
 from agentgym.errors import BadConfig, Fault
 
 _MOST_SEED = 2**31 - 1
 
 
-class TinkerEngine:
+class TinkerEngine(TokenEngine):
     """A `TokenEngine` over the samplers of a session. Its weights are changed by the learner, which calls `serve`.
 
     A sampler of older weights is never asked again: some servers keep one place for the sampler's and the trainer's
@@ -32,21 +32,11 @@ class TinkerEngine:
         self._open = asyncio.Event()
         self._open.set()
 
-    async def generate(
-        self,
-        prompt_ids: Sequence[int],
-        sampling: Sampling,
-        session: str,
-        *,
-        images: Sequence[object] = (),
-        watch: Watch | None = None,
-    ) -> Completion:
+    async def complete(self, request: Request) -> Completion:
         """Return one completion; an aborted one is empty. Raises Fault for one that failed, EngineDead for a dead server."""
-        if images:
-            raise BadConfig("the tinker engine takes no images; use a text prompt")
         await self._open.wait()
-        prompt, version = list(prompt_ids), self.policy_version
-        limit = min(sampling.max_tokens, self.context - len(prompt))
+        prompt, sampling, session, version = request.prompt_ids, request.sampling, request.session, self.policy_version
+        limit = request.room(self.context)
         if limit < 1:
             return Completion([], [], "length", version)
         task = asyncio.ensure_future(self._sampled(prompt, sampling, limit))
@@ -61,7 +51,7 @@ class TinkerEngine:
             self._running[session].discard(task)
             if not self._running[session]:
                 del self._running[session]
-        return watched(_completion(ids, logprobs, sampling, limit, version), watch)
+        return watched(_completion(ids, logprobs, sampling, limit, version), request.watch)
 
     async def _sampled(self, prompt: list[int], sampling: Sampling, limit: int) -> tuple[list[int], list[float]]:
         types = self.service.tinker

@@ -57,6 +57,13 @@ def check_prompt(ids: list[int]) -> None:
         raise BadConfig(f"the prompt is {ids[:20]}; expected at least one token id, each 0 or more")
 
 
+def check_scored(ids: list[int], context: int) -> None:
+    """Raise BadConfig for what a server cannot score: each prompt is sampled one token after it."""
+    check_prompt(ids)
+    if len(ids) >= context:
+        raise BadConfig(f"{len(ids)} tokens to score; expected fewer than the context of {context}")
+
+
 def in_full(sampling: Sampling, limit: int) -> dict[str, object]:
     """Return sampling parameters in which everything is said, so that no default of a vLLM server's takes part."""
     return {

@@ -6,9 +6,9 @@ import json
 import logging
 from typing import Any, cast
 
-from agentgym.env_server.requests import action_of, authorize, headers_of, parsed, schema
+from agentgym.env_server.requests import action_of, authorize, parsed, schema
 from agentgym.env_server.sessions import Session, Sessions
-from agentgym.serving.asgi import Gone, Receive, Refusal, Send, read_body, send_json
+from agentgym.serving.asgi import Gone, Receive, Refusal, Send, headers_of, read_body, send_json
 
 _log = logging.getLogger(__name__)
 _MOST_STEPS = 1024  # of one batch

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from agentgym.env_server.requests import action_of, authorize, headers_of
+from agentgym.env_server.requests import action_of, authorize
 from agentgym.env_server.sessions import Session, Sessions
 from agentgym.errors import MissingExtra, how_to_install
-from agentgym.serving.asgi import Receive, Refusal, Send, send_json
+from agentgym.serving.asgi import Receive, Refusal, Send, headers_of, send_json
 
 _NAME = 16
 """Characters that the name of a session in an address must have: others must not guess it."""

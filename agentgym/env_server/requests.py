@@ -5,26 +5,27 @@ import binascii
 import hmac
 import json
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import cast
 
 from agentgym.core.actions import Tool
 from agentgym.core.env import MAX_ACTION
 from agentgym.serving.asgi import Refusal
+from agentgym.serving.server import named_here, other_name
 
 _TEXT = ("text", "message", "action")
 """Fields of an action that hold the whole action: ours, that of OpenEnv's echo environment, and a plain one."""
 
 
-def headers_of(scope: Mapping[str, Any]) -> dict[str, str]:
-    """Return a request's headers, their names in lower case."""
-    return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
-
-
 def authorize(token: str | None, headers: Mapping[str, str]) -> None:
-    """Raise a Refusal for a request without the token, or, where there is no token, of a web page."""
+    """Raise a Refusal for a request without the token, or, where there is no token, of a web page.
+
+    A page is known by its Origin, or by a Host that is not this machine's.
+    """
     if token is None:
         if "origin" in headers:
             raise Refusal(403, "web pages may use this server only with a token: start it with one", "UNAUTHORIZED")
+        if not named_here(headers):
+            raise Refusal(403, f"without a token {other_name(headers)}: start it with one", "UNAUTHORIZED")
         return
     kind, _, given = headers.get("authorization", "").partition(" ")
     if kind.lower() == "basic":

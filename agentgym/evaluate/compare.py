@@ -179,7 +179,7 @@ def _nothing(a: Path, b: Path, left: Outcomes, right: Outcomes, common: Sequence
 
 
 def _some(side: Outcomes) -> str:
-    return f"{len(side)} tasks, such as {min(side)!r}" if side else "no episode without a fault"
+    return f"{len(side)} tasks, such as {min(side)!r}" if side else "no episode without an infrastructure error"
 
 
 def _key(episode: Episode) -> str:

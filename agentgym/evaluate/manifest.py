@@ -82,7 +82,7 @@ def read(path: Path) -> dict[str, Any]:
             return manifest
     except (ValueError, TypeError, KeyError, RecursionError):
         pass
-    raise BadData(f"{path} is not a manifest of format {FORMAT}: delete it to begin anew, or choose another --out")
+    raise BadData(f"{path} is not a manifest of format {FORMAT}: delete it to start over, or choose another --out")
 
 
 def read_object(path: Path) -> dict[str, object]:
@@ -92,5 +92,5 @@ def read_object(path: Path) -> dict[str, object]:
     except (ValueError, RecursionError):
         content = None
     if not isinstance(content, dict):
-        raise BadData(f"{path} holds no JSON object: delete it, and it is made again")
+        raise BadData(f"{path} does not hold a JSON object: delete it, and it is written again")
     return cast("dict[str, object]", content)

@@ -54,7 +54,7 @@ def as_markdown(summary: Row, manifest: Row) -> str:
 
 
 def faults(rate: Row) -> str:
-    """Return the number of faults and their share of all episodes."""
+    """Return the number of infrastructure errors and their share of all episodes."""
     return f"{rate['faults']} ({100 * rate['faults'] / max(rate['faults'] + rate['episodes'], 1):.1f} %)"
 
 
@@ -69,7 +69,7 @@ def _table(summary: Row) -> list[str]:
         "success [95 %]": lambda row: _rate(row["success"]),
         "tasks": lambda row: str(row["success"]["tasks"]),
         "episodes": lambda row: str(row["success"]["episodes"]),
-        "faults": lambda row: faults(row["success"]),
+        "infrastructure errors": lambda row: faults(row["success"]),
     }
     if k != "1":
         columns[f"pass@{k}"] = lambda row: _percent(row["pass_at"].get(k))

@@ -89,9 +89,7 @@ def too_many_faults(episodes: Sequence[Episode]) -> str:
             shares.append(f"{share:.1%} of {len(mine)} episodes of {env}")
     if not shares:
         return ""
-    return (
-        f"faults (infrastructure errors) ended {', '.join(shares)}; the rates of the rest are not comparable with any number"
-    )
+    return f"infrastructure errors ended {', '.join(shares)}; the rates of the rest are not comparable with any number"
 
 
 def comparability(options: Mapping[str, object], episodes: Sequence[Episode]) -> str:
@@ -112,5 +110,5 @@ def comparability(options: Mapping[str, object], episodes: Sequence[Episode]) ->
         return f"protocol {name}, with {played} of its {tasks} tasks: {NOT_COMPARABLE}"
     faults = sum(episode.fault for episode in episodes)
     if faults:
-        return f"protocol {name}, with {faults} episodes left out as faults: {NOT_COMPARABLE} until they are played"
+        return f"protocol {name}, {faults} episodes left out for infrastructure errors: {NOT_COMPARABLE} until played again"
     return f"protocol {name}, task ids {task_ids(episodes)}: comparable with numbers that state the same two"

@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from agentgym.core.env import TextEnv
+from agentgym.core.play import steps
 from agentgym.core.tasks import Task
 from agentgym.episodes.episode import Episode
 from agentgym.registry import make
@@ -51,13 +52,14 @@ def regret(env: TextEnv, task: Task, episode: Episode, *, known: dict[Key, int |
     """
     observation, info = env.reset(seed=episode.seed, options={"task": task, "horizon": episode.horizon or env.horizon})
     distances: list[int | None] = []
-    left = env.limit
+    left, again = env.limit, steps(env, (turn.action for turn in episode.turns))
     for turn in episode.turns:
         if (observation, info["state_key"]) != (turn.observation, turn.state_key):
             return None
         distances.append(_distance(env, info["state_key"], {} if known is None else known))
-        observation, _, terminated, truncated, info = env.step(turn.action)
-        if terminated or truncated:
+        step = next(again)
+        observation, info = step.observation, step.info
+        if step.over:
             break
     if len(distances) != len(episode.turns):
         return None
@@ -68,8 +70,8 @@ def regret(env: TextEnv, task: Task, episode: Episode, *, known: dict[Key, int |
             distances[place] = after + 1
     beaten = [taken for taken, needed in enumerate(distances) if needed is None or needed > left - taken]
     lost = beaten[0] if beaten else None
-    steps = list(pairwise(distances))[:lost]
-    wasted = sum(after is not None and before is not None and after >= before for before, after in steps)
+    pairs = list(pairwise(distances))[:lost]
+    wasted = sum(after is not None and before is not None and after >= before for before, after in pairs)
     return Regret(tuple(distances), lost, wasted)
 
 
@@ -90,10 +92,8 @@ def _distance(env: TextEnv, key: str | None, known: dict[Key, int | None]) -> in
     here = env.snapshot()
     start = env.turn
     env.restore(replace(here, running=True, success=None, horizon=start + max(200, 10 * here.horizon)))
-    for action in env.oracle():
-        _, _, terminated, truncated, _ = env.step(action)
-        if terminated or truncated:
-            break
+    for _ in steps(env, env.oracle()):
+        pass
     needed = env.turn - start if env.success else None
     env.restore(here)
     if key is not None:

@@ -130,7 +130,7 @@ class _Met:
     def __init__(
         self, folder: Path, suite_found: dict[str, Any], agent: Agent, progress: Callable[[Episode], None] | None
     ) -> None:
-        self.path, self.found, self.engine, self.progress = folder / "manifest.json", suite_found, agent.engine, progress
+        self.path, self.manifest, self.engine, self.progress = folder / "manifest.json", suite_found, agent.engine, progress
         self.written = time.monotonic()
 
     def add(self, episode: Episode) -> None:
@@ -144,9 +144,9 @@ class _Met:
         """Write what was met so far, where that is news."""
         self.written = time.monotonic()
         met: dict[str, int] = getattr(self.engine, "met", {})  # only engines over servers meet any
-        if met != self.found["sessions"][-1].get("met", {}):
-            self.found["sessions"][-1]["met"] = met
-            write_json(self.path, self.found)
+        if met != self.manifest["sessions"][-1].get("met", {}):
+            self.manifest["sessions"][-1]["met"] = met
+            write_json(self.path, self.manifest)
 
 
 def _described(plan: Plan, plans: Mapping[str, Plan], tasks_by_env: Mapping[str, list[Task]]) -> dict[str, object]:

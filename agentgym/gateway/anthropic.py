@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agentgym.gateway.choices import Answer, Choice
-from agentgym.gateway.fields import call, entries, function, refuse, string, table, text
+from agentgym.gateway.fields import call, entries, function, refuse, schema_form, string, table, text
 from agentgym.gateway.gateway import Gateway
 from agentgym.gateway.replies import event
 from agentgym.gateway.requests import Asked, Refusal
@@ -16,7 +16,6 @@ _SAME = ("model", "stream", "max_tokens", "temperature", "top_p", "top_k", "seed
 _UNREAD = {
     "mcp_servers": "the gateway calls no tools itself",
     "container": "the gateway runs nothing",
-    "output_format": "replies are sampled freely, as training needs them, and never forced into a schema",
 }
 _ERRORS = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 413: "request_too_large"}
 _THOUGHTS = ("thinking", "redacted_thinking")
@@ -28,7 +27,6 @@ def read(raw: dict[str, object], session: Session) -> dict[str, object]:
         raise Refusal(400, "max_tokens: Field required", None, "max_tokens")
     refuse(raw, _UNREAD)
     config = table(raw.get("output_config") or {}, "output_config")
-    refuse(config, {"format": _UNREAD["output_format"]})
     if table(raw.get("thinking") or {}, "thinking").get("type") == "enabled":
         raise Refusal(400, "thinking: the model thinks as its own template has it, without a budget", None, "thinking")
     edits = entries(table(raw.get("context_management") or {}, "context_management").get("edits") or [], "edits")
@@ -39,6 +37,7 @@ def read(raw: dict[str, object], session: Session) -> dict[str, object]:
     chat["messages"] = [*([{"role": "system", "content": system}] if system else []), *_messages(raw.get("messages"))]
     chat["tools"] = [_tool(entry, place) for place, entry in enumerate(entries(raw.get("tools") or [], "tools"))]
     chat["stop"] = raw.get("stop_sequences")
+    chat["response_format"] = schema_form(config.get("format") or raw.get("output_format"))  # the second: of its beta
     return chat | _tool_choice(table(raw.get("tool_choice") or {"type": "auto"}, "tool_choice"))
 
 

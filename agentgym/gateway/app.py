@@ -11,10 +11,11 @@ from typing import Any, TypeVar
 from agentgym.errors import BadConfig
 from agentgym.gateway.gateway import Gateway
 from agentgym.gateway.requests import Asked, Refusal, read_number, read_object, read_request
-from agentgym.gateway.sessions import Session, StillRunning
+from agentgym.gateway.sessions import FOR_ROOM, Session, StillRunning
 from agentgym.gateway.telling import Began, Piece
 from agentgym.gateway.wires import WIRES, Writer
-from agentgym.serving.asgi import Gone, Receive, Send, read_body, send_json
+from agentgym.serving.asgi import Gone, Receive, Send, headers_of, read_body, send_json
+from agentgym.serving.server import named_here, other_name
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -37,7 +38,8 @@ class App:
 
     A request's session is named by what follows a colon in its API key (`KEY:NAME`), else by the header `X-Session-Id`,
     else by `user` in its body, else it is `default`. The key comes first: it is what whoever started the agent gave it,
-    where the others are a client's own. With `key`, all but /health need it, or one of `session_key`.
+    where the others are a client's own. With `key`, all but /health need it, or one of `session_key`. Without one it
+    answers only to the names of this machine: web pages could reach it under names of their own.
     """
 
     def __init__(self, gateway: Gateway, *, key: str | None = None, body_bytes: int = 16 << 20) -> None:
@@ -70,7 +72,7 @@ class App:
 
     async def _route(self, path: str, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         method = scope["method"]
-        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        headers = headers_of(scope)
         if path == "/health":
             return await send_json(send, 200, {"status": "ok"})
         caller = self._authorize(headers)
@@ -134,6 +136,8 @@ class App:
         """Return who asks, by the API key in either of the headers that clients put it into."""
         given = headers.get("authorization", "").removeprefix("Bearer ").strip() or headers.get("x-api-key", "").strip()
         if self._key is None:
+            if not named_here(headers):
+                raise Refusal(403, f"without a key {other_name(headers)}: start it with one", "forbidden")
             return _Caller(given.partition(":")[2])
         same = hmac.compare_digest(given[: len(self._key)].encode(), self._key.encode())
         rest = given[len(self._key) :]
@@ -171,13 +175,15 @@ class App:
         if not isinstance(success, bool) or not all(isinstance(label, str) for label in labels):
             raise Refusal(400, "success must be true or false, task_id and group_id strings")
         if name not in self.gateway.sessions.open:
-            raise Refusal(404, f"there is no open session {name[:200]!r}", "unknown_session")
+            why = f": {FOR_ROOM}" if name in self.gateway.sessions.gave_way else ""
+            raise Refusal(404, f"there is no open session {name[:200]!r}{why}", "unknown_session")
         try:
             episode = self.gateway.sessions.finish(name, reward, success, *labels)
         except StillRunning as error:
             why = f"{error}: wait for it, or close its connection, then finish the session again"
             raise Refusal(409, why[:500], "session_busy") from None
-        return {"id": name, "reward": episode.reward, "success": episode.success, **episode.metrics}
+        error = {"error": episode.error} if episode.error else {}
+        return {"id": name, "reward": episode.reward, "success": episode.success, **error, **episode.metrics}
 
     async def _complete(self, writer: Writer, asked: Asked, name: str, receive: Receive, send: Send) -> None:
         if asked.stream:

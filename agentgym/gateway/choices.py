@@ -76,7 +76,8 @@ def follow(
     for place, sampling in enumerate(samplings):
         tell = None if hear is None else partial(_tell, hear, place)
         safe = len if asked.no_calls or not asked.chat else partial(tellable, template)
-        teller = Teller(template.encoder.decode, sampling.stop_ids, asked.stops, _nothing if head else safe, enough, tell)
+        safe = _nothing if head or asked.form else safe  # of a form a thought may come first, which is not told
+        teller = Teller(template.encoder.decode, sampling.stop_ids, asked.stops, safe, enough, tell)
         followed.append((teller, watching(teller)))
     return followed
 

@@ -59,3 +59,14 @@ def function(name: object, about: object, schema: object) -> dict[str, object]:
 def call(id: str, name: str, arguments: str) -> dict[str, object]:
     """Return a call in the form of Chat Completions."""
     return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def schema_form(raw: object) -> object:
+    """Return a form of replies as Chat Completions has it: schema, name and the like are a table of their own."""
+    if not isinstance(raw, dict):
+        return raw
+    given = cast("dict[str, object]", raw)
+    if given.get("type") != "json_schema":
+        return given
+    inner = {key: value for key, value in given.items() if key != "type"}
+    return {"type": "json_schema", "json_schema": {"name": "reply", **inner}}

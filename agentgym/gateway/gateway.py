@@ -17,6 +17,7 @@ from agentgym.engines import Completion, Sampling, TokenEngine, Watch
 from agentgym.episodes.episode import Turn
 from agentgym.errors import BadConfig, Fault
 from agentgym.gateway.choices import Answer, Choice, follow
+from agentgym.gateway.forms import answered, told
 from agentgym.gateway.requests import Asked, Refusal, refusal_of
 from agentgym.gateway.sessions import Held, Session, Sessions
 from agentgym.gateway.telling import Hear, Teller
@@ -33,7 +34,7 @@ class Gateway:
 
     `temperature` overrules what clients ask for, filters included, so that every reply can be trained on (but at 0);
     without it a reply drawn greedily or with filters is context only. `turn_tokens` is what a reply gets whose client
-    names no limit.
+    names no limit. Of `response_format` the prompt tells the model; nothing is forced.
     """
 
     def __init__(
@@ -113,13 +114,15 @@ class Gateway:
             session.unanswered += 1
             raise Refusal(503, "the request was aborted in the engine; ask again", "aborted")
         answer, ends = Answer(prompt, []), list[Held]()
+        where = session.place(prompt, row_end, asked.messages, _context(asked))
+        asking = asked.messages[-1]["content"] if asked.chat else self.template.encoder.decode(prompt)
         for place, completion in enumerate(completions):
             teller = tellers[place][0] if tellers else None
-            choice, turn = self._choice(asked, prompt, known, completion, samplings[place], teller)
+            choice, turn = self._choice(asked, asking, prompt, known, completion, samplings[place], teller)
             after = Held(_numbered(cache, place), before=row_end, new=asked.messages[known:], instructed=asked.instructed)
             self._said(asked, template, head, choice, after, number * asked.n + place)
             choice.rest = teller.rest(choice.text) if teller else (choice.text, completion.ids, completion.logprobs)
-            self.sessions.record(session, turn, row_end, after, asked.messages, shown(asked))
+            self.sessions.record(session, turn, where, after)
             answer.choices.append(choice)
             ends.append(after)
         session.keep(ends, asked.id)
@@ -172,6 +175,8 @@ class Gateway:
     def _said(self, asked: Asked, template: ChatTemplate, head: str, choice: Choice, after: Held, number: int) -> None:
         """Put into a choice and what is held after it what its client is told: text, and calls."""
         ids = choice.completion.ids
+        if asked.form and not isinstance(template, ToolTemplate):
+            choice.text = answered(choice.text, bool(template.opened))
         if not isinstance(template, ToolTemplate):
             after.said, after.ended = {"role": "assistant", "content": choice.text}, template.ended(ids)
             return
@@ -181,6 +186,8 @@ class Gateway:
         else:
             choice.text, after.attempts, after.said = read_reply(template, asked.tools, text, number, single=asked.one_call)
         choice.calls = after.said.get("calls", [])
+        if asked.form and not choice.calls:
+            choice.text = after.said["content"] = answered(choice.text, bool(template.opened))
         after.ended = template.ends(ids, called=bool(choice.calls))
 
     async def _encoded(self, asked: Asked, session: Session) -> tuple[ChatTemplate, list[int], Held | None, int]:
@@ -220,22 +227,23 @@ class Gateway:
         if not asked.chat:
             prompt = list(self.template.encoder.plain(asked.prompt)) if isinstance(asked.prompt, str) else asked.prompt
             return prompt, session.find_ids(prompt), 0
-        row_end, count = session.find(asked.messages, shown(asked))
+        row_end, count = session.find(asked.messages, _context(asked))
         if row_end is not None:
             added = asked.messages[count:]
             try:
                 if row_end.attempts and isinstance(template, ToolTemplate):
-                    told = results(added, row_end.said["calls"])
-                    if told is not None:
-                        bridge = template.results(told[0], row_end.attempts, row_end.ended, told[1])
+                    heard = results(added, row_end.said["calls"])
+                    if heard is not None:
+                        bridge = template.results(heard[0], row_end.attempts, row_end.ended, heard[1])
                         return session.ids(row_end) + bridge, row_end, count
                 else:
                     return session.ids(row_end) + template.extension(_pieces(added), row_end.ended), row_end, count
             except BadConfig:  # messages that this template cannot put after a reply: begin anew
                 pass
+        messages = told(asked.messages, asked.form, tools=bool(asked.tools))
         if isinstance(template, ToolTemplate):
-            return template.whole(past(template, asked.messages)), None, 0
-        return template.whole(_pieces(asked.messages)), None, 0
+            return template.whole(past(template, messages)), None, 0
+        return template.whole(_pieces(messages)), None, 0
 
     def _sampling(self, asked: Asked, name: str, number: int, template: ChatTemplate, place: int) -> Sampling:
         """Return how a choice is drawn; each of several has a seed of its own."""
@@ -250,8 +258,6 @@ class Gateway:
     async def _generate(self, prompt: list[int], sampling: Sampling, cache: str, watch: Watch | None) -> Completion:
         self._running[cache] += 1
         try:
-            if watch is None:
-                return await self.engine.generate(prompt, sampling, cache)
             return await self.engine.generate(prompt, sampling, cache, watch=watch)
         except asyncio.CancelledError:  # the client has gone
             if self._running[cache] == 1:  # else it would end another request of the same row
@@ -274,6 +280,7 @@ class Gateway:
     def _choice(
         self,
         asked: Asked,
+        asking: str,
         prompt: list[int],
         known: int,
         completion: Completion,
@@ -283,11 +290,11 @@ class Gateway:
         """Return a reply as text and as the turn it makes."""
         ids, decode = completion.ids, self.template.encoder.decode
         text = decode(ids[:-1] if ids[-1] in sampling.stop_ids else ids)
-        told = teller.end() if teller else text
-        choice = Choice(completion, self.template.final(told) if asked.chat else told)
+        heard = teller.end() if teller else text
+        choice = Choice(completion, self.template.final(heard) if asked.chat else heard)
         choice.stopped = teller.stopped if teller else None
         turn = Turn(
-            asked.messages[-1]["content"] if asked.chat else decode(prompt),
+            asking,
             prompt_ids=prompt,
             output_ids=ids,
             logprobs=completion.logprobs,
@@ -308,6 +315,11 @@ class Gateway:
         for session in self.sessions.open.values():
             total.update(session.counts())
         return {"sessions": len(self.sessions.open), "finished": self.sessions.finished, **total}
+
+
+def _context(asked: Asked) -> str:
+    """Return what tells one request's conversations from another's besides messages: tools, options, form of replies."""
+    return shown(asked) + (f"{asked.form.schema}\n{asked.form.about}" if asked.form else "")
 
 
 def shown(asked: Asked) -> str:

@@ -9,6 +9,7 @@ from typing import Any, cast
 from agentgym.core.actions import Tool
 from agentgym.engines import Sampling
 from agentgym.errors import BadConfig
+from agentgym.gateway.forms import Form, read_form
 from agentgym.gateway.rows import LARGEST_ID
 from agentgym.gateway.tools import Message, check_results, read_calls, read_tools, refuse_constant
 
@@ -28,7 +29,7 @@ _UNREAD = {  # what would change the reply and is not done here, with the value 
     ),
     **dict.fromkeys(
         ("guided_json", "guided_regex", "guided_choice", "guided_grammar", "structured_outputs"),
-        "replies are not constrained to a form",
+        "this option of vLLM is not offered: response_format asks for JSON",
     ),
     **dict.fromkeys(("chat_template", "documents"), "prompts are made by the model's own chat template"),
     "continue_final_message": "the last message is answered, never continued",
@@ -89,6 +90,8 @@ class Asked:
     """Whether a reply is text whatever it says."""
     one_call: bool = False
     """Whether a reply has at most one call."""
+    form: Form | None = None
+    """The form that a reply is to have; None for text."""
     instructed: bool = False
     """Whether the first message stands for the `instructions` of a Responses request."""
     id: str = ""
@@ -118,11 +121,7 @@ def read_request(raw: dict[str, object], *, chat: bool, default_tokens: int, siz
         raise Refusal(400, "best_of must be what n is: every reply drawn is told", "unsupported_parameter", "best_of")
     if raw.get("modalities") not in (None, ["text"]):
         raise Refusal(400, "replies are text: modalities must be ['text']", "unsupported_parameter", "modalities")
-    form = raw.get("response_format")
-    if form is not None and form != {"type": "text"}:
-        why = "replies are sampled freely, as training needs them, and never forced into JSON or a schema: "
-        why += "response_format must be {'type': 'text'}; ask for the form in a message, or for the call of a tool"
-        raise Refusal(400, why, "unsupported_parameter", "response_format")
+    form = _form(raw, chat)
     messages, tools = _conversation(raw) if chat else ([], {})
     forced = _tool_choice(raw, tools) if chat else None
     options = raw.get("stream_options")
@@ -150,8 +149,20 @@ def read_request(raw: dict[str, object], *, chat: bool, default_tokens: int, siz
         forced=forced,
         no_calls=raw.get("tool_choice") == "none",
         one_call=raw.get("parallel_tool_calls") is not None and not _flag(raw, "parallel_tool_calls"),
+        form=form,
         size=size,
     )
+
+
+def _form(raw: dict[str, object], chat: bool) -> Form | None:
+    try:
+        form = read_form(raw.get("response_format"))
+    except ValueError as error:
+        raise Refusal(400, str(error), None, "response_format") from None
+    if form is not None and not chat:
+        why = "a prompt is answered as it stands: response_format goes with messages"
+        raise Refusal(400, why, "unsupported_parameter", "response_format")
+    return form
 
 
 def _template_options(raw: dict[str, object], chat: bool) -> dict[str, bool | int | float | str]:

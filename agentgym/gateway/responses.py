@@ -4,7 +4,7 @@ import time
 from typing import Any
 
 from agentgym.gateway.choices import Answer, Choice
-from agentgym.gateway.fields import call, entries, function, refuse, string, table, text
+from agentgym.gateway.fields import call, entries, function, refuse, schema_form, string, table, text
 from agentgym.gateway.gateway import Gateway
 from agentgym.gateway.replies import event
 from agentgym.gateway.requests import Asked, Refusal
@@ -35,11 +35,11 @@ def read(raw: dict[str, object], session: Session) -> dict[str, object]:
     chat["max_completion_tokens"] = raw.get("max_output_tokens")
     chat["reasoning_effort"] = table(raw.get("reasoning") or {}, "reasoning").get("effort")
     form = table(raw.get("text") or {}, "text")
-    chat |= {"response_format": form.get("format"), "verbosity": form.get("verbosity")}
+    chat |= {"response_format": schema_form(form.get("format")), "verbosity": form.get("verbosity")}
     chat["tools"] = [_tool(entry, place) for place, entry in enumerate(entries(raw.get("tools") or [], "tools"))]
     if not isinstance(raw.get("tool_choice") or "auto", str):
-        chosen = table(raw["tool_choice"], "tool_choice")
-        name = chosen.get("name") if chosen.get("type") == "function" else None
+        tool_choice = table(raw["tool_choice"], "tool_choice")
+        name = tool_choice.get("name") if tool_choice.get("type") == "function" else None
         chat["tool_choice"] = {"type": "function", "function": {"name": name}}
     chat["messages"] = [*_instructions(raw), *_previous(raw, session), *_input(raw.get("input"))]
     return chat
@@ -124,7 +124,7 @@ class ResponseWriter:
             "parallel_tool_calls": not asked.one_call,
             "reasoning": {"effort": None, "summary": None},
             "store": raw.get("store") is not False,
-            "text": {"format": {"type": "text"}},
+            "text": raw.get("text") or {"format": {"type": "text"}},
             "tool_choice": raw.get("tool_choice") or "auto",
             "tools": raw.get("tools") or [],
             "truncation": "disabled",

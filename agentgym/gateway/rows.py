@@ -22,10 +22,10 @@ class Row:
         self._logprobs = array("d")
         self._kept: list[tuple[int, int, Turn]] = []  # where prompt and reply end, and the turn without its tokens
 
-    def append(self, turn: Turn) -> int:
-        """Take a turn that repeats the row's tokens; return how many tokens it adds."""
-        before, start = len(self.ids), len(turn.prompt_ids)
-        self.ids.extend(array("i", turn.prompt_ids[before:]))
+    def append(self, turn: Turn, prompt: "array[int]") -> int:
+        """Take a turn whose prompt repeats the row's tokens; return how many tokens it adds."""
+        before, start = len(self.ids), len(prompt)
+        self.ids.extend(prompt[before:])
         self.ids.extend(array("i", turn.output_ids))
         self._logprobs.extend(turn.logprobs)
         bare = dataclasses.replace(turn, prompt_ids=[], output_ids=[], logprobs=[])

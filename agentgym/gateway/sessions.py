@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +12,9 @@ from agentgym.engines.slots import common_prefix
 from agentgym.episodes.episode import Episode, Turn, append_episodes
 from agentgym.gateway.rows import Row
 from agentgym.gateway.tools import Message, canonical
+
+UNTOLD = "nobody said how this session ended"
+FOR_ROOM = "this session was closed to make room for others, as the longest idle: fewer agents at a time, or shorter ones"
 
 
 class StillRunning(RuntimeError):
@@ -40,6 +44,19 @@ class Held:
     """Whether its first message is the instructions of a request, which the next request does not go on from."""
     extended: bool = False
     """Whether a request went on from it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the replies to one request go, found out once however many there are."""
+
+    base: Held | None
+    """The conversation that they go on from."""
+    prompt: "array[int]"
+    drifted: int
+    """How many of the conversation's tokens the prompt does not repeat."""
+    digest: bytes
+    """Of the messages; empty without any."""
 
 
 @dataclass(slots=True)
@@ -85,35 +102,36 @@ class Session:
         fits = [end for end in self._ends if self._rows[end.row].begins(prompt)]
         return max(fits, key=lambda end: end.length, default=None)
 
-    def record(
-        self,
-        turn: Turn,
-        base: Held | None,
-        held: Held,
-        messages: Sequence[Message] = (),
-        tools: str = "",
-    ) -> int:
+    def place(
+        self, prompt_ids: Sequence[int], base: Held | None, messages: Sequence[Message] = (), tools: str = ""
+    ) -> Place:
+        """Return where the replies to a prompt go, which goes on from `base`; its drift is counted."""
+        drifted = 0
+        if base is not None:
+            base.extended = True
+            drifted = base.length - common_prefix(self.ids(base), prompt_ids)
+            self.drifted += drifted
+        digest = _digests(messages, tools)[-1] if messages else b""
+        return Place(base, array("i", prompt_ids), drifted, digest)
+
+    def record(self, turn: Turn, place: Place, held: Held) -> int:
         """Keep a turn and how the conversation stands after it: at the end of the row it extends, else of a new one.
 
         Returns how many tokens more are held.
         """
-        drifted = 0
-        if base is not None:
-            base.extended = True
-            drifted = base.length - common_prefix(self.ids(base), list(turn.prompt_ids))
-            self.drifted += drifted
-        if base is not None and not drifted and self._ends[base.row] is base:
+        base = place.base
+        if base is not None and not place.drifted and self._ends[base.row] is base:
             held.row = base.row
             self._ends[held.row] = held
         else:  # the past was rewritten, or another reply has been given to it since
             held.row = len(self._rows)
             self._rows.append(Row())
             self._ends.append(held)
-        added = self._rows[held.row].append(turn)
+        added = self._rows[held.row].append(turn, place.prompt)
         held.length = len(self._rows[held.row].ids)
         self.tokens += added
-        if messages:
-            self._known[_digests([*messages, held.said], tools)[-1]] = held
+        if place.digest:
+            self._known[_extended(place.digest, held.said)] = held
         return added
 
     def keep(self, choices: list[Held], id: str = "") -> None:
@@ -151,10 +169,12 @@ class Session:
             "drifted_tokens": self.drifted,
         }
 
-    def episode(self, reward: float = 0.0, success: bool | None = None, task: str = "", group: str = "") -> Episode:
+    def episode(
+        self, reward: float = 0.0, success: bool | None = None, task: str = "", group: str = "", why: str = UNTOLD
+    ) -> Episode:
         """Return the session as an episode, row after row; the reward is paid to the last turn.
 
-        Without `success` it is one of which nobody said how it went: a fault, which is never trained on.
+        Without `success` it is one of which nobody said how it went: a fault, which is never trained on; `why` says more.
         """
         self._leave_out_unused()
         turns = [turn for row in self.rows for turn in row]
@@ -173,7 +193,7 @@ class Session:
             metrics={name: float(value) for name, value in self.counts().items()},
             success=success,
             reason={True: "success", False: "failure", None: "timeout"}[success],
-            error="nobody said how this session ended" if success is None else None,
+            error=why if success is None else None,
         )
 
 
@@ -190,6 +210,8 @@ class Sessions:
     def __init__(self, out: str | Path | None = None, limit: int = 10_000, tokens: int = 100_000_000) -> None:
         self.open: dict[str, Session] = {}
         self.finished = 0
+        self.gave_way: dict[str, None] = {}
+        """Names of the last `limit` sessions that were closed to make room."""
         self._limit, self._most = limit, tokens
         self._tokens = 0
         self._file = None if out is None else append_episodes(out)
@@ -205,27 +227,23 @@ class Sessions:
         """Return whether a session holds as much as one may."""
         return session.tokens * self.SHARE >= self._most
 
-    def record(
-        self,
-        session: Session,
-        turn: Turn,
-        base: Held | None,
-        held: Held,
-        messages: Sequence[Message] = (),
-        tools: str = "",
-    ) -> None:
+    def record(self, session: Session, turn: Turn, place: Place, held: Held) -> None:
         """Record a turn in a session; see `Session.record`."""
-        self._tokens += session.record(turn, base, held, messages, tools)
+        self._tokens += session.record(turn, place, held)
 
     def finish(
         self, name: str, reward: float = 0.0, success: bool | None = None, task: str = "", group: str = ""
     ) -> Episode:
         """Close a session and return its episode; its line is with the system when this returns.
 
-        Raises KeyError where there is no such session, StillRunning while it waits for a reply, which would be lost.
+        One of a name that was closed to make room is a fault: what it said then is lost, whatever it said since. Raises
+        KeyError where there is no such session, StillRunning while it waits for a reply, which would be lost.
         """
         if waits := self.open[name].running:
             raise StillRunning(f"{waits} {'reply is' if waits == 1 else 'replies are'} under way in session {name!r}")
+        if name in self.gave_way:
+            del self.gave_way[name]
+            return self._close(name, reward, None, task, group, FOR_ROOM)
         return self._close(name, reward, success, task, group)
 
     def close(self) -> None:
@@ -237,11 +255,17 @@ class Sessions:
             self._file = None
 
     def _close(
-        self, name: str, reward: float = 0.0, success: bool | None = None, task: str = "", group: str = ""
+        self,
+        name: str,
+        reward: float = 0.0,
+        success: bool | None = None,
+        task: str = "",
+        group: str = "",
+        why: str = UNTOLD,
     ) -> Episode:
         session = self.open.pop(name)
         self._tokens -= session.tokens
-        episode = session.episode(reward, success, task, group)
+        episode = session.episode(reward, success, task, group, why)
         if episode.turns and self._file is not None:
             self._file.write(episode.to_json() + "\n")
             self._file.flush()
@@ -254,7 +278,10 @@ class Sessions:
             idle = next((name for name, session in self.open.items() if not session.running), None)
             if idle is None:
                 return
-            self._close(idle)
+            self._close(idle, why=FOR_ROOM)
+            self.gave_way[idle] = None
+            if len(self.gave_way) > self._limit:
+                del self.gave_way[next(iter(self.gave_way))]
 
 
 def _digests(messages: Sequence[Message], tools: str = "") -> list[bytes]:
@@ -263,8 +290,13 @@ def _digests(messages: Sequence[Message], tools: str = "") -> list[bytes]:
     White space around a content does not count: clients trim replies, and what is held is the truth anyway.
     """
     digests: list[bytes] = []
-    digest = tools.encode()
+    digest = tools.encode("utf-8", "surrogatepass")  # schemas may hold halves of characters
     for message in messages:
-        digest = hashlib.blake2b(digest + json.dumps(canonical(message)).encode(), digest_size=16).digest()
+        digest = _extended(digest, message)
         digests.append(digest)
     return digests
+
+
+def _extended(digest: bytes, message: Message) -> bytes:
+    """Return the hash of a conversation with one message more."""
+    return hashlib.blake2b(digest + json.dumps(canonical(message)).encode(), digest_size=16).digest()

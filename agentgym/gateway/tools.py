@@ -150,9 +150,9 @@ def past(template: ToolTemplate, messages: Sequence[Message]) -> list[tuple[str,
         for call in message.get("calls", ()):
             arguments = _loaded(call["arguments"])
             if call["arguments"].strip() != "{}" and not arguments:
-                raise BadConfig(f"the arguments of the past call {call['id'][:40]!r} are no JSON object")
+                raise BadConfig(f"the arguments of the past call {call['id'][:40]!r} are not a JSON object")
             if not all(_NAME.fullmatch(name) for name in arguments):  # some families write them as they are
-                raise BadConfig(f"the past call {call['id'][:40]!r} has an argument whose name is no plain word")
+                raise BadConfig(f"the past call {call['id'][:40]!r} has an argument whose name is not a plain word")
             pieces += [*(["\n"] if pieces else []), *template.family.write(Call(call["name"], arguments))]
         if "calls" in message:
             template.check_written(bool(message["content"]), len(message["calls"]))
@@ -187,7 +187,7 @@ def _loaded(text: str) -> dict[str, object]:
 
 def refuse_constant(name: str) -> object:
     """Refuse a number that JSON does not have."""
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 def _respaced(text: str) -> str:

@@ -2,7 +2,8 @@
 
 from agentgym.integrations.openenv import app, remote
 uvicorn.run(app("rlvr/SQL-v0"))                 # its clients, and trainers that use them, play ours
-env = remote("http://localhost:8000")           # a server of theirs as an environment of ours
+env = remote("http://localhost:8000")           # a server of theirs as an environment of ours; so does
+env = agentgym.make("openenv:http://localhost:8000")
 """
 
 # openenv is typed in part only
@@ -19,6 +20,8 @@ from openenv.core.env_server.http_server import create_fastapi_app
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import Action, Observation, State
 
+from agentgym import registry
+from agentgym.core.declared import Declarations
 from agentgym.core.env import TextEnv
 from agentgym.core.outcome import Outcome
 from agentgym.core.tasks import Task
@@ -124,6 +127,11 @@ def app(env: str, *, sessions: int = 64, **options: object) -> Any:
     )
 
 
+def registered(url: str) -> str:
+    """Return the id of a server, which is registered when it is first asked for."""
+    return registry.register_foreign("openenv", url, f"{__name__}:RemoteTextEnv", url=url)
+
+
 def remote(url: str, **options: Any) -> "RemoteTextEnv":
     """Return an OpenEnv server as an environment: see `RemoteTextEnv`."""
     return RemoteTextEnv(url=url, **options)
@@ -140,6 +148,7 @@ class RemoteTextEnv(TextEnv):
     settings = ("url", "success_at", "reset_options")
     url: str = ""
     success_at: float = 1.0
+    declared = Declarations(random_bound=1.0)  # nobody has declared one
     reset_options: Mapping[str, Any] = {}
     """More for the server's reset."""
     blocking = True

@@ -224,7 +224,7 @@ class TurnCreditTrainer(GRPOTrainer):
         size = int(self.num_generations or 1)
         if len(episodes) % size:
             raise BadConfig(
-                f"{len(episodes)} episodes a process are no whole groups of {size}: "
+                f"{len(episodes)} episodes a process are not whole groups of {size}: "
                 "make per_device_train_batch_size × steps_per_generation a multiple of num_generations"
             )
         advantages = torch.zeros(completions.shape, dtype=torch.float32)

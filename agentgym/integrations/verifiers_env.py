@@ -11,13 +11,14 @@ taskset has one turn: the prompt, and the reply. What needs a machine of its own
 import asyncio
 import itertools
 import queue
+import re
 import threading
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any, ClassVar, cast
 
-import gymnasium
 import verifiers.v1 as vf
 from verifiers.v1.agent import Segment
 from verifiers.v1.graph import prepare_turn
@@ -27,33 +28,38 @@ from verifiers.v1.types import Response
 from verifiers.v1.utils import loaders
 
 from agentgym import registry
+from agentgym.core.declared import Declarations
 from agentgym.core.env import TextEnv
 from agentgym.core.outcome import Outcome
 from agentgym.core.tasks import Task
 from agentgym.errors import BadConfig, Fault
 
+FORMS = ("{}", "<answer>{}</answer>", "\\boxed{{{}}}", "#### {}", "Answer: {}", "[{}]")
+"""Forms in which rewards look for an answer, beside the tags that the prompt names."""
 SECONDS = 60.0
 """What the environment's own code may take between two turns."""
 
 
 def registered(name: str) -> str:
     """Return the id of a taskset, which is registered when it is first asked for."""
-    id = f"verifiers/{name.rsplit('/', 1)[-1]}-v0"
-    if id not in gymnasium.registry:
-        registry.register(id, VerifiersEnv, description=f"{name} of verifiers", taskset=name)
-    return id
+    return registry.register_foreign("verifiers", name, f"{__name__}:VerifiersEnv", taskset=name)
 
 
 class VerifiersEnv(TextEnv):
     """A taskset of verifiers, with the options of its configuration. Success: its weighted rewards reach `success_at`."""
 
-    settings: ClassVar[tuple[str, ...]] = ("taskset", "taskset_options", "listed", "success_at")
+    settings: ClassVar[tuple[str, ...]] = ("taskset", "taskset_options", "listed", "success_at", "answer_fields")
     taskset: str = ""
     """Id of the taskset's package."""
     taskset_options: Mapping[str, object] = {}
     listed: int = 1000
     """Tasks read, of a taskset without end."""
     success_at: float = 1.0
+    answer_fields: tuple[str, ...] = (
+        "answer", "answers", "solution", "target", "expected", "reference", "ground_truth", "gold",
+    )  # fmt: skip
+    """Fields of a task that hold its answer, for the oracle and `agentgym check`; those that it has."""
+    declared = Declarations(random_bound=1.0)  # nobody has declared one
     horizon: int = 50
     blocking = True
     snapshot_kind = "replay"
@@ -68,11 +74,19 @@ class VerifiersEnv(TextEnv):
         config = loaders.env_config_type(self.taskset).model_validate(
             {"taskset": {"id": self.taskset, **self.taskset_options}}
         )
+        seats = [name for name in type(config).model_fields if isinstance(getattr(config, name), vf.AgentConfig)]
+        if len(seats) > 1:
+            raise BadConfig(
+                f"the taskset {self.taskset} has the seats {', '.join(seats)}; one agent can take one seat alone"
+            )
         self.game: Any = kind(config)
         self.theirs: list[Any] = list(itertools.islice(self.game.taskset, self.listed))
         needy = next((task for task in self.theirs if task.NEEDS_CONTAINER), None)
         if needy is not None or type(self.game.taskset).toolsets(config.taskset):
             raise BadConfig(f"the taskset {self.taskset} needs a runtime of its own (a container, or tool servers)")
+        if not self.theirs:
+            raise BadConfig(f"the taskset {self.taskset} has no tasks; taskset_options are its configuration")
+        self.declared = replace(self.declared, answers=("hidden",) if any(map(self._answers, self.theirs)) else ())
 
     def size(self, split: str | None = None) -> int | None:
         """Return how many tasks were read."""
@@ -81,8 +95,17 @@ class VerifiersEnv(TextEnv):
     def numbered(self, number: int, split: str | None = None, difficulty: int | None = None) -> Task:
         """Return the task at that place."""
         place = number % len(self.theirs)
-        data = self.theirs[place].data
-        return Task(data.name or "", {"place": place}, f"all/0/{place}", "all")
+        task = self.theirs[place]
+        answers = self._answers(task)
+        hidden = [answer for answer in answers if len(answer) >= 3]  # a shorter one is in many a question by accident
+        data = {"place": place, "hash": task.hash, "answers": answers, "hidden": hidden}
+        return Task(task.data.name or "", data, f"all/0/{place}", "all")
+
+    def _answers(self, task: Any) -> list[str]:
+        """Return the answers that a task's own fields hold."""
+        own = {name: getattr(task.data, name, None) for name in self.answer_fields if name not in vf.TaskData.model_fields}
+        texts = [value for value in own.values() if isinstance(value, str | int | float) and not isinstance(value, bool)]
+        return [str(value).strip() for value in texts if str(value).strip()]
 
     def begin(self, task: Task) -> str:
         """Start the environment's own run; what it says first is seen."""
@@ -105,6 +128,45 @@ class VerifiersEnv(TextEnv):
         total = sum(rewards.values())
         told = "\n".join(f"{name}: {value:g}" for name, value in rewards.items()) or "No reward."
         return self.win(told) if total >= self.success_at else self.lose(told)
+
+    def oracle(self) -> Iterator[str]:
+        """Say the reference answer in the form that the task's own rewards take; of tasks of one turn."""
+        tags = [f"<{tag}>{{}}</{tag}>" for tag in dict.fromkeys(re.findall(r"<(\w+)>", self.observation))]
+        forms = [form.format(answer) for answer in self.task.data["answers"] for form in (*tags, *FORMS)]
+        for form in forms if not self.said else []:
+            if self._scores(form):
+                yield form
+                return
+        raise NotImplementedError(f"task {self.task.id} has no answer that its rewards take in one reply")
+
+    def _scores(self, reply: str) -> bool:
+        """Return whether a reply has success in an episode of its own."""
+        run = _Run(self.game, self.theirs[self.task.data["place"]])
+        try:
+            if run.next()[0] != "asked":
+                return False
+            run.replies.put(reply)
+            kind, trace = run.next()
+            return kind == "over" and trace.reward >= self.success_at
+        except Fault:
+            return False
+        finally:
+            run.end()
+
+    def validated(self, task: Task) -> bool | None:
+        """Return what the task's own `validate` says; None where it defines none, or needs a runtime for it."""
+        theirs = self.theirs[task.data["place"]]
+        if type(theirs).validate is vf.Task.validate:
+            return None
+        try:
+            return asyncio.run(asyncio.wait_for(theirs.validate(None), SECONDS))
+        except AttributeError:  # of the runtime that is not there
+            return None
+
+    def forget(self) -> None:
+        """Forget the episode; who waits for a reply is told that none comes."""
+        self.close()
+        super().forget()
 
     def save(self) -> list[str]:
         """Return what was said."""
@@ -137,6 +199,7 @@ class _Run:
             agent=AgentInfo(config=config),
         )
         self.messages: list[Any] = []
+        self.told_end = False
         threading.Thread(target=self._play, name="verifiers", daemon=True).start()
 
     def _play(self) -> None:
@@ -204,6 +267,10 @@ class _Seat:
         run.asked.put(("asked", "\n\n".join(reversed([str(said.content) for said in unseen]))))
         reply = await asyncio.to_thread(run.replies.get)
         if reply is None:
+            run.replies.put(None)  # for one who asks again
+            if run.told_end:
+                raise RuntimeError("the episode was ended")
+            run.told_end = True
             return Segment(messages=[], terminated=True)
         said = vf.AssistantMessage(content=reply)
         response = Response(id="", created=int(time.time()), model="agentgym", message=said, finish_reason="stop")

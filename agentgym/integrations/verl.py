@@ -14,7 +14,7 @@ Rows of the data: those of `dataset`. All sessions of a prompt run in one worker
 # pyright: reportUnknownParameterType=false, reportUntypedFunctionDecorator=false, reportIncompatibleMethodOverride=false
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from verl.trainer.ppo.core_algos import register_adv_est
 
 from agentgym import registry
 from agentgym.agents.spec import AgentSpec
-from agentgym.engines import Completion, Sampling
+from agentgym.engines import Completing, Completion, Request, Sampling
 from agentgym.episodes.episode import Episode, groups
 from agentgym.errors import BadConfig, Fault
 from agentgym.rollout.play import Job
@@ -84,7 +84,7 @@ class Meeting:
         self.episodes: list[Episode] = []
         self.left = size
         self.ready = asyncio.Event()
-        self.found: dict[int, Any] = {}
+        self.advantages: dict[int, Any] = {}
 
     @classmethod
     async def attend(cls, uid: str, size: int, credit: Credit, episode: Episode | None) -> object:
@@ -100,7 +100,7 @@ class Meeting:
             cls.open.pop(uid, None)
             meeting.decide()
         await meeting.ready.wait()
-        return meeting.found.get(id(episode))
+        return meeting.advantages.get(id(episode))
 
     def decide(self) -> None:
         """Compute the advantages of all."""
@@ -108,27 +108,25 @@ class Meeting:
             if len(self.episodes) > 1:
                 grouped = groups(self.episodes)
                 for group, arrays in zip(grouped, self.credit(grouped), strict=True):
-                    self.found |= {id(e): array for e, array in zip(group, arrays, strict=True)}
+                    self.advantages |= {id(e): array for e, array in zip(group, arrays, strict=True)}
         finally:
             self.ready.set()
 
 
-class ServerEngine:
+class ServerEngine(Completing):
     """verl's servers as a token engine; requests of an episode go to the server that has its prefix."""
 
     def __init__(self, manager: Any, params: Mapping[str, object], context: int) -> None:
         self.manager, self.params, self.context = manager, dict(params), context
 
-    async def generate(
-        self, prompt_ids: Sequence[int], sampling: Sampling, session: str, *, images: Sequence[object] = ()
-    ) -> Completion:
+    async def complete(self, request: Request) -> Completion:
         """Return one completion with the log-probabilities that the server sampled at."""
-        params = {**self.params, "max_tokens": sampling.max_tokens, "logprobs": True}
-        out = await self.manager.generate(request_id=session, prompt_ids=list(prompt_ids), sampling_params=params)
+        params = {**self.params, "max_tokens": request.sampling.max_tokens, "logprobs": True}
+        out = await self.manager.generate(request_id=request.session, prompt_ids=request.prompt_ids, sampling_params=params)
         ids = list(out.token_ids)
         if out.stop_reason == "aborted" or not ids:
             raise Fault("verl's server aborted the request", reason="engine")
-        ended = ids[-1] in sampling.stop_ids
+        ended = ids[-1] in request.sampling.stop_ids
         return Completion(ids, list(out.log_probs or ()), "stop" if ended else "length")
 
     def abort(self, session: str) -> None:
@@ -167,8 +165,8 @@ class AgentgymLoop(AgentLoopBase):
         pool = self.pools.setdefault(repr(maker), RolloutPool({name: maker}, RolloutConfig()))
         context = int(self.rollout_config.prompt_length + self.rollout_config.response_length)
         horizon = options.pop("horizon", None)
-        chosen: dict[str, Any] = {"turn_tokens": int(self.rollout_config.response_length), **options}
-        spec = AgentSpec(**chosen)
+        settings: dict[str, Any] = {"turn_tokens": int(self.rollout_config.response_length), **options}
+        spec = AgentSpec(**settings)
         sampling = Sampling(temperature=float(params.get("temperature", 1.0)), max_tokens=spec.turn_tokens)
         agent = spec.make(ServerEngine(self.server_manager, params, context), sampling, self.tokenizer)
         task, uid = pool.probe(name).find(str(told["task_id"])), str(row.get("uid", ""))

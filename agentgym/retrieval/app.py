@@ -8,7 +8,8 @@ from typing import cast
 from agentgym.retrieval.batching import Batches, Busy
 from agentgym.retrieval.documents import plain_text
 from agentgym.retrieval.protocol import LONGEST, Hit
-from agentgym.serving.asgi import Gone, Receive, Refusal, Send, read_body, send_json
+from agentgym.serving.asgi import Gone, Receive, Refusal, Send, headers_of, read_body, send_json
+from agentgym.serving.server import named_here, other_name
 
 _log = logging.getLogger(__name__)
 _BODY_SECONDS = 30.0
@@ -21,13 +22,21 @@ class App:
 
     Answers {"result": [[{"document": {"id", "contents"}, "score"}]]}, without `return_scores` {"result": [[document]]}.
     GET /health tells the number of documents. Refusals are {"detail": …}: 422 for a body that says no such request, 413
-    for a large one, 504 for a search that took longer than `seconds`, 503 where too much waits.
+    for a large one, 504 for a search that took longer than `seconds`, 503 where too much waits. A `local` one answers only
+    to the names of this machine (403): web pages could reach it under names of their own.
     """
 
     def __init__(
-        self, batches: Batches, *, topk: int = 3, seconds: float = 30.0, body_bytes: int = 16 << 20, queries: int = 4096
+        self,
+        batches: Batches,
+        *,
+        topk: int = 3,
+        seconds: float = 30.0,
+        body_bytes: int = 16 << 20,
+        queries: int = 4096,
+        local: bool = False,
     ) -> None:
-        self.batches = batches
+        self.batches, self._local = batches, local
         self._topk, self._seconds, self._body_bytes, self._queries = topk, seconds, body_bytes, queries
 
     async def __call__(self, scope: dict[str, object], receive: Receive, send: Send) -> None:
@@ -53,6 +62,8 @@ class App:
             raise Refusal(405, f"{path} takes {wanted}")
         if path == "/health":
             return {"status": "ok", "documents": self.batches.retriever.size}
+        if self._local and not named_here(headers := headers_of(scope)):
+            raise Refusal(403, f"{other_name(headers)}: start it with --host to serve other machines")
         queries, topk, scores = self._asked(await read_body(receive, self._body_bytes, _BODY_SECONDS, Refusal))
         try:
             async with asyncio.timeout(self._seconds):
@@ -67,7 +78,7 @@ class App:
         try:
             raw = json.loads(content)
         except (ValueError, RecursionError) as error:
-            raise Refusal(422, f"the body is no JSON ({str(error)[:100]})") from None
+            raise Refusal(422, f"the body is not JSON ({str(error)[:100]})") from None
         body = cast("dict[str, object]", raw if isinstance(raw, dict) else {})
         queries, topk, scores = body.get("queries"), body.get("topk") or self._topk, body.get("return_scores", False)
         if not isinstance(queries, list) or not all(isinstance(query, str) for query in cast("list[object]", queries)):

@@ -66,7 +66,7 @@ class Client:
         except httpx2.ConnectError as error:
             raise BadConfig(f"nothing answers at {self.url} ({error}): start the retriever first; {expected}") from error
         except (httpx2.HTTPError, httpx2.InvalidURL, TimeoutError, _Wrong, _Refused) as error:
-            raise BadConfig(f"{self.url} is no retriever ({_said(error)}); {expected}") from error
+            raise BadConfig(f"{self.url} is not a retriever ({_said(error)}); {expected}") from error
 
     def search(self, queries: Sequence[str], count: int) -> list[list[Hit]]:
         """Return the best `count` documents of each query, as the server ranks them; Fault where it does not answer."""

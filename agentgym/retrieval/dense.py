@@ -165,8 +165,8 @@ def _index(faiss: ModuleType, search: str, vectors: Vectors, path: Path) -> None
     else:
         clusters = max(1, min(int(4 * count**0.5), count // 39))
         index = faiss.IndexIVFFlat(faiss.IndexFlatIP(dimension), dimension, clusters, faiss.METRIC_INNER_PRODUCT)
-        chosen = np.random.default_rng(0).permutation(count)[: 64 * clusters]
-        index.train(np.ascontiguousarray(vectors[np.sort(chosen)]))
+        sample = np.random.default_rng(0).permutation(count)[: 64 * clusters]
+        index.train(np.ascontiguousarray(vectors[np.sort(sample)]))
     for start in range(0, count, _CHUNK):
         index.add(np.ascontiguousarray(vectors[start : start + _CHUNK]))
     faiss.write_index(index, str(path))

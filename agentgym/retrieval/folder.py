@@ -48,7 +48,7 @@ def build(
             _check_options(manifest, target, options)
             return manifest
         if target.exists() and any(target.iterdir()):
-            raise BadConfig(f"{target} holds something that is no index; give an empty or a new folder")
+            raise BadConfig(f"{target} holds something that is not an index; give an empty or a new folder")
         identity = {"format": FORMAT, "kind": kind, "analyser": ANALYSER, "corpus": _identity(source), "options": options}
         partial = _partial(target, identity)
         if not (partial / STORE).exists():

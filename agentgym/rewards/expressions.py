@@ -37,11 +37,6 @@ def installed() -> bool:
     return importlib.util.find_spec("math_verify") is not None
 
 
-def needs_expressions(gold: str) -> bool:
-    """Return whether a right answer takes more than the comparison of numbers."""
-    return read_number(gold) is None
-
-
 def verify(answer: str, gold: str) -> bool | None:
     """Return whether an answer equals the right one; None where it cannot be read as one value.
 
@@ -61,8 +56,11 @@ def same_expression(answer: str, gold: str) -> bool | None:
         raise MissingExtra(f"checking expressions needs math-verify: {how_to_install('math')}")
     if answer.split() == gold.split():
         return True
+    short = len(answer) <= max(LONGEST, 4 * len(gold))
+    if short and answer_text.plain(unwrapped(answer)) == answer_text.plain(unwrapped(gold)):
+        return True  # `\text{(B)}` is B
     if answer_text.words(unwrapped(gold)) is not None:
-        if len(answer) <= max(LONGEST, 4 * len(gold)) and answer_text.same_words(unwrapped(answer), unwrapped(gold)):
+        if short and answer_text.same_words(unwrapped(answer), unwrapped(gold)):
             return True
         return None if readable(answer, gold) is None else False
     given, wanted = readable(answer, gold), _latex(answer_text.commas(unwrapped(gold)))

@@ -60,5 +60,5 @@ def _job(
     group_id: str | None,
     horizon: int | None,
 ) -> Job:
-    chosen = env.named_task(task, generator("reset", seed))
-    return Job(chosen, attempt, seed, chosen.id if group_id is None else group_id, name, horizon)
+    named = env.named_task(task, generator("reset", seed))
+    return Job(named, attempt, seed, named.id if group_id is None else group_id, name, horizon)

@@ -50,10 +50,10 @@ async def acollect(
     make, name = _factory(env, {**(env_options or {}), **({"split": split} if split else {})})
     with closing(RolloutPool({name: make}, config)) as pool:
         probe = pool.probe(name)
-        chosen = (
+        played = (
             probe.tasks(tasks) if isinstance(tasks, int) else [probe.find(t) if isinstance(t, str) else t for t in tasks]
         )
-        jobs = [job for job in jobs_of(name, chosen, attempts, seed, horizon) if (job.task.id, job.attempt) not in skip]
+        jobs = [job for job in jobs_of(name, played, attempts, seed, horizon) if (job.task.id, job.attempt) not in skip]
         with _appended(out) if out else nullcontext() as file:
             return await pool.collect(agent, jobs, file=file, progress=progress)
 

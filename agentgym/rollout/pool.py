@@ -30,7 +30,8 @@ class RolloutConfig:
     concurrency: int = 128
     """Episodes in flight."""
     workers: int = 2
-    """Worker processes (of each process) for an environment whose steps may wait for something outside, as a browser's."""
+    """Worker processes (of each process) for an environment whose steps may wait for something external, such as a
+    browser."""
     step_seconds: float = 60.0
     """Seconds that one step or reset of the environment may take."""
 

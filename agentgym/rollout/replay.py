@@ -2,32 +2,31 @@
 is told the same replies."""
 
 import copy
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import Any
 
 from agentgym.agents.base import Agent, Conversation
 from agentgym.core.tasks import Task
-from agentgym.engines import Completion, Sampling
+from agentgym.engines import Completing, Completion, Request
 from agentgym.episodes.episode import Episode
 from agentgym.rollout.play import Start
 from agentgym.rollout.workers import HostedEnv
 
 
-class Replayed:
+class Replayed(Completing):
     """An engine that gives the recorded replies of one session in order, and lets the real one answer all others."""
 
     def __init__(self, engine: Any, session: str, episode: Episode) -> None:
         self.engine, self.session = engine, session
         self._calls = iter([call for turn in episode.turns for call in turn.calls])
 
-    async def generate(
-        self, prompt_ids: Sequence[int], sampling: Sampling, session: str, *, images: Sequence[object] = ()
-    ) -> Completion:
+    async def complete(self, request: Request) -> Completion:
         """Return the next recorded reply; ValueError where it was to another prompt."""
-        if session != self.session:
-            return await self.engine.generate(prompt_ids, sampling, session, images=images)
+        if request.session != self.session:  # by `generate`, which every engine has, also one that declares it itself
+            told = {"watch": request.watch} if request.watch else {}
+            return await self.engine.generate(request.prompt_ids, request.sampling, request.session, **told)
         call = next(self._calls)
-        if list(call.prompt_ids) != list(prompt_ids):
+        if list(call.prompt_ids) != request.prompt_ids:
             raise ValueError("the prompt is another than the recorded one")
         return Completion(call.output_ids, call.logprobs, call.finish, call.policy_version)
 

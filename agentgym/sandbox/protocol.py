@@ -11,6 +11,7 @@ from agentgym.errors import BadConfig, Fault, how_to_install, unknown
 BACKENDS = {
     "bubblewrap": "agentgym.sandbox.bubblewrap.sandbox:Bubblewrap",
     "docker": "agentgym.sandbox.docker.sandbox:Docker",
+    "harbor": "agentgym.integrations.harbor:HarborSandbox",
     "process": "agentgym.sandbox.process.sandbox:Process",
 }
 MEGABYTE = 1 << 20

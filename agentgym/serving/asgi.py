@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -20,6 +20,11 @@ class Refusal(Exception):
     def __init__(self, status: int, detail: str, code: str = "EXECUTION_ERROR", reason: str | None = None) -> None:
         super().__init__(detail)
         self.status, self.detail, self.code, self.reason = status, detail, code, reason
+
+
+def headers_of(scope: Mapping[str, Any]) -> dict[str, str]:
+    """Return a request's headers, their names in lower case."""
+    return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
 
 
 async def read_body(receive: Receive, most: int, seconds: float, refusal: Callable[[int, str], Exception]) -> bytes:

@@ -7,8 +7,9 @@ import ipaddress
 import signal
 import socket
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from agentgym.errors import MissingExtra, how_to_install
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from uvicorn import Server
 
 _WAITING = 1024  # connections
+_IDLE = 600  # seconds; an agent's commands take their time, and a connection closed while it asks again fails its attempt
 _GRACE = 5  # seconds that requests under way get when the server ends
 
 
@@ -58,6 +60,7 @@ async def serve(
             "access_log": False,
             "server_header": False,
             "timeout_graceful_shutdown": _GRACE,
+            "timeout_keep_alive": _IDLE,
             "backlog": _WAITING,
         }
         config = uvicorn.Config(app, **{**ours, **settings})
@@ -77,6 +80,23 @@ async def serve(
 async def _stop(server: "Server", stop: asyncio.Event) -> None:
     await stop.wait()
     server.should_exit = True
+
+
+def named_here(headers: Mapping[str, str]) -> bool:
+    """Whether a request was made under a name of this machine alone, by its headers in lower case.
+
+    A web page can have its own name point here (DNS rebinding), so a server on loopback that asks for no key must not
+    answer to other names. The port may be another one, of a tunnel.
+    """
+    try:
+        return loopback(urlsplit(f"//{headers.get('host', '')}").hostname or "")
+    except ValueError:
+        return False
+
+
+def other_name(headers: Mapping[str, str]) -> str:
+    """Return what is said to a request under another name."""
+    return f"this server answers to localhost and 127.0.0.1 only, not to {headers.get('host', '')[:200]!r}"
 
 
 def loopback(host: str) -> bool:

@@ -213,7 +213,7 @@ def _check_loss(config: "TrainConfig") -> None:
     if 0 < config.context_tokens <= config.turn_tokens:
         raise BadConfig(
             f"context_tokens is {config.context_tokens}; expected more than turn_tokens, {config.turn_tokens}, "
-            "for it has to hold a prompt as well"
+            "since it must hold a prompt as well"
         )
 
 
@@ -278,7 +278,7 @@ def _check_engine(config: "TrainConfig") -> None:
         )
     for name in sorted({*RUN_SETS, *kind.idle} & set(config.engine_options)):
         raise BadConfig(
-            f"engine.{name} is no option of a run: see --context-tokens, --weight-transport, --lora-rank and --model"
+            f"engine.{name} is not an option of a run: see --context-tokens, --weight-transport, --lora-rank and --model"
         )
     if config.async_level:
         _check_overlap(config)
@@ -310,7 +310,7 @@ def _check_agent(config: "TrainConfig") -> None:
             raise BadConfig(f"attempt_seconds does nothing with agent {config.agent!r}: it is for an agent of others")
         return
     if ":" not in config.agent:
-        raise unknown("value of agent", config.agent, (*AGENTS, "MODULE:NAME"))
+        raise unknown("agent", config.agent, (*AGENTS, "MODULE:NAME"))
     own = ("prompt", "tools", "history", "window_turns", "observation_tokens", "horizon", "workers", "step_seconds")
     for name in ("sft_episodes", *own):
         if getattr(config, name) not in (getattr(default, name), "bare"):  # `bare` is every small recipe's prompt

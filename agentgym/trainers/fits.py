@@ -24,6 +24,8 @@ def check(config: TrainConfig) -> None:
 
     Where that cannot be found out, a warning says so and the run goes on.
     """
+    if config.remote:  # whose memory is the server's
+        return
     try:
         shape, memory = read_shape(config), available()
         refused = "" if shape is not None and plainly_fits(config, shape, memory) else _refused(config, memory)

@@ -19,6 +19,7 @@ from agentgym.engines.scripted import ScriptedEngine
 from agentgym.episodes.episode import Episode
 from agentgym.gateway.app import App
 from agentgym.gateway.gateway import Gateway
+from agentgym.gateway.sessions import FOR_ROOM
 from agentgym.rollout.collect import group_of
 from agentgym.serving.server import serve
 from agentgym.trainers.gateway_repeats import BY_REPLIES, Repeats
@@ -147,12 +148,14 @@ async def _in_thread(play: Play, task: Task, access: Access) -> object:
 
     def tell(result: object, error: BaseException | None) -> None:
         if not told.done():
-            told.set_exception(error) if error else told.set_result(result)
+            told.set_result(result) if error is None else told.set_exception(error)
 
     def run() -> None:
         result, error = None, None
         try:
             result = play(task, access)
+        except StopIteration as raised:  # no future takes it: nobody would be told
+            error = RuntimeError(f"the agent raised {raised!r}")
         except Exception as raised:
             error = raised
         except BaseException as raised:  # such as SystemExit, which must not end more than this attempt
@@ -189,6 +192,7 @@ async def _ended(
         await asyncio.sleep(0.01)
     episode = gateway.sessions.finish(name, reward, success if session.tokens else None)
     if episode.fault:
+        error = FOR_ROOM if episode.error == FOR_ROOM else error
         reason = "timeout" if limit.expired() else "engine" if session.unanswered else "crash"
         episode.reason, episode.error = reason, error
     return episode

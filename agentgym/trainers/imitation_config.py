@@ -60,7 +60,7 @@ class ImitationConfig:
     muon: bool = False
     """Use Muon for the matrices (at five times the learning rate): for small models."""
     optimizer: Literal["adamw", "adamw8bit"] = "adamw"
-    """`adamw`, or `adamw8bit` (state in 8 bits; needs torchao); with Muon, for what Muon leaves."""
+    """`adamw`, or `adamw8bit` (state in 8 bits; needs torchao); with Muon, for the parameters that Muon does not update."""
     grad_clip: float = 1.0
     """Largest gradient norm."""
     batch_tokens: int = 4096

@@ -92,8 +92,7 @@ class Loop(Sitting):
         if accelerator.is_main_process:
             for caution in preflight.cautions(config):
                 warnings.warn(caution, stacklevel=2)
-            if not config.remote:  # whose memory is the server's
-                fits.check(config)
+            fits.check(config)
         record = Record.fresh(config, accelerator.is_main_process)
         try:
             return cls(accelerator, record, None, show)
@@ -142,24 +141,26 @@ class Loop(Sitting):
         config, run, tally = self.config, self.run, self.tally
         step, started = tally.position - config.sft_steps, time.perf_counter()
         in_envs = run.rollouts.seconds
-        chosen, episodes, seen = self.await_(self._groups(step))
-        needed = self.await_(needs.compute(chosen, run.needs, run, step))
+        selected, episodes, seen = self.await_(self._groups(step))
+        needed = self.await_(needs.compute(selected, run.needs, run, step))
         rolled, in_envs = time.perf_counter(), run.rollouts.seconds - in_envs
-        self.show("progress", {"what": f"step {step + 1}, updating on", "done": len(chosen), "total": config.tasks_per_step})
+        self.show(
+            "progress", {"what": f"step {step + 1}, updating on", "done": len(selected), "total": config.tasks_per_step}
+        )
         with uninterrupted():
-            together = any(run.gathered([bool(chosen)]))  # who has no group still takes part
+            together = any(run.gathered([bool(selected)]))  # who has no group still takes part
             metrics: dict[str, float] = dict(needed)
             if together and config.async_level:  # later steps are played meanwhile
-                metrics |= self.await_(updating(run, chosen, step))
+                metrics |= self.await_(updating(run, selected, step))
             elif together:
-                metrics |= run.learner.update(chosen, run.credit, run.loss, step)
+                metrics |= run.learner.update(selected, run.credit, run.loss, step)
             metrics |= ages(episodes, tally.position) if config.async_level else {}
             tally.position += 1
             self.await_(run.learner.publish(tally.position))
             run.sampler.saw(seen)
-            dropped = len(groups(episodes)) - len(chosen)
+            dropped = len(groups(episodes)) - len(selected)
             times = (in_envs, rolled - started, time.perf_counter() - rolled)
-            row = step_row(step, chosen, episodes, dropped, times, metrics, run)
+            row = step_row(step, selected, episodes, dropped, times, metrics, run)
             tally.count(row)
             tally.note_faults(run.gathered([(any(not e.fault for e in episodes), first_fault(episodes))]))
             self.record.keep(episodes[: config.keep_episodes])
@@ -174,7 +175,10 @@ class Loop(Sitting):
             tally.seconds += time.perf_counter() - started
         if tally.lost_steps >= LOST_STEPS:
             self.checkpoint()  # with the position behind the steps that were lost: --resume goes on with other tasks
-            raise CannotGoOn(f"every episode of the last {LOST_STEPS} steps ended in a fault, the last with: {tally.fault}")
+            raise CannotGoOn(
+                f"every episode of the last {LOST_STEPS} steps ended in an infrastructure error, the last with: "
+                f"{tally.fault}"
+            )
 
     def _keep_best(self, step: int, success: float) -> None:
         """Keep the policy where it is the best so far, which the process that writes knows."""
@@ -186,12 +190,12 @@ class Loop(Sitting):
         """Return the groups to train on and all episodes of this process, and how the groups of all processes ended."""
         config, run = self.config, self.run
         rounds, factor = run.selection.option("rounds", 1), run.selection.option("oversample", 1.0)
-        chosen: list[Group] = []
+        selected: list[Group] = []
         episodes: list[Episode] = []
         seen: list[Seen] = []
         drawn: set[str] = set()
         for number in range(rounds):
-            wanted = config.tasks_per_step - sum(run.gathered([len({group[0].group_id for group in chosen})]))
+            wanted = config.tasks_per_step - sum(run.gathered([len({group[0].group_id for group in selected})]))
             if wanted <= 0:
                 break
             if number == 0:
@@ -202,10 +206,10 @@ class Loop(Sitting):
                 fresh = await run.rollouts.collect(run.share(draws), step, self._counting(step, draws))
             await rewards.pay(fresh, run.rewards, step=step, run=run)
             trainable = [group for group in groups(fresh) if len(group) > 1]
-            chosen += await needs.finished(run.selection(trainable, step=step, run=run))
+            selected += await needs.finished(run.selection(trainable, step=step, run=run))
             episodes += fresh
             seen += run.seen(draws, fresh, step)
-        return chosen, episodes, seen
+        return selected, episodes, seen
 
     def _sft_step(self) -> None:
         """Imitate one batch of fresh demonstrations."""

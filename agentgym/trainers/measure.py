@@ -64,7 +64,7 @@ class Measures:
 
         episodes = run.gathered(self.await_(run.rollouts.evaluate(mine, prefix, progress)))
         if episodes and all(episode.fault for episode in episodes):
-            raise CannotGoOn(f"every episode ended in a fault, the first with: {first_fault(episodes)}")
+            raise CannotGoOn(f"every episode ended in an infrastructure error, the first with: {first_fault(episodes)}")
         return episodes
 
     def _kept(self, name: str, episodes: list[Episode]) -> dict[str, float]:

@@ -122,7 +122,7 @@ def parts(episodes: Sequence[Episode], names: Sequence[str]) -> dict[str, Mean]:
 
 def step_row(
     step: int,
-    chosen: list[Group],
+    selected: list[Group],
     episodes: list[Episode],
     dropped: int,
     seconds: tuple[float, float, float],
@@ -136,7 +136,7 @@ def step_row(
         row |= parts(episodes, run.gathered(sorted(part_names(episodes))))
     anchor = str(run.credit.stage.option("anchor", ""))  # a credit of a user's may mean something else by it
     row |= of_engine(run.learner.engine)
-    row |= anchor_statistics(chosen, anchor if anchor in ANCHORS else "observation") | metrics
+    row |= anchor_statistics(selected, anchor if anchor in ANCHORS else "observation") | metrics
     return {"step": step + 1, "phase": "rl", **merged(run.gathered([row]))}
 
 

@@ -101,13 +101,13 @@ def pack(
     while start < len(order):
         width = len(segments[order[start]])
         stop = start + max(tokens // width, 1)
-        chosen = order[start:stop]
-        batches.append(_batch([segments[i] for i in chosen], [weights[i] for i in chosen], tuple(chosen)))
+        numbers = order[start:stop]
+        batches.append(_batch([segments[i] for i in numbers], [weights[i] for i in numbers], tuple(numbers)))
         start = stop
     return batches
 
 
-def _batch(segments: Sequence[Segment], weights: Sequence[npt.NDArray[np.float32]], chosen: tuple[int, ...]) -> Batch:
+def _batch(segments: Sequence[Segment], weights: Sequence[npt.NDArray[np.float32]], numbers: tuple[int, ...]) -> Batch:
     lengths = [len(segment) for segment in segments]
     width = max(lengths)
     ids = np.zeros((len(segments), width), dtype=np.int64)
@@ -115,7 +115,7 @@ def _batch(segments: Sequence[Segment], weights: Sequence[npt.NDArray[np.float32
     for i, segment in enumerate(segments):
         ids[i, : lengths[i]] = segment.ids
         places.append(np.flatnonzero(segment.mask) + (i * width - 1))
-    return _flat_batch(segments, weights, ids, np.concatenate(places), tuple(lengths), chosen)
+    return _flat_batch(segments, weights, ids, np.concatenate(places), tuple(lengths), numbers)
 
 
 def _tree_batch(segments: Sequence[Segment], weights: Sequence[npt.NDArray[np.float32]], layout: Layout) -> Batch:
@@ -141,7 +141,7 @@ def _flat_batch(
     ids: npt.NDArray[np.int64],
     places: npt.NDArray[np.int64],
     lengths: tuple[int, ...],
-    chosen: tuple[int, ...],
+    numbers: tuple[int, ...],
 ) -> Batch:
     turns = np.concatenate([segment.turns[segment.mask] + i * 100_000 for i, segment in enumerate(segments)])
     flat = [np.concatenate([getattr(s, name)[s.mask] for s in segments]) for name in ("ids", "advantages", "logprobs")]
@@ -155,7 +155,7 @@ def _flat_batch(
         torch.as_tensor(np.unique(turns, return_inverse=True)[1].astype(np.int64)),
         torch.as_tensor(np.repeat(np.arange(len(segments)), [segment.trained for segment in segments])),
         lengths,
-        chosen,
+        numbers,
         extra={
             name: torch.as_tensor(np.concatenate([segment.extra[name][segment.mask] for segment in segments]))
             for name in segments[0].extra

@@ -9,6 +9,7 @@ from typing import Any
 from agentgym import registry
 from agentgym.agents.table import AGENTS
 from agentgym.core.env import TextEnv
+from agentgym.core.folders import check_folder
 from agentgym.engines.adapters import is_adapter
 from agentgym.engines.model_names import check_model, is_path
 from agentgym.errors import BadConfig, MissingExtra, how_to_install, unknown
@@ -173,9 +174,7 @@ def check_free(folder: Path) -> None:
             f"{folder} holds a run already. Go on with it: `agentgym train --resume {folder}` (in a checkout "
             f"`./dev train --resume {folder}`); or keep it and start another: add `--out runs/NAME`; or delete {folder}"
         )
-    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    if not there.is_dir():
-        raise BadConfig(f"out is {folder}, but {there} is a file; expected a folder to write the run to")
+    check_folder(folder)
 
 
 def config_of(folder: str | Path) -> TrainConfig:
@@ -231,7 +230,7 @@ def model_folder(name: str) -> str:
 
 def _check_agent(config: TrainConfig) -> None:
     if config.agent not in AGENTS and not callable(registry.load(config.agent, "agent", {})):
-        raise BadConfig(f"agent {config.agent} is no function; expected one that plays an episode")
+        raise BadConfig(f"agent {config.agent} is not a function; expected one that plays an episode")
 
 
 def check_reachable(config: TrainConfig) -> None:
@@ -247,15 +246,15 @@ def check_reachable(config: TrainConfig) -> None:
 
 def _with_splits(config: EnvSpec, splits: list[str]) -> EnvSpec:
     first = "train" if "train" in splits else splits[0]
-    chosen = {
+    named = {
         "train_split": config.train_split or first,
         "valid_split": config.valid_split or splits[:2][-1],
         "test_split": config.test_split or splits[-1],
     }
-    for name, split in chosen.items():
+    for name, split in named.items():
         if split not in splits:
             raise unknown(f"split of {config.id} ({name}):", split, splits)
-    return replace(config, **chosen)
+    return replace(config, **named)
 
 
 def check_expert(env: TextEnv, asks: str, instead: str) -> None:

@@ -52,7 +52,7 @@ class ModelConfig:
     env_options: Options = field(default_factory=dict[str, object])
     """Options of the environment: --env.KEY VALUE."""
     envs: Envs = ()
-    """Several environments instead of one: `[[envs]]` tables of a recipe, see docs/training.md."""
+    """Several environments instead of one: `[[envs]]` tables of a recipe, see docs/stages.md."""
     model: str = "init"
     """Folder or name of a causal language model; `init` makes a small one from the environment's own text."""
     vocabulary: int = 1000
@@ -75,8 +75,8 @@ class EngineConfig:
     """The engine that samples, and how it receives new weights."""
 
     engine: str = "hf"
-    """What samples: `hf` (in this process, the trainer's own weights), `vllm` (beside it), `vllm:URL,URL,…` (servers that
-    run already, which are sent the weights), or `openai:URL` (no updates: see docs)."""
+    """What samples: `hf` (in this process, the trainer's own weights), `vllm` (beside it), `vllm:URL,URL,…` (running
+    servers, which receive the weights), or `openai:URL` (no updates: see docs)."""
     engine_options: Options = field(default_factory=dict[str, object])
     """Options of the engine: --engine.KEY VALUE (for vllm its engine arguments, such as max_num_seqs;
     for vllm:URL timeout, patience, update_timeout, wait, folder, key_env)."""
@@ -84,8 +84,8 @@ class EngineConfig:
     """How new weights reach a vllm engine: `shared_memory`, `ipc` (both on one GPU), `nccl` (each on its own), or `auto`:
     ipc where the trainer is on a GPU, else shared_memory."""
     async_level: int = 0
-    """Steps whose episodes may be played beside the update of an earlier one: no token that is trained is more policy
-    versions old. 0 plays and updates in turn."""
+    """Number of steps that rollouts may run ahead of the update: no trained token is older than this many policy
+    versions. 0 alternates between playing and updating."""
 
 
 @dataclass(frozen=True)
@@ -97,14 +97,14 @@ class AgentConfig:
     last turns, with a fresh prompt each) or `summary` (the model summarizes what no longer fits; no SFT warm start); or
     MODULE:NAME, a function that runs an external agent against a base URL."""
     attempt_seconds: float = 3600.0
-    """Seconds that an attempt of an external agent may take; after that it counts as a failure or a fault, and the run
-    continues."""
+    """Seconds that an attempt of an external agent may take; after that it counts as a failure or an infrastructure error,
+    and the run continues."""
     prompt: str = ""
     """Prompt of the agent: a name from agents/prompts or a file; by default one that lists the environment's tools, or
     `bare` for a policy made from nothing."""
     tools: str = AUTO
     """How the model calls the tools: `native` (the chat template shows them), `text` (the prompt lists them), or `auto`:
-    native where the template can."""
+    native if the template supports it."""
     history: str = "keep"
     """How the agent `chat` keeps past turns: `keep` (the sampled tokens) or `template` (as the chat template renders
     them)."""
@@ -232,7 +232,7 @@ class LossConfig:
     importance_sampling_level: Literal["token", "turn", "sequence"] = "token"
     """Level of the importance ratio: `token`, `turn` or `sequence`."""
     loss_aggregation: Literal["token", "turn", "episode", "episode-sum", "constant"] = "token"
-    """What counts alike in an update: every `token`, `turn` or `episode`, `episode-sum`, or `constant` (Dr.GRPO)."""
+    """What has equal weight in an update: every `token`, `turn` or `episode`, `episode-sum`, or `constant` (Dr.GRPO)."""
     constant: float = 0.0
     """The fixed length that `constant` divides by."""
     kl: float = 0.0
@@ -241,7 +241,8 @@ class LossConfig:
     kl_kind: Literal["k1", "k2", "k3"] = "k3"
     """How that KL is estimated from a sampled token: `k1`, `k2` or `k3` (J. Schulman, 2020)."""
     tis_cap: float = 2.0
-    """Cap of the per-token weight trainer / engine, which corrects every engine but `hf` in fp32, its own model."""
+    """Cap of the per-token weight trainer / engine, a correction for every engine except `hf` in fp32, which samples from
+    the trainer's own model."""
 
 
 @dataclass(frozen=True)
@@ -255,9 +256,9 @@ class LearnerConfig:
     lr: float = 1e-3
     """Learning rate (AdamW)."""
     muon: bool = False
-    """Use Muon for the matrices (at five times the learning rate): far quicker for small models trained from nothing."""
+    """Use Muon for the matrices (at five times the learning rate): far quicker for small models trained from scratch."""
     optimizer: Literal["adamw", "adamw8bit"] = "adamw"
-    """`adamw`, or `adamw8bit` (state in 8 bits; needs torchao); with Muon, for what Muon leaves."""
+    """`adamw`, or `adamw8bit` (state in 8 bits; needs torchao); with Muon, for the parameters that Muon does not update."""
     lr_warmup: int = 0
     """Steps of linear warm-up of the learning rate."""
     min_lr_ratio: float = 1.0

@@ -26,8 +26,8 @@ def faultless(
     shown = tally.played + tally.lost + sum(count - lost for count, lost, _ in by_process)
     if too_many_lost(tally.lost, shown, config):
         raise CannotGoOn(
-            f"{tally.lost} of {shown} demonstrations were lost to faults, more than {MOST_LOST:.0%}; the last one: "
-            f"{[reason for _, _, reason in by_process if reason][-1]}"
+            f"{tally.lost} of {shown} demonstrations were lost to infrastructure errors, more than {MOST_LOST:.0%}; the "
+            f"last one: {[reason for _, _, reason in by_process if reason][-1]}"
         )
     return [episode for episode in episodes if not episode.fault]
 

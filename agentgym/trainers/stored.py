@@ -60,8 +60,8 @@ def read_files(files: Sequence[str], which: Filter) -> list[list[Episode]]:
         if not taken:
             faults = sum(episode.fault for episode in episodes)
             raise BadConfig(
-                f"{path} has {len(episodes)} episodes, {faults} of them faults, and none that passes the filter "
-                f"({which}); expected at least one: loosen the filter, or leave the file out"
+                f"{path} has {len(episodes)} episodes, {faults} of them infrastructure errors, and none that passes the "
+                f"filter ({which}); expected at least one: loosen the filter, or leave the file out"
             )
         files_read.append(taken)
     return files_read

@@ -43,7 +43,7 @@ BEHIND_CHAT: list[tuple[dict[str, Any], str]] = [
 def test_a_value_that_cannot_be_is_refused_in_both(options: dict[str, Any], message: str) -> None:
     with pytest.raises((BadConfig, UnknownName), match=message):
         AgentSpec(**options)
-    with pytest.raises((BadConfig, UnknownName), match=message.replace("no agent", "no value of agent")):
+    with pytest.raises((BadConfig, UnknownName), match=message):
         TrainConfig(**options)
 
 
@@ -111,9 +111,18 @@ def test_policies_made_from_nothing_ask_for_their_prompt_by_name(tmp_path: Path)
             assert config.prompt == "bare", name
     assert TrainConfig().spec.prompt == "bare" and TrainConfig(model="some/model").spec.prompt is None
     path = tmp_path / "config.toml"
-    before = TrainConfig(agent="window", window_turns=4, observation_tokens=100, tools="text", prompt="act")
+    before = TrainConfig(agent="window", window_turns=4, observation_tokens=100, tools="text", prompt="window")
     path.write_text(to_toml(before))
     assert read_config(path).spec == before.spec
+
+
+def test_a_window_that_the_prompt_does_not_show_is_refused() -> None:
+    for turns, prompt in ((3, ""), (1, "act")):
+        with pytest.raises(BadConfig, match=rf"window_turns does nothing with prompt '{prompt or 'bare'}', which has no"):
+            TrainConfig(agent="window", window_turns=turns, prompt=prompt)
+    for right in (3, 0):
+        assert TrainConfig(agent="window", window_turns=right, prompt="window").spec.window_turns == right
+    assert TrainConfig(agent="window", window_turns=0).spec.prompt == "bare"  # the last observation alone
 
 
 def test_a_spec_makes_the_same_agent_over_messages_and_over_tokens() -> None:

@@ -31,6 +31,20 @@ def test_the_screen_says_what_was_compared_and_what_it_shows(
     assert "power 80 %, two-sided 5 %" in shown
 
 
+def test_many_different_options_do_not_push_the_result_away(
+    folders: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    other = shutil.copytree(folders[1], tmp_path / "other")
+    manifest = json.loads((other / "manifest.json").read_text())
+    manifest["options"] |= {f"option_{i:02}": i for i in range(30)}
+    (other / "manifest.json").write_text(json.dumps(manifest))
+    assert main(["compare", folders[0], str(other), "--page", str(tmp_path / "page.html")]) == 0
+    shown = capsys.readouterr().out
+    assert shown.count(" in A, ") == 12 and "... and 19 more differences: on the page, or --json" in shown
+    notes = json.loads((tmp_path / "page.html").read_text().split('id="data">')[1].split("</script>")[0])["notes"]
+    assert notes == []  # the page has them in a table of their own
+
+
 def test_json_is_all_there_is(folders: tuple[str, str], capsys: pytest.CaptureFixture[str]):
     assert main(["compare", *folders, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
@@ -49,8 +63,12 @@ def test_there_is_no_verdict_where_faults_are_too_many(
     (worse / "episodes.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert main(["compare", folders[0], str(worse)]) == 1
     shown = " ".join(capsys.readouterr().out.split())
-    assert "B: faults (infrastructure errors) ended 12.5% of 8 episodes of rlvr/GuessNumber-v0" in shown
-    assert "no verdict" in shown and "is better" not in shown and "faults, left out: 0 (0.0%) in A, 1 (6.2%) in B" in shown
+    assert "B: infrastructure errors ended 12.5% of 8 episodes of rlvr/GuessNumber-v0" in shown
+    assert (
+        "no verdict" in shown
+        and "is better" not in shown
+        and "infrastructure errors, left out: 0 (0.0%) in A, 1 (6.2%) in B" in shown
+    )
     assert main(["compare", folders[0], str(worse), "--json"]) == 1
     assert len(json.loads(capsys.readouterr().out)["not_comparable"]) == 1
 

@@ -123,6 +123,26 @@ def test_bad_input_is_one_line_that_says_what_to_do(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    "command", [("eval", "guessnumber", "--policy", "oracle"), ("init-policy", "guessnumber"), ("train", "sql")]
+)
+@pytest.mark.parametrize("out", ["file", "file/below"])
+def test_an_out_that_is_a_file_is_said_so(
+    command: tuple[str, ...], out: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    assert main([*command, "--out", out]) == 2
+    assert f"error: out is {out}, but " in (said := capsys.readouterr().err) and "is a file; expected a folder" in said
+
+
+@pytest.mark.parametrize("flag", ["layers", "vocabulary", "context", "episodes"])
+def test_a_policy_of_nothing_is_not_made(flag: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["init-policy", "guessnumber", "--out", str(tmp_path / "p"), f"--{flag}", "0"]) == 2
+    assert f"error: {flag} is 0; expected at least " in capsys.readouterr().err
+    assert not (tmp_path / "p").exists()
+
+
 def test_a_name_of_the_hub_is_asked_for_once(monkeypatch: pytest.MonkeyPatch):
     """A hub that cannot be reached costs one request, and the error is one sentence."""
     monkeypatch.setenv("HF_ENDPOINT", "http://localhost:9")

@@ -48,6 +48,30 @@ def test_a_value_of_the_wrong_type_exits_with_2(capsys: pytest.CaptureFixture[st
 
 
 @dataclass(frozen=True)
+class Stay:
+    """A stay."""
+
+    nights: int | None = None
+    """How many."""
+    rooms: tuple[int, ...] | None = None
+    """Which."""
+    price: float | None = None
+    """What it costs."""
+
+
+def test_a_value_of_the_wrong_type_for_a_flag_that_may_be_absent(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, said in (
+        (["--nights", "x"], "--nights: expected a whole number, not 'x'"),
+        (["--rooms", "1", "x"], "--rooms: expected whole numbers, not '1', 'x'"),
+        (["--price", "x"], "--price: expected a number, not 'x'"),
+    ):
+        with pytest.raises(SystemExit, match="2"):
+            read_flags(Stay, words, command="stay")
+        assert capsys.readouterr().err == f"error: {said}. `agentgym stay --help` shows all\n"
+    assert read_flags(Stay, ["--rooms", "1", "2"], command="stay").rooms == (1, 2)
+
+
+@dataclass(frozen=True)
 class Ride:
     """A ride."""
 

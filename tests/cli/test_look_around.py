@@ -57,13 +57,32 @@ def test_help_teaches(run):
     assert run("--version")[1].startswith("agentgym 0.")
 
 
-@pytest.mark.parametrize("name", [*COMMANDS, "serve retriever", "swe predictions", "swe score"])
+@pytest.mark.parametrize(
+    "name",
+    [*COMMANDS, "serve env", "serve mcp", "serve gateway", "serve retriever", "swe make", "swe predictions", "swe score"],
+)
 def test_help_has_two_examples_and_fits_80_columns(run, name, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     code, out, _ = run(*name.split(), "--help")
     assert code == 0 and "options" in out
-    assert len(re.findall(rf"^  agentgym {name}( |$)", out, re.MULTILINE)) >= 2
+    assert len(re.findall(rf"^  (?:[A-Z_]+=\S+ )?agentgym {name}( |$)", out, re.MULTILINE)) >= 2
     assert max(map(len, out.splitlines())) <= 80
+    assert not re.search(r"\{None\}|default: (None|'')?\)|\w {3,}\\\\$|^[│|] +[│|]$", out, re.MULTILINE)
+
+
+def test_the_list_of_commands_fits_80_columns(run):
+    assert max(map(len, run("--help")[1].splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("name", "flag"),
+    [(name, "--env.KEY") for name in ("envs", "play", "check", "init-policy", "eval", "serve env", "serve mcp")]
+    + [("eval", "--engine.KEY"), ("serve", "--engine.KEY"), ("rescore", "--reward.KEY"), ("swe score", "--backend.KEY")]
+    + [("export", "--credit.KEY"), ("sft", "--logger.KEY")],
+)
+def test_help_shows_the_options_of_what_is_named(run, name, flag, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert f"\n  {flag} VALUE\n      " in run(*name.split(), "--help")[1]
 
 
 def test_what_help_shows_of_a_command_is_fitted_and_stays_a_command():
@@ -86,6 +105,10 @@ def test_what_help_shows_of_a_command_is_fitted_and_stays_a_command():
         "      what it is for",
         "  agentgym do",
         "      less",
+    ]
+    assert folded_text("A_B=… agentgym do   what it is for", 30).splitlines() == [
+        "  A_B=… agentgym do",
+        "      what it is for",
     ]
 
 
@@ -204,6 +227,7 @@ def test_check_answers_by_code_and_shows_the_sequence(run, tmp_path, monkeypatch
     code, out, _ = run("check", "bad_env:me/Bad-v0", "--check", "admissible is valid", "--check", "horizons")
     assert code == 1 and "KeyError: 'boo'" in out and "actions: ['boo']" in out and "1 checks pass, 1 broken" in out
     assert run("check", "bad_env:me/Bad-v0", "--check", "horizons")[0] == 0
+    agentgym.make("bad_env:me/Bad-v0")  # which `check` did in a process of its own
     assert "An environment that minds the word boo." in run("envs")[1]
 
 
@@ -278,3 +302,51 @@ def test_no_help_calls_an_environment_an_environment(capsys: pytest.CaptureFixtu
             main([command, "--help"])
     assert main(["--help"]) == 0
     assert [line for line in capsys.readouterr().out.splitlines() if re.search(r"\bworlds?\b", line, re.I)] == []
+
+
+SLOW = {
+    "init-policy": "init-policy guessnumber --out made",
+    "train --plan": "train household --plan",
+    "train --plan --on": "train household-1.5b --plan --on 80GB --json",
+    "qualify": "qualify tinker:http://127.0.0.1:9",
+    "serve gateway": "serve gateway --model policy --port 0",
+    "train": "train household --processes 1 --out run",
+    "eval": "eval guessnumber --model policy --out eval",
+}
+
+
+def test_something_is_on_the_screen_before_torch_is_imported(tmp_path):
+    """Loading it takes five seconds. All in one process: the first word printed ends each command."""
+    (tmp_path / "policy").mkdir()
+    (tmp_path / "policy" / "config.json").write_text("{}")
+    program = """
+import sys
+from agentgym.cli import main
+class Seen(BaseException):
+    pass
+class Stream:
+    def write(self, text):
+        if text.strip():
+            raise Seen(text)
+    def flush(self):
+        pass
+    def isatty(self):
+        return False
+screen, error = sys.stdout, sys.stderr
+for words in sys.argv[1:]:
+    sys.stdout = sys.stderr = Stream()
+    try:
+        said = main(words.split())
+    except Seen as seen:
+        said = seen
+    finally:
+        sys.stdout, sys.stderr = screen, error
+    print(repr((words, str(said), "torch" in sys.modules or "transformers" in sys.modules)))
+"""
+    command = [sys.executable, "-c", program, *SLOW.values()]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=300)
+    assert done.returncode == 0, done.stderr
+    for line in done.stdout.splitlines():
+        words, said, imported = eval(line)
+        assert not imported and not said.startswith("error"), (words, said)
+    assert len(done.stdout.splitlines()) == len(SLOW)

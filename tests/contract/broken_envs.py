@@ -250,11 +250,34 @@ class Wrapped(Stairs):
     pass
 
 
+class Flickers(Stairs):
+    """Which says that its words differ, and has success now and then alone."""
+
+    declared = Declarations(nondeterministic="a coin is thrown outside", random_bound=0.9, ceilings=Stairs.declared.ceilings)
+    thrown = 0
+
+    def act(self, action):
+        type(self).thrown += 1
+        return self.win("Heads.") if self.thrown % 3 == 0 else self.lose("Tails.")
+
+
+class LeavesTests(Stairs):
+    def found_hidden(self):
+        return ["/app/tests/test_it.py"]
+
+
+class DoubtsItsAnswers(Stairs):
+    def validated(self, task):
+        return task.data["start"] % 2 == 0
+
+
 BREAKS = {
     "same again": RemembersPlays,
     "same elsewhere": LeaksHashes,
+    "same verdict": Flickers,
     "splits are disjoint": AnyTaskAnySplit,
     "answers stay hidden": TellsTheCode,
+    "tests stay hidden": LeavesTests,
     "bad options are refused": TakesAnything,
     "nasty actions": ReadsNumbers,
     "spellings": HearsCallsInProse,
@@ -269,12 +292,13 @@ BREAKS = {
     "snapshots elsewhere": HoldsAFunction,
     "chance afresh": KeepsItsChance,
     "oracle solves": OracleOfDoom,
+    "reference holds": DoubtsItsAnswers,
     "oracle recovers": OracleByHeart,
     "expert is fair": ExpertPeeks,
     "expert is good": ExpertFails,
     "shortcut policies fail": BelievesClaims,
     "chance is poor": TooEasy,
-    "faults end one episode": FaultsAreLosses,
+    "infrastructure errors": FaultsAreLosses,
     "made bare": Wrapped,
 }
 

@@ -106,7 +106,7 @@ def test_an_evaluation_beside_a_server_in_trouble_ends_complete_and_says_what_it
         assert summary["met"] == collections.Counter(kind for _, kind in troubles)
         met = ", ".join(f"{n} x {kind}" for kind, n in summary["met"].items())
         assert f"met on the way: {met}\n" in shown
-        assert f"{faults} faults, left out of the rates" in shown
+        assert f"{faults} infrastructure errors, left out of the rates" in shown
         server.script[:] = [500, 500]
         assert main(evaluation(url, out, "--engine.retries", "3", "--retry-faults")) == 0
     assert not any(episode.fault for episode in once(out))

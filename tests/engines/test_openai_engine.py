@@ -16,7 +16,7 @@ pytest.importorskip("uvicorn", reason="the extra `serve` is not installed")
 import loopback
 
 import agentgym
-from agentgym.engines import Completion, Sampling
+from agentgym.engines import Completion, Request, Sampling
 from agentgym.engines.hf.engine import HFEngine
 from agentgym.engines.openai import engine as openai
 from agentgym.engines.openai.engine import OpenAIEngine
@@ -84,9 +84,9 @@ def test_an_aborted_request_ends_behind_the_server(how: str, address: str, hf: H
 class Unscaled(HFEngine):
     """What a server does that is not told to process log-probabilities: those of temperature 1."""
 
-    async def generate(self, prompt_ids: Any, sampling: Sampling, session: str, *, images: Any = ()) -> Completion:
-        got = await super().generate(prompt_ids, sampling, session)
-        got.logprobs = (await self.score([*prompt_ids, *got.ids], 1.0))[len(prompt_ids) - 1 :]
+    async def complete(self, request: Request) -> Completion:
+        got = await super().complete(request)
+        got.logprobs = (await self.score([*request.prompt_ids, *got.ids], 1.0))[len(request.prompt_ids) - 1 :]
         return got
 
 

@@ -76,7 +76,9 @@ def test_a_message_of_10_mb_closes_its_connection(client):
 
 def test_a_body_that_comes_too_slowly(client):
     with socket.create_connection((client.base_url.host, client.base_url.port)) as slow:
-        slow.sendall(b"POST /reset HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{")
+        slow.sendall(
+            b"POST /reset HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
+        )
         slow.settimeout(60)
         assert slow.recv(4096).startswith(b"HTTP/1.1 408")
 
@@ -249,3 +251,10 @@ def wait_for(condition):
             return
         time.sleep(0.01)
     raise AssertionError("it did not come about in a minute")
+
+
+def test_without_a_token_a_page_under_a_name_of_its_own_gets_nothing(client):
+    """DNS rebinding: a page's own name points to loopback, so its requests have no Origin."""
+    refused = client.get("/schema", headers={"Host": "env:8000"})
+    assert refused.status_code == 403 and "localhost and 127.0.0.1 only, not to 'env:8000'" in refused.json()["detail"]
+    assert client.get("/schema", headers={"Host": "localhost:1"}).status_code == 200

@@ -101,7 +101,7 @@ CHECKS = [
     "equal keys",
     "snapshots here",
     "oracle recovers",
-    "faults end one episode",
+    "infrastructure errors",
     "splits are disjoint",
 ]
 

@@ -243,7 +243,7 @@ def test_a_gold_query_that_fails_is_a_fault(tmp_path):
         ("{}", "expected a list"),
         ("[]", "no question"),
         ("[3]", "question 0: '3'; expected an object"),
-        ('[{"db_id": "singers", "question": "x"}]', "query is 'None'"),
+        ('[{"db_id": "singers", "question": "x"}]', "no query, only db_id, question"),
         ('[{"db_id": "../singers", "question": "x", "query": "SELECT 1"}]', "plain name"),
         ('[{"db_id": "nobody", "question": "x", "query": "SELECT 1"}]', "no database 'nobody'"),
     ],

@@ -1,9 +1,11 @@
 """Queries of a stranger: each bounded, answered in words, and without a trace."""
 
 import contextlib
+import hashlib
 import os
 import signal
 import sqlite3
+import threading
 
 import pytest
 
@@ -217,6 +219,30 @@ def test_the_clock_stops_a_query_within_its_steps():
     slow = Database(content("library", 1, 24, "plain"), steps=10**12, seconds=0.05)
     with pytest.raises(QueryError, match=r"0\.05 s of CPU time"):
         slow.run(f"{ENDLESS} SELECT COUNT(*) FROM t")
+
+
+def test_what_other_threads_of_the_process_compute_is_not_the_querys_time(database):
+    """A model that generates in this process takes CPU time too; eight threads let the clock of the process run out."""
+    computed, begun = threading.Event(), threading.Barrier(9)
+
+    def compute():
+        begun.wait()
+        while not computed.is_set():
+            hashlib.pbkdf2_hmac("sha256", b"x", b"y", 50_000)  # without the interpreter's lock
+
+    threads = [threading.Thread(target=compute, daemon=True) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    begun.wait()
+    value = "LENGTH(HEX(REPLACE(SUBSTR('" + "x" * 950 + "', 1, x % 2 + 949), 'x', 'a')))"
+    bounded = ENDLESS.replace("FROM t)", "FROM t LIMIT 6000)")
+    try:
+        rows = [database.run(f"{bounded} SELECT SUM({value}) FROM t").rows for _ in range(5)]
+    finally:
+        computed.set()
+        for thread in threads:
+            thread.join()
+    assert rows == [[(3000 * 1898 + 3000 * 1900,)]] * 5
 
 
 def test_the_clock_stands_still(database):

@@ -97,7 +97,7 @@ def test_folders_are_paired_by_task_and_say_what_differs(tmp_path: Path):
     assert found["tasks"] == {"paired": 3, "only_a": 1, "only_b": 1, "other_instruction": 0}
     assert found["faults"] == {"a": 1, "b": 0} and found["fault_share"] == {"a": 0.2, "b": 0.0}
     assert found["not_comparable"] == [
-        "A: faults (infrastructure errors) ended 20.0% of 5 episodes of me/A-v0; the rates of the rest are not comparable "
+        "A: infrastructure errors ended 20.0% of 5 episodes of me/A-v0; the rates of the rest are not comparable "
         "with any number"
     ]
     assert found["all"]["gained"] == ["me/A-v0 x1"]
@@ -121,7 +121,7 @@ def test_what_does_not_pair_says_why(tmp_path: Path):
     b = written(tmp_path / "b", {"z": [True], "y": [False]})
     with pytest.raises(BadConfig, match=r"a has 1 tasks, such as 'me/A-v0 x'; .*b has 2 tasks, such as 'me/A-v0 y'\. Eval"):
         compare_folders(a, b)
-    with pytest.raises(BadConfig, match="c has no episode without a fault"):
+    with pytest.raises(BadConfig, match="c has no episode without an infrastructure error"):
         compare_folders(a, written(tmp_path / "c", {"x": [None]}))
     with pytest.raises(BadConfig, match=r"nowhere holds no evaluation \(no manifest.json\)"):
         compare_folders(a, tmp_path / "nowhere")

@@ -29,8 +29,8 @@ def test_the_page_word_for_word() -> None:
     assert lines[:6] == ["# Evaluation", "", "- model: hf:x", "- temperature: 0.5", "", "**no protocol**"]
     start = lines.index("**no protocol**") + 2
     assert lines[start] == (
-        "| environment | success [95 %] | tasks | episodes | faults | pass@2 | pass^2 | reward | turns | tokens | seconds "
-        "| invalid | unparsed |"
+        "| environment | success [95 %] | tasks | episodes | infrastructure errors | pass@2 | pass^2 | reward | turns "
+        "| tokens | seconds | invalid | unparsed |"
     )
     assert lines[start + 1] == "| :-- |" + " --: |" * 12
     env = "| **me/W-v0** | 75.0 % [25.0, 100.0] | 2 | 4 | 0 (0.0 %) | 100.0 % | 50.0 % | 0.75 | 0.00 | 0.00 | 0.00 | - | - |"

@@ -127,10 +127,8 @@ def test_no_model_and_faults_are_not_comparable() -> None:
     assert "without a model: not comparable" in comparability(options, [good])
     options["model"] = "hf:x"
     said = comparability(options, [good, bad])
-    assert (
-        said.startswith("faults (infrastructure errors) ended 50.0% of 2 episodes of me/Env-v0") and "not comparable" in said
-    )
+    assert said.startswith("infrastructure errors ended 50.0% of 2 episodes of me/Env-v0") and "not comparable" in said
     many = [*[good] * 99, bad]  # no more than 1 %
-    assert "1 episodes left out as faults: not comparable" in comparability(options, many)
+    assert "1 episodes left out for infrastructure errors: not comparable" in comparability(options, many)
     assert "more than 1%" in comparability({}, [*many, bad]) and "more than 1%" not in comparability({}, many)
     assert "not comparable" not in comparability(options, [good])

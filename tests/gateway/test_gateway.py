@@ -217,7 +217,7 @@ BAD: list[tuple[Any, int]] = [
     ({**HI, "max_tokens": 0}, 400), ({**HI, "max_tokens": True}, 400), ({**HI, "temperature": "hot"}, 400),
     ({**HI, "temperature": -1}, 400), ({**HI, "top_p": 0}, 400), ({**HI, "n": 0}, 400), ({**HI, "n": 2.5}, 400),
     ({**HI, "stop": [""]}, 400), ({**HI, "stop": {"a": 1}}, 400), ({**HI, "stop": ["x"] * 17}, 400),
-    ({**HI, "tool_choice": "required"}, 400), ({**HI, "response_format": {"type": "json_object"}}, 400),
+    ({**HI, "tool_choice": "required"}, 400), ({**HI, "response_format": {"type": "xml"}}, 400),
     ({**HI, "top_logprobs": 3}, 400), ({**HI, "modalities": ["audio"]}, 400), ({**HI, "parallel_tool_calls": 0}, 400),
     ({**HI, "tools": [{"type": "function"}]}, 400), ({**HI, "stop_token_ids": ["a"]}, 400), ({**HI, "stream": "yes"}, 400),
     ({**HI, "seed": 2**70}, 400), ({**HI, "messages": [{"role": "user", "content": "x" * 600}]}, 400),
@@ -344,7 +344,8 @@ def test_the_command_serves_a_run_until_it_is_told_to_end(tmp_path: Path, end: s
         assert answer.status_code == 200
         process.send_signal(end)
         out, err = process.communicate(timeout=300)
-        assert (process.returncode, err) == (0, "") and "1 turns" in out
+        assert process.returncode == 0 and "1 turns" in out
+        assert re.fullmatch(rf"loading {folder}\S* with engine hf\n", err)
     finally:
         process.kill()
     assert len(read_episodes(tmp_path / "out.jsonl")) == 1

@@ -25,7 +25,7 @@ from agentgym.engines.hf.engine import HFEngine
 from agentgym.engines.scripted import ByteTokenizer, ScriptedEngine
 from agentgym.episodes.episode import append_episodes, read_episodes
 from agentgym.errors import BadConfig
-from agentgym.gateway import App, Gateway
+from agentgym.gateway import App, Gateway, sessions
 from agentgym.gateway.sessions import Sessions, StillRunning
 
 JSON = {"Content-Type": "application/json"}
@@ -273,3 +273,68 @@ def test_one_session_cannot_push_out_the_others() -> None:
         assert client.post("/v1/chat/completions", json=body(user="other")).status_code == 200
         assert gateway.sessions.open["other"].counts()["turns"] == 2
         assert gateway.sessions.finish("s", 0.0, False).success is False
+
+
+def test_without_a_key_only_names_of_this_machine_are_answered() -> None:
+    """A web page can have its own name point to loopback; with a key it would lack that."""
+    for key, status in ((None, 403), ("secret", 200)):
+        headers = {"Authorization": "Bearer secret"} if key else {}
+        app = App(Gateway(ScriptedEngine(lambda prompt, turn: "yes"), "tiny"), key=key)
+        with loopback.serving(app) as url, httpx2.Client(base_url=url, timeout=60, headers=headers) as client:
+            for host in ("page.example", "page.example:80", "127.0.0.1.page.example", "10.0.0.1", "", "[::", "localhost.x"):
+                for path in ("/v1/models", "/v1/sessions"):
+                    assert client.get(path, headers={"Host": host}).status_code == status, host
+                answer = client.post("/v1/chat/completions", json=body(), headers={"Host": host})
+                assert answer.status_code == status and (status == 200 or "localhost" in answer.json()["error"]["message"])
+            for host in ("localhost", "LOCALHOST:8000", "127.0.0.1:9", "[::1]:8000", "127.8.0.1"):
+                assert client.get("/v1/models", headers={"Host": host}).status_code == 200, host
+
+
+def test_a_session_closed_for_room_says_so(tmp_path: Path) -> None:
+    gateway = Gateway(ScriptedEngine(lambda prompt, turn: "yes"), "tiny", out=tmp_path / "e.jsonl")
+    gateway.sessions._limit = 1
+    with loopback.serving(App(gateway)) as url, httpx2.Client(base_url=url, timeout=60) as client:
+        for name in ("s", "other"):
+            assert client.post("/v1/chat/completions", json=body(user=name)).status_code == 200
+        answer = client.post("/v1/sessions/s/finish", json={"reward": 1})
+        assert answer.status_code == 404 and "closed to make room" in answer.json()["error"]["message"]
+        assert "closed to make room" not in client.post("/v1/sessions/no/finish", json={}).json()["error"]["message"]
+    (episode,) = read_episodes(tmp_path / "e.jsonl")
+    assert episode.fault and "closed to make room" in (episode.error or "")
+
+
+def test_a_session_that_goes_on_after_it_made_room_is_no_success(tmp_path: Path) -> None:
+    """What it said before is lost: half of it is not what was rewarded."""
+    gateway = Gateway(ScriptedEngine(lambda prompt, turn: "yes"), "tiny", out=tmp_path / "e.jsonl")
+    gateway.sessions._limit = 2
+    with loopback.serving(App(gateway)) as url, httpx2.Client(base_url=url, timeout=60) as client:
+        for name in ("s", "x", "y", "s"):
+            assert client.post("/v1/chat/completions", json=body(user=name)).status_code == 200
+        said = client.post("/v1/sessions/s/finish", json={"reward": 1}).json()
+        assert said["success"] is None and "closed to make room" in said["error"]
+        again = client.post("/v1/sessions/s/finish", json={"reward": 1})
+        assert again.status_code == 404 and "closed to make room" not in again.text
+        assert client.post("/v1/chat/completions", json=body(user="s")).status_code == 200  # another one of that name
+        said = client.post("/v1/sessions/s/finish", json={"reward": 1}).json()
+        assert said["success"] is True and "error" not in said
+    assert [episode.success for episode in read_episodes(tmp_path / "e.jsonl")] == [None, None, None, True]
+
+
+def test_what_choices_share_is_worked_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The event loop waits while replies are recorded: 128 of them to a long prompt cost what one does, and their own."""
+    compared, hashed = [], []
+    compare, extend = sessions.common_prefix, sessions._extended
+    monkeypatch.setattr(sessions, "common_prefix", lambda *pair: compared.append(1) or compare(*pair))
+    monkeypatch.setattr(sessions, "_extended", lambda *pair: hashed.append(1) or extend(*pair))
+    gateway = Gateway(ScriptedEngine(lambda prompt, turn: "yes"), "tiny")
+    with loopback.serving(App(gateway)) as url, httpx2.Client(base_url=url, timeout=60) as client:
+        said = [{"role": "user", "content": "hi"}]
+        client.post("/v1/chat/completions", json=body(messages=said))
+        compared.clear(), hashed.clear()
+        said += [{"role": "assistant", "content": "yes"}, {"role": "user", "content": "and?"}]
+        answer = client.post("/v1/chat/completions", json=body(messages=said, n=128))
+        assert len(answer.json()["choices"]) == 128
+    # found again (3 messages), recorded (3), and every reply's own
+    assert len(compared) == 1 and len(hashed) == 3 + 3 + 128
+    session = gateway.sessions.open["s"]
+    assert session.counts()["rows"] == 128 and session.counts()["turns"] == 129 and not session.drifted

@@ -233,7 +233,7 @@ def test_options_of_the_chat_template_reach_it(tools: Any) -> None:
         ({"chat_template_kwargs": {"enable_thinking": "<|im_end|>"}}, "or a word"),
         ({"chat_template_kwargs": {"enable_thinking": {}}}, "or a word"),
         ({"chat_template_kwargs": "enable_thinking"}, "must be an object"),
-        ({"structured_outputs": {"json": {}}}, "not constrained"),
+        ({"structured_outputs": {"json": {}}}, "response_format"),
         ({"reasoning_effort": "low"}, "chat_template_kwargs"),
         ({"min_tokens": 3}, "not offered"),
     ],

@@ -155,7 +155,7 @@ BAD_RESPONSES: list[dict[str, Any]] = [
     {**R, "tool_choice": {"type": "web_search"}}, {**R, "tool_choice": 3}, {**R, "text": 3},
     {**R, "previous_response_id": {}},
     {**R, "background": True}, {**R, "truncation": "auto"}, {**R, "include": ["message.output_text.logprobs"]},
-    {**R, "text": {"format": {"type": "json_schema", "name": "x", "schema": {}}}}, {**R, "reasoning": {"effort": "high"}},
+    {**R, "text": {"format": {"type": "json_schema", "name": "x"}}}, {**R, "reasoning": {"effort": "high"}},
     {**R, "instructions": 3}, {**R, "max_output_tokens": "many"}, {**R, "conversation": "c"}, {**R, "user": 3},
 ]  # fmt: skip
 

@@ -122,7 +122,7 @@ def test_folders_that_are_no_index(tmp_path: Path) -> None:
     corpus = write_corpus(tmp_path / "c.jsonl", DOCUMENTS)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years of work")
-    with pytest.raises(BadConfig, match="holds something that is no index"):
+    with pytest.raises(BadConfig, match="holds something that is not an index"):
         build_disk_index(corpus, tmp_path / "mine")
     (tmp_path / "other.partial").mkdir()
     (tmp_path / "other.partial" / "thesis.txt").write_text("years of work")

@@ -64,8 +64,8 @@ def test_the_shape_is_that_of_search_r1(place: tuple[str, Path]) -> None:
 @pytest.mark.parametrize(
     ("body", "status", "words"),
     [
-        (b"{", 422, "no JSON"),
-        (b"[" * 100_000, 422, "no JSON"),
+        (b"{", 422, "not JSON"),
+        (b"[" * 100_000, 422, "not JSON"),
         ([], 422, "queries"),
         ({"queries": "red"}, 422, "queries"),
         ({"queries": [1]}, 422, "queries"),
@@ -90,6 +90,14 @@ def test_wrong_paths_and_methods(place: tuple[str, Path]) -> None:
     url, _ = place
     assert httpx2.get(url, trust_env=False).status_code == 405
     assert post(url.replace("retrieve", "v1/models"), {}).status_code == 404
+
+
+def test_on_loopback_only_names_of_this_machine_are_answered(place: tuple[str, Path]) -> None:
+    """A web page can have its own name point to loopback, and read what it is answered."""
+    for host, status in (("page.example", 403), ("", 403), ("LOCALHOST:1", 200), ("[::1]:80", 200)):
+        answer = httpx2.post(place[0], json={"queries": ["red"]}, headers={"Host": host}, timeout=30, trust_env=False)
+        assert answer.status_code == status, host
+    assert "localhost" in httpx2.post(place[0], json={}, headers={"Host": "a.b"}, trust_env=False).json()["detail"]
 
 
 def test_the_client_finds_what_the_index_finds(place: tuple[str, Path]) -> None:
@@ -272,7 +280,7 @@ GARBAGE: list[tuple[object, str]] = [
 def test_garbage_is_refused_at_the_start_and_a_fault_later(content: object, words: str) -> None:
     raw = content if isinstance(content, bytes) else json.dumps(content).encode()
     with answering(lambda handler: say(handler, raw)) as url:
-        with pytest.raises(BadConfig, match=f"is no retriever .*{words}"):
+        with pytest.raises(BadConfig, match=f"is not a retriever .*{words}"):
             open_retriever(url)
         with pytest.raises(Fault, match=f"in 3 attempts: .*{words}") as fault:
             Client(url, retries=2, backoff=0.001).search(["red"], 3)
@@ -354,7 +362,7 @@ def test_nobody_there() -> None:
             Client(url, retries=2, backoff=0.01).search(["red"], 3)
         assert fault.value.reason == "engine"
     for bad in ("http://[", "http://a b"):
-        with pytest.raises(BadConfig, match=r"is no retriever|nothing answers"):
+        with pytest.raises(BadConfig, match=r"is not a retriever|nothing answers"):
             open_retriever(bad)
 
 

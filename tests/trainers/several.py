@@ -1,12 +1,8 @@
 """Starts a script of this folder in several real processes that join by gloo."""
 
-import os
 import socket
-import subprocess
-import sys
-from pathlib import Path
 
-HERE = Path(__file__).parent
+from forked import HERE, Program
 
 
 def run_several(script, number, *arguments, seconds=400):
@@ -22,23 +18,17 @@ def run_several(script, number, *arguments, seconds=400):
         "OMP_NUM_THREADS": "1",
     }
     running = [
-        subprocess.Popen(
-            [sys.executable, str(HERE / script), *map(str, arguments)],
-            env={**os.environ, **shared, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+        Program(HERE / script, *arguments, env={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)})
         for rank in range(number)
     ]
     try:
-        said = [process.communicate(timeout=seconds)[0] for process in running]
+        ended = [program.wait(seconds) for program in running]
     finally:
-        for process in running:
-            process.kill()
-    assert [process.returncode for process in running] == [0] * number, "\n".join(said)
+        for program in running:
+            program.process.kill()
+    assert ended == [0] * number, "\n".join(program.said() for program in running)
 
 
-def run_two(script, out):
-    """Run a script in two processes."""
-    run_several(script, 2, out)
+def run_two(script, *arguments):
+    """Run a script beside this file in two processes."""
+    run_several(script, 2, *arguments)

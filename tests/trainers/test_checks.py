@@ -160,7 +160,7 @@ def test_warm_episodes_want_an_expert_with_these_options(tmp_path):
     (tmp_path / "questions.jsonl").write_text('{"question": "Who wrote a program?", "golden_answers": ["Ada"]}\n' * 12)
     own = {"corpus": str(tmp_path / "corpus.jsonl"), "questions": str(tmp_path / "questions.jsonl")}
     message = refused(env="rlvr/Search-v0", env_options=own, model="x/y", sft_episodes=8)
-    assert "the expert reads generated worlds only" in message
+    assert "the expert reads generated documents only" in message
 
 
 def test_models_are_folders_runs_or_names(tmp_path, monkeypatch):
@@ -244,6 +244,8 @@ WRONG = """
 --seed -1 | seed is -1
 --on 80GB | goes with --plan
 --plan --watch | nothing to --watch
+--plan --on 80 | --on is '80'
+--plan --on huge | --on is 'huge'
 --resume runs/none | holds no run
 tiny | Unrecognized options: tiny
 """

@@ -149,7 +149,7 @@ def test_unknown_names_are_answered_with_the_closest(my_module):
         resolve("grpo", eps="small")
     with pytest.raises(BadConfig, match="expected bool"):
         resolve("gigpo", revisits="perhaps")
-    with pytest.raises(BadConfig, match=r"is no credit.*@agentgym.credit\('undeclared'\)"):
+    with pytest.raises(BadConfig, match=r"is not a credit.*@agentgym.credit\('undeclared'\)"):
         resolve("my_module:undeclared")
 
 

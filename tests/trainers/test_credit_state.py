@@ -1,16 +1,13 @@
 """Credit that remembers: a moving average of each role, by hand and in runs that are resumed."""
 
 import json
-import os
 import signal
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from credit_envs import episode, group
+from forked import Program
 from small_runs import curve, episodes
 from test_train import CHILD
 
@@ -116,9 +113,7 @@ def test_self_play_that_is_killed_and_resumed_has_the_same_baselines(tmp_path):
     train(self_play(tmp_path / "whole"))
     config = tmp_path / "config.toml"
     config.write_text(to_toml(self_play(tmp_path / "run")))
-    child = [sys.executable, "-c", CHILD, str(config), "step", "2"]
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
-    assert subprocess.run(child, check=False, env=environment).returncode == -signal.SIGKILL
+    assert Program(CHILD, config, "step", 2).wait() == -signal.SIGKILL
     resume(tmp_path / "run")
     assert curve(tmp_path / "run") == curve(tmp_path / "whole")
     assert episodes(tmp_path / "run") == episodes(tmp_path / "whole")

@@ -117,7 +117,7 @@ def test_a_run_goes_on_over_servers_that_hold_anything(model, tmp_path):
     assert sampled == {"1": {0}, "2": {1}, "3": {2}} and len(played) == 27 and set(played.values()) == {1}
 
 
-@pytest.mark.parametrize("sharding", ["none", "fsdp2"])
+@pytest.mark.parametrize("sharding", [pytest.param("none", marks=pytest.mark.slow), "fsdp2"])
 def test_two_processes_share_the_servers(sharding, model, tmp_path, monkeypatch):
     """The first brings the weights; both sample from all servers, under the same versions."""
     monkeypatch.setenv("AGENTGYM_TEST_SHARDING", sharding)
@@ -135,7 +135,7 @@ def test_two_processes_share_the_servers(sharding, model, tmp_path, monkeypatch)
     assert [row["faults"] for row in curve(tmp_path / "run")] == [0, 0]
 
 
-@pytest.mark.parametrize("full", [1, 2])
+@pytest.mark.parametrize("full", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_both_processes_hear_of_a_full_disk_in_the_middle_of_gathering(full, model, tmp_path, monkeypatch):
     """The first leaves after one tensor, before any update or after one; the second gathers with it, and is told."""
     monkeypatch.setenv("AGENTGYM_TEST_SHARDING", "fsdp2")
@@ -200,7 +200,7 @@ def test_a_server_of_unscaled_numbers_or_other_settings_is_refused(model, tmp_pa
         ({"engine": "vllm:http://127.0.0.1:1,http://127.0.0.1:1/v1"}, "comes 2 times"),
         ({"engine_options": {"patience": 0}}, "expected seconds above 0"),
         ({"engine_options": {"folder": 3}}, "expected text"),
-        ({"engine_options": {"context": 3}}, "no option of a run"),
+        ({"engine_options": {"context": 3}}, "not an option of a run"),
         ({"model": "init"}, "needs a model folder"),
     ],
 )

@@ -115,6 +115,35 @@ def test_what_an_agent_does_wrong_is_a_fault_of_its_attempt_alone() -> None:
     assert all(episode.success is None for episode in episodes if episode.fault)
 
 
+def test_a_session_closed_for_room_is_a_fault_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether its agent asks again afterwards or not: what it had said before is not in its episode."""
+
+    def play(task: Any, access: Access) -> float:
+        talk(access, "hi", 1)
+        if task is not TASKS[2]:
+            held = gateways[0].sessions
+            held._most = 0
+            held._trim(0)
+            held._most = 100_000_000
+            if task is TASKS[1]:
+                talk(access, "hi", 1)
+        return 1.0
+
+    gateways: list[Any] = []
+    made = GatewayAgent._gateway
+    monkeypatch.setattr(GatewayAgent, "_gateway", lambda *asked: gateways.append(made(*asked)) or gateways[-1])
+    episodes = collected(play, concurrency=1)
+    assert [episode.success for episode in episodes] == [None, None, True]
+    assert all("closed to make room" in (episode.error or "") for episode in episodes[:2])
+
+
+def test_an_agent_that_raises_stop_iteration_is_a_fault_and_nobody_waits() -> None:
+    """No future can hold it."""
+    episodes = collected(lambda task, access: next(iter(())), tasks=TASKS[:1])
+    assert [episode.reason for episode in episodes] == ["crash"]
+    assert "StopIteration" in (episodes[0].error or "")
+
+
 def says(*replies: str) -> ScriptedEngine:
     """Return an engine whose n-th reply to everybody together is the n-th of these, then the last."""
     left = iter(replies)

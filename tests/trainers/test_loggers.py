@@ -2,12 +2,11 @@
 
 import json
 import signal
-import subprocess
-import sys
 import warnings
 from pathlib import Path
 
 import pytest
+from forked import Program
 from test_train import small
 
 from agentgym.errors import BadConfig, MissingExtra
@@ -59,14 +58,13 @@ def test_every_row_arrives_once_and_the_logger_is_closed(tmp_path):
 
 CHILD = """
 import os, sys
-sys.path.insert(0, sys.argv[2])
 import test_loggers
 from pathlib import Path
 from agentgym.trainers import train
 from agentgym.trainers.recipe_files import read_config
 def show(what, numbers):
     if what == "step" and numbers["step"] == 3:
-        os.kill(os.getpid(), int(sys.argv[3]))
+        os.kill(os.getpid(), int(sys.argv[2]))
 train(read_config(Path(sys.argv[1])), show)
 """
 
@@ -76,9 +74,7 @@ def test_a_resumed_run_logs_no_step_twice(tmp_path, number):
     """The checkpoint is of step 2 after a kill in step 3, which is then made again; Ctrl-C closes the logger."""
     config = small(tmp_path / "run", checkpoint_every=2, **QUICK)
     (tmp_path / "config.toml").write_text(to_toml(config))
-    here = str(Path(__file__).parent)
-    child = [sys.executable, "-c", CHILD, str(tmp_path / "config.toml"), here, str(int(number))]
-    subprocess.run(child, check=False, capture_output=True)
+    assert Program(CHILD, tmp_path / "config.toml", int(number)).wait() != 0
     assert positions(tmp_path / "run") == [2, 3, 4, 5]
     assert (notes(tmp_path / "run")[-1] == {"closed": True}) is (number == signal.SIGINT)
     resume(tmp_path / "run")

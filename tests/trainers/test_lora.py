@@ -2,14 +2,13 @@
 
 import json
 import signal
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from accelerate import Accelerator
+from forked import Program
 from peft import PeftModel
 from small_runs import curve, episodes
 from test_train import CHILD, small
@@ -218,7 +217,8 @@ def test_a_run_leaves_an_adapter_that_peft_and_the_engine_read(whole, base):
     trainable = {name for name, p in ours.named_parameters() if p.requires_grad}
     assert trainable == {name for name, _ in ours.named_parameters() if "lora_" in name}
     rows = [row for row in curve(whole[0] / "run") if row["phase"] == "rl"]
-    assert len(rows) == 4 and all(abs(row["mismatch_kl"]) < 1e-6 for row in rows)
+    apart = [row["mismatch_kl"] for row in rows]
+    assert len(apart) == 4 and all(abs(kl) < 1e-6 for kl in apart), apart
     assert read_config(whole[0] / "run" / "config.toml").lora_targets == TARGETS
 
 
@@ -226,8 +226,7 @@ def test_a_run_leaves_an_adapter_that_peft_and_the_engine_read(whole, base):
 def test_a_killed_run_goes_on_to_the_last_digit(whole, tmp_path, base, number):
     run = small(tmp_path / "run", model=str(base), sft_episodes=0, **LORA)
     (tmp_path / "config.toml").write_text(to_toml(run))
-    child = [sys.executable, "-c", CHILD, str(tmp_path / "config.toml"), "step", str(number)]
-    assert subprocess.run(child, check=False).returncode == -signal.SIGKILL
+    assert Program(CHILD, tmp_path / "config.toml", "step", number).wait() == -signal.SIGKILL
     resume(tmp_path / "run")
     assert curve(tmp_path / "run") == curve(whole[0] / "run")
     assert episodes(tmp_path / "run") == episodes(whole[0] / "run")
@@ -303,7 +302,7 @@ REFUSED = [
     ({"sft_episodes": 8}, "Set sft_muon to false"),
     ({"sft_episodes": 8, "sft_muon": False, "kl": 0.1}, "would undo the SFT warm start"),
     ({"engine": "vllm", "weight_transport": "nccl"}, "adapters .lora_rank 4. go as a folder"),
-    ({"engine": "vllm", "engine_options": {"lora_rank": 8}}, "engine.lora_rank is no option of a run"),
+    ({"engine": "vllm", "engine_options": {"lora_rank": 8}}, "engine.lora_rank is not an option of a run"),
     ({"lora_targets": ()}, "lora_targets is empty"),
     ({"lora_targets": ("q_proj", "embed_tokens")}, "'embed_tokens', which engines cannot serve"),
     ({"lora_targets": ("lm_head",)}, "'lm_head', which engines cannot serve"),

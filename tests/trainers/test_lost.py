@@ -44,7 +44,7 @@ def test_a_lost_demonstration_is_counted_and_shown(tmp_path, monkeypatch, capsys
     config = small(tmp_path / "run", sft_episodes=60, sft_batch=5)
     (tmp_path / "own.toml").write_text(to_toml(config))
     assert main(["train", str(tmp_path / "own.toml")]) == 0
-    assert "1 demonstrations lost to faults" in capsys.readouterr().out
+    assert "1 demonstrations lost to infrastructure errors" in capsys.readouterr().out
     assert [row["demonstrations_lost"] for row in rows(tmp_path / "run")] == [1]
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert (summary["demonstrations_lost"], summary["episodes"]) == (1, 59)
@@ -65,7 +65,9 @@ def test_how_many_are_too_many():
 
 def test_a_step_of_faults_alone_is_passed_over_and_several_end_the_run_which_goes_on_with_other_tasks(tmp_path, monkeypatch):
     monkeypatch.setenv("AGENTGYM_TEST_SHAKY", str([2, 3, 6, 7, 8, 9, 10, 11]))  # step 2, and steps 4 to 6
-    with pytest.raises(BadConfig, match=r"every episode of the last 3 steps ended in a fault.*connection of 10.*--resume"):
+    with pytest.raises(
+        BadConfig, match=r"every episode of the last 3 steps ended in an infrastructure error.*connection of 10.*--resume"
+    ):
         train(small(tmp_path / "run", steps=8))
     assert [(row["step"], row["faults"]) for row in rows(tmp_path / "run")] == [
         (1, 0),

@@ -1,14 +1,12 @@
 """Three environments at once, with a difficulty that moves, a reward and a loss of a user's module."""
 
 import json
-import os
 import signal
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from forked import Program
 
 from agentgym.episodes.episode import read_episodes
 from agentgym.trainers import resume, train
@@ -35,8 +33,7 @@ TIMES = ("seconds", "eta_seconds", "tokens_per_second", "share_env", "share_roll
 
 
 def run(out, killed_at):
-    command = [sys.executable, "-c", CHILD, str(RECIPE), str(out), str(killed_at)]
-    return subprocess.run(command, check=False, env={**os.environ, "PYTHONPATH": str(ROOT)}).returncode
+    return Program(CHILD, RECIPE, out, killed_at, env={"PYTHONPATH": str(ROOT)}).wait()
 
 
 def rows(out):
@@ -77,6 +74,7 @@ def test_each_environment_has_its_own_horizon(whole):
     assert horizons["rlvr/FrozenLake-v0"] == 20 and horizons["rlvr/TextCraft-v0"] == 10
 
 
+@pytest.mark.slow
 def test_a_run_stopped_in_the_middle_of_a_step_goes_on_to_the_last_digit(whole, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT))
 

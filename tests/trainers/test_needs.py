@@ -75,15 +75,15 @@ class Guesses(ScriptedEngine):
         super().__init__(lambda prompt, turn: "")
         self.asked = {}
 
-    async def generate(self, prompt_ids, sampling, session, **options):
-        group, attempt, _ = session.split("#")
-        place = self._turns.get(session, 0)
-        self.asked[session, place] = list(prompt_ids)
+    async def complete(self, request):
+        group, attempt, _ = request.session.split("#")
+        place = self._turns.get(request.session, 0)
+        self.asked[request.session, place] = list(request.prompt_ids)
         name, *branch = group.removeprefix("1/").split("/")
         secret = str(10 + int(name.removeprefix("few-")))
         won = int(attempt) <= int(branch[1]) if branch else place == 2
         self._replies = lambda prompt, turn: secret if won else str(1 if branch else place + 1)
-        return await super().generate(prompt_ids, sampling, session, **options)
+        return await super().complete(request)
 
 
 def made(env="me/Few-v0", engine=None, learner=None, **changes):

@@ -1,11 +1,14 @@
 """Plans for GPUs that are not here: their memory, published shapes, rows in a stand-in's tokens, durations in words."""
 
+import io
 import json
 
 import pytest
+from rich.console import Console
 
 from agentgym.cli import main
 from agentgym.cli.plan import in_words
+from agentgym.cli.train import _table
 from agentgym.cli.train_screen import one_line, step_cells
 from agentgym.errors import BadConfig
 from agentgym.trainers.config import TrainConfig
@@ -60,6 +63,16 @@ def test_a_plan_for_a_gpu_elsewhere_times_nothing_and_caps_rows(monkeypatch, cap
     assert main([*words, "--on", "huge"]) == 2
 
 
+def test_the_table_at_the_end_of_a_run_cuts_no_word_at_80_columns():
+    rates = {f"success_{name}": 0.5 for name in ("before", "sft", "after")}
+    rest = {"tasks": 200, "split": "valid_unseen", "credit": "gigpo", "episodes": 24_000, "train_seconds": 1234.0}
+    console = Console(width=80, file=io.StringIO(), record=True)
+    console.print(_table({**rates, **rest, "fault_share": 0.02, "comparable": False}))
+    shown = console.export_text()
+    assert "…" not in shown and max(map(len, shown.splitlines())) <= 80
+    assert all(word in shown for word in ("infrastructure", "seconds", "1234", "2.0%", "comparable"))
+
+
 def test_durations_in_words():
     assert [in_words(s) for s in (0.4, 45, 150, 3000, 9000, 60_000, 300_000)] == [
         "a second", "45 seconds", "2.5 minutes", "50 minutes", "2.5 hours", "17 hours", "3.5 days"
@@ -74,3 +87,5 @@ def test_a_steps_line_fits_the_terminal():
         line = one_line(cells, width)
         assert len(line) <= width and line.startswith("step     7  success  25%")
     assert all(cell in one_line(cells, None) for cell in cells)
+    line = one_line(step_cells({**numbers, "fault_share": 0.031}, differs=True), 80)
+    assert line.startswith("step     7  success  25%  infrastructure errors 3.1% (not comparable)")

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from agentgym.engines import Sampling
 from agentgym.engines.hf.engine import HFEngine
 from agentgym.errors import BadConfig, UnknownName
 from agentgym.trainers import TrainConfig, train
@@ -51,9 +50,9 @@ def test_a_run_takes_only_a_server_that_scores_as_its_model_does(policies, tmp_p
 class Unscaled(HFEngine):
     """Reports log-probabilities at temperature 1 whatever it samples at, as some servers do."""
 
-    async def generate(self, prompt_ids, sampling: Sampling, session, *, images=()):
-        got = await super().generate(prompt_ids, sampling, session)
-        got.logprobs = (await self.score([*prompt_ids, *got.ids], 1.0))[len(prompt_ids) - 1 :]
+    async def complete(self, request):
+        got = await super().complete(request)
+        got.logprobs = (await self.score([*request.prompt_ids, *got.ids], 1.0))[len(request.prompt_ids) - 1 :]
         return got
 
 

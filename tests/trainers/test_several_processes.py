@@ -68,5 +68,7 @@ def test_each_process_goes_on_with_the_state_of_its_own_stages(tmp_path):
     assert curve(tmp_path / "run") == curve(tmp_path / "whole")
     newest = max((tmp_path / "run" / "checkpoints").glob("step-*"))
     stages = torch.load(newest / "trainer.pt", weights_only=True)["stages"]
-    # three steps of one group each: 3 * 1 in the first process, 3 * (1 + 10) in the second
+    # three steps of one group each, of two episodes: 3 * 1 in the first process, 3 * (1 + 10) in the second
     assert [of_process["credit"] for of_process in stages] == [{"counted": 3}, {"counted": 33}]
+    assert [of_process["select"] for of_process in stages] == [{"counted": 3}, {"counted": 33}]
+    assert [of_process["reward paid_by_process"] for of_process in stages] == [{"counted": 6}, {"counted": 66}]

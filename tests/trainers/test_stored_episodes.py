@@ -2,12 +2,11 @@
 
 import json
 import signal
-import subprocess
-import sys
 from collections import Counter
 from dataclasses import replace
 
 import pytest
+from forked import Program
 from hypothesis import given
 from hypothesis import strategies as st
 from small_runs import TIMES
@@ -80,8 +79,7 @@ sft(replace(read_imitation(sys.argv[1]), out=sys.argv[2]), show)
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_a_stopped_imitation_goes_on_to_the_last_digit(run, whole, tmp_path, number):
-    child = [sys.executable, "-c", CHILD, str(whole[0]), str(tmp_path / "run"), str(int(number))]
-    assert subprocess.run(child, check=False, capture_output=True).returncode != 0
+    assert Program(CHILD, whole[0], tmp_path / "run", int(number)).wait() != 0
     newest = sorted((tmp_path / "run/checkpoints").glob("step-*"))[-1].name
     assert newest == ("step-00000006" if number == signal.SIGKILL else "step-00000007")
     summary = resume_sft(tmp_path / "run")
@@ -174,7 +172,7 @@ def test_filters(tmp_path):
     assert names(success=True) == ["a", "c"] and names(split="train") == ["a", "b"]
     assert names(min_reward=0.4, split="train") == ["a", "b"] and names(min_reward=0.5) == ["a", "c"]
     assert names(env="GuessNumber") == names(env="rlvr/GuessNumber-v0") == ["a", "b", "c"]
-    with pytest.raises(BadConfig, match="4 episodes, 1 of them faults, and none that passes"):
+    with pytest.raises(BadConfig, match="4 episodes, 1 of them infrastructure errors, and none that passes"):
         names(env="rlvr/Sokoban-v0")
 
 
@@ -365,3 +363,24 @@ def test_trl_trains_on_the_tables(run, tmp_path):
     arguments = trl.DPOConfig(output_dir=str(tmp_path / "o"), max_length=512, **common)
     trainer = trl.DPOTrainer(model, args=arguments, train_dataset=table, processing_class=tokenizer)
     assert trainer.train().training_loss > 0
+
+
+def test_trls_grpo_trainer_reads_its_table(run, tmp_path):
+    """It samples from the prompts itself, and hands the columns of the recorded episodes to its reward function."""
+    trl = pytest.importorskip("trl", reason="the extra `train` is not installed")
+    model, tokenizer = load_policy(run / "init")
+    table = export(run, tmp_path / "grpo.parquet", "grpo")
+    handed = []
+
+    def rewarded(completions, *, advantages, tool_mask, **columns):
+        handed.extend(zip(advantages, tool_mask, strict=True))
+        return [float(len(str(completion))) for completion in completions]
+
+    arguments = trl.GRPOConfig(
+        output_dir=str(tmp_path / "o"), max_steps=1, report_to=[], use_cpu=True, per_device_train_batch_size=2,
+        num_generations=2, max_completion_length=4, save_strategy="no",
+    )  # fmt: skip
+    trainer = trl.GRPOTrainer(model, rewarded, args=arguments, train_dataset=table, processing_class=tokenizer)
+    trainer.train()
+    recorded = [(row["advantages"], row["tool_mask"]) for row in table]
+    assert len(handed) == 2 and all(pair in recorded for pair in handed)

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from forked import Program
 from small_runs import curve, episodes, small
 from tinker_fake import Behaviour, Served
 
@@ -309,7 +310,7 @@ def test_the_command_prints_a_table(served, policy, capsys):
 # -- kills
 
 
-@pytest.mark.parametrize("victim", ["client", "server"])
+@pytest.mark.parametrize("victim", [pytest.param("client", marks=pytest.mark.slow), "server"])
 def test_a_run_goes_on_after_a_kill(policy, tmp_path, victim):
     """SIGKILL in the middle of a step; the counts at the end are those of a run that nobody killed."""
     command = [sys.executable, str(Path(__file__).with_name("tinker_fake.py")), policy, str(tmp_path / "server")]
@@ -321,21 +322,19 @@ def test_a_run_goes_on_after_a_kill(policy, tmp_path, victim):
     server, url = start(0)
     config = remote(tmp_path / "run", policy, type("Server", (), {"url": url}), steps=6)
     config = dataclasses.replace(config, learner_options={"patience": 3.0, "seconds": 120.0})
-    code = f"import small_envs; from agentgym.trainers import TrainConfig, train; train({config!r})"
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
-    client = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, env=environment)
+    code = f"import small_envs\nfrom agentgym.trainers import TrainConfig, train\ntrain({config!r})"
+    client = Program(code)
     try:
-        while not list((tmp_path / "run").glob("checkpoints/step-*2")) and client.poll() is None:
+        while not list((tmp_path / "run").glob("checkpoints/step-*2")) and client.process.is_alive():
             time.sleep(0.05)
-        os.kill({"client": client, "server": server}[victim].pid, signal.SIGKILL)
-        client.wait(120)
-        assert client.returncode != 0
+        os.kill({"client": client.process, "server": server}[victim].pid, signal.SIGKILL)
+        assert client.wait(120) != 0
         if victim == "server":
             server.wait(10)
             server, _ = start(url.rpartition(":")[2])
         resume(tmp_path / "run")
     finally:
-        client.kill()
+        client.process.kill()
         server.kill()
     rows = [row for row in curve(tmp_path / "run") if "success_train" in row]
     assert [row["step"] for row in rows] == list(range(1, 7))

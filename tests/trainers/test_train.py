@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from forked import Program
 from small_runs import curve, episodes
 
 import agentgym
@@ -93,8 +94,7 @@ train(read_config(Path(sys.argv[1])), show)
 def test_a_killed_run_goes_on_to_the_last_digit(whole, tmp_path, kind, number):
     config = small(tmp_path / "run")
     (tmp_path / "config.toml").write_text(to_toml(config))
-    child = [sys.executable, "-c", CHILD, str(tmp_path / "config.toml"), kind, str(number)]
-    assert subprocess.run(child, check=False).returncode == -signal.SIGKILL
+    assert Program(CHILD, tmp_path / "config.toml", kind, number).wait() == -signal.SIGKILL
     summary = resume(tmp_path / "run")
     folder, expected = whole
     assert curve(tmp_path / "run") == curve(folder / "run")

@@ -139,7 +139,7 @@ def test_settings_that_do_nothing_are_refused():
     with pytest.raises(LookupError, match="Did you mean 'shared_memory'"):
         TrainConfig(engine="vllm", model="m", weight_transport="shared_memry")
     for name in ("context", "device", "dtype"):
-        with pytest.raises(BadConfig, match=rf"engine\.{name} is no option of a run"):
+        with pytest.raises(BadConfig, match=rf"engine\.{name} is not an option of a run"):
             TrainConfig(engine_options={name: 1})
     TrainConfig(engine="vllm", model="m", engine_options={"dtype": "float32"})
 

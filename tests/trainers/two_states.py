@@ -1,4 +1,4 @@
-"""A run whose credit keeps a number of its own in each process; run by test_several_processes.
+"""A run whose reward, selection and credit keep a number of their own in each process; run by test_several_processes.
 
 `python two_states.py OUT` trains, `python two_states.py OUT+` goes on with what is there, with RANK and WORLD_SIZE set.
 """
@@ -33,12 +33,33 @@ def of_each_process(group, *, state, run):
     return [np.full(len(episode.turns), counted * episode.reward) for episode in group]
 
 
+def counted(state, run):
+    """Count what this process has seen, in steps of its own."""
+    state["counted"] = state.get("counted", 0) + 1 + 10 * run.rank
+    return state["counted"]
+
+
+@agentgym.reward("paid_by_process")
+def paid_by_process(episodes, *, state, run):
+    """Pay what this process has counted."""
+    return [{"counted": float(counted(state, run))} for _ in episodes]
+
+
+@agentgym.select("counted_by_process")
+def counted_by_process(groups, *, state, run):
+    """Every group; its episodes are told how often this process selected."""
+    number = counted(state, run)
+    for turn in (turn for group in groups for episode in group for turn in episode.turns):
+        turn.extra["selected"] = float(number)
+    return list(groups)
+
+
 def small(out, steps=STEPS):
     """Return a run of two tasks a step, one a process."""
     return TrainConfig(
         env=f"{__name__}:me/Lucky-v0", out=out, processes=2, steps=steps, tasks_per_step=2, group_size=2, turn_tokens=4,
-        eval_every=0, test_tasks=0, select="keep", keep_episodes=1000, threads=1, checkpoint_every=1,
-        credit="of_each_process",
+        eval_every=0, test_tasks=0, keep_episodes=1000, threads=1, checkpoint_every=1,
+        reward=("paid_by_process",), select="counted_by_process", credit="of_each_process",
     )  # fmt: skip
 
 

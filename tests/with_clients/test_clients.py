@@ -12,63 +12,17 @@ from typing import Any
 
 import conformance
 import pytest
-import tiny
-import torch
 import transformers
-from test_native import SOURCES, SURVEY
 
 from agentgym.episodes.episode import Episode, read_episodes
-from agentgym.trainers.optim.optimizers import optimizers
 from agentgym.trainers.segments import build
 
 CLIENTS = os.environ.get("AGENTGYM_CLIENTS", "")
 pytestmark = pytest.mark.skipif(not CLIENTS, reason="the clients have an environment of their own: ./dev test-clients")
 HERE = Path(__file__).parent
-CALL = '<tool_call>\n{"name": "bash", "arguments": {"command": "%s"}}\n</tool_call><|im_end|>'
-TOLD = "Look.\n```mswea_bash_command\n%s\n```\n"
-COMMANDS = ("ls", "cat a", "ls src", "pwd")
 CHATS, TURNS, AGENTS, STEPS = 48, 8, 24, 4
 ROUNDS = 2
 held = {"tokens": 0, "drifted": 0, "encoded anew": 0, "scored": 0}
-
-
-def taught(tokenizer: Any) -> Any:
-    """Return a tiny model that mostly says one of a few calls, so that clients have something to go on with."""
-    model = tiny.model(vocab_size=len(tokenizer), max_position_embeddings=8192, tie_word_embeddings=True)
-    for parameter in model.parameters():  # what tests of engines begin with is too wild to learn from quickly
-        torch.nn.init.normal_(parameter, std=0.1) if parameter.dim() == 2 else torch.nn.init.ones_(parameter)
-    replies = [tokenizer.encode(TOLD % c + CALL % c, add_special_tokens=False) for c in COMMANDS]  # in either form
-    opened = tokenizer.encode("<|im_end|>\n<|im_start|>assistant\n", add_special_tokens=False)
-    prose = tokenizer.encode((HERE / "prose.txt").read_text() * 3, add_special_tokens=False)  # what it learns depends on it
-    used = optimizers(model, 2e-3, muon=True)
-    draw = torch.Generator().manual_seed(0)
-    for step in range(400):
-        far = step >= 60 and step % 3 == 0  # as far in as in a real conversation
-        before = int(torch.randint(300, 4000, (), generator=draw)) if far else 40
-        start = int(torch.randint(len(prose) - before, (), generator=draw))
-        chosen = [replies[step // 3 % len(replies)]] if far else replies
-        rows = [[*prose[start : start + before], *opened, *reply] for reply in chosen]
-        longest = max(map(len, rows))
-        ids = torch.tensor([[0] * (longest - len(row)) + row for row in rows])
-        labels = ids.clone()
-        for place, reply in enumerate(chosen):
-            labels[place, : longest - len(reply)] = -100
-        loss = model(ids, labels=labels).loss
-        loss.backward()
-        for optimizer in used:
-            optimizer.step()
-            optimizer.zero_grad()
-    return model.eval()
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    torch.set_num_threads(1)
-    path = tmp_path_factory.mktemp("served") / "model"
-    tokenizer = SURVEY.tokenizer_for(SOURCES["qwen2_5"])
-    taught(tokenizer).save_pretrained(path)
-    tokenizer.save_pretrained(path)
-    return path
 
 
 @pytest.fixture
@@ -188,7 +142,7 @@ def test_three_apis(served: tuple[str, Path], folder: Path) -> None:
         episode, kind = episodes[talk["name"]], talk["kind"]
         if kind == "extras":
             assert talk["texts"][0] == "n 3" and set(talk["texts"][2:5]) <= {"forced", "spoiled"}
-            refused = ["400 response_format", "400 logit_bias", "400 frequency_penalty"]
+            refused = ["400 logit_bias", "400 frequency_penalty"]
             assert talk["texts"][5:] == [*refused, "previous_response_not_found", "not_found_error"]
             continue
         assert episode.metrics["rows"] == 1, (talk, episode.metrics)

@@ -9,10 +9,11 @@ import random
 import sys
 from typing import Any
 
-import agents
+import agents as agents_package
 import anthropic
 import openai
 
+agents: Any = agents_package  # a checker takes the folder tests/agents for it
 SCHEMA: Any = {"type": "object", "properties": {"command": {"type": "string"}}}
 WORDS = ["the", "model", "wrote", "café", "<|im_end|>", "<tool_call>", "line\nof\ttext", "🙂", "", "two  "]
 ASKED: dict[str, Any] = {"model": "model", "temperature": 0.9}
@@ -137,7 +138,7 @@ async def extras(url: str, name: str, turns: int, rng: random.Random) -> list[st
         told.append("forced" if calls else "spoiled")
     parts = await client.chat.completions.create(**asked, tools=tools, tool_choice="required", stream=True)
     told.append("forced" if [part async for part in parts if part.choices[0].delta.tool_calls] else "spoiled")
-    for option in ({"response_format": {"type": "json_object"}}, {"logit_bias": {"1": 1}}, {"frequency_penalty": 1}):
+    for option in ({"logit_bias": {"1": 1}}, {"frequency_penalty": 1}):
         try:
             await client.chat.completions.create(**asked, **option)
         except openai.BadRequestError as error:

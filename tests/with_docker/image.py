@@ -90,6 +90,7 @@ def pack(target: Any, packages: list[str]) -> None:
 def main(url: str) -> None:
     """Make the images, unless the daemon has them."""
     import docker
+    import docker.errors
 
     client = docker.DockerClient(base_url=url, timeout=300)
     for name, packages in (("python", SHELL + MORE), ("shell", SHELL)):

@@ -105,7 +105,7 @@ time.sleep(100)
 
 
 def test_a_container_that_nobody_holds_any_more_ends(api: Any) -> None:
-    box = sandbox("docker", limits=LIMITS, **PYTHON)
+    box: Any = sandbox("docker", limits=LIMITS, **PYTHON)
     container = box.container
     del box
     assert container not in ours(api)
@@ -249,7 +249,7 @@ def test_a_kernel_that_takes_all_processes() -> None:
 
 
 def test_a_container_that_dies_is_a_fault(api: Any) -> None:
-    box = sandbox("docker", limits=LIMITS, **PYTHON)
+    box: Any = sandbox("docker", limits=LIMITS, **PYTHON)
     kernel = box.kernel()
     threading.Timer(0.5, kill, [api, box.container]).start()
     with pytest.raises(SandboxFault, match="the container"):
@@ -268,7 +268,8 @@ def test_an_episode_goes_on_in_a_new_container(api: Any) -> None:
     assert isinstance(env, SandboxEnv)
     env.reset(seed=0)
     env.step("x = 20")
-    kill(api, env.sandbox.container)
+    box: Any = env.sandbox
+    kill(api, box.container)
     assert env.step("x + 1")[0] == "21\n"
     env.close()
 

@@ -210,7 +210,7 @@ def test_a_little_of_the_contract(data: tuple[str, dict[str, Any]]) -> None:
         "snapshots elsewhere",
         "oracle solves",
         "oracle recovers",
-        "faults end one episode",
+        "infrastructure errors",
     ]
     report = check(SWEBench(data=data[0], backend_options={"daemon": URL}), checks=checks)
     assert report.ok, str(report)

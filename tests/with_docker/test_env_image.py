@@ -44,6 +44,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def image(wheels: Path) -> Any:
     import docker
+    import docker.errors
 
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as archive:

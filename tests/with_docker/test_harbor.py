@@ -2,10 +2,12 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import agentgym
+from agentgym.cli import main
 from agentgym.contract import check
 
 try:
@@ -95,7 +97,7 @@ def test_planted_files_that_cannot_be_removed_count_nothing(env):
 
 
 def test_nothing_of_the_agent_runs_beside_the_tests(tmp_path):
-    made = make(write(tmp_path / "t", test=f"sleep 2\n{TEST}"))
+    made: Any = make(write(tmp_path / "t", test=f"sleep 2\n{TEST}"))
     made.reset(seed=0)
     later = "sleep 1; while true; do echo 1 > /logs/verifier/reward.json; echo 1 > /app/alive; done"
     made.step(bash(f"(setsid nohup bash -c '{later}' > /dev/null 2>&1 &)"))
@@ -139,7 +141,7 @@ def test_it_keeps_the_contract(tmp_path):
         "outcome alone",
         "horizons",
         "bad options are refused",
-        "faults end one episode",
+        "infrastructure errors",
     ]
     report = check(make(write(tmp_path / "t")), checks=checks)
     assert report.ok, str(report)
@@ -154,3 +156,44 @@ def test_images_are_built_from_the_dockerfile(tmp_path):
     made.reset(seed=0)
     assert made.step(bash("cat note.txt"))[0] == "built"
     made.close()
+
+
+FORGEABLE = """#!/bin/bash
+python3 /tests/test_outputs.py && echo 1 > reward.txt
+[ -e reward.txt ] && cp reward.txt /logs/verifier/reward.txt || echo 0 > /logs/verifier/reward.txt
+"""
+
+
+@pytest.mark.parametrize("defect", ["", "shortcuts", "oracle", "leaks", "determinism"])
+def test_a_folder_has_a_certificate_unless_it_has_a_defect(defect, tmp_path, capsys):
+    folder = write(tmp_path / "hello", test=FORGEABLE if defect == "shortcuts" else TEST)
+    if defect == "oracle":
+        (folder / "solution/greeting.txt").write_text("Hello, word!\n")
+    if defect == "determinism":
+        (folder / "tests/test.sh").write_text("#!/bin/bash\necho $((RANDOM % 2)) > /logs/verifier/reward.txt\n")
+    if defect == "leaks":
+        (folder / "task.toml").write_text('[environment]\nworkdir = "/app"\nmemory_mb = 256\n')
+        (folder / "environment" / "test_outputs.py").write_text(OUTPUTS)
+        (folder / "environment" / "Dockerfile").write_text(f"FROM {PYTHON['image']}\nCOPY test_outputs.py /app/old/t.py\n")
+    file = tmp_path / "certificate.json"
+    options = json.dumps({"daemon": PYTHON["daemon"]})
+    checks = ["same verdict", "oracle solves", "tests stay hidden", "shortcut policies fail"]
+    asked = [word for name in checks for word in ("--check", name)]
+    code = main(["check", f"harbor:{folder}", "--env.backend-options", options, *asked, "--certificate", str(file)])
+    made = json.loads(file.read_text())
+    verdicts = {name: claim["verdict"] for name, claim in made["claims"].items()}
+    assert code == (1 if defect else 0), capsys.readouterr().out
+    if defect != "determinism":  # there a coin decides what else is broken
+        expected = dict.fromkeys(("determinism", "oracle", "shortcuts", "leaks"), "holds") | {"splits": "not checked"}
+        assert verdicts == expected | ({defect: "broken"} if defect else {})
+    why = made["claims"].get(defect, {}).get("why", "")
+    if defect == "shortcuts":
+        assert "'forged reward file' has success 1.00" in why and made["shortcuts"]["reading tests"]["success"] == 0.0
+    if defect == "leaks":
+        assert "/app/old/t.py (tests/test_outputs.py)" in why
+    if not defect:
+        before = made["tasks"]["sha256"]
+        (folder / "tests/test_outputs.py").write_text(OUTPUTS + "# another\n")
+        assert main(["check", f"harbor:{folder}", "--env.backend-options", options, "--verify", str(file)]) == 1
+        out = " ".join(capsys.readouterr().out.split())
+        assert "tasks: sha256: the certificate says" in out and before[:20] in out

@@ -4,6 +4,7 @@ import asyncio
 import socket
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -32,7 +33,7 @@ def url() -> Iterator[str]:
 
 
 def test_its_client_plays_ours(url: str) -> None:
-    here = agentgym.make("rlvr/GuessNumber-v0", horizon=30)
+    here: Any = agentgym.make("rlvr/GuessNumber-v0", horizon=30)
     with GenericEnvClient(base_url=url).sync() as one, GenericEnvClient(base_url=url).sync() as two:
         first = one.reset(seed=5, task="train/0/3")
         assert first.observation["text"] == here.reset(seed=5, options={"task": "train/0/3"})[0]

@@ -5,7 +5,9 @@ python client.py URL generic|typed SEED ACTION…   prints what each step brough
 
 import json
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from openenv.core.client_types import StepResult
 from openenv.core.env_client import EnvClient
@@ -42,9 +44,9 @@ class TypedClient(EnvClient[TextAction, TextObservation, State]):
 @dataclass
 class Kind:
     client: type
-    act: object
-    text: object
-    state: object
+    act: Callable[[str], Any]
+    text: Callable[[Any], str]
+    state: Callable[[Any], dict[str, Any]]
 
 
 KINDS = {

@@ -194,7 +194,7 @@ def test_what_it_cannot_take_is_refused_and_the_old_adapter_stays(
 
 def test_a_folder_of_an_adapter_is_a_model(loop: asyncio.Runner, folders: tuple[Path, Path, Path]) -> None:
     async def play() -> tuple[list[float], list[float]]:
-        made = engine(f"vllm:{folders[2]}", **SMALL)
+        made: Any = engine(f"vllm:{folders[2]}", **SMALL)
         try:
             return await made.score(PROMPT), await HFEngine(str(folders[2]), dtype="float32").score(PROMPT)
         finally:

@@ -202,9 +202,9 @@ def test_what_is_told_to_vllms_own_senders(tmp_path: Path) -> None:
     told = NCCLWeightTransferUpdateInfo(**shards.message(metas))
     assert told.names == [meta.name for meta in metas] and told.shapes[0] == [272, 64]
     assert set(told.dtype_names) == {"float32"}
-    nccl = vllm_transfer.init_info("nccl", source, workers=2)
+    nccl: Any = vllm_transfer.init_info("nccl", source, workers=2)
     assert (nccl.backend, nccl.is_sender, nccl.world_size, nccl.packed) == ("nccl", True, 3, True)
-    ipc = vllm_transfer.init_info("ipc", source, workers=1)
+    ipc: Any = vllm_transfer.init_info("ipc", source, workers=1)
     assert (ipc.backend, ipc.is_sender, ipc.packed) == ("ipc", True, True)
     assert ipc.packed_buffer_size_bytes >= max(meta.bytes for meta in metas)
     from vllm.distributed.weight_transfer.nccl_engine import NCCLTrainerWeightTransferEngine as Sender

@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from agentgym.engines import Completion, Sampling, Watch, watched
+from agentgym.engines import Completing, Completion, Request, watched
 from agentgym.engines.fleet.backend import Answer, Backend, Lost, Scores, Trouble
 from agentgym.engines.fleet.members import Members
 from agentgym.engines.fleet.routes import Member
-from agentgym.engines.under_way import UnderWay, check_prompt, goes_on
+from agentgym.engines.under_way import UnderWay, check_prompt, check_scored, goes_on
 from agentgym.errors import BadConfig, Fault
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ TRIES = 3
 _BEAT = 2.0  # seconds without an answer of a server until it is asked for a sign of life
 
 
-class Fleet(UnderWay):
+class Fleet(UnderWay, Completing):
     """Routes requests to servers (`Backend`), and keeps the servers at one version of the weights.
 
     An episode stays at the server where it began. A server that breaks off, gives no sign of life for as long as its
@@ -71,23 +71,13 @@ class Fleet(UnderWay):
         """Whether requests start."""
         return self._open.is_set()
 
-    async def generate(
-        self,
-        prompt_ids: Sequence[int],
-        sampling: Sampling,
-        session: str,
-        *,
-        images: Sequence[object] = (),
-        watch: Watch | None = None,
-    ) -> Completion:
+    async def complete(self, request: Request) -> Completion:
         """Return one completion, all of it from one server and one version; an aborted one is empty."""
-        prompt = list(prompt_ids)
-        if images:
-            raise BadConfig("servers are sent no images yet; use a text prompt")
+        prompt, sampling = request.prompt_ids, request.sampling
         check_prompt(prompt)
         while not self._open.is_set():
             await self._open.wait()
-        limit = min(sampling.max_tokens, self.context - len(prompt))
+        limit = request.room(self.context)
         if limit < 1:
             return Completion([], [], "length", self.policy_version)
 
@@ -96,22 +86,20 @@ class Fleet(UnderWay):
             self.members.check_label(answer.label)
             return answer
 
-        answer = await self.asked(self._answered(ask, session), session)
+        answer = await self.asked(self._answered(ask, request.session), request.session)
         if answer is None:
             return Completion([], [], "abort", self.policy_version)
         if answer.cached is not None:
             self._prompted, self._cached = self._prompted + len(prompt), self._cached + answer.cached
         answer.completion.policy_version = self.policy_version
-        return watched(answer.completion, watch)
+        return watched(answer.completion, request.watch)
 
     async def score(self, ids: Sequence[int], temperature: float = 1.0) -> list[float]:
         """Return the log-probability of each token after the first; temperature 1 only, as vLLM offers no other."""
         ids = list(ids)
         if temperature != 1.0:
             raise BadConfig(f"servers score at temperature 1 only; {temperature} was asked. Score with the hf engine")
-        check_prompt(ids)
-        if len(ids) >= self.context:
-            raise BadConfig(f"{len(ids)} tokens to score; expected fewer than the context of {self.context}")
+        check_scored(ids, self.context)
 
         async def ask(member: Member) -> Scores:
             scores = await member.backend.score(ids)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from agentgym.engines import Completion, Sampling, Watch
+from agentgym.engines import Completion, Request, Sampling, TokenEngine
 from agentgym.engines.checked import CheckedIds
 from agentgym.engines.hf.library import LibraryModel
 from agentgym.engines.hf.sampling import Draw, sample, uniforms
@@ -32,27 +32,25 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, eq=False)
-class _Request:
-    """One completion under way."""
+class _Running:
+    """One request under way."""
 
-    prompt: list[int]
-    sampling: Sampling
-    session: str
+    asked: Request
     future: "asyncio.Future[Completion]"
     limit: int
     """Most tokens it may get: `max_tokens`, or what is left of the context."""
     random: list[float]
-    watch: Watch | None = None
     slot: Slot | None = None
     ids: list[int] = field(default_factory=list[int])
     logprobs: list[float] = field(default_factory=list[float])
 
     def draw(self) -> Draw:
-        seen = [*self.prompt, *self.ids] if self.sampling.repetition_penalty != 1.0 else ()
-        return Draw(self.sampling, self.random[len(self.ids)], seen)
+        asked = self.asked
+        seen = [*asked.prompt_ids, *self.ids] if asked.sampling.repetition_penalty != 1.0 else ()
+        return Draw(asked.sampling, self.random[len(self.ids)], seen)
 
 
-class HFEngine:
+class HFEngine(TokenEngine):
     """A causal model of `transformers`, run in this process.
 
     `model` is a folder, a hub name, or a model object that a trainer goes on changing: after every change call
@@ -100,41 +98,31 @@ class HFEngine:
         else:
             self._backend = LibraryModel(self.model, slots, self.context)
         self._table = SlotTable(slots)
-        self._waiting: list[_Request] = []
-        self._running: list[_Request] = []
+        self._waiting: list[_Running] = []
+        self._running: list[_Running] = []
         self._task: asyncio.Task[None] | None = None
         self._paused = False
         self._arrivals = 0
         self._broken = ""
 
-    async def generate(
-        self,
-        prompt_ids: Sequence[int],
-        sampling: Sampling,
-        session: str,
-        *,
-        images: Sequence[object] = (),
-        watch: Watch | None = None,
-    ) -> Completion:
+    async def complete(self, request: Request) -> Completion:
         """Return one completion; a prompt that fills the context gets an empty one with finish `length`.
 
         Raises BadConfig for ids or options that make no sense, Fault(reason="engine") when the computation fails.
         """
-        prompt = list(prompt_ids)
-        self._check(prompt, sampling, images, session)
-        limit = min(sampling.max_tokens, self.context - len(prompt))
+        self._check(request.prompt_ids, request.sampling, request.session)
+        limit = request.room(self.context)
         if limit < 1:
             return Completion([], [], "length", self.policy_version)
         future: asyncio.Future[Completion] = asyncio.get_running_loop().create_future()
-        random = uniforms(sampling.seed, limit)
-        self._waiting.append(_Request(prompt, sampling, session, future, limit, random, watch))
+        self._waiting.append(_Running(request, future, limit, uniforms(request.sampling.seed, limit)))
         self._arrivals += 1
         self._wake()
         return await future
 
     async def score(self, ids: Sequence[int], temperature: float = 1.0) -> list[float]:
         """Return the log-probability of each token after the first."""
-        self._check(list(ids), Sampling(temperature=temperature), (), "")
+        self._check(list(ids), Sampling(temperature=temperature), "")
         if len(ids) > self.context:
             raise BadConfig(f"{len(ids)} tokens to score; the context is {self.context}")
         try:
@@ -146,10 +134,10 @@ class HFEngine:
 
     def abort(self, session: str) -> None:
         """End a session's requests, if any, with finish `abort`, and free its slot."""
-        for request in [r for r in (*self._waiting, *self._running) if r.session == session]:
+        for request in [r for r in (*self._waiting, *self._running) if r.asked.session == session]:
             self._finish(request, "abort")
-        self._waiting = [r for r in self._waiting if r.session != session]
-        self._running = [r for r in self._running if r.session != session]
+        self._waiting = [r for r in self._waiting if r.asked.session != session]
+        self._running = [r for r in self._running if r.asked.session != session]
         self._checked.forget(session)
         slot = self._table.of(session)
         if slot is not None:
@@ -189,16 +177,14 @@ class HFEngine:
 
     def close(self) -> None:
         """Abort everything and free the caches."""
-        for session in {r.session for r in (*self._waiting, *self._running)}:
+        for session in {r.asked.session for r in (*self._waiting, *self._running)}:
             self.abort(session)
         self._table.forget_all()
         self._broken = "the engine was closed"
 
-    def _check(self, ids: list[int], sampling: Sampling, images: Sequence[object], session: str) -> None:
+    def _check(self, ids: list[int], sampling: Sampling, session: str) -> None:
         if self._broken:
             raise Fault(f"the hf engine cannot go on: {self._broken}", reason="engine")
-        if images:
-            raise BadConfig("the hf engine takes no images; use a text model's prompt")
         if not ids:
             raise BadConfig("the prompt is empty; expected at least one token id")
         wrong = self._checked.wrong(session, ids)
@@ -257,7 +243,7 @@ class HFEngine:
             self._take(request, token, logprob)
         self._running = [r for r in running if not r.future.done()]
 
-    def _take(self, request: _Request, token: int, logprob: float) -> None:
+    def _take(self, request: _Running, token: int, logprob: float) -> None:
         if not math.isfinite(logprob):
             self._fail([request], "the model's logits are not finite: its weights have diverged or are damaged")
             return
@@ -272,50 +258,50 @@ class HFEngine:
         elif len(request.ids) == request.limit:
             self._finish(request, "length")
 
-    def _ends(self, request: _Request, token: int, logprob: float) -> bool:
-        told = request.watch is not None and not request.future.done() and request.watch(token, logprob)
-        return told or token in request.sampling.stop_ids
+    def _ends(self, request: _Running, token: int, logprob: float) -> bool:
+        told = request.asked.watch is not None and not request.future.done() and request.asked.watch(token, logprob)
+        return told or token in request.asked.sampling.stop_ids
 
     def _admit(self) -> None:
         """Give waiting requests their slots: sessions with a cache first, then first come, first served."""
         budget, full = self._prefill_tokens, False
-        for request in sorted(self._waiting, key=lambda r: self._table.of(r.session) is None):
-            known = self._table.of(request.session) is not None
+        for request in sorted(self._waiting, key=lambda r: self._table.of(r.asked.session) is None):
+            known = self._table.of(request.asked.session) is not None
             if budget <= 0 or (full and not known):
                 break
-            donor = None if known or not self._backend.shares else self._table.donor(request.prompt)
+            donor = None if known or not self._backend.shares else self._table.donor(request.asked.prompt_ids)
             if donor is not None and donor.later >= donor.now + BLOCK:
                 continue  # the next step computes what this request can then copy
-            slot = self._table.claim(request.session)
+            slot = self._table.claim(request.asked.session)
             if slot is None:
                 full = full or not known
                 continue
             if donor is not None:
                 if slot is not donor.slot:  # it may have been the one to be evicted
                     self._backend.copy(donor.slot.number, slot.number, donor.now)
-                slot.held = request.prompt[: donor.now]
+                slot.held = request.asked.prompt_ids[: donor.now]
             self._start(request, slot)
             budget -= len(slot.pending)
         self._waiting = [r for r in self._waiting if r.slot is None]
 
-    def _start(self, request: _Request, slot: Slot) -> None:
+    def _start(self, request: _Running, slot: Slot) -> None:
         # At least the last token is computed: its logits are needed.
-        start = min(common_prefix(slot.held, request.prompt), len(request.prompt) - 1)
+        start = min(common_prefix(slot.held, request.asked.prompt_ids), len(request.asked.prompt_ids) - 1)
         if not slot.keys:
-            self._table.announce(slot, request.prompt)
+            self._table.announce(slot, request.asked.prompt_ids)
         del slot.held[start:]
-        slot.pending = request.prompt[start:]
+        slot.pending = request.asked.prompt_ids[start:]
         request.slot = slot
         self.prefilled += len(slot.pending)
         self._running.append(request)
 
-    def _finish(self, request: _Request, finish: str) -> None:
+    def _finish(self, request: _Running, finish: str) -> None:
         if request.slot is not None:
             request.slot.busy, request.slot.pending = False, ()
         if not request.future.done():
             request.future.set_result(Completion(request.ids, request.logprobs, finish, self.policy_version))
 
-    def _fail(self, requests: list[_Request], message: str) -> None:
+    def _fail(self, requests: list[_Running], message: str) -> None:
         """End requests with a fault; what their slots hold is no longer trusted."""
         for request in requests:
             if request.slot is not None:

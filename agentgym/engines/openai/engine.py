@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from agentgym.core.json_value import JSON, Object, entries, table
-from agentgym.engines import Completion, Sampling, TokenEngine, Watch, watched
+from agentgym.engines import Completion, Request, Sampling, TokenEngine, watched
 from agentgym.engines.openai.http import Garbage, ServedEngine, Servers, only_choice
-from agentgym.engines.under_way import check_prompt, in_full
+from agentgym.engines.under_way import check_prompt, check_scored, in_full
 from agentgym.errors import BadConfig
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ KNOWN = (
 )
 
 
-class OpenAIEngine(ServedEngine):
+class OpenAIEngine(ServedEngine, TokenEngine):
     """Tokens in, tokens and log-probabilities out, over `/completions` of one server or of several with the same model.
 
     `url` is an address that ends in `/v1`, or several separated by commas. `model`, `tokenizer` and `context` default to
@@ -73,42 +73,30 @@ class OpenAIEngine(ServedEngine):
         self._open = asyncio.Event()
         self._open.set()
 
-    async def generate(
-        self,
-        prompt_ids: Sequence[int],
-        sampling: Sampling,
-        session: str,
-        *,
-        images: Sequence[object] = (),
-        watch: Watch | None = None,
-    ) -> Completion:
+    async def complete(self, request: Request) -> Completion:
         """Return one completion; an aborted one is empty. Raises BadConfig when refused, Fault after the last retry."""
-        prompt = list(prompt_ids)
-        if images:
-            raise BadConfig("the openai engine takes no images; use a text prompt")
-        check_prompt(prompt)
+        check_prompt(request.prompt_ids)
         while not self._open.is_set():
             await self._open.wait()
-        limit = min(sampling.max_tokens, self.context - len(prompt))
+        limit = request.room(self.context)
         if limit < 1:
             return Completion([], [], "length", self.policy_version)
-        done = await self.asked(self._complete(prompt, sampling, limit, session), session)
-        return watched(done, watch) if done else Completion([], [], "abort", self.policy_version)
+        done = await self.asked(self._complete(request, limit), request.session)
+        return watched(done, request.watch) if done else Completion([], [], "abort", self.policy_version)
 
-    async def _complete(self, prompt: list[int], sampling: Sampling, limit: int, session: str) -> Completion:
-        body = {**_request(self.model, prompt, sampling, limit), "logprobs": 0, "return_token_ids": True}
+    async def _complete(self, request: Request, limit: int) -> Completion:
+        asked = _request(self.model, request.prompt_ids, request.sampling, limit)
+        body = {**asked, "logprobs": 0, "return_token_ids": True}
 
         def read(answer: Object) -> Completion:
-            return _completion(answer, sampling, limit, self.policy_version)
+            return _completion(answer, request.sampling, limit, self.policy_version)
 
-        return await self.servers.post("/completions", body, session, read)
+        return await self.servers.post("/completions", body, request.session, read)
 
     async def score(self, ids: Sequence[int], temperature: float = 1.0) -> list[float]:
         """Return the log-probability of each token after the first; vLLM's server offers temperature 1 only."""
         ids = list(ids)
-        check_prompt(ids)
-        if len(ids) >= self.context:
-            raise BadConfig(f"{len(ids)} tokens to score; expected fewer than the context of {self.context}")
+        check_scored(ids, self.context)
         body = {**_request(self.model, ids, Sampling(temperature=temperature), 1), "prompt_logprobs": 0}
         body["prompt_logprobs_temperature"] = temperature  # ours; a server that knows it says so in its answer
 

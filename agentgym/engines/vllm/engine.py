@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agentgym.engines import Completion, Sampling, Watch, shards, watched
+from agentgym.engines import Completion, Request, Sampling, TokenEngine, shards, watched
 from agentgym.engines.adapters import is_adapter
 from agentgym.engines.checked import CheckedIds
 from agentgym.engines.kinds import ENGINES
@@ -32,7 +32,7 @@ except ImportError as error:
     ) from error
 
 
-class VLLMEngine:
+class VLLMEngine(TokenEngine):
     """A model served by vLLM's `AsyncLLM`, with prefix caching across the turns of an episode.
 
     `options` go to vLLM's engine arguments (`dtype`, `max_model_len`, `tensor_parallel_size`, …). The model's own
@@ -94,26 +94,18 @@ class VLLMEngine:
         """What the last update brought; the next must bring the same."""
         self._broken = ""
 
-    async def generate(
-        self,
-        prompt_ids: Sequence[int],
-        sampling: Sampling,
-        session: str,
-        *,
-        images: Sequence[object] = (),
-        watch: Watch | None = None,
-    ) -> Completion:
+    async def complete(self, request: Request) -> Completion:
         """Return one completion; a prompt that fills the context gets an empty one with finish `length`."""
-        prompt = list(prompt_ids)
-        self._check(prompt, images, session)
+        prompt, session = request.prompt_ids, request.session
+        self._check(prompt, session)
         await self._open.wait()
-        limit = min(sampling.max_tokens, self.context - len(prompt))
+        limit = request.room(self.context)
         if limit < 1:
             return Completion([], [], "length", self.policy_version)
         id, version = f"{session}/{next(self._numbers)}", self.policy_version
         self._running[id] = session
         try:
-            return await self._stream(prompt, _parameters(sampling, limit), id, version, watch)
+            return await self._stream(request, _parameters(request.sampling, limit), id, version)
         except Exception as error:
             self._check_alive(error)
             raise Fault(f"vLLM failed on a request of {len(prompt)} tokens: {error!r}", reason="engine") from error
@@ -121,17 +113,18 @@ class VLLMEngine:
             del self._running[id]
             self._aborted.discard(id)
 
-    async def _stream(self, prompt: list[int], parameters: Any, id: str, version: int, watch: Watch | None) -> Completion:
+    async def _stream(self, request: Request, parameters: Any, id: str, version: int) -> Completion:
         ids: list[int] = []
         logprobs: list[float] = []
         finish = "abort"
-        outputs = self._llm.generate(vllm.TokensPrompt(prompt_token_ids=prompt), parameters, id, lora_request=self._lora())
+        prompt = vllm.TokensPrompt(prompt_token_ids=request.prompt_ids)
+        outputs = self._llm.generate(prompt, parameters, id, lora_request=self._lora())
         async for output in outputs:
             part = output.outputs[0]  # what is new since the last output
             values: list[float] = [
                 table[token].logprob for token, table in zip(part.token_ids, part.logprobs or (), strict=True)
             ]
-            new = watched(Completion(list(part.token_ids), values, part.finish_reason or finish), watch)
+            new = watched(Completion(list(part.token_ids), values, part.finish_reason or finish), request.watch)
             ids += new.ids
             logprobs += new.logprobs
             finish = new.finish
@@ -147,7 +140,7 @@ class VLLMEngine:
         """Return the log-probability of each token after the first; temperature 1 only (vLLM offers no other)."""
         if temperature != 1.0:
             raise BadConfig(f"vLLM scores prompts at temperature 1 only; {temperature} was asked. Score with the hf engine")
-        self._check(list(ids), (), "")
+        self._check(list(ids), "")
         parameters = vllm.SamplingParams(max_tokens=1, temperature=0, prompt_logprobs=0, detokenize=False)
         id, last = f"score/{next(self._numbers)}", None
         prompt = vllm.TokensPrompt(prompt_token_ids=list(ids))
@@ -267,11 +260,9 @@ class VLLMEngine:
             self._llm = self._control = self._adapter = None  # let go of now: at the interpreter's end its clean-up fails
             self._broken = "it was closed"
 
-    def _check(self, ids: list[int], images: Sequence[object], session: str) -> None:
+    def _check(self, ids: list[int], session: str) -> None:
         if self._broken:
             raise Fault(f"the vllm engine cannot go on: {self._broken}", reason="engine")
-        if images:
-            raise BadConfig("the vllm engine takes no images yet; use a text prompt")
         if not ids or self._checked.wrong(session, ids) is not None:
             raise BadConfig(f"the prompt is {ids[:20]}…; expected at least one token id, each 0 to {self._vocabulary - 1}")
 

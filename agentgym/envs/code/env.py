@@ -87,18 +87,18 @@ class Code(SandboxEnv):
 
     def _drawn(self, rng: np.random.Generator, difficulty: int, accepts: Callable[[Plan], bool]) -> Task:
         names = self.families or FAMILIES
-        chosen = family(names[int(rng.integers(len(names)))])
-        draft = chosen.draw(rng, difficulty, accepts)
+        kind_of_task = family(names[int(rng.integers(len(names)))])
+        draft = kind_of_task.draw(rng, difficulty, accepts)
         statement = draft.plan.statement()
         data = {
-            "family": chosen.name,
+            "family": kind_of_task.name,
             "statement": statement,
             "kind": draft.plan.start.kind,
             "entry": draft.plan.entry,
             "public": draft.public,
             "hidden": draft.hidden,
             "compare": "exact",
-            "tolerance": chosen.tolerance,
+            "tolerance": kind_of_task.tolerance,
             "reference": draft.plan.solution(),
             "wrong": draft.wrong,
         }

@@ -12,6 +12,8 @@ Data = dict[str, Any]
 def text(raw: Data, key: str, where: str) -> str:
     """Return the text under a key; BadData where there is none."""
     value = raw.get(key)
+    if value is None:
+        raise BadData(f"{where}: no {key}, only {', '.join(sorted(raw)[:12]) or 'nothing'}; expected text")
     if not isinstance(value, str) or not value.strip():
         raise BadData(f"{where}: {key} is {str(value)[:60]!r}; expected text")
     return value

@@ -127,7 +127,7 @@ class Domain:
 
     @tool
     def report_stranger(self, name: str) -> str:
-        """Report that somebody gave this name, and that their data fit no customer of that name."""
+        """Report that somebody gave this name and that their details match no customer of that name."""
         self.db.put("strangers", people.plain(name), {"reported": True})
         return f"Reported: somebody who gave the name {name[:40]}."
 

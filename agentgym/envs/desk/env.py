@@ -164,13 +164,13 @@ class Desk(TextEnv):
             writes = {STRANGER: ["report_stranger", {"name": self.given["who"]["name"]}]}
         deltas: dict[Delta, frozenset[int]] = {}
         for size in range(len(writes) + 1):
-            for chosen in itertools.combinations(writes, size):
+            for numbers in itertools.combinations(writes, size):
                 db = Database(self.base, {}, set())
                 domain = DOMAINS[self.given["domain"]](db, self.given["rules"])
-                for number in chosen:
+                for number in numbers:
                     name, arguments = writes[number]
                     getattr(domain, name)(**arguments)
-                deltas[db.delta()] = frozenset(chosen)
+                deltas[db.delta()] = frozenset(numbers)
         return deltas
 
     # Tools
@@ -191,7 +191,7 @@ class Desk(TextEnv):
 
     @tool
     def done(self) -> Outcome:
-        """End the conversation, when everything is settled."""
+        """End the conversation once everything is settled."""
         told, all_told = self._told()
         changed = self.domain.db.delta() == self._goal()
         if changed and told == all_told:
@@ -203,7 +203,7 @@ class Desk(TextEnv):
 
     @tool
     def verify_customer(self, customer_id: str, birth_date: str, postcode: str) -> str | Outcome:
-        """Check that the customer is the one on the line, from date of birth (as 1980-12-31) and postcode."""
+        """Check by date of birth (as 1980-12-31) and postcode that this customer is the one on the line."""
         try:
             if not self.domain.matches(customer_id, birth_date, postcode):
                 self.seen.add(("tried", customer_id))

@@ -149,8 +149,8 @@ class User:
         for number, matter in enumerate(self.open_matters()):
             for kind in sorted({fact[0] for fact in facts_of(matter)}):
                 told = stated.get(matter["ref"], {}).get(kind, ())
-                chosen = {*matter["choices"], *matter["details"].values()}
-                known = chosen - {value for _, value in facts_of(matter)}
+                offered = {*matter["choices"], *matter["details"].values()}
+                known = offered - {value for _, value in facts_of(matter)}
                 told = [value for value in told if value not in known]  # what the customer chose is no news
                 if not told:
                     continue
@@ -169,12 +169,12 @@ class User:
         for number, matter in enumerate(self.open_matters()):
             if matter["ref"] not in stated:
                 continue
-            chosen = [choice for choice in matter["choices"] if mentions(text, choice)]
+            mentioned = [choice for choice in matter["choices"] if mentions(text, choice)]
             told = [kind for kind, _ in facts_of(matter) if (number, kind) in self.mood.told]
-            named = bool(chosen) or any(kind in stated[matter["ref"]] for kind in told)
+            named = bool(mentioned) or any(kind in stated[matter["ref"]] for kind in told)
             if not named and (asked or not told):
                 continue
-            missing = [] if len(chosen) == len(matter["choices"]) else ["what I asked for"]
+            missing = [] if len(mentioned) == len(matter["choices"]) else ["what I asked for"]
             missing += sorted(f"the {PLURAL[kind][:-1]}" for kind, _ in facts_of(matter) if kind not in told)
             if missing:
                 said.append(f"I cannot say yes yet: for {called(matter)} I have not heard {' and '.join(missing)} from you.")

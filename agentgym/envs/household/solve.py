@@ -81,8 +81,8 @@ def _starts(play: Play, near: Iterable[int]) -> Iterator[_Walk]:
         return
     spots = [r for r in members(play.game.accepts[play.held]) if play.game.places[r]]
     close = {play.location, *(place for r in near for place in play.game.places[r])}
-    chosen = [r for r in spots if close.intersection(play.game.places[r])]
-    for r in chosen or spots:
+    on_the_way = [r for r in spots if close.intersection(play.game.places[r])]
+    for r in on_the_way or spots:
         walk = _Walk(play)
         walk.put(play.held, r)
         yield walk

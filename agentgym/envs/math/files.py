@@ -147,8 +147,8 @@ def _task(where: str, id: str, split: str | None, raw: dict[str, object]) -> Tas
         raise BadData(f"{where}: split {ALL!r} is the name for everything; expected another name")
     level = re.search(r"\d+", str(raw.get("level", "")))
     data = {"problem": problem, "answer": answer, "form": "expression" if read_number(answer) is None else "number"}
-    chosen = str(named) if named is not None else hashed("math file", id)
-    return Task(problem, data, id=id, split=chosen, difficulty=int(level[0]) if level else 0)
+    own_split = str(named) if named is not None else hashed("math file", id)
+    return Task(problem, data, id=id, split=own_split, difficulty=int(level[0]) if level else 0)
 
 
 def _answer(raw: dict[str, object], where: str) -> str:

@@ -162,7 +162,7 @@ class MiniWoB(BrowserEnv):
 
     @tool
     def keyboard_type(self, text: str) -> Outcome:
-        """Type text, key by key, into what has the focus; at most 300 characters."""
+        """Type text, key by key, into the focused element; at most 300 characters."""
         if len(text) > 300:
             return self.refused(f"the text has {len(text)} characters; keyboard_type takes at most 300, fill takes more")
         return self.do("type", text)

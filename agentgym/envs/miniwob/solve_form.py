@@ -23,10 +23,10 @@ def _list(field: Element, key: str) -> list[str]:
 
 def scroll_list(page: Page) -> str:
     field = page.one("listbox")
-    options, chosen = _list(field, "options"), _list(field, "value")
+    options, selected = _list(field, "options"), _list(field, "value")
     text = page.match(r"Select (.*) from the scroll list")[1]
     wanted = [o for o in options if re.search(rf"(^|, ){re.escape(o)}(, |$)", text)]
-    wrong = [o for o in options if (o in wanted) != (o in chosen)]
+    wrong = [o for o in options if (o in wanted) != (o in selected)]
     return call("select", id=field.id, option=wrong[0]) if wrong else submit(page)
 
 

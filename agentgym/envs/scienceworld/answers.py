@@ -8,7 +8,7 @@ HELP = (
 )
 LONGEST = 200
 """Characters of an action."""
-NO_ACTION = f" is no action: say one in at most {LONGEST} letters, as help explains."
+NO_ACTION = f" is not an action: say one in at most {LONGEST} letters, as help explains."
 """How the answer to what cannot be said to the simulator ends, after the beginning of it."""
 
 

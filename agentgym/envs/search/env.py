@@ -257,7 +257,7 @@ class Search(TextEnv):
         shown = name if len(name) <= 60 else f"{name[:57]}..."
         near = [hit.document.title for hit in self._documents.search([name[:LONGEST_QUERY]], 3)[0]] if words(name) else []
         hint = f" The nearest titles: {'; '.join(near)}." if near else " Search for it first."
-        return f"no document has the title or id {shown!r}.{hint}"
+        return f"No document has the title or id {shown!r}.{hint}"
 
     def state(self) -> object:
         return sorted(self._shown), sorted(self._opened), None if self._given is None else normalise(self._given)
@@ -307,7 +307,7 @@ class Search(TextEnv):
     def expert(self) -> Iterator[str]:
         """Read what was shown and look for the next fact of the question; knows the language of generated worlds."""
         if self.library is not None:
-            raise NotImplementedError("the expert reads generated worlds only; for files use oracle()")
+            raise NotImplementedError("the expert reads generated documents only; for files use oracle()")
         while True:
             yield next_action(
                 self.task.data["question"],

@@ -153,7 +153,7 @@ def _asked(file: QuestionFile, corpus: str, by_title: dict[str, str] | None) -> 
         answers = _answers(raw, where)
         seen.add(id)
         split = file.split or _split(raw, id, where)
-        task = _task(id, _text(raw, "question", where), answers, [], split)
+        task = _task(id, _text(raw, "question", where, f"; expected for example {EXAMPLE}"), answers, [], split)
         task = dataclasses.replace(task, data={**task.data, **_chain(raw, where, corpus, by_title)})
         yield dataclasses.replace(task, id=f"{kind}/{id}", data={**task.data, "type": kind}) if kind else task
 
@@ -237,8 +237,10 @@ def _records(path: str) -> Iterator[tuple[str, dict[str, object]]]:
         yield where, cast("dict[str, object]", value)
 
 
-def _text(raw: dict[str, object], key: str, where: str) -> str:
+def _text(raw: dict[str, object], key: str, where: str, hint: str = "; expected text") -> str:
     value = raw.get(key)
+    if value is None:
+        raise BadData(f"{where}: no {key}, only {', '.join(sorted(raw)[:12]) or 'nothing'}{hint}")
     if not isinstance(value, str) or not value.strip():
         raise BadData(f"{where}: {key} is {str(value)[:60]!r}; expected text")
     return plain_text(value.strip())

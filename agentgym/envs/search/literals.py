@@ -17,7 +17,7 @@ def read_literal(value: object, what: str, expected: str) -> object:
     try:
         return ast.literal_eval(value.strip())
     except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError) as error:
-        raise BadData(f"{what} is the string {value[:60]!r}, which is no Python literal; expected {expected}") from error
+        raise BadData(f"{what} is the string {value[:60]!r}, which is not a Python literal; expected {expected}") from error
 
 
 def as_list(value: object, keys: tuple[str, str], what: str, expected: str) -> list[tuple[object, object]]:

@@ -80,7 +80,7 @@ class SearchR1(Search):
     def expert(self) -> Iterator[str]:
         """Read what was shown and search for the next fact of the question; knows the language of generated worlds."""
         if self.library is not None:
-            raise NotImplementedError("the expert reads generated worlds only; for files use oracle()")
+            raise NotImplementedError("the expert reads generated documents only; for files use oracle()")
         while True:
             shown = [(document.title, document.text) for document in self._in_order()]
             titles = {title for title, _ in shown}

@@ -31,7 +31,7 @@ def oracle(shop: "Shop") -> Iterator[str]:
         yield f"click[{asin}]"
     elif shop.page == "sub":
         yield "click[< prev]"
-    chosen = shop.chosen if shop.product is wanted else {}
+    taken = shop.options_taken if shop.product is wanted else {}
     for option in shop.goal.options:
         pairs = (
             [option]
@@ -39,7 +39,7 @@ def oracle(shop: "Shop") -> Iterator[str]:
             else [(n, v) for n, vs in wanted.options.items() for v in vs if v == option]
         )
         for name, value in pairs[:1]:
-            if chosen.get(name) != value:
+            if taken.get(name) != value:
                 yield f"click[{value}]"
     yield "click[buy now]"
 
@@ -65,7 +65,7 @@ def next_action(shop: "Shop") -> str:
     if missing and not hurry:
         return "click[features]" if "\nfeatures: " not in shop.seen[asin] else "click[< prev]"
     for name, value in options.items():
-        if shop.chosen.get(name) != value and value in shop.product.options.get(name, ()):
+        if shop.options_taken.get(name) != value and value in shop.product.options.get(name, ()):
             return f"click[{value}]"
     return "click[buy now]"
 
@@ -108,3 +108,16 @@ def first_result(seen: list[str]) -> str:
         return f"search[{plain(page[2])}]"
     asin = next((part for part in page if re.fullmatch(r"[A-Z0-9]{10}", part)), "")
     return f"click[{asin}]" if asin else "click[buy now]"
+
+
+def second_result(seen: list[str]) -> str:
+    """Search for the wish, open what comes second, choose the options that the wish names, buy it."""
+    page = seen[-1].split(" [SEP] ")
+    if page[0] == "WebShop" or len(page) < 2:
+        return first_result(seen)
+    products = [part for part in page if re.fullmatch(r"[A-Z0-9]{10}", part)]
+    if products:
+        return f"click[{products[min(1, len(products) - 1)]}]"
+    named = [value for value in read_wish(page[1])[1].values() if value in page]
+    clicked = sum("Buy Now" in view for view in seen) - 1
+    return f"click[{named[clicked]}]" if clicked < len(named) else "click[buy now]"

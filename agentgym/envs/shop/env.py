@@ -40,8 +40,9 @@ class Shop(TextEnv):
     Titles and prices on the page of results tell most of them apart. Each level of difficulty has ten turns more.
 
     Ceilings: `first_result` searches for the wish and buys what comes first, as it is; `first hit` also clicks the options
-    that the wish names, which wins where 30 draws found no wish that misleads it (31 % at difficulty 0, 1 % from 1 on). In a
-    catalogue of fewer than 5,000 products (`preset="tiny"`) wishes are not drawn so, and it wins 87 %.
+    that the wish names. Of 30 wishes the one is taken that helps them least. One of the first five results is mostly right,
+    so that whoever takes always the second (`second_result`) wins about one task in four. In a catalogue of fewer than 5,000
+    products (`preset="tiny"`) wishes are not drawn so, and these win 95 % and 82 %.
     """
 
     horizon = 15
@@ -59,7 +60,10 @@ class Shop(TextEnv):
         "tiny": {"difficulty": 0, "products": 200, "per_page": 5, "horizon": 8}
     }
     declared = Declarations(
-        random_bound=0.02, expert_bound=0.7, answers=("asin",), ceilings={"first_result": 0.15, "first hit": 0.35}
+        random_bound=0.02,
+        expert_bound=0.7,
+        answers=("asin",),
+        ceilings={"first_result": 0.15, "first hit": 0.05, "second_result": 0.3},
     )
     shared = ("shop", "goal")
 
@@ -76,7 +80,8 @@ class Shop(TextEnv):
 
         if 0 < self.products < SIZE:
             most = self.declared.ceilings
-            self.declared = replace(self.declared, ceilings={**most, "first hit": max(0.9, most["first hit"])})
+            alike = {name: max(0.95, most[name]) for name in ("first hit", "second_result")}
+            self.declared = replace(self.declared, ceilings={**most, **alike})
 
     # Tasks
 
@@ -107,7 +112,7 @@ class Shop(TextEnv):
         self.goal = Goal(data["asin"], task.instruction, tuple(data["attributes"]), options, data["cap"])
         self.page, self.keywords, self.number, self.sub = "search", "", 1, ""
         self.product: Product | None = None
-        self.chosen: dict[str, str] = {}
+        self.options_taken: dict[str, str] = {}
         self.score: dict[str, float] = {}
         self.seen: dict[str, str] = {}
         """What was shown of each product that was opened, by its pages."""
@@ -140,11 +145,11 @@ class Shop(TextEnv):
 
     def _search(self, keywords: str) -> None:
         self.page, self.keywords, self.number, self.sub = "results", keywords, 1, ""
-        self.product, self.chosen = None, {}
+        self.product, self.options_taken = None, {}
 
     def _click(self, value: str) -> None:
         if value == "back to search":
-            self.page, self.keywords, self.number, self.sub, self.product, self.chosen = "search", "", 1, "", None, {}
+            self.page, self.keywords, self.number, self.sub, self.product, self.options_taken = "search", "", 1, "", None, {}
         elif value in ("< prev", "next >"):
             self._turn_page(value)
         elif self.page == "results":
@@ -154,19 +159,19 @@ class Shop(TextEnv):
         else:
             assert self.product is not None
             name = next(name for name, values in reversed(self.product.options.items()) if value in values)
-            self.chosen = {**self.chosen, name: value}
+            self.options_taken = {**self.options_taken, name: value}
 
     def _turn_page(self, value: str) -> None:
         if self.page == "sub":
             self.page, self.sub = "item", ""
         elif self.page == "item":
-            self.page, self.product, self.chosen = "results", None, {}
+            self.page, self.product, self.options_taken = "results", None, {}
         else:
             self.number += 1 if value == "next >" else -1
 
     def _bought(self) -> Outcome:
         assert self.product is not None
-        self.score = score(self.product, self.shop.by_asin[self.goal.asin.lower()], self.goal, self.chosen)
+        self.score = score(self.product, self.shop.by_asin[self.goal.asin.lower()], self.goal, self.options_taken)
         self.page = "done"
         text = self._text()
         return self.win(text) if self.score["score"] == 1 else self.lose(text)
@@ -193,7 +198,7 @@ class Shop(TextEnv):
 
     def state(self) -> object:
         asin = self.product.asin if self.product else ""
-        return self.page, self.keywords, self.number, self.sub, asin, sorted(self.chosen.items())
+        return self.page, self.keywords, self.number, self.sub, asin, sorted(self.options_taken.items())
 
     def measures(self) -> dict[str, float]:
         """Return the purchase's score and its parts; 0 until something is bought."""
@@ -241,7 +246,7 @@ class Shop(TextEnv):
     def _receipt(self) -> list[str]:
         assert self.product is not None
         parts = ["Thank you for shopping with us!", "Your code:", "None", "(Paste it in your MTurk interface.)"]
-        parts += ["Purchased", "asin", self.product.asin, "options", json.dumps(self.chosen, ensure_ascii=False)]
+        parts += ["Purchased", "asin", self.product.asin, "options", json.dumps(self.options_taken, ensure_ascii=False)]
         parts += ["attrs", "category", "query", "product category", "Target", "asin", "options", "attrs", "price upper"]
         parts += ["instuction text", "category", "product category", "query", "Goal", "None"]  # misspelt there
         parts += ["Reward", "Your score (min 0.0, max 1.0)", str(self.score["score"]), "Reward Details", "None"]
@@ -257,7 +262,11 @@ class Shop(TextEnv):
             yield buyer.next_action(self)
 
     def shortcuts(self) -> Mapping[str, Callable[[list[str]], str]]:
-        return {"first_result": buyer.first_result, "buy_now": lambda seen: "click[buy now]"}
+        own: dict[str, Callable[[list[str]], str]] = {
+            "first_result": buyer.first_result,
+            "second_result": buyer.second_result,
+        }
+        return {**own, "buy_now": lambda seen: "click[buy now]"}
 
 
 class WebShop(Shop):
@@ -268,12 +277,12 @@ class WebShop(Shop):
     range and price caps are drawn from each product's name and goal's number; there they are drawn before the seed is set.
 
     Ceiling: the goals are the data's, so nothing keeps the first result of a search for a goal from being right; how often
-    `first hit` wins depends on the file, up to always where few products are alike.
+    `first hit` and `second_result` win depends on the file, up to always where few products are alike.
     """
 
     splits: Mapping[str, float] = {"train": 0.8, "valid": 0.1, "test": 0.1}
     settings: ClassVar[tuple[str, ...]] = (*Shop.settings, "data", "goals")
-    declared = replace(Shop.declared, ceilings={"first_result": 0.15, "first hit": 1.0})
+    declared = replace(Shop.declared, ceilings={"first_result": 0.15, "first hit": 1.0, "second_result": 1.0})
     data: str | None = None
     """Folder with items_shuffle.json, items_ins_v2.json and items_human_ins.json, or those of 1,000 products."""
     goals: str = "synthetic"

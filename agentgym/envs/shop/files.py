@@ -163,8 +163,8 @@ def _synthetic(products: list[Product], wishes: dict[str, Any]) -> list[Draft | 
         weight = sum(1 / counts[attribute] for attribute in wanted) / len(wanted)
         names = sorted(product.options)
         for values in itertools.product(*(product.options[name] for name in names)):
-            chosen = ", and ".join(f"{name}: {value}" for name, value in zip(names, values, strict=True))
-            text = about["instruction"].strip(".") + (f" with {chosen}" if chosen else "")
+            options = ", and ".join(f"{name}: {value}" for name, value in zip(names, values, strict=True))
+            text = about["instruction"].strip(".") + (f" with {options}" if options else "")
             drafts.append((product, text, wanted, [list(pair) for pair in zip(names, values, strict=True)], weight))
     return drafts
 

@@ -17,7 +17,7 @@ SIZE = 5000
 """Products of the smallest catalogue."""
 NO_CAP = 1_000_000.0
 DRAWS = 30
-"""Wishes that are drawn until one is found that cannot be had by taking the first result."""
+"""Wishes that are drawn until one is found that cannot be had by taking a first result; else the least helpful is taken."""
 ASKED = (
     "i am looking for {what}",
     "i need {what}",
@@ -87,11 +87,15 @@ def asked(rng: np.random.Generator, shop: Catalogue, difficulty: int) -> dict[st
     In a catalogue of the usual size, what a search for the wish finds first matches its words and is not what is wanted.
     """
     wish = _wish(rng, shop, difficulty)
+    best, least = wish, (True, len(shop.products), True)
     for _ in range(DRAWS if len(shop.products) >= SIZE else 0):
-        if _misleads(shop, wish):
+        helped = _helped(shop, wish)
+        if helped < least:
+            best, least = wish, helped
+        if not any(helped):
             break
         wish = _wish(rng, shop, difficulty)
-    return wish
+    return best
 
 
 def _wish(rng: np.random.Generator, shop: Catalogue, difficulty: int) -> dict[str, object]:
@@ -101,22 +105,23 @@ def _wish(rng: np.random.Generator, shop: Catalogue, difficulty: int) -> dict[st
     options = [(name, product.options[name][int(rng.integers(len(product.options[name])))]) for name in names]
     cap = price_cap(rng, product.price)
     wish = ASKED[int(rng.integers(len(ASKED)))].format(what=f"{', '.join(attributes)} {product.query}")
-    chosen = ", and ".join(f"{name}: {value}" for name, value in options)
-    text = f"{wish}{f' with {chosen}' if options else ''}{price_sentence(cap)}"
+    said = ", and ".join(f"{name}: {value}" for name, value in options)
+    text = f"{wish}{f' with {said}' if options else ''}{price_sentence(cap)}"
     return {"asin": product.asin, "text": text, "attributes": attributes, "options": options, "cap": cap}
 
 
-def _misleads(shop: Catalogue, wish: dict[str, Any]) -> bool:
-    """Return whether the first result of a search for the wish is wrong, and few of the next right; titles tell which."""
+def _helped(shop: Catalogue, wish: dict[str, Any]) -> tuple[bool, int, bool]:
+    """Return what helps a shortcut that takes a result by its place: the first is right, so many of five beyond one are,
+    and no title tells which."""
     wanted = shop.by_asin[wish["asin"].lower()]
     goal = Goal(wish["asin"], wish["text"], tuple(wish["attributes"]), tuple(wish["options"]), wish["cap"])
     top = [shop.by_asin[asin] for asin in shop.search(plain(wish["text"]).lower())[:5]]
     right: list[bool] = []
     for product in top:
-        chosen = {name: value for name, value in wish["options"] if value in product.options.get(name, ())}
-        right.append(score(product, wanted, goal, chosen)["score"] == 1)
+        options = {name: value for name, value in wish["options"] if value in product.options.get(name, ())}
+        right.append(score(product, wanted, goal, options)["score"] == 1)
     told = any(attribute in wanted.title.lower() for attribute in wish["attributes"])
-    return told and not right[0] and sum(right) <= 2
+    return right[0], max(sum(right) - 1, 0), not told
 
 
 def plain(text: str) -> str:

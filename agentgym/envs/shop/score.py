@@ -27,10 +27,10 @@ class Goal:
     """The price must not be above."""
 
 
-def score(bought: Product, wanted: Product, goal: Goal, chosen: Mapping[str, str]) -> dict[str, float]:
+def score(bought: Product, wanted: Product, goal: Goal, options_taken: Mapping[str, str]) -> dict[str, float]:
     """Return the parts of a purchase's reward, each from 0 to 1, and the reward itself as `score`."""
     attributes = sum(_has(bought, attribute) for attribute in goal.attributes)
-    options = _matched(list(chosen.values()), goal.options)
+    options = _matched(list(options_taken.values()), goal.options)
     price = float(bought.price <= goal.price_cap)
     kind = kind_score(bought, wanted)
     whole = kind * (attributes + options + price) / (len(goal.attributes) + len(goal.options) + 1)
@@ -76,9 +76,9 @@ def _has(product: Product, attribute: str) -> bool:
     return any(text in place.lower() for place in (product.title, " ".join(product.bullets), product.description))
 
 
-def _matched(chosen: Sequence[str], wanted: Sequence[tuple[str, str] | str]) -> int:
+def _matched(taken: Sequence[str], wanted: Sequence[tuple[str, str] | str]) -> int:
     """Return how many wanted options are among those chosen."""
-    colours = [plain_colour(value) for value in chosen]
+    colours = [plain_colour(value) for value in taken]
     matches = 0
     for option in wanted:
         text = plain_colour(option) if isinstance(option, str) else _pair(option)

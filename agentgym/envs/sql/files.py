@@ -188,6 +188,8 @@ def _database(folder: Path, split: str, name: str, where: str) -> Path:
 
 def _text(raw: dict[str, object], key: str, where: str) -> str:
     value = raw.get(key)
+    if value is None:
+        raise BadData(f"{where}: no {key}, only {', '.join(sorted(raw)[:12]) or 'nothing'}; expected text")
     if not isinstance(value, str) or not value.strip():
         raise BadData(f"{where}: {key} is {str(value)[:60]!r}; expected text")
     return value.strip().encode("utf-16", "surrogatepass").decode("utf-16", "replace")

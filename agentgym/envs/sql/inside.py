@@ -25,8 +25,8 @@ on every machine alike. A second has some forty million."""
 EVERY = 200
 """Instructions between two looks at the limits."""
 SECONDS, FILE_SECONDS = 0.2, 10.0
-"""CPU time that one query may take, several times what the steps do: only functions that go over long values many times
-get there. A busy machine changes nothing, and running out of it is the query's error."""
+"""CPU time of its thread that one query may take, several times what the steps do: only functions that go over long values
+many times get there. A busy machine or process changes nothing, and running out of it is the query's error."""
 MEMORY, FILE_MEMORY = 64 * 2**20, 256 * 2**20
 """Bytes that SQLite may hold in this process, all connections together: what a statement is compiled into counts, and
 before SQLite 3.41 nothing else bounds the time that takes."""
@@ -120,7 +120,7 @@ class Guarded:
         if not _READS.match(sql):
             raise QueryError("only one query that reads is run: SELECT …, WITH … SELECT …, or VALUES …")
         self.ticks, self._over, self._denied, self._heavy = 0, "", "", False
-        self._deadline = time.process_time() + self._seconds
+        self._deadline = time.thread_time() + self._seconds
         cursor = self._connection.cursor()
         try:
             return self._fetch(cursor.execute(sql), first)
@@ -173,7 +173,7 @@ class Guarded:
         self.ticks += 1
         if self.ticks * EVERY > self._most:
             self._over = "steps"
-        elif time.process_time() > self._deadline:
+        elif time.thread_time() > self._deadline:
             self._over = "time"
         return bool(self._over)
 

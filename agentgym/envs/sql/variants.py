@@ -109,8 +109,8 @@ def _move_column(
         (by, count),
     )
     if given:
-        rows, chosen = rng.permutation(count)[: (count + 1) // 2], rng.integers(len(given), size=count)
-        pairs = [(given[int(value)], int(row)) for value, row in zip(chosen, rows, strict=False)]
+        rows, places = rng.permutation(count)[: (count + 1) // 2], rng.integers(len(given), size=count)
+        pairs = [(given[int(value)], int(row)) for value, row in zip(places, rows, strict=False)]
         copy.executemany("UPDATE temp.held SET value = ? WHERE at = ?", pairs)
     place = f"(SELECT p.at FROM temp.place p WHERE p.row = {table}.rowid)"
     copy.execute(f"UPDATE OR IGNORE {table} SET {column} = (SELECT h.value FROM temp.held h WHERE h.at = {place})")

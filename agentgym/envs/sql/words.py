@@ -32,7 +32,7 @@ def say(frame: Frame, schema: Schema, rng: np.random.Generator) -> str:
     table = schema.by_name[frame.table]
     return forms[int(rng.integers(len(forms)))].format(
         things=frame.table,
-        where=_where(frame, rng),
+        where=_where(frame, schema, rng),
         column=_possessive(frame.column),
         number=_possessive(frame.number),
         group=_possessive(frame.group),
@@ -47,14 +47,23 @@ def _possessive(path: Path) -> str:
     return "'s ".join(path)
 
 
-def _where(frame: Frame, rng: np.random.Generator) -> str:
-    said = [
-        f"whose {_possessive(each.path)} {_SAID[each.operator][int(rng.integers(len(_SAID[each.operator])))]}".format(
-            f"'{each.value}'" if isinstance(each.value, str) and each.operator != "year" else each.value
-        )
-        for each in frame.where
-    ]
+def _where(frame: Frame, schema: Schema, rng: np.random.Generator) -> str:
+    several = FAMILIES[frame.family].level > 0  # questions about one table stay as they were: a recipe's numbers are theirs
+    said: list[str] = []
+    for each in frame.where:
+        forms = _SAID[each.operator]
+        date = " date" if several and _is_date(schema, frame.table, each.path) else ""
+        value = f"'{each.value}'" if isinstance(each.value, str) and each.operator != "year" else each.value
+        said.append(f"whose {_possessive(each.path)}{date} {forms[int(rng.integers(len(forms)))].format(value)}")
     return " " + (" or " if frame.either else " and ").join(said) if said else ""
+
+
+def _is_date(schema: Schema, table: str, path: Path) -> bool:
+    """Return whether a path ends in a date, whose name (`held`, `joined`) is no noun."""
+    here = schema.by_name[table]
+    for step in path[:-1]:
+        here = schema.by_name[here.by_name[step].target]
+    return here.by_name[path[-1]].kind == "date"
 
 
 _PATH = r"[a-z]+(?:'s [a-z]+)*"
@@ -94,7 +103,7 @@ def _pattern(form: str) -> str:
 
 
 _CONDITION = re.compile(
-    rf"whose (?P<path>{_PATH}) (?:"
+    rf"whose (?P<path>{_PATH})(?: date)? (?:"
     + "|".join(
         "(?P<{}>{})".format(f"o{i}_{j}", re.escape(said).replace(r"\{\}", rf"(?P<v{i}_{j}>'[^']*'|-?[\d.]+)"))
         for i, forms in enumerate(_SAID.values())

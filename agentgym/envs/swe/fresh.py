@@ -24,7 +24,7 @@ from agentgym.sandbox.protocol import Sandbox
 VARIANTS = 16
 """Of each file of tests, beside one with its own values."""
 BATCHES = 4
-"""How often as many more are drawn, where the bug shows in none of a function."""
+"""How often as many more are drawn, where the bug shows in none of a function that the original does not show."""
 WHOLE = 5
 """Of these, how many have other values in constants and helpers as well: the first ones."""
 REMEMBERED = 1024
@@ -67,28 +67,29 @@ def agrees(wanted: Telling, seen: Mapping[str, list[str]]) -> bool:
 
 def _found(instance: Instance, pair: tuple[Sandbox, Sandbox]) -> Telling:
     functions = {function_of(test) for test in instance.fail_to_pass}
-    clock, values = Clock(SECONDS), Telling()
+    clock, new, old = Clock(SECONDS), Telling(), Telling()
     for first in range(1, BATCHES * VARIANTS, VARIANTS):
         numbers = (0, *range(first, first + VARIANTS))
         spent = clock.spent
         clean = run(instance, instance.graded(instance.base()), clock, pair, numbers)
         endless = Clock(5 * (clock.spent - spent) + 1)  # as the broken code may be
         broken = run(instance, instance.graded(instance.mutated()), endless, pair, numbers)
-        values = _telling(clean.seen, broken.seen) | values
-        if functions <= set(values):
+        batch_new, batch_old = _telling(clean.seen, broken.seen)
+        new, old = batch_new | new, batch_old | old
+        if functions <= set(new):
             break
-    return values
+    return old | new
 
 
-def _telling(clean: Mapping[str, list[str]], broken: Mapping[str, list[str]]) -> Telling:
+def _telling(clean: Mapping[str, list[str]], broken: Mapping[str, list[str]]) -> tuple[Telling, Telling]:
+    """Return where the broken code shows something else: other parameters, or what the original does not see; and all."""
     by_function: dict[Function, dict[int, list[str]]] = {}
     for test in clean:
         number, function = _original(test)
         by_function.setdefault(function, {}).setdefault(number, []).append(test)
-    differences: Telling = {}
+    new: Telling = {}
+    old: Telling = {}
     for function, variants in by_function.items():
-        new: dict[str, dict[int, str]] = {}
-        any_: dict[str, dict[int, str]] = {}
         for number in sorted(set(variants) - {0}):
             for test, original in zip(variants[number], variants.get(0, []), strict=False):
                 shown, before, wrong = clean[test], clean[original], broken.get(test, [])
@@ -96,12 +97,13 @@ def _telling(clean: Mapping[str, list[str]], broken: Mapping[str, list[str]]) ->
                 differing = {
                     at: value for at, value in enumerate(shown[: ended + 1]) if value not in (ERROR, *wrong[at : at + 1])
                 }
-                fresh = {at: value for at, value in differing.items() if before[at : at + 1] != [value]}
-                any_ |= {test: differing} if differing else {}
-                new |= {test: fresh} if fresh else {}
-        if new or any_:
-            differences[function] = new or any_
-    return differences
+                given = test.partition("[")[2] == original.partition("[")[2]  # the same parameters, as far as names tell
+                fresh = {at: value for at, value in differing.items() if not given or before[at : at + 1] != [value]}
+                if differing:
+                    old.setdefault(function, {})[test] = differing
+                if fresh:
+                    new.setdefault(function, {})[test] = fresh
+    return new, old
 
 
 def again(

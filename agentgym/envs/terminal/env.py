@@ -120,8 +120,8 @@ class Terminal(SandboxEnv):
 
     @tool
     def bash(self, command: str) -> str | Outcome:
-        """Run a command in bash and return what it prints. The current folder and exported variables stay from command to
-        command; background processes, /tmp and all else end with the command. No input, no network, no root.
+        """Run a command in bash and return what it prints. The current folder and exported variables persist between
+        commands; background processes, /tmp and everything else do not. No input, no network, no root.
         """
         wrong = unfit(command)
         if wrong:

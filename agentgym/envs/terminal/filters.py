@@ -28,10 +28,10 @@ class Filter:
 FILTERS: dict[str, Filter] = {}
 
 
-def program(chosen: Mapping[str, str]) -> str:
+def program(sources: Mapping[str, str]) -> str:
     """Return a program from sources of filters by name: `python3 FILE NAME` reads standard input."""
-    table = "".join(f"    '{name}': {name},\n" for name in chosen)
-    body = "\n\n".join(chosen.values())
+    table = "".join(f"    '{name}': {name},\n" for name in sources)
+    body = "\n\n".join(sources.values())
     return f"import sys\n\n\n{body}\n\nCOMMANDS = {{\n{table}}}\nsys.stdout.write(COMMANDS[sys.argv[1]](sys.stdin.read()))\n"
 
 
@@ -253,7 +253,7 @@ FILTERS.update(
             ("", "\n", "1\n2\n"),
         ),
         "binary": Filter(
-            "each natural number (parted by white space) in base 2, one a line; 0 is `0`",
+            "each natural number (parted by white space) in base 2, one per line; 0 is `0`",
             binary,
             (('"0"', '""'), ("value > 0", "value > 1"), ("value // 2, str", "value // 2 or value, str")),
             _naturals,

@@ -18,13 +18,22 @@ from agentgym.core.env import Outcome, Task
 from agentgym.envs.terminal.harbor_files import HarborTask, load
 from agentgym.envs.terminal.shell import ShellState, shown, started, unfit
 from agentgym.errors import BadConfig, BadData, unknown
+from agentgym.registry import register_foreign
 from agentgym.sandbox.env import SandboxEnv
 from agentgym.sandbox.protocol import MEGABYTE, Limits, Sandbox, sandbox
 from agentgym.tasks.library import ALL, HASHED, hashed
 
 PIECE = 60_000
+_LISTED = r"""find / -xdev \( -path /proc -o -path /sys \) -prune -o -type f -size +15c -size -1025k -exec sha256sum {} + \
+2> /dev/null"""
 REWARDS = ("reward.json", "reward.txt")
 """Where `test.sh` writes the reward, in `/logs/verifier`; the first that is there counts, as in Harbor."""
+
+
+def registered(path: str) -> str:
+    """Return the id of a task folder, or of a folder of them, which is registered when it is first asked for."""
+    whole = str(Path(path).expanduser().resolve())
+    return register_foreign("harbor", whole, f"{__name__}:Harbor", path=whole)
 
 
 class Harbor(SandboxEnv):
@@ -109,7 +118,7 @@ class Harbor(SandboxEnv):
     def _present(self) -> HarborTask:
         name = self.task.data.get("name")
         if name not in self._library:
-            raise BadConfig(f"{name!r} is no task of {self.path}; expected one that `env.tasks` returns")
+            raise BadConfig(f"{name!r} is not a task of {self.path}; expected one that `env.tasks` returns")
         return self._library[name]
 
     # The episode
@@ -212,6 +221,20 @@ class Harbor(SandboxEnv):
             return (0.0, f"{name} holds no reward") if reward is None else (reward, f"their reward is {reward:g}")
         return 0.0, "they wrote no reward"
 
+    def fingerprint(self, task: Task) -> str:
+        """Return the hash of every file of a task's folder."""
+        return self._library[task.data["name"]].fingerprint()
+
+    def found_hidden(self) -> list[str]:
+        """Return where the container holds a file of the task's tests or solution, before the tests are copied.
+
+        Files with fewer than 16 bytes are not looked for: many are alike.
+        """
+        kept = self._present.hidden()
+        listed = self.sandbox.run(_LISTED, timeout=self.seconds)
+        lines = (line.partition("  ") for line in listed.stdout.decode("utf-8", "replace").splitlines())
+        return [f"{place} ({kept[digest]})" for digest, _, place in lines if digest in kept]
+
     # Who plays
 
     def oracle(self) -> Iterator[str]:
@@ -275,7 +298,7 @@ def _only_file(archive: bytes) -> bytes:
             content = opened.extractfile(member) if member.isreg() and member.size <= 65536 else None
             if content is not None:
                 return content.read()
-    raise OSError("it is no file of at most 64 KiB")
+    raise OSError("it is not a file of at most 64 KiB")
 
 
 def _reward(content: bytes, name: str) -> float | None:

@@ -5,7 +5,9 @@ and, as wanted, `solution/solve.sh`. Format: https://harborframework.com/docs/ta
 `version`, `memory` and `storage` are older spellings). Keys that are not known are left alone, as Harbor does.
 """
 
+import hashlib
 import io
+import os
 import re
 import tarfile
 import tomllib
@@ -50,6 +52,24 @@ class HarborTask:
     def solved(self) -> bool:
         """Whether it has a solution."""
         return (self.folder / "solution" / "solve.sh").is_file()
+
+    def fingerprint(self) -> str:
+        """Return the hash of all files of the folder, their names and modes."""
+        digest = hashlib.sha256()
+        for path in sorted(self.folder.rglob("*")):
+            what = str(path.readlink()).encode() if path.is_symlink() else path.read_bytes() if path.is_file() else b""
+            told = f"{path.relative_to(self.folder)} {os.access(path, os.X_OK)} {hashlib.sha256(what).hexdigest()}\n"
+            digest.update(told.encode())
+        return digest.hexdigest()
+
+    def hidden(self) -> dict[str, str]:
+        """Return what an agent must not find, by hash: scripts of the tests, and the solution."""
+        hashes = dict[str, str]()
+        for part, suffixes in (("tests", (".py", ".sh")), ("solution", ())):
+            for path in sorted((self.folder / part).rglob("*")):
+                if path.is_file() and (not suffixes or path.suffix in suffixes) and path.stat().st_size >= 16:
+                    hashes[hashlib.sha256(path.read_bytes()).hexdigest()] = str(path.relative_to(self.folder))
+        return hashes
 
     def packed(self, part: str) -> bytes:
         """Return a tar archive of a folder of the task (`tests`, `solution`); links stay links."""

@@ -30,7 +30,7 @@ def _each(names: list[str], command: str) -> str:
 SHORTCUTS: Mapping[str, Callable[[list[str]], str]] = {
     "submit at once": lambda _: spell("submit"),
     "touch": _once(lambda names, _: _each(names, '[ -e "$f" ] || { mkdir -p "$(dirname "$f")"; touch "$f"; }')),
-    "echo": _once(lambda names, text: f"t={shlex.quote(text)}; " + _each(names, '[ -d "$f" ] || echo "$t" > "$f"')),
+    "echo the task": _once(lambda names, text: f"t={shlex.quote(text)}; " + _each(names, '[ -d "$f" ] || echo "$t" > "$f"')),
     "zero": _once(lambda names, _: _each(names, '[ -d "$f" ] || echo 0 > "$f"')),
     "copy": _once(lambda names, _: _each(names[1:], f'[ -e "$f" ] || cp -r {names[0]} "$f"')),
     "everything": _once(lambda names, _: _each(names, '[ -e "$f" ] || cat $(find . -type f | sort) > "$f"')),

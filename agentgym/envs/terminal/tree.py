@@ -6,7 +6,7 @@ import posixpath
 import stat
 import tarfile
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 LONG_AGO = 1_704_103_200
 """When files of a task were last changed unless it says otherwise: 2024-01-01, 10:00 UTC."""
@@ -135,8 +135,3 @@ def _led(front: str, entry: Entry, rest: str, home: str) -> str:
     target = posixpath.normpath(target if target.startswith("/") else f"{home}/{posixpath.dirname(front)}/{target}")
     inside = target[len(home) + 1 :] if target.startswith(f"{home}/") else "../outside"
     return f"{inside}/{rest}" if rest else inside
-
-
-def with_times(tree: Tree, time: int) -> dict[str, Entry]:
-    """Return the same tree with one time for all."""
-    return {path: replace(entry, time=time) for path, entry in tree.items()}

@@ -47,16 +47,16 @@ class Web(BrowserEnv):
         super().check_options()
         self._table = families()
         names = self.families.split(",") if isinstance(self.families, str) else list(self.families)
-        chosen: list[str] = []
+        asked_for: list[str] = []
         for name in (name.strip() for name in names if name.strip()):
             if name not in self._table and name not in SITES:
                 raise unknown("family or site of Web", name, [*SITES, *self._table])
-            chosen += (
+            asked_for += (
                 [name]
                 if name in self._table
                 else [family_name for family_name in self._table if family_name.startswith(f"{name}-")]
             )
-        self._families = list(dict.fromkeys(chosen)) or list(self._table)
+        self._families = list(dict.fromkeys(asked_for)) or list(self._table)
 
     def setup(self) -> None:
         super().setup()
@@ -104,9 +104,9 @@ class Web(BrowserEnv):
             f"{task.instruction}\n\nSites:\n{sites}\n"
             f"You are logged in everywhere as {setting.me.name} (user name {setting.me.username}, password "
             f"{setting.me.password}). Today is {day(setting.now)}.\n"
-            f"Finish with answer: what was asked for, or {DONE} when it is done. If the task cannot be done, leave all "
-            f"as it was and answer {IMPOSSIBLE}. Nothing else may be changed; the link at the foot of every page puts all "
-            "sites back to what they were at the start."
+            f"Finish with answer: give what was asked for, or {DONE} once the task is done. If it cannot be done, leave "
+            f"everything as it was and answer {IMPOSSIBLE}. Change nothing else; the link at the foot of every page resets "
+            "all sites to their state at the start."
         )
 
     def judge(self, answer: str | None) -> bool | None:

@@ -1,6 +1,6 @@
 // One episode, turn by turn.
 
-const OUTCOME = { failed: "failed", succeeded: "succeeded", fault: "fault" };
+const OUTCOME = { failed: "failed", succeeded: "succeeded", fault: "infrastructure error" };
 
 function episodeView(episode, i, alone = false) {
   const facts = [

@@ -39,8 +39,8 @@ function effortTable(summary) {
     ...(k > 1 ? [[`pass@${k}`, (row) => percent(row.pass_at[k])], [`pass^${k}`, (row) => percent(row.pass_hat[k])]] : []),
     ["reward", (row) => hundredths(row.reward)], ["turns", (row) => hundredths(row.turns)], ["tokens", (row) => short(row.tokens)],
     ["seconds", (row) => short(row.seconds)], ["invalid", (row) => percent(row.invalid)], ["unparsed", (row) => percent(row.unparsed)],
-    ["tasks", (row) => row.success.tasks], ["episodes", (row) => row.success.episodes], ["faults", (row) => row.success.faults],
-    ["fault share", (row) => percent(row.fault_share)],
+    ["tasks", (row) => row.success.tasks], ["episodes", (row) => row.success.episodes], ["infrastructure errors", (row) => row.success.faults],
+    ["their share", (row) => percent(row.fault_share)],
   ];
   const line = (name, row, kind) => node("tr", { class: kind }, node("th", { scope: "row" }, name),
     columns.map(([, cell]) => node("td", {}, cell(row))));

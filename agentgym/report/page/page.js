@@ -14,12 +14,12 @@ function browser() {
   const parts = unique((e) => (e.part ? e.part + "/" + e.step : ""));
   replace(section.querySelector(".tools"),
     node("div", { class: "segments", role: "group", "aria-label": "outcome" },
-      [["", "all"], ["failed", "failed"], ["succeeded", "succeeded"], ["fault", "faults"]].map(([value, name]) =>
+      [["", "all"], ["failed", "failed"], ["succeeded", "succeeded"], ["fault", "infrastructure errors"]].map(([value, name]) =>
         node("button", { "data-outcome": value, onclick: () => choose({ outcome: value }) }, name, " ", node("span", { class: "soft count" })))),
     pick("type", unique((e) => e.type).sort(), "every task type"),
     pick("env", unique((e) => e.env).sort(), "every environment"),
     pick("part", parts, "every step", (v) => partName(v.slice(0, v.indexOf("/")), v.slice(v.indexOf("/") + 1))),
-    node("input", { type: "search", placeholder: "find in tasks, observations and replies", "aria-label": "find",
+    node("input", { type: "search", placeholder: "find in tasks and turns", "aria-label": "find",
       oninput: (event) => choose({ text: event.target.value.toLowerCase() }) }),
     node("p", { class: "soft sample" }, sampleNote()));
   section.querySelector(".list").addEventListener("keydown", (event) => {
@@ -61,7 +61,7 @@ function sampleNote() {
   const total = failed[1] + succeeded[1] + fault[1];
   if (data.episodes.length === total) return "";
   return `A sample: ${data.episodes.length} of ${total} episodes (${failed[0]} of ${failed[1]} failed, ` +
-    `${succeeded[0]} of ${succeeded[1]} succeeded, ${fault[0]} of ${fault[1]} faults), in whole groups, spread evenly over the file.`;
+    `${succeeded[0]} of ${succeeded[1]} succeeded, ${fault[0]} of ${fault[1]} infrastructure errors), in whole groups, spread evenly over the file.`;
 }
 
 function matching(outcome = chosen.outcome) {

@@ -13,7 +13,7 @@ function header(data) {
   const found = summary.success;
   if (found && typeof found === "object") {
     tile("success", percent(found.mean), `95 % interval ${percent(found.low)} to ${percent(found.high)}`);
-    tile("episodes", short(found.episodes), `${short(found.tasks)} tasks, ${short(found.faults)} faults apart`);
+    tile("episodes", short(found.episodes), `${short(found.tasks)} tasks, ${short(found.faults)} infrastructure errors apart`);
     tile("turns", short(summary.turns), "mean of an episode");
     tile("reward", short(summary.reward), "mean of an episode");
     const met = Object.entries(summary.met || {});
@@ -126,12 +126,12 @@ function byType(data) {
     node("span", { class: "name" }, row.type), rail(row),
     node("b", {}, percent(row.mean)),
     node("span", { class: "soft" }, isNumber(row.low) ? `${percent(row.low, 0)} to ${percent(row.high, 0)}` : ""),
-    node("span", { class: "soft" }, `${row.episodes} episodes` + (row.faults ? `, ${row.faults} faults` : "")))));
+    node("span", { class: "soft" }, `${row.episodes} episodes` + (row.faults ? `, ${row.faults} infrastructure errors` : "")))));
   const choice = node("select", { "aria-label": "which episodes", onchange: (event) => show(Number(event.target.value)) },
     data.types.map((one, i) => node("option", { value: i, selected: i === last }, title(one))));
   show(last);
   replace(body, data.types.length > 1 ? node("p", {}, choice) : "", table,
-    node("p", { class: "soft" }, "The line over a bar is the 95 % interval. Faults are left out of every rate."));
+    node("p", { class: "soft" }, "The line over a bar is the 95 % interval. Infrastructure errors are left out of every rate."));
 }
 
 function rail(row) {

@@ -21,7 +21,7 @@ from agentgym.errors import BadConfig, BadData
 from agentgym.report.html import page
 from agentgym.report.run_folder import finite
 from agentgym.report.watch.run import FollowedRun, Known
-from agentgym.serving.server import loopback
+from agentgym.serving.server import loopback, named_here
 
 SCRIPTS = ("nodes.js", "charts.js", "tables.js", "group.js", "episode.js", "watch.js")
 PATIENCE = 60.0
@@ -154,10 +154,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(HTTPStatus.BAD_REQUEST, b"the address cannot be read\n", "text/plain; charset=utf-8")
 
     def _check_host(self) -> None:
-        """Refuse a request under a name that is not this machine's; the port may be another one, of a tunnel."""
-        host = self.headers.get("Host", "")
-        name = urlsplit(f"//{host}").hostname or ""
-        if self.server.local and not loopback(name):
+        if self.server.local and not named_here({"host": self.headers.get("Host", "")}):
             raise Refused(HTTPStatus.FORBIDDEN, "this server is reached as localhost or 127.0.0.1 only")
 
     def _check_token(self) -> None:

@@ -66,7 +66,7 @@ def _packed(value: object, depth: int, room: list[int]) -> object:
         return {"y": cast("type", value).__name__}
     if kind is Handle:
         return {"h": [cast("Handle", value).number, cast("Handle", value).true]}
-    raise NotData(f"a value of type {kind.__name__} is no plain data")
+    raise NotData(f"a value of type {kind.__name__} is not plain data")
 
 
 def _hex(number: float) -> str:

@@ -60,7 +60,7 @@ def unpack() -> None:
     try:
         archive = tarfile.open(fileobj=sys.stdin.buffer, mode="r|")  # noqa: SIM115
     except tarfile.TarError as error:  # before anything is deleted
-        raise OSError(errno.EBADMSG, f"the state is no archive of a snapshot: {error}") from error
+        raise OSError(errno.EBADMSG, f"the state is not an archive of a snapshot: {error}") from error
     clear(os.getcwd())
     with archive:
         archive.extraction_filter = lambda member, path: _inside(member)

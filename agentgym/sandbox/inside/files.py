@@ -45,7 +45,7 @@ def _check_plain(file: int, path: str) -> None:
     if stat.S_ISDIR(kind):
         raise IsADirectoryError(errno.EISDIR, "is a folder", path)
     if not stat.S_ISREG(kind):  # a pipe would be waited for, a device has no end
-        raise OSError(errno.EINVAL, "is no plain file", path)
+        raise OSError(errno.EINVAL, "is not a plain file", path)
 
 
 def main(work: "Callable[..., None]", *given: object) -> None:

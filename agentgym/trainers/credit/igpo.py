@@ -35,8 +35,8 @@ def igpo(
         rows.append(gains)
     last = np.concatenate([np.arange(len(row)) == len(row) - 1 for row in rows])
     flat = np.concatenate(rows)
-    for chosen in (np.ones_like(last),) if together else (last, ~last):
-        chosen = chosen & ~np.isnan(flat)
-        flat[chosen] = centred(flat[chosen], norm="std", ddof=ddof, eps=eps) if chosen.any() else 0.0
+    for part in (np.ones_like(last),) if together else (last, ~last):
+        part = part & ~np.isnan(flat)
+        flat[part] = centred(flat[part], norm="std", ddof=ddof, eps=eps) if part.any() else 0.0
     ends = np.cumsum([len(row) for row in rows])[:-1]
     return [discounted(row, gamma) for row in np.split(np.nan_to_num(flat), ends)]

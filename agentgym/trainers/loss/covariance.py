@@ -52,9 +52,9 @@ def clip_cov(
 def _highest(update: Update, *, share: float) -> npt.NDArray[np.float32]:
     """Return 1 for the `share` of the tokens with the highest covariance, one at least, and 0 else."""
     covariance = covariances(update)
-    chosen = np.zeros(len(covariance), dtype=np.float32)
-    chosen[np.argsort(-covariance, kind="stable")[: max(int(share * len(covariance)), 1)]] = 1
-    return chosen
+    marks = np.zeros(len(covariance), dtype=np.float32)
+    marks[np.argsort(-covariance, kind="stable")[: max(int(share * len(covariance)), 1)]] = 1
+    return marks
 
 
 @loss("kl_cov", choose=_highest, marks=True)

@@ -120,8 +120,8 @@ class _Chunked(torch.autograd.Function):
         for part in _parts(len(ids), len(weight)):
             scaled = F.linear(hidden[part], weight, bias).float().div_(_of(temperature, part))  # [tokens, vocabulary]
             totals[part] = scaled.logsumexp(-1)
-            chosen = scaled.gather(-1, ids[part, None]).squeeze(-1)
-            logprobs[part] = chosen - totals[part]
+            logits_of_ids = scaled.gather(-1, ids[part, None]).squeeze(-1)
+            logprobs[part] = logits_of_ids - totals[part]
             mean = scaled.mul_((scaled - totals[part, None]).exp_()).sum(-1)
             entropy[part] = totals[part] - mean
         ctx.save_for_backward(hidden, weight, bias, ids, totals)

@@ -7,9 +7,6 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
-import torch
-
 from agentgym.errors import BadConfig
 
 FIRST_USE = 40 * 2**20
@@ -49,6 +46,9 @@ class Memory:
 
 def available() -> Memory:
     """Return the memory of the GPU that training would take, else of this machine."""
+    import psutil
+    import torch
+
     if torch.cuda.is_available():
         free, total = torch.cuda.mem_get_info()
         return Memory("cuda", torch.cuda.get_device_name(), free, total, torch.cuda.device_count())
@@ -70,7 +70,7 @@ def named(words: str) -> Memory:
     match = _GPUS.fullmatch(words.strip())
     number, size = (int(match[1] or 1), float(match[2])) if match else (0, 0.0)
     if not (1 <= number <= 1024 and 1 <= size <= 10_000):
-        raise BadConfig(f"on is {words!r}; expected the size of a GPU, such as 80GB or 24GB, or of several: 2x80GB")
+        raise BadConfig(f"--on is {words!r}; expected the size of a GPU, such as 80GB or 24GB, or of several: 2x80GB")
     total = int(size * 2**30 * (1 - 1 / 64))
     what = f"a GPU of {size:g} GB" if number == 1 else f"each of {number} GPUs of {size:g} GB"
     return Memory("cuda", what, total - 2**29, total, number, elsewhere=True)
@@ -78,6 +78,8 @@ def named(words: str) -> Memory:
 
 def process_bytes() -> int:
     """Return what this process holds now: Python, torch and everything imported."""
+    import psutil
+
     return int(psutil.Process().memory_info().rss)
 
 

@@ -34,8 +34,8 @@ def optimizers(
     if not muon:
         return [_adamw([p for _, p in parameters], lr, weight_decay, kind)]
     inner = [p for name, p in parameters if p.ndim == 2 and "embed" not in name and "lm_head" not in name]
-    chosen = {id(p) for p in inner}
-    rest = [p for _, p in parameters if id(p) not in chosen]
+    in_muon = {id(p) for p in inner}
+    rest = [p for _, p in parameters if id(p) not in in_muon]
     return [Muon([{"params": inner, "share": MUON_SHARE}], lr=MUON_SHARE * lr), _adamw(rest, lr, weight_decay, kind)]
 
 

@@ -257,11 +257,11 @@ class _Experts:
     def __init__(self, module: Any) -> None:
         self.module = module
 
-    def __call__(self, states: Tensor, chosen: Tensor, weights: Tensor) -> Tensor:
-        repeated = states.repeat_interleave(chosen.shape[-1], 0)  # [tokens * experts of a token, width]
+    def __call__(self, states: Tensor, experts: Tensor, weights: Tensor) -> Tensor:
+        repeated = states.repeat_interleave(experts.shape[-1], 0)  # [tokens * experts of a token, width]
         gate, up = F.linear(repeated, self.module.gate_up_proj[0]).chunk(2, dim=-1)
         out = F.linear(self.module.act_fn(gate) * up, self.module.down_proj[0]) * weights.reshape(-1, 1)
-        return out.view(*chosen.shape, -1).sum(-2)
+        return out.view(*experts.shape, -1).sum(-2)
 
 
 def _pass(live: Live, model: Any, config: TrainConfig, batch: Rows, gpu: bool) -> int:

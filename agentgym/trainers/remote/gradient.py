@@ -30,9 +30,6 @@ from agentgym.trainers.remote.service import Trained
 from agentgym.trainers.segments import Segment
 from agentgym.trainers.stages.seams import Stage
 
-NO_BOUND = 1e6
-"""A bound that no ratio reaches."""
-
 
 @dataclass(frozen=True, slots=True)
 class Work:

@@ -181,7 +181,7 @@ class Lab:
     """Gradients, by the moves of a row's log-probabilities that a small step along them brings."""
 
     def __init__(self, trained: Trained, ids: list[int], qualified: Qualified) -> None:
-        self.trained, self.found = trained, qualified
+        self.trained, self.qualified = trained, qualified
         self.row, self.short = _row(ids), _row(ids[:SHORT])
         self.rate, self.unit = 1e-4, np.zeros(len(ids) - 1)
         self.now = self.scores()
@@ -231,7 +231,7 @@ class Lab:
 
     def moves(self) -> bool:
         """Find a rate at which a token with an advantage moves by little; False where nothing moves it."""
-        noise = max(0.01, 10 * self.found.mismatch)
+        noise = max(0.01, 10 * self.qualified.mismatch)
         for _ in range(10):
             self.unit = self.step([self.datum(self.row, 1.0)])
             self.step([self.datum(self.row, -1.0)])
@@ -240,9 +240,9 @@ class Lab:
                 break
             self.rate *= float(np.clip(noise / max(largest, 1e-9), 1e-2, 30))
         rises = self.unit[PLACE - 1] > 0 and float(np.abs(self.unit).max()) > noise / 4
-        self.found.note("importance_sampling", "raises what has an advantage" if rises else "does not train", _or(rises))
+        self.qualified.note("importance_sampling", "raises what has an advantage" if rises else "does not train", _or(rises))
         if rises:
-            self.found.losses.append("importance_sampling")
+            self.qualified.losses.append("importance_sampling")
         return bool(rises)
 
     def near(self, move: Scores, factor: float) -> bool:
@@ -256,34 +256,34 @@ class Lab:
         length = (len(self.row) - 1) / (len(self.short) - 1)
         by_length, by_rows = self.part(short), self.part(pair)
         if self.near(short, 1.0) and self.near(pair, 1.0):
-            self.found.reduction = "tokens"
-            self.found.note("reduction", "a sum over tokens", "ok")
+            self.qualified.reduction = "tokens"
+            self.qualified.note("reduction", "a sum over tokens", "ok")
         elif self.near(short, length) and self.near(pair, 0.5):
-            self.found.reduction = "rows"
-            self.found.note("reduction", "the mean over rows of each row's mean", "corrected")
+            self.qualified.reduction = "rows"
+            self.qualified.note("reduction", "the mean over rows of each row's mean", "corrected")
         else:
             text = (
                 f"none that is known: a shorter row {by_length:.2f} times, a row beside it {by_rows:.2f} times the gradient"
             )
-            self.found.note("reduction", text, "refused")
+            self.qualified.note("reduction", text, "refused")
 
     def accumulation(self) -> None:
         """Find out whether requests add up, whether a step forgets them, and whether imitation pulls alike."""
         once = [self.datum(self.row, 1.0)]
         twice = self.moved(once, once)
-        wanted = 2.0 if self.found.reduction == "tokens" else 1.0
+        wanted = 2.0 if self.qualified.reduction == "tokens" else 1.0
         adds = self.near(twice, wanted)
-        self.found.note("requests before a step", f"add up to {self.part(twice):.2f} (expected {wanted:g})", _or(adds))
+        self.qualified.note("requests before a step", f"add up to {self.part(twice):.2f} (expected {wanted:g})", _or(adds))
         self.step(once)
         rest = float(np.linalg.norm(self.step())) / float(np.linalg.norm(self.unit))
         self.step([self.datum(self.row, -1.0)])
-        self.found.note("a step without a gradient", f"moves {rest:.2f}", _or(rest < NEAR))
+        self.qualified.note("a step without a gradient", f"moves {rest:.2f}", _or(rest < NEAR))
         imitated = self.moved([imitation_datum(self.row, _at(self.row, 1.0))], loss="cross_entropy")
-        plain = self.near(imitated, 1.0) if self.found.reduction == "tokens" else False
+        plain = self.near(imitated, 1.0) if self.qualified.reduction == "tokens" else False
         if plain:
-            self.found.losses.append("cross_entropy")
+            self.qualified.losses.append("cross_entropy")
         used = "ok" if plain else "corrected"
-        self.found.note(
+        self.qualified.note(
             "cross_entropy", f"{self.part(imitated):.2f} times" + ("" if plain else "; importance_sampling instead"), used
         )
 
@@ -309,18 +309,20 @@ class Lab:
                 parts.append(f"{self.part(move):.2f} for {wanted:g}")
                 fine = fine and self.near(move, wanted)
             if fine:
-                self.found.losses.append(name)
+                self.qualified.losses.append(name)
             text = ", ".join(parts) + ("" if fine else "; our own loss, sent as importance_sampling, instead")
-            self.found.note(f"{name} at the bounds", text, "ok" if fine else "corrected")
+            self.qualified.note(f"{name} at the bounds", text, "ok" if fine else "corrected")
 
     def clipping(self) -> None:
         """Find out whether the norm of a gradient is bounded where that is asked for."""
         move = self.moved([self.datum(self.row, 1.0)], clip=1e-6)
-        self.found.clips_gradients = float(np.linalg.norm(move)) < 0.1 * float(np.linalg.norm(self.unit))
+        self.qualified.clips_gradients = float(np.linalg.norm(move)) < 0.1 * float(np.linalg.norm(self.unit))
         text = (
-            "done where it is asked for" if self.found.clips_gradients else f"not done: train with --grad-clip {UNCLIPPED:g}"
+            "done where it is asked for"
+            if self.qualified.clips_gradients
+            else f"not done: train with --grad-clip {UNCLIPPED:g}"
         )
-        self.found.note("clipping of gradients", text, "ok" if self.found.clips_gradients else "none")
+        self.qualified.note("clipping of gradients", text, "ok" if self.qualified.clips_gradients else "none")
 
 
 def _versions(service: Service, trained: Trained, ids: list[int], qualified: Qualified) -> None:

@@ -64,7 +64,7 @@ async def branches(
     temperature. Returns `branch_episodes`, `branch_tokens` (sampled), `branch_faults` and `branch_turns_lost`.
     """
     took = {"branch_episodes": 0.0, "branch_tokens": 0.0, "branch_faults": 0.0, "branch_turns_lost": 0.0}
-    chosen = {id(turn) for turn in _chosen(groups, at, share)}
+    branched = {id(turn) for turn in _chosen(groups, at, share)}
     by_env: dict[str, list[Episode]] = {}
     for episode in (episode for group in groups for episode in group):
         by_env.setdefault(run.env_name(episode), []).append(episode)
@@ -74,7 +74,7 @@ async def branches(
     agents = rollouts.agents(run.config.temperature)
     for name, episodes in by_env.items():
         asked: list[Asked] = [
-            (run.task(e), e, [n for n in range(0, len(e.turns), every) if id(e.turns[n]) in chosen]) for e in episodes
+            (run.task(e), e, [n for n in range(0, len(e.turns), every) if id(e.turns[n]) in branched]) for e in episodes
         ]
         starts = await rollouts.pool.starts(agents[name], name, asked)
         jobs: list[Job] = []

@@ -43,7 +43,7 @@ def resample_on_correct(
     returns are all equal afterwards are dropped.
     """
     seed = 0 if run is None else run.config.seed
-    chosen: list[Group] = []
+    resampled: list[Group] = []
     for group in groups:
         rng = generator("resample_on_correct", seed, step, group[0].group_id, group.role)
         kept: set[int] = set()
@@ -53,8 +53,8 @@ def resample_on_correct(
                 chances = np.array([1 / (floor + _penalty(group[place])) if won else 1.0 for place in places])
                 number = max(round(share * len(places)), 1)
                 kept |= set(rng.choice(places, number, replace=False, p=chances / chances.sum()).tolist())
-        chosen.append(_with(group, [episode for place, episode in enumerate(group) if place in kept]))
-    return drop([group for group in chosen if len(group) > 1])
+        resampled.append(_with(group, [episode for place, episode in enumerate(group) if place in kept]))
+    return drop([group for group in resampled if len(group) > 1])
 
 
 @select("accuracy")

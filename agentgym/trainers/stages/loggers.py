@@ -76,22 +76,22 @@ class Loggers:
     """The loggers of a sitting. None of them can end the run: what one raises is said once."""
 
     def __init__(self, folder: Path, loggers: Mapping[str, Logger]) -> None:
-        self.path, self.made = folder / MARK, loggers
+        self.path, self.loggers = folder / MARK, loggers
         self.failed: set[str] = set()
         self.position: int = json.loads(self.path.read_text())["position"] if self.path.exists() else 0
 
     def log(self, position: int, row: Mapping[str, object]) -> None:
         """Hand on a row, unless an earlier sitting did: after a kill, steps behind the checkpoint are made again."""
-        if not self.made or position <= self.position:
+        if not self.loggers or position <= self.position:
             return
         self.position = position
         write_whole(self.path, json.dumps({"position": position}) + "\n")  # first: a kill here loses a row, and doubles none
-        for name, logger in self.made.items():
+        for name, logger in self.loggers.items():
             self._safely(name, logger.log, position, row)
 
     def close(self) -> None:
         """Let every logger send what it holds."""
-        for name, logger in self.made.items():
+        for name, logger in self.loggers.items():
             self._safely(name, logger.close)
 
     def _safely(self, name: str, call: Callable[..., None], *arguments: object) -> None:

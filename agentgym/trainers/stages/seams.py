@@ -141,7 +141,7 @@ class Seam:
         declared: Declared | None = getattr(target, MARK, None)
         if declared is None or declared.kind != self.kind or not callable(target):
             name = reference.rpartition(":")[2]
-            raise BadConfig(f"{reference} is no {self.kind}; put @agentgym.{self.kind}({name!r}) above it")
+            raise BadConfig(f"{reference} is not a {self.kind}; put @agentgym.{self.kind}({name!r}) above it")
         return Stage(self.kind, declared.name, target, {}, declared.attributes)
 
     def _bound(self, name: str, target: Callable[..., object], given: Mapping[str, object]) -> dict[str, object]:

@@ -27,7 +27,7 @@ def select(name: str, requires: Sequence[str] = ()) -> Callable[[Target], Target
     It sees the groups with at least two faultless episodes, of this process. Options that are called `rounds` and
     `oversample` are read by the loop too: how often fresh tasks are played in place of those that were left out, and how
     many times as many tasks as asked for are played at first. `step`, `state` and `run` are handed in. Of several
-    processes all call it in every round, also without groups; `state` is saved by the first, so it must be the same in all.
+    processes all call it in every round, also without groups, and each has a `state` of its own, which the checkpoint holds.
     `requires`: `expert`, where it plays demonstrations, or `repeats`, where it does something only with tasks that come
     again; a run that has none is then refused before anything is loaded.
     """

@@ -166,7 +166,7 @@ def test_a_file_of_tasks_is_read_back(instance, folder, tmp_path):
         ({"of": "other"}, "line 2: repository 'other' has no line"),
         ({"fail_to_pass": []}, "line 2: fail_to_pass is"),
         ({"fail_to_pass": ["tests/test_shop.py::nothing"]}, "line 2: fail_to_pass is"),
-        ({"fail_to_pass": "all"}, "line 2: 'all' is no list"),
+        ({"fail_to_pass": "all"}, "line 2: 'all' is not a list"),
         ({"issue": None, "bug": [{"path": "x"}]}, "line 2: 'old' is missing"),
     ],
 )

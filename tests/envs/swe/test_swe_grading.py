@@ -348,7 +348,12 @@ AGAINST_THE_OTHER_END = {
 }
 
 
-@pytest.mark.parametrize("name", AGAINST_THE_OTHER_END)
+LONGER = {"sleeps at import", "prints too much"}  # they take the time of a run, as a call that sleeps does
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in LONGER else name for name in AGAINST_THE_OTHER_END]
+)
 def test_what_the_code_does_to_its_end_is_its_failure(tasks, monkeypatch, name):
     monkeypatch.setattr(grading, "SECONDS", 4.0)
     task = tasks["purse-discount"]
@@ -525,8 +530,14 @@ def test_three_of_four_tests_of_each_function_have_to_agree():
     assert not fresh.agrees(wanted, {test: seen for test, seen in right.items() if test != "g"})
 
 
-WON_BY_THE_EXAMPLES = ("abacus-22a5e8e1c7", "inkwell-51c0337b42", "spans-6fde664a83")
-"""Tasks whose hidden tests ask nothing but what their issues quote."""
+WON_BY_THE_EXAMPLES = (
+    "abacus-22a5e8e1c7",
+    "abacus-09820e6935",
+    "abacus-2624defd14",
+    "inkwell-51c0337b42",
+    "spans-6fde664a83",
+)
+"""Tasks whose hidden tests ask nothing but what their issues quote; in two of them other values give the same answer."""
 
 
 @pytest.mark.parametrize("id", WON_BY_THE_EXAMPLES)

@@ -103,7 +103,7 @@ class _Conversation:
         try:
             value, error = json.loads(result.stdout)
             if error is not None and not isinstance(error, str):
-                raise ValueError("an error that is no text")
+                raise ValueError("an error that is not text")
             return [pack(unpack(value)), error and error[: code_inside.LONGEST_MESSAGE + 20]]
         except (NotData, ValueError, TypeError, RecursionError):
             return [None, f"RuntimeError: {ended(result)}"]

@@ -172,17 +172,17 @@ that are left, rounded up to whole periods; after that, $0.00. Tell the customer
         if bill := self._open_bill(ref, line):
             return bill
         needed, plans = int(ask("data")), self.db.where("plans")
-        price, chosen = min((plan["monthly"], key) for key, plan in plans.items() if plan["data_gb"] >= needed)
+        price, cheapest = min((plan["monthly"], key) for key, plan in plans.items() if plan["data_gb"] >= needed)
         end = line["contract_end"]
         if self.until(end) > 0 and price < plans[line["plan_id"]]["monthly"]:
             return Decision(
                 f"Line {ref} cannot have a cheaper plan before its contract ends on {end}", facts=(("date", end),)
             )
         bill = price + (0 if self.gold(line) else self.r["activation"])
-        name = plans[chosen]["name"]
+        name = plans[cheapest]["name"]
         return Decision(
             f"I can give line {ref} the plan {name}; the first bill is {cents(bill)}",
-            ("change_plan", {"line_id": ref, "plan_id": chosen, "first_bill": bill / 100}),
+            ("change_plan", {"line_id": ref, "plan_id": cheapest, "first_bill": bill / 100}),
             (("money", cents(bill)),),
             (name,),
         )

@@ -8,7 +8,6 @@ from agentgym.envs.scienceworld.expert.moves import Play, asked, do, focus, look
 
 RENEWABLE = ("solar panel", "wind generator")
 NONRENEWABLE = ("gas generator", "nuclear generator")
-LIT = r"which is on\b"
 
 
 def wires(view: str) -> list[str]:

@@ -34,8 +34,8 @@ def do(action: str, prefer: str = "") -> Play:
     text = yield action
     while text.startswith(QUESTION):
         meanings = re.findall(r"^(\d+):\t(.*)$", text, re.MULTILINE)
-        chosen = next((number for number, meaning in meanings if re.search(prefer, meaning)), "0")
-        text = yield chosen
+        answer = next((number for number, meaning in meanings if re.search(prefer, meaning)), "0")
+        text = yield answer
     return text
 
 

@@ -15,7 +15,6 @@ OF_5 = ("image", "eval_script", "log_parser", "eval_type")
 """What a data set has in the form of swebench 5, which needs no table of repositories any more."""
 HOURS = ("<15 min fix", "15 min - 1 hour", "1-4 hours", ">4 hours")
 """Difficulties of SWE-bench Verified: 0 to 3."""
-MINE = "swebench"
 SMITH_EVAL = """#!/bin/bash
 set -uxo pipefail
 source /opt/miniconda3/bin/activate

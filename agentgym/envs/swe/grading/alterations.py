@@ -86,11 +86,9 @@ def like(value: Any, alike: Mapping[type, list[object]], rng: random.Random) -> 
 
 def _like_text(text: str, rng: random.Random) -> str:
     digits = [match.start() for match in re.finditer(r"[0-9]", text)]
-    if digits:
-        place = rng.choice(digits)
-        return text[:place] + rng.choice([digit for digit in "123456789" if digit != text[place]]) + text[place + 1 :]
     letters = [match.start() for match in re.finditer(r"[a-z]", text)]
-    if not letters:
+    if not digits and not letters:
         return text * 2 or " "
-    place = rng.choice(letters)
-    return text[:place] + rng.choice([letter for letter in "abcdest" if letter != text[place]]) + text[place + 1 :]
+    places, signs = rng.choice([pair for pair in ((digits, "123456789"), (letters, "abcdest")) if pair[0]])
+    place = rng.choice(places)
+    return text[:place] + rng.choice([sign for sign in signs if sign != text[place]]) + text[place + 1 :]

@@ -104,11 +104,11 @@ class _Grading:
         patterns = {function: rng.choice(PATTERNS) for function in sorted(functions & set(self.known.alterations))}
         for number in range(ROUNDS if apart else 0):
             altered = [function for function, pattern in patterns.items() if pattern[number]]
-            chosen = {function: rng.choice(self.known.alterations[function]) for function in altered}
-            ended = run(self.instance, self.tree, chosen, self.clock, pair)
-            if not self._as_expected(ended, chosen, apart):
+            alterations = {function: rng.choice(self.known.alterations[function]) for function in altered}
+            ended = run(self.instance, self.tree, alterations, self.clock, pair)
+            if not self._as_expected(ended, alterations, apart):
                 verdict = self._as_they_are(pair, apart)
-                if not verdict.resolved or not self._as_clean(pair, ended, chosen, apart):
+                if not verdict.resolved or not self._as_clean(pair, ended, alterations, apart):
                     return Verdict(False, 0.0, 0.0, FORGED) if verdict.resolved else verdict
         if self._still_broken(pair):
             return Verdict(False, 0.0, 0.0, "With other values than those of the issue the bug is still there.")
@@ -124,18 +124,18 @@ class _Grading:
             self._refuse_slow_machines(pair)
         return not fresh.agrees(wanted, ended.seen)
 
-    def _as_expected(self, ended: Ended, chosen: Mapping[Function, Alteration], apart: set[str]) -> bool:
+    def _as_expected(self, ended: Ended, alterations: Mapping[Function, Alteration], apart: set[str]) -> bool:
         expected = dict.fromkeys(apart, "passed")
-        for alteration in chosen.values():
+        for alteration in alterations.values():
             expected |= {test: outcome for test, outcome in alteration.outcomes.items() if test in apart}
-        altered = {test for alteration in chosen.values() for test in alteration.outcomes}
+        altered = {test for alteration in alterations.values() for test in alteration.outcomes}
         return all(ended.outcomes.get(test) == outcome for test, outcome in expected.items()) and all(
             _decides_no_more(self.known, ended, test) for test in apart - altered
         )
 
-    def _as_clean(self, pair: Pair, ended: Ended, chosen: Mapping[Function, Alteration], apart: set[str]) -> bool:
+    def _as_clean(self, pair: Pair, ended: Ended, alterations: Mapping[Function, Alteration], apart: set[str]) -> bool:
         """Return whether the clean code does the same to altered tests, which may lean on one another."""
-        clean = run(self.instance, self.instance.graded(self.instance.base()), chosen, Clock(self.seconds), pair)
+        clean = run(self.instance, self.instance.graded(self.instance.base()), alterations, Clock(self.seconds), pair)
         return all(ended.outcomes.get(test) == clean.outcomes.get(test) for test in apart)
 
     def _as_they_are(self, pair: Pair, apart: set[str], *, passed: bool = False) -> Verdict:

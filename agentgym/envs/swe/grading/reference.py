@@ -69,7 +69,7 @@ def tests_by_function(instance: Instance) -> dict[Function, list[str]]:
 def run(
     instance: Instance,
     tree: Mapping[str, bytes],
-    chosen: Mapping[Function, Alteration],
+    alterations: Mapping[Function, Alteration],
     clock: Clock,
     pair: Pair,
 ) -> Ended:
@@ -77,7 +77,7 @@ def run(
     changed = dict(tree)
     given: Exchanged = {}
     by_file: dict[str, list[Change]] = {}
-    for function, alteration in chosen.items():
+    for function, alteration in alterations.items():
         given |= alteration.exchanged
         if alteration.change is not None:
             by_file.setdefault(function[0], []).append(alteration.change)

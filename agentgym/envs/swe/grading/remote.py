@@ -61,7 +61,7 @@ class Peer:
             return answer[0]
         error = answer[0]
         if not isinstance(error, Exception):
-            error = RuntimeError("the code under test raised something that is no exception")
+            error = RuntimeError("the code under test raised something that is not an exception")
         if isinstance(error, StopIteration | StopAsyncIteration) and not (kind == "do" and words[1] == "__next__"):
             error = RuntimeError(f"{type(error).__name__} out of place")  # `all(map(f, …))` would take it for the end
         raise error
@@ -163,7 +163,7 @@ class Peer:
         if "h" not in packed:
             value = values.unpacked(packed, self.unpack)
             if "n" in packed and not self.obedient and not values.is_harmless(value):
-                raise TypeError(f"{packed['n']!r:.80} is no class of values")
+                raise TypeError(f"{packed['n']!r:.80} is not a class of values")
             return value
         number = packed["h"]
         if number not in self.theirs:
@@ -194,7 +194,7 @@ class Peer:
 
     def _error(self, kind: object, packed: dict[str, Any]) -> object:
         if not (isinstance(kind, type) and issubclass(kind, Exception)):
-            raise TypeError(f"{kind!r} is no exception")
+            raise TypeError(f"{kind!r} is not an exception")
         given = tuple(self.unpack(argument) for argument in packed["args"])
         error = kind.__new__(kind, *given)
         error.args = given

@@ -160,7 +160,7 @@ def _run(told: dict[str, Any], ended: queue.SimpleQueue[str]) -> None:
         pytest.main([*words, *told["paths"]], [outcomes])
     except BaseException as error:
         outcomes.problem = f"{type(error).__name__}: {error}"
-    said = {"ended": outcomes.found, "judged": outcomes.judged, "seen": outcomes.seen, "problem": outcomes.problem}
+    said = {"ended": outcomes.ended, "judged": outcomes.judged, "seen": outcomes.seen, "problem": outcomes.problem}
     ended.put(json.dumps(said))
 
 
@@ -169,7 +169,7 @@ class _Importer(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def __init__(self, peer: Peer, names: list[str]) -> None:
         self.peer, self.names = peer, set(names)
-        self.found: dict[str, Any] = {}
+        self.modules: dict[str, Any] = {}
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> Any:
         if name.partition(".")[0] not in self.names:
@@ -181,12 +181,12 @@ class _Importer(importlib.abc.MetaPathFinder, importlib.abc.Loader):
                 return None
             raise
         if not isinstance(module, Module):
-            raise ImportError(f"{name} is no module")
-        self.found[name] = module
+            raise ImportError(f"{name} is not a module")
+        self.modules[name] = module
         return importlib.util.spec_from_loader(name, self, is_package=True)
 
     def create_module(self, spec: Any) -> Any:
-        return self.found[spec.name]
+        return self.modules[spec.name]
 
     def exec_module(self, module: object) -> None:
         """Do nothing: it was executed at the other end."""
@@ -197,7 +197,7 @@ class _Outcomes:
 
     def __init__(self, peer: Peer, exchanged: dict[str, tuple[str, int]]) -> None:
         self.peer, self.exchanged = peer, exchanged
-        self.found: dict[str, str] = {}
+        self.ended: dict[str, str] = {}
         self.judged: dict[str, list[str]] = {}
         self.seen: dict[str, list[str]] = {}
         self.now: list[str] = []
@@ -239,10 +239,10 @@ class _Outcomes:
         from _pytest.junitxml import bin_xml_escape
 
         name = str(bin_xml_escape(report.nodeid))
-        if report.failed or (report.skipped and self.found.get(name) != "failed"):
-            self.found[name] = "failed" if report.failed else "skipped"
+        if report.failed or (report.skipped and self.ended.get(name) != "failed"):
+            self.ended[name] = "failed" if report.failed else "skipped"
         elif report.when == "call":
-            self.found.setdefault(name, "passed")
+            self.ended.setdefault(name, "passed")
 
 
 def _told(value: object) -> str:

@@ -43,10 +43,10 @@ def combined(held: Sequence[Candidate], bugs: int, seed: int) -> Iterator[Candid
     seen: set[tuple[int, ...]] = set()
     for _ in range(20 * len(mutants) ** 2 if len(mutants) >= bugs else 0):
         places = tuple(sorted(int(place) for place in rng.permutation(len(mutants))[:bugs]))
-        chosen = [mutants[place] for place in places]
-        if places not in seen and len({mutant.places for mutant in chosen}) == bugs:
+        parts = [mutants[place] for place in places]
+        if places not in seen and len({mutant.places for mutant in parts}) == bugs:
             seen.add(places)
-            yield _joined([mutant.parts[0] for mutant in chosen])
+            yield _joined([mutant.parts[0] for mutant in parts])
 
 
 def reverted(tree: Mapping[str, bytes], older: Mapping[str, bytes]) -> Iterator[Candidate]:

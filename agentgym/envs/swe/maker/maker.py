@@ -73,7 +73,7 @@ class Maker:
     ) -> None:
         self.name, self.source, self.tree = repository
         self.plan, self.say, self.workers = plan, say, workers
-        self.made = Made()
+        self.tasks = Made()
         self._bench = lambda: Workbench(open_sandbox, close_sandbox)
         self._benches: dict[int, Workbench] = {}
         self._journal_path = journal
@@ -87,10 +87,10 @@ class Maker:
         """Return the tasks. BadData where the repository's tests cannot be used, or no task is found."""
         bench = self._bench()
         try:
-            self.made.survey = survey(self.name, self.tree, (bench.sandbox(0), bench.sandbox(1)), self.say)
+            self.tasks.survey = survey(self.name, self.tree, (bench.sandbox(0), bench.sandbox(1)), self.say)
         finally:
             bench.close()
-        tests = self.made.survey
+        tests = self.tasks.survey
         self.repository = Repository(self.name, self.source, digest(self.tree), self.plan.split, tests.tests, tests.conftest)
         old = {} if older is None else {"older": digest(older)}
         settings = {"digest": self.repository.digest, "tests": list(tests.tests), **asdict(self.plan), **old}
@@ -101,12 +101,12 @@ class Maker:
             done = True
         finally:
             journal.close(done=done)
-        if not self.made.instances:
-            why = ", ".join(f"{count} because {reason}" for reason, count in self.made.rejected.most_common(4))
+        if not self.tasks.instances:
+            why = ", ".join(f"{count} because {reason}" for reason, count in self.tasks.rejected.most_common(4))
             raise BadData(
-                f"{self.name}: none of {sum(self.made.rejected.values())} bugs made a task: {why or 'nothing to change'}"
+                f"{self.name}: none of {sum(self.tasks.rejected.values())} bugs made a task: {why or 'nothing to change'}"
             )
-        return self.made
+        return self.tasks
 
     def _try_all(self, journal: Journal, older: Mapping[str, bytes] | None) -> None:
         plan = self.plan
@@ -128,7 +128,7 @@ class Maker:
         attempts = self.plan.attempts * max(wanted, 1)
         try:
             for candidate in candidates:
-                if len(self.made.instances) >= wanted or attempts <= 0:
+                if len(self.tasks.instances) >= wanted or attempts <= 0:
                     break
                 if self._places[candidate.places] >= MOST_IN_ONE_PLACE:
                     continue
@@ -146,32 +146,34 @@ class Maker:
     def _take(self, candidate: Candidate, future: Future[dict[str, Any]], wanted: int, journal: Journal) -> None:
         verdict = future.result()
         journal.keep(candidate.key, verdict)
-        if len(self.made.instances) >= wanted:
+        if len(self.tasks.instances) >= wanted:
             return
         if verdict["rejected"]:
-            self.made.rejected[verdict["rejected"]] += 1
+            self.tasks.rejected[verdict["rejected"]] += 1
         else:
             self._accept(candidate, verdict)
-        self.say(f"{len(self.made.instances)} of {self.plan.count} tasks, {sum(self.made.rejected.values())} bugs rejected")
+        self.say(
+            f"{len(self.tasks.instances)} of {self.plan.count} tasks, {sum(self.tasks.rejected.values())} bugs rejected"
+        )
 
     def _accept(self, candidate: Candidate, verdict: Mapping[str, Any]) -> None:
         instance = self._instance(candidate, verdict["fail_to_pass"], verdict["issue"])
         key = (frozenset(instance.fail_to_pass), candidate.places)
         if key in self._seen:
-            self.made.rejected["another bug in the same place fails the same tests"] += 1
+            self.tasks.rejected["another bug in the same place fails the same tests"] += 1
             return
         if self._places[candidate.places] >= MOST_IN_ONE_PLACE:
-            self.made.rejected["there are enough bugs in that place"] += 1
+            self.tasks.rejected["there are enough bugs in that place"] += 1
             return
         self._seen.add(key)
         self._places[candidate.places] += 1
         self._held.append(candidate)
         if len(candidate.parts) == 1:
             self._noticed[candidate.parts[0].path, candidate.parts[0].splice] = instance.fail_to_pass
-        self.made.instances.append(instance)
+        self.tasks.instances.append(instance)
 
     def _instance(self, candidate: Candidate, fail_to_pass: list[str], issue: str) -> Instance:
-        tests = self.made.survey.tests
+        tests = self.tasks.survey.tests
         return Instance(
             id=f"{self.name}-{candidate.key[:10]}",
             repository=self.repository,
@@ -181,7 +183,7 @@ class Maker:
             pass_to_pass=tuple(test for test in tests if test not in set(fail_to_pass)),
             kind=candidate.kind,
             difficulty=2 * (candidate.bugs - 1) + (len(fail_to_pass) <= 2),
-            seconds=self.made.survey.seconds,
+            seconds=self.tasks.survey.seconds,
         )
 
     # In the threads
@@ -189,7 +191,7 @@ class Maker:
     def _verdict(self, candidate: Candidate, known: dict[str, object] | None) -> dict[str, object]:
         if known is not None:
             return {name: value for name, value in known.items() if name != "key"}
-        tests = self.made.survey
+        tests = self.tasks.survey
         bench = self._benches.setdefault(threading.get_ident(), self._bench())
         trial = try_bug(bench, {**self.tree, **candidate.files}, tests, candidate.kind)
         if trial.rejected:

@@ -57,7 +57,7 @@ class Repository:
         if self.digest and digest(tree) != self.digest:
             raise BadData(
                 f"{self.source}: not the files that the tasks of {self.name!r} were made from; bring these back, or make "
-                "the tasks anew with `agentgym swe make`"
+                "the tasks again with `agentgym swe make`"
             )
         return tree
 

@@ -90,7 +90,7 @@ def _edits(told: Any) -> tuple[Edit, ...]:
 
 def _strings(told: object) -> list[str]:
     if not isinstance(told, list):
-        raise TypeError(f"{told!r:.80} is no list of test ids")
+        raise TypeError(f"{told!r:.80} is not a list of test ids")
     return [str(item) for item in told]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
 
 

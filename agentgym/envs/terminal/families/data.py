@@ -12,11 +12,8 @@ from agentgym.envs.terminal.words import CITIES, PEOPLE, SERVICES, SURNAMES, nam
 STATES = ("paid", "unpaid", "refunded", "open")
 
 
-@family("csv")
-def table(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Filter, choose columns and sort a table with quoted fields; from level 1 sums by group."""
-    source, out = f"{numbered(ask)}.csv", f"{numbered(ask, 'report')}.csv"
-    least, grouped = 10 * number(ask, 5, 20), level >= 1
+def _bills(fill: Rng, level: int, least: int) -> list[dict[str, str]]:
+    """Return the rows of a table of bills; at least one that is paid, and `least` or more, has a comma in its name."""
     cities = sample(fill, CITIES, 4 + min(level, 8))
     bills = [(f"{least * 10}.50", "paid")]
     for place in range(14 + 10 * level):
@@ -30,37 +27,54 @@ def table(ask: Rng, fill: Rng, level: int) -> Scenario:
         rows.append(row)
     if not any("," in row["customer"] for row in rows if row["status"] == "paid" and float(row["amount"]) >= least):
         next(row for row in rows if row["amount"] == bills[0][0])["customer"] = 'Novak, "Nina"'
-    rows = shuffled(fill, rows)
+    return shuffled(fill, rows)
+
+
+def _sums(rows: list[dict[str, str]]) -> tuple[list[list[str]], str, str]:
+    """Return the sums by city as a table, what asks for it, and the part of a program that writes it."""
+    cents_of: dict[str, int] = {}
+    for row in rows:
+        cents_of[row["city"]] = cents_of.get(row["city"], 0) + round(100 * float(row["amount"]))
+    order = sorted(cents_of.items(), key=lambda item: (-item[1], item[0]))
+    expected = [["city", "total"], *([city, f"{total / 100:.2f}"] for city, total in order)]
+    asked = (
+        "with the columns `city,total`: for each city that has any of them, the sum of their amounts with two decimals; "
+        "the largest sum first, equal ones by city"
+    )
+    body = (
+        "sums = {}\nfor r in rows:\n    sums[r['city']] = sums.get(r['city'], 0) + round(100 * float(r['amount']))\n"
+        "w.writerow(['city', 'total'])\n"
+        "for city, cents in sorted(sums.items(), key=lambda p: (-p[1], p[0])):\n"
+        "    w.writerow([city, f'{cents / 100:.2f}'])"
+    )
+    return expected, asked, body
+
+
+def _by_amount(rows: list[dict[str, str]]) -> tuple[list[list[str]], str, str]:
+    """Return the rows by amount as a table, what asks for it, and the part of a program that writes it."""
+    ordered = sorted(rows, key=lambda row: (-float(row["amount"]), int(row["id"])))
+    expected = [["id", "customer", "amount"], *([row["id"], row["customer"], row["amount"]] for row in ordered)]
+    asked = "with the columns `id,customer,amount`, the largest amount first, equal amounts by id"
+    body = (
+        "w.writerow(['id', 'customer', 'amount'])\n"
+        "for r in sorted(rows, key=lambda r: (-float(r['amount']), int(r['id']))):\n"
+        "    w.writerow([r['id'], r['customer'], r['amount']])"
+    )
+    return expected, asked, body
+
+
+@family("csv")
+def table(ask: Rng, fill: Rng, level: int) -> Scenario:
+    """Filter, choose columns and sort a table with quoted fields; from level 1 sums by group."""
+    source, out = f"{numbered(ask)}.csv", f"{numbered(ask, 'report')}.csv"
+    least, grouped = 10 * number(ask, 5, 20), level >= 1
+    rows = _bills(fill, level, least)
     text = io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     taken = [row for row in rows if row["status"] == "paid" and float(row["amount"]) >= least]
-    if grouped:
-        cents_of: dict[str, int] = {}
-        for row in taken:
-            cents_of[row["city"]] = cents_of.get(row["city"], 0) + round(100 * float(row["amount"]))
-        order = sorted(cents_of.items(), key=lambda item: (-item[1], item[0]))
-        expected = [["city", "total"], *([city, f"{total / 100:.2f}"] for city, total in order)]
-        asked = (
-            "with the columns `city,total`: for each city that has any of them, the sum of their amounts with two decimals; "
-            "the largest sum first, equal ones by city"
-        )
-        body = (
-            "sums = {}\nfor r in rows:\n    sums[r['city']] = sums.get(r['city'], 0) + round(100 * float(r['amount']))\n"
-            "w.writerow(['city', 'total'])\n"
-            "for city, cents in sorted(sums.items(), key=lambda p: (-p[1], p[0])):\n"
-            "    w.writerow([city, f'{cents / 100:.2f}'])"
-        )
-    else:
-        ordered = sorted(taken, key=lambda row: (-float(row["amount"]), int(row["id"])))
-        expected = [["id", "customer", "amount"], *([row["id"], row["customer"], row["amount"]] for row in ordered)]
-        asked = "with the columns `id,customer,amount`, the largest amount first, equal amounts by id"
-        body = (
-            "w.writerow(['id', 'customer', 'amount'])\n"
-            "for r in sorted(rows, key=lambda r: (-float(r['amount']), int(r['id']))):\n"
-            "    w.writerow([r['id'], r['customer'], r['amount']])"
-        )
+    expected, asked, body = _sums(taken) if grouped else _by_amount(taken)
 
     def check(final: Final) -> Checks:
         try:
@@ -103,8 +117,8 @@ def settings_json(ask: Rng, fill: Rng, level: int) -> Scenario:
     """Change values in JSON files by a rule; the same key stands elsewhere too."""
     top, port, owner = numbered(ask), number(ask, 20, 90) * 100 + 1, pick(ask, PEOPLE).lower()
     tree, expected = dict[str, Entry](), dict[str, object]()
-    chosen = names(fill, 5 + 3 * level)
-    for place, name in enumerate(chosen):
+    stems = names(fill, 5 + 3 * level)
+    for place, name in enumerate(stems):
         enabled: object = (True, False, "false")[place % 3] if level else place % 2 == 0
         server: dict[str, object] = {"host": f"{name}.example", "port": 8000 + place}
         value: dict[str, object] = {

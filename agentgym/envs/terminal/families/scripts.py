@@ -11,11 +11,11 @@ CASES = 4
 """Inputs that each filter is tried on, beside those at the edges."""
 
 
-def _hidden(chosen: Sequence[str], fill: Rng, level: int) -> list[tuple[str, str]]:
+def _hidden(commands: Sequence[str], fill: Rng, level: int) -> list[tuple[str, str]]:
     """Return filters and inputs to try them on."""
     return [
         (name, text)
-        for name in chosen
+        for name in commands
         for text in (*FILTERS[name].given, *(FILTERS[name].draw(fill, 2 + level + 2 * n) for n in range(CASES)))
     ]
 
@@ -27,26 +27,26 @@ def _tried(final: Final, script: str, hidden: Sequence[tuple[str, str]]) -> Chec
         yield f"`python3 {script} {name}` answers as it should", printed.ok and printed.stdout.rstrip() == wanted.rstrip()
 
 
-def _asked(chosen: Sequence[str]) -> str:
-    return "\n".join(f"- `{name}`: {FILTERS[name].spec}." for name in chosen)
+def _asked(commands: Sequence[str]) -> str:
+    return "\n".join(f"- `{name}`: {FILTERS[name].spec}." for name in commands)
 
 
 def _written(script: str, text: str) -> str:
     return f"cat > {script} <<'END'\n{text}END"
 
 
-def _examples(chosen: Sequence[str], top: str, fill: Rng) -> dict[str, Entry]:
+def _examples(commands: Sequence[str], top: str, fill: Rng) -> dict[str, Entry]:
     tree = dict[str, Entry]()
-    for name in chosen:
+    for name in commands:
         text = FILTERS[name].draw(fill, 2)
         tree[f"{top}/{name}.in"] = file(text)
         tree[f"{top}/{name}.out"] = file(FILTERS[name].work(text))
     return tree
 
 
-def _parroting(chosen: Sequence[str], tree: Mapping[str, Entry], top: str) -> str:
+def _parroting(commands: Sequence[str], tree: Mapping[str, Entry], top: str) -> str:
     """Return a program that knows the examples and nothing else."""
-    known = {name: tree[f"{top}/{name}.out"].content.decode() for name in chosen}
+    known = {name: tree[f"{top}/{name}.out"].content.decode() for name in commands}
     return f"import sys\nsys.stdout.write({known!r}[sys.argv[1]])\n"
 
 
@@ -57,9 +57,9 @@ def _chosen(ask: Rng, level: int) -> list[str]:
 @family("script")
 def script(ask: Rng, fill: Rng, level: int) -> Scenario:
     """Write a program with a few commands."""
-    chosen, path, top = _chosen(ask, level), f"{numbered(ask, 'tool')}.py", numbered(ask, "examples")
-    tree, hidden = _examples(chosen, top, fill), _hidden(chosen, fill, level)
-    right = {name: source(name) for name in chosen}
+    commands, path, top = _chosen(ask, level), f"{numbered(ask, 'tool')}.py", numbered(ask, "examples")
+    tree, hidden = _examples(commands, top, fill), _hidden(commands, fill, level)
+    right = {name: source(name) for name in commands}
 
     def check(final: Final) -> Checks:
         yield from _tried(final, path, hidden)
@@ -67,18 +67,18 @@ def script(ask: Rng, fill: Rng, level: int) -> Scenario:
     return Scenario(
         f"Write a Python program `{path}` (standard library only). `python3 {path} COMMAND` reads standard "
         "input and prints, "
-        f"by COMMAND:\n{_asked(chosen)}\n`{top}` holds an example of input and output for each command. The program will be "
-        "tried on other inputs; white space at the end of the output does not matter.",
+        f"by COMMAND:\n{_asked(commands)}\n`{top}` holds an example of input and output for each command. The program will "
+        "be tried on other inputs; white space at the end of the output does not matter.",
         tree,
         (_written(path, program(right)),),
         {
-            "only the examples": (_written(path, _parroting(chosen, tree, top)),),
-            "not quite": (_written(path, program({**right, chosen[-1]: source(chosen[-1], 0)})),),
+            "only the examples": (_written(path, _parroting(commands, tree, top)),),
+            "not quite": (_written(path, program({**right, commands[-1]: source(commands[-1], 0)})),),
             "prints what it reads": (_written(path, "import sys\nprint(sys.stdin.read())\n"),),
         },
         check,
         look=(f"head -8 {top}/*",),
-        show=(f"for c in {' '.join(chosen)}; do python3 {path} $c < {top}/$c.in | diff - {top}/$c.out; done",),
+        show=(f"for c in {' '.join(commands)}; do python3 {path} $c < {top}/$c.in | diff - {top}/$c.out; done",),
         changes=(path,),
     )
 
@@ -86,13 +86,13 @@ def script(ask: Rng, fill: Rng, level: int) -> Scenario:
 @family("repair")
 def repair(ask: Rng, fill: Rng, level: int) -> Scenario:
     """Repair a program with a bug in each of its commands; some never end."""
-    chosen, path, top = _chosen(ask, level), f"{numbered(ask, 'tool')}.py", numbered(ask, "examples")
-    tree, hidden = _examples(chosen, top, fill), _hidden(chosen, fill, level)
-    bugs = {name: number(fill, 0, len(FILTERS[name].bugs) - 1) for name in chosen}
+    commands, path, top = _chosen(ask, level), f"{numbered(ask, 'tool')}.py", numbered(ask, "examples")
+    tree, hidden = _examples(commands, top, fill), _hidden(commands, fill, level)
+    bugs = {name: number(fill, 0, len(FILTERS[name].bugs) - 1) for name in commands}
     broken = {name: source(name, bug) for name, bug in bugs.items()}
     tree[path] = file(program(broken))
-    right = {name: source(name) for name in chosen}
-    partly = pick(fill, chosen)
+    right = {name: source(name) for name in commands}
+    partly = pick(fill, commands)
 
     def check(final: Final) -> Checks:
         yield from _tried(final, path, hidden)
@@ -100,17 +100,18 @@ def repair(ask: Rng, fill: Rng, level: int) -> Scenario:
     return Scenario(
         f"`{path}` has bugs: some of its output is wrong, or it never ends. Fix it. "
         f"`python3 {path} COMMAND` "
-        f"should read standard input and print, by COMMAND:\n{_asked(chosen)}\n`{top}` holds an example of input and right "
-        "output for each command. It will be tried on other inputs; white space at the end of the output does not matter.",
+        f"should read standard input and print, by COMMAND:\n{_asked(commands)}\n`{top}` holds an example of input and "
+        "right output for each command. It will be tried on other inputs; white space at the end of the output does not "
+        "matter.",
         tree,
         (_written(path, program(right)),),
         {
             "as it is": ("true",),
-            "only the examples": (_written(path, _parroting(chosen, tree, top)),),
+            "only the examples": (_written(path, _parroting(commands, tree, top)),),
             "all but one": (_written(path, program({**right, partly: broken[partly]})),),
         },
         check,
         look=(f"cat {path}", f"head -8 {top}/*"),
-        show=(f"for c in {' '.join(chosen)}; do python3 {path} $c < {top}/$c.in | diff - {top}/$c.out; done",),
+        show=(f"for c in {' '.join(commands)}; do python3 {path} $c < {top}/$c.in | diff - {top}/$c.out; done",),
         changes=(path,),
     )

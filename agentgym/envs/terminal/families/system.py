@@ -1,8 +1,21 @@
 """Permissions, links, processes."""
 
+from functools import partial
+
 from agentgym.envs.terminal.scenario import Checks, Final, Rng, Scenario, family, pick, sample, shuffled
 from agentgym.envs.terminal.tree import Entry, file, folder, link
 from agentgym.envs.terminal.words import THINGS, names, number, numbered, path, sentence
+
+
+def _chmods(top: str, modes: dict[str, str], programs: str, keys: str = "*.key") -> str:
+    """Return what sets modes; `programs` and `keys` tell programs and keys from other files."""
+    return (
+        f"find {top} -type d -exec chmod {modes['folders']} {{}} +\n"
+        f"find {top} -type f -print0 | while IFS= read -r -d '' f; do\n"
+        f'  if [[ $f == {keys} ]]; then chmod {modes["keys"]} "$f"\n'
+        f'  elif {programs}; then chmod {modes["programs"]} "$f"\n'
+        f'  else chmod {modes["rest"]} "$f"; fi\ndone'
+    )
 
 
 @family("modes")
@@ -45,26 +58,18 @@ def modes(ask: Rng, fill: Rng, level: int) -> Scenario:
             entry = final.tree.get(name)
             yield f"{name} has mode {mode:o}", entry is not None and entry.mode == mode
 
-    def rules(programs: str, order: tuple[str, str]) -> str:
-        return (
-            f"find {top} -type d -exec chmod {of_folders} {{}} +\n"
-            f"find {top} -type f -print0 | while IFS= read -r -d '' f; do\n"
-            f'  if [[ $f == {order[0]} ]]; then chmod {of_keys} "$f"\n'
-            f'  elif {programs}; then chmod {of_programs} "$f"\n'
-            f'  else chmod {of_rest} "$f"; fi\ndone'
-        )
-
+    rules = partial(_chmods, top, {"folders": of_folders, "programs": of_programs, "keys": of_keys, "rest": of_rest})
     first = '[ "$(head -c 2 "$f")" = "#!" ]'
     return Scenario(
         f"Set the permissions of `{top}` and of everything below it, hidden files included: {of_folders} for folders "
         f"(`{top}` itself included), {of_keys} for files whose names end in `.key`, {of_programs} for other files that "
         f"begin with `#!`, and {of_rest} for all other files. Leave the contents as they are.",
         tree,
-        (rules(first, ("*.key", "")),),
+        (rules(first),),
         {
-            "programs by name": (rules("[[ $f == *.sh ]]", ("*.key", "")),),
-            "anywhere in the file": (rules("grep -q '#!' \"$f\"", ("*.key", "")),),
-            "keys by part of the name": (rules(first, ("*.key*", "")),),
+            "programs by name": (rules("[[ $f == *.sh ]]"),),
+            "anywhere in the file": (rules("grep -q '#!' \"$f\""),),
+            "keys by part of the name": (rules(first, "*.key*"),),
             "one mode for all": (f"chmod -R {of_rest} {top}", f"chmod {of_folders} {top}"),
         },
         check,
@@ -123,6 +128,16 @@ def links(ask: Rng, fill: Rng, level: int) -> Scenario:
     )
 
 
+def _runner(top: str, code: int, start: str, wait: str, end: str) -> str:
+    """Return what writes a script that runs the workers."""
+    return (
+        f"cat > {top}/run.sh <<'END'\n#!/bin/bash\nmkdir -p out\nfailed=0\nfor w in workers/*.sh; do\n "
+        ' n=$(basename "$w")\n'
+        f'  {start}\n  pids[${{#pids[@]}}]=$!\n  names[${{#names[@]}}]=$n\ndone\nfor i in "${{!pids[@]}}"; do\n'
+        f'  {wait}\n  s=$?\n  echo "${{names[$i]}} $s"\n  [ $s -eq 0 ] || failed={code}\ndone\nexit {end}\nEND'
+    )
+
+
 @family("workers")
 def workers(ask: Rng, fill: Rng, level: int) -> Scenario:
     """Repair a script that starts programs and does not wait for them; later one of them never ends."""
@@ -165,14 +180,7 @@ def workers(ask: Rng, fill: Rng, level: int) -> Scenario:
         f" A worker that has not ended after {limit} seconds is to be ended; its exit status counts as 124." if timed else ""
     )
 
-    def script(start: str, wait: str, end: str) -> str:
-        return (
-            f"cat > {top}/run.sh <<'END'\n#!/bin/bash\nmkdir -p out\nfailed=0\nfor w in workers/*.sh; do\n "
-            ' n=$(basename "$w")\n'
-            f'  {start}\n  pids[${{#pids[@]}}]=$!\n  names[${{#names[@]}}]=$n\ndone\nfor i in "${{!pids[@]}}"; do\n'
-            f'  {wait}\n  s=$?\n  echo "${{names[$i]}} $s"\n  [ $s -eq 0 ] || failed={code}\ndone\nexit {end}\nEND'
-        )
-
+    script = partial(_runner, top, code)
     start, wait = f'{bounded} "$w" > "out/$n" &', 'wait "${pids[$i]}"'
     return Scenario(
         f"`{top}/run.sh` is broken: it does not wait for the workers it starts. Repair it. Run as `bash "

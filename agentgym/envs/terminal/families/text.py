@@ -1,5 +1,7 @@
 """Lines of text: logs, lists, encodings, tables of times."""
 
+from functools import partial
+
 from agentgym.envs.terminal.scenario import Checks, Final, Rng, Scenario, family, pick, sample, shuffled
 from agentgym.envs.terminal.stored import gzipped
 from agentgym.envs.terminal.tree import Entry, file
@@ -74,15 +76,15 @@ def lists(ask: Rng, fill: Rng, level: int) -> Scenario:
     files, out = [f"{name}.txt" for name in names(ask, count)], f"{numbered(ask, 'result')}.txt"
     loose = level >= 1
     people = [f"{first} {last}" for first in PEOPLE for last in SURNAMES]
-    chosen = sample(fill, people, 30 + 10 * level)
-    only, elsewhere = chosen[: 8 + level], chosen[8 + level : 20 + level]
+    drawn = sample(fill, people, 30 + 10 * level)
+    only, elsewhere = drawn[: 8 + level], drawn[8 + level : 20 + level]
     # One name in another list begins like one that counts: part of a line is not the line.
     longer = [f"{only[0]}-{pick(fill, SURNAMES)}"]
     members: list[list[str]] = [[] for _ in files]
     members[0] = shuffled(fill, [*only, *elsewhere, only[1], only[1]])
     for place in range(1, count):
         share = elsewhere[place - 1 :: count - 1]
-        members[place] = shuffled(fill, [*share, *chosen[20 + level :], *longer])
+        members[place] = shuffled(fill, [*share, *drawn[20 + level :], *longer])
     expected = sorted({name.lower() for name in only} if loose else set(only))
 
     def written(name: str) -> str:
@@ -194,30 +196,52 @@ def _fits(field: str, value: int) -> bool:
     return False
 
 
+def _field(fill: Rng, value: int, least: int, most: int, due: bool) -> str:
+    """Return a field of a crontab that fits a value, or one that does not."""
+    low, high = number(fill, least, value), number(fill, value, most)
+    other = pick(fill, [n for n in range(least, most + 1) if n != value])
+    fitting = ["*", str(value), f"{low}-{high}", ",".join(str(n) for n in sorted({value, other}))]
+    steps = [n for n in (2, 3, 4, 5, 10, 15) if (value - least) % n == 0 and least == 0]
+    fitting += [f"*/{n}" for n in steps]
+    missing = [str(other), f"{other},{other}"[: len(str(other))]]
+    missing += [f"*/{n}" for n in (7, 11, 25) if value % n and least == 0]
+    if value < most:
+        missing.append(f"{value + 1}-{most}")
+    return pick(fill, fitting if due else missing)
+
+
+def _due(table: str, out: str, now: tuple[int, int, int, int], test: str, skip: str = "") -> str:
+    """Return a program that writes the jobs which are due."""
+    return (
+        f"python3 - > {out} <<'END'\n"
+        "def fits(field, value):\n"
+        "    for part in field.split(','):\n"
+        "        span, _, step = part.partition('/')\n"
+        "        low, _, high = span.partition('-')\n"
+        "        first, last = (0, 99) if span == '*' else (int(low), int(high or low))\n"
+        f"        if {test}:\n            return True\n"
+        "    return False\n"
+        f"now, due = {now}, []\n"
+        f"for line in open('{table}'):\n"
+        f"    fields = line{skip}.split()\n"
+        "    if line.strip() and fields and not fields[0].startswith('#') and len(fields) > 5:\n"
+        "        if all(fits(f, v) for f, v in zip(fields, now)):\n"
+        "            due.append(fields[5].rsplit('/', 1)[1])\n"
+        "print('\\n'.join(sorted(due)))\nEND"
+    )
+
+
 @family("crontab")
 def crontab(ask: Rng, fill: Rng, level: int) -> Scenario:
     """Say which lines of a crontab run at a time: steps, ranges, lists."""
     table, out = f"{numbered(ask)}.cron", f"{numbered(ask, 'due')}.txt"
     month, day = number(ask, 1, 12), number(ask, 1, 28)
     hour, minute = number(ask, 0, 23), 5 * number(ask, 1, 11)
-
-    def field(value: int, least: int, most: int, due: bool) -> str:
-        low, high = number(fill, least, value), number(fill, value, most)
-        other = pick(fill, [n for n in range(least, most + 1) if n != value])
-        fitting = ["*", str(value), f"{low}-{high}", ",".join(str(n) for n in sorted({value, other}))]
-        steps = [n for n in (2, 3, 4, 5, 10, 15) if (value - least) % n == 0 and least == 0]
-        fitting += [f"*/{n}" for n in steps]
-        missing = [str(other), f"{other},{other}"[: len(str(other))]]
-        missing += [f"*/{n}" for n in (7, 11, 25) if value % n and least == 0]
-        if value < most:
-            missing.append(f"{value + 1}-{most}")
-        return pick(fill, fitting if due else missing)
-
     rows, due_names = list[str](), list[str]()
     for place, name in enumerate(names(fill, 8 + 5 * level)):
         bounds = ((minute, 0, 59), (hour, 0, 23), (day, 1, 31), (month, 1, 12))
         wrong = None if place % 2 == 0 else number(fill, 0, 3)
-        fields = [field(*bound, due=spot != wrong) for spot, bound in enumerate(bounds)]
+        fields = [_field(fill, *bound, due=spot != wrong) for spot, bound in enumerate(bounds)]
         rows.append(f"{' '.join(fields)} * /opt/jobs/{name} --{pick(fill, VERBS)}\n")
         if all(_fits(text, bound[0]) for text, bound in zip(fields, bounds, strict=True)):
             due_names.append(name)
@@ -232,37 +256,19 @@ def crontab(ask: Rng, fill: Rng, level: int) -> Scenario:
     def check(final: Final) -> Checks:
         yield f"{out} names the jobs that are due", final.text(out) == "\n".join(answer)
 
-    def program(test: str, skip: str) -> str:
-        return (
-            f"python3 - > {out} <<'END'\n"
-            "def fits(field, value):\n"
-            "    for part in field.split(','):\n"
-            "        span, _, step = part.partition('/')\n"
-            "        low, _, high = span.partition('-')\n"
-            "        first, last = (0, 99) if span == '*' else (int(low), int(high or low))\n"
-            f"        if {test}:\n            return True\n"
-            "    return False\n"
-            f"now, due = ({minute}, {hour}, {day}, {month}), []\n"
-            f"for line in open('{table}'):\n"
-            f"    fields = line{skip}.split()\n"
-            "    if line.strip() and fields and not fields[0].startswith('#') and len(fields) > 5:\n"
-            "        if all(fits(f, v) for f, v in zip(fields, now)):\n"
-            "            due.append(fields[5].rsplit('/', 1)[1])\n"
-            "print('\\n'.join(sorted(due)))\nEND"
-        )
-
+    program = partial(_due, table, out, (minute, hour, day, month))
     whole = "first <= value <= last and (value - first) % int(step or 1) == 0"
     return Scenario(
         f"`{table}` is a crontab: minute, hour, day of the month, month, day of the week (always `*` "
         "here), command. A field "
         "is `*`, a number, a range `a-b`, a list with commas, or `*/n` for every n-th value from 0. Which jobs "
         f"start on day {day} of month {month} at {hour:02}:{minute:02}? Write the last part of each command's path (the "
-        f"file's name, without arguments) to `{out}`, one a line, sorted.",
+        f"file's name, without arguments) to `{out}`, one per line, sorted.",
         {table: file("".join(rows))},
-        (program(whole, ""),),
+        (program(whole),),
         {
-            "steps are taken for every value": (program("first <= value <= last", ""),),
-            "steps are left out": (program("not step and first <= value <= last", ""),),
+            "steps are taken for every value": (program("first <= value <= last"),),
+            "steps are left out": (program("not step and first <= value <= last"),),
             "comments count": (program(whole, ".lstrip('#')"),),
         },
         check,

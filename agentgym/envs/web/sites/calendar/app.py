@@ -115,16 +115,16 @@ def show_day(day: str | None) -> ResponseReturnValue:
 @pages.get("/list")
 def search() -> ResponseReturnValue:
     """List events by words, person, calendar and time."""
-    chosen = request.args
-    where, values = ["(title LIKE ? ESCAPE '\\' OR place LIKE ? ESCAPE '\\')"], [like(chosen.get("q", "").strip())] * 2
-    if chosen.get("with"):
+    form = request.args
+    where, values = ["(title LIKE ? ESCAPE '\\' OR place LIKE ? ESCAPE '\\')"], [like(form.get("q", "").strip())] * 2
+    if form.get("with"):
         where.append("(organiser = ? OR id IN (SELECT event_id FROM attendee WHERE username = ?))")
-        values += [chosen["with"]] * 2
-    if chosen.get("calendar"):
+        values += [form["with"]] * 2
+    if form.get("calendar"):
         where.append("calendar = ?")
-        values.append(chosen["calendar"])
+        values.append(form["calendar"])
     times = {"coming": "day >= ?", "past": "day < ?"}
-    when = chosen.get("when", "coming")
+    when = form.get("when", "coming")
     if when in times:
         where.append(times[when])
         values.append(state().now.date().isoformat())
@@ -135,7 +135,7 @@ def search() -> ResponseReturnValue:
         "calendars": [("", "any"), *((name, name) for name in CALENDARS)],
         "times": [("coming", "today and later"), ("past", "past"), ("all", "all")],
     }
-    return render_template("list.html", found=events, chosen=chosen, when=when, **choices)
+    return render_template("list.html", found=events, chosen=form, when=when, **choices)
 
 
 app = site()

@@ -121,12 +121,12 @@ class FirstFree(Family):
             raise Unfit
         free = pick(rng, sorted(dates_of))
         length = pick(rng, sorted(dates_of[free]))
-        chosen = pick(rng, dates_of[free][length] if possible else full[length])
+        on = pick(rng, dates_of[free][length] if possible else full[length])
         text = (
-            f"In my calendar, when does the first free period of {length // 60} hour{'s' * (length > 60)} on {day(chosen)} "
+            f"In my calendar, when does the first free period of {length // 60} hour{'s' * (length > 60)} on {day(on)} "
             "begin, between 08:00 and 20:00? Answer with the time."
         )
-        return text, question({"day": chosen, "length": length}, free)
+        return text, question({"day": on, "length": length}, free)
 
     def solve(self, ask: Ask) -> Plan:
         page = yield Goto(f"{CALENDAR}/day/{ask['day']}")

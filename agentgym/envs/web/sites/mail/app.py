@@ -68,20 +68,20 @@ def starred() -> ResponseReturnValue:
 @pages.get("/search")
 def search() -> ResponseReturnValue:
     """List messages of all folders by words, sender, folder, and whether they were opened."""
-    chosen = request.args
+    form = request.args
     where = ["(subject LIKE ? ESCAPE '\\' OR body LIKE ? ESCAPE '\\')"]
-    values = [like(chosen.get("q", "").strip())] * 2
-    if chosen.get("from", "").strip():
+    values = [like(form.get("q", "").strip())] * 2
+    if form.get("from", "").strip():
         where.append("(sender LIKE ? ESCAPE '\\' OR sender IN (SELECT email FROM contact WHERE name LIKE ? ESCAPE '\\'))")
-        values += [like(chosen["from"].strip())] * 2
-    if chosen.get("folder"):
+        values += [like(form["from"].strip())] * 2
+    if form.get("folder"):
         where.append("folder = ?")
-        values.append(chosen["folder"])
-    if chosen.get("unread"):
+        values.append(form["folder"])
+    if form.get("unread"):
         where.append("NOT opened")
     query = f"SELECT * FROM ({messages.LIST}) WHERE {' AND '.join(where)} ORDER BY sent DESC, id DESC"
     messages_found = slice_of(query, values, PAGE)
-    return render_template("search.html", found=messages_found, chosen=chosen, folders=all_folders())
+    return render_template("search.html", found=messages_found, chosen=form, folders=all_folders())
 
 
 app = site()

@@ -130,9 +130,9 @@ class InvoiceSum(Family):
 
     def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         rows = state.rows("mail", "SELECT subject, body FROM message WHERE subject LIKE 'Invoice %' ORDER BY id")
-        chosen = choose(rng, rows, 2 + difficulty)
-        numbers = sorted(row["subject"].removeprefix("Invoice ") for row in chosen)
-        total = sum(cents_of(row["body"]) for row in chosen)
+        invoices = choose(rng, rows, 2 + difficulty)
+        numbers = sorted(row["subject"].removeprefix("Invoice ") for row in invoices)
+        total = sum(cents_of(row["body"]) for row in invoices)
         text = f"What is the total of the invoices {', '.join(numbers)} in my mail? Answer with the amount."
         return text, question({"numbers": numbers}, money(total))
 

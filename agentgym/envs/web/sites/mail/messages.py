@@ -66,10 +66,10 @@ def act_on_many() -> ResponseReturnValue:
     verb, target, back = field("verb"), field("folder"), field("back")
     verbs = ("star", "unstar", "read", "unread", "archive", "delete", "move")
     ticked = {text for text in request.form.getlist("message") if text.isascii() and text.isdecimal()}
-    chosen = [row for row in many(LIST) if str(row["id"]) in ticked]
-    if verb not in verbs or (verb == "move" and target not in all_folders()) or not chosen:
+    selected = [row for row in many(LIST) if str(row["id"]) in ticked]
+    if verb not in verbs or (verb == "move" and target not in all_folders()) or not selected:
         return return_to(back, "nothing")
-    for message in chosen:
+    for message in selected:
         carry_out(message, verb, target)
     return return_to(back, "changed")
 

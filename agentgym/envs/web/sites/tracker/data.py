@@ -118,8 +118,8 @@ def _fill_issue(
             created.isoformat(timespec="minutes"),
         ),
     ).lastrowid
-    chosen = sorted(_some(rng, labels, int(rng.integers(0, 3))))
-    db.executemany("INSERT INTO issue_label VALUES (?, ?)", [(issue, label) for label in chosen])
+    own_labels = sorted(_some(rng, labels, int(rng.integers(0, 3))))
+    db.executemany("INSERT INTO issue_label VALUES (?, ?)", [(issue, label) for label in own_labels])
     for position in range(int(rng.integers(0, 4))):
         written = created + timedelta(hours=5 * (position + 1))
         db.execute(

@@ -50,20 +50,18 @@ def find(slug: str, number: int) -> sqlite3.Row:
 @pages.get("/<slug>/issues")
 def index(slug: str) -> ResponseReturnValue:
     """List the issues: open ones by default, filtered by label, assignee, author, milestone and words."""
-    project, chosen = project_of(slug), request.args
+    project, form = project_of(slug), request.args
     where, values = filters("issue", project, ("open", "closed"), ("assignee", "author"))
-    if chosen.get("milestone"):
+    if form.get("milestone"):
         where.append("coalesce(milestone.title, 'none') = ?")
-        values.append(chosen["milestone"])
-    if chosen.get("label"):
+        values.append(form["milestone"])
+    if form.get("label"):
         where.append("issue.id IN (SELECT issue_id FROM issue_label JOIN label ON label.id = label_id WHERE label.name = ?)")
-        values.append(chosen["label"])
-    order = SORTS.get(chosen.get("sort", ""), SORTS["newest"])[1]
+        values.append(form["label"])
+    order = SORTS.get(form.get("sort", ""), SORTS["newest"])[1]
     issues_found = slice_of(f"{ISSUES} WHERE {' AND '.join(where)} ORDER BY {order}", values, PAGE)
     sorts = [(key, shown) for key, (shown, _) in SORTS.items()]
-    return render_template(
-        "issues.html", project=project, found=issues_found, chosen=chosen, sorts=sorts, **options(project)
-    )
+    return render_template("issues.html", project=project, found=issues_found, chosen=form, sorts=sorts, **options(project))
 
 
 def options(project: sqlite3.Row) -> Choices:

@@ -28,13 +28,13 @@ def find(slug: str, number: int) -> sqlite3.Row:
 @pages.get("/<slug>/merge_requests")
 def index(slug: str) -> ResponseReturnValue:
     """List the merge requests: open ones by default, filtered by author, reviewer and words."""
-    project, chosen = project_of(slug), request.args
+    project, form = project_of(slug), request.args
     where, values = filters("m", project, ("open", "merged", "closed"), ("author", "reviewer"))
-    order = SORTS.get(chosen.get("sort", ""), SORTS["newest"])[1]
+    order = SORTS.get(form.get("sort", ""), SORTS["newest"])[1]
     requests = slice_of(f"{LIST} WHERE {' AND '.join(where)} ORDER BY {order}", values, PAGE)
     sorts = [(key, shown) for key, (shown, _) in SORTS.items()]
     people = options(project)["people"]
-    return render_template("merge_requests.html", project=project, found=requests, chosen=chosen, sorts=sorts, people=people)
+    return render_template("merge_requests.html", project=project, found=requests, chosen=form, sorts=sorts, people=people)
 
 
 def page_of(slug: str, request_row: sqlite3.Row) -> dict[str, object]:

@@ -41,18 +41,18 @@ def filters(
 
     They are about status (open by default), words, and people, each in a column of its own.
     """
-    chosen = request.args
+    form = request.args
     where, values = [f"{table}.project_id = ?"], list[object]([project["id"]])
-    status = chosen.get("status", "open")
+    status = form.get("status", "open")
     if status in states:
         where.append(f"{table}.state = '{status}'")
     for key in people:
-        if chosen.get(key):
+        if form.get(key):
             where.append(f"{table}.{key} = ?")
-            values.append("" if chosen[key] == "none" else chosen[key])
-    if chosen.get("q"):
+            values.append("" if form[key] == "none" else form[key])
+    if form.get("q"):
         where.append(f"({table}.title LIKE ? ESCAPE '\\' OR {table}.body LIKE ? ESCAPE '\\')")
-        values += [like(chosen["q"].strip())] * 2
+        values += [like(form["q"].strip())] * 2
     return where, values
 
 

@@ -1,0 +1,246 @@
+"""The certificate of an environment: what was checked of which tasks, with which versions, and what became of it.
+
+`docs/contract.md` describes each field. A certificate is no signature: whoever doubts one has it checked again
+(`agentgym check NAME --verify FILE`), which examines the environment as the certificate says and compares.
+"""
+
+import hashlib
+import importlib.metadata
+import json
+import platform
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Protocol, cast, runtime_checkable
+
+import gymnasium
+
+from agentgym.contract.checks import CHECKS
+from agentgym.contract.env_under_test import EnvUnderTest
+from agentgym.contract.report import Result
+from agentgym.contract.shortcuts import FORGERIES
+from agentgym.core.env import TextEnv
+from agentgym.core.provenance import SECRETS, commit, hardware
+from agentgym.core.tasks import Task
+from agentgym.errors import BadData
+from agentgym.registry import foreign
+
+Certificate = dict[str, Any]
+"""The fields are in `docs/contract.md`."""
+FORMAT = 1
+CLAIMS: dict[str, tuple[str, ...]] = {
+    "determinism": ("same again", "same elsewhere", "same verdict"),
+    "oracle": ("oracle solves", "reference holds"),
+    "shortcuts": ("shortcut policies fail",),
+    "leaks": ("answers stay hidden", "tests stay hidden"),
+    "splits": ("splits are disjoint",),
+}
+"""What a certificate claims, and the checks that each claim rests on."""
+OF_OTHERS = tuple(name for name in CHECKS if name == "chance is poor" or any(name in names for names in CLAIMS.values()))
+"""The checks of somebody else's environment; the others are about our interface, which an adapter of ours keeps."""
+
+
+@runtime_checkable
+class OfFiles(Protocol):
+    """An environment whose tasks are more than their data: files that decide what is right."""
+
+    def fingerprint(self, task: Task) -> str:
+        """Return the hash of everything that a task is made of."""
+        ...
+
+
+def subject(name: str, under_test: EnvUnderTest) -> dict[str, object]:
+    """Return what is examined: the environment, its tasks by hash, and the budget."""
+    env, tasks = under_test.env, under_test.many
+    return {
+        "environment": {
+            "name": name,
+            "id": under_test.id,
+            "class": f"{under_test.kind.__module__}:{under_test.kind.__qualname__}",
+            "options": {key: _shown(key, value) for key, value in _options(name, under_test).items()},
+            "nondeterministic": env.declared.nondeterministic,
+            "packages": _packages(name, under_test),
+        },
+        "budget": {key: getattr(under_test, key) for key in ("seed", "count", "steps", "plays")},
+        "tasks": {
+            "count": len(tasks),
+            "sha256": _hash(_described(env, task) for task in tasks),
+            "observations": _observations(under_test),
+            "ids": [task.id for task in tasks],
+        },
+        "splits": {split: env.size(split) for split in env.splits},
+    }
+
+
+def _described(env: TextEnv, task: Task) -> object:
+    files = env.fingerprint(task) if isinstance(env, OfFiles) else None
+    return [task.id, task.split, task.difficulty, task.instruction, task.data, files]
+
+
+def _observations(under_test: EnvUnderTest) -> str | None:
+    """Return the hash of what is seen first; None where that may differ, or cannot be had, which the checks say."""
+    if under_test.env.declared.nondeterministic:
+        return None
+    try:
+        return _hash(
+            under_test.env.reset(seed=seed, options={"task": task})[0] for seed, task in enumerate(under_test.tasks)
+        )
+    except Exception:
+        return None
+
+
+def _hash(items: Iterable[object]) -> str:
+    digest = hashlib.sha256()
+    for item in items:
+        digest.update(json.dumps(item, sort_keys=True, default=repr).encode() + b"\n")
+    return digest.hexdigest()
+
+
+def _options(name: str, under_test: EnvUnderTest) -> Mapping[str, object]:
+    """Return the options; of somebody else's environment without its place on this machine, which its name says."""
+    spec = gymnasium.registry.get(under_test.id) if foreign(name) else None
+    places: Mapping[str, object] = spec.kwargs if spec else {}
+    return {key: value for key, value in under_test.options.items() if key not in places or places[key] != value}
+
+
+def _shown(key: str, value: object) -> object:
+    return "***" if key.replace("-", "_").rpartition("_")[2] in SECRETS else value
+
+
+def _packages(name: str, under_test: EnvUnderTest) -> dict[str, str]:
+    """Return the versions of the distributions that an environment's module, and the name before its colon, are of."""
+    modules = {under_test.kind.__module__.partition(".")[0], name.partition(":")[0].partition(".")[0]} - {"agentgym"}
+    installed = importlib.metadata.packages_distributions()
+    return {
+        distribution: importlib.metadata.version(distribution)
+        for module in sorted(modules)
+        for distribution in sorted(set(installed.get(module, ())))
+    }
+
+
+def certificate(
+    said: Certificate, results: Sequence[Result], *, version: str, thorough: bool, seconds: float
+) -> Certificate:
+    """Return the certificate of an environment from what was examined (`subject`) and what became of each check.
+
+    Its verdict is `passed`, `failed`, or `partial` where nothing is broken and not every check of a claim was asked for.
+    """
+    claims = {name: _claim([result for result in results if result.check in checks]) for name, checks in CLAIMS.items()}
+    failed = any(result.status == "broken" for result in results)
+    whole = {name for names in CLAIMS.values() for name in names} <= {result.check for result in results}
+    return {
+        "format": FORMAT,
+        "verdict": "failed" if failed else "passed" if whole else "partial",
+        "claims": claims,
+        **said,
+        "thorough": thorough,
+        "shortcuts": _shortcuts(results),
+        "checks": [_row(result) for result in results],
+        "agentgym": {"version": version, "commit": commit()},
+        "python": platform.python_version(),
+        "system": hardware()["system"],
+        "made": datetime.now(UTC).isoformat(timespec="seconds"),
+        "seconds": round(seconds, 1),
+    }
+
+
+def _claim(results: Sequence[Result]) -> dict[str, str]:
+    """Return what became of a claim; what does not apply says why."""
+    for status in ("broken", "holds"):
+        notes = [f"{result.check}: {result.note}" for result in results if result.status == status]
+        if notes:
+            return {"verdict": status, "why": "; ".join(notes)}
+    if not results or any(result.applies for result in results):
+        return {"verdict": "not checked", "why": "; ".join(result.note for result in results) or "it was not asked for"}
+    return {"verdict": "does not apply", "why": "; ".join(f"{result.check}: {result.note}" for result in results)}
+
+
+def _shortcuts(results: Sequence[Result]) -> dict[str, dict[str, object]]:
+    """Return each shortcut policy's success and what is allowed; of the forgeries that do not apply, why not."""
+    counted = [result.numbers for result in results if result.check == "shortcut policies fail"]
+    numbers: Mapping[str, object] = counted[0] if counted else {}
+    rates, allowed = _by_name(numbers.get("success")), _by_name(numbers.get("allowed"))
+    rows: dict[str, dict[str, object]] = {
+        name: {"success": rate, "allowed": allowed.get(name, 0.0)} for name, rate in rates.items()
+    }
+    why = "it has no tool that runs commands in a sandbox: an agent leaves no files behind and finds none"
+    for name in FORGERIES:
+        if rates and name not in rates:
+            rows[name] = {"does not apply": why}
+    return rows
+
+
+def _by_name(value: object) -> Mapping[str, object]:
+    """Return a table; an empty one in place of what is none, for the process that counted may say anything."""
+    return cast("Mapping[str, object]", value) if isinstance(value, Mapping) else {}
+
+
+def _row(result: Result) -> dict[str, object]:
+    row: dict[str, object] = {"check": result.check, "status": result.status, "note": result.note, "seconds": result.seconds}
+    if result.numbers:
+        row["numbers"] = dict(result.numbers)
+    if result.status == "broken" and result.task:
+        row |= {"task": result.task, "seed": result.seed, "actions": result.actions}
+    return row
+
+
+def read_certificate(path: Path) -> Certificate:
+    """Return a certificate from a file; BadData where it is none, or of another format."""
+    try:
+        if path.stat().st_size > 1 << 26:
+            raise BadData(f"{path} has more than 64 MiB, which no certificate has")
+        value: object = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BadData(f"{path} cannot be read: {error.strerror}; expected what --certificate wrote") from None
+    except (ValueError, RecursionError) as error:
+        raise BadData(f"{path} is not JSON ({error}); expected what --certificate wrote") from None
+    certificate = cast("Certificate", value) if isinstance(value, dict) else {}
+    if certificate.get("format") != FORMAT:
+        raise BadData(f"{path} has format {certificate.get('format')!r}; expected a certificate of format {FORMAT}")
+    tables = all(isinstance(certificate.get(key), dict) for key in ("environment", "budget", "tasks", "splits", "claims"))
+    checks = certificate.get("checks")
+    if not tables or not isinstance(checks, list) or not all(isinstance(row, dict) for row in cast("list[object]", checks)):
+        raise BadData(f"{path} lacks a part of a certificate (environment, budget, tasks, splits, claims, checks)")
+    named = [str(row.get("check")) for row in cast("list[dict[str, object]]", checks)]
+    unknown = [name for name in named if name not in CHECKS]
+    if unknown:
+        raise BadData(
+            f"{path} has the check {unknown[0]!r}, which this version has not: verify it with the version it names"
+        )
+    return certificate
+
+
+def differences(old: Certificate, new: Certificate) -> tuple[list[str], list[str]]:
+    """Return what contradicts a certificate, and what merely differs: versions, machine."""
+    against, beside = list[str](), list[str]()
+    for table, key in (
+        ("environment", "name"),
+        ("environment", "class"),
+        ("environment", "options"),
+        ("tasks", "count"),
+        ("tasks", "sha256"),
+        ("tasks", "observations"),
+    ):
+        _differ(f"{table}: {key}", old[table].get(key), new[table].get(key), against)
+    for key in ("splits", "budget", "thorough", "verdict"):
+        _differ(key, old.get(key), new.get(key), against)
+    for name in CLAIMS:
+        _differ(f"claim {name}", _verdict(old["claims"].get(name)), _verdict(new["claims"].get(name)), against)
+    before, after = ({row["check"]: row.get("status") for row in part["checks"]} for part in (old, new))
+    for name in CHECKS:
+        _differ(f"check {name!r}", before.get(name), after.get(name), against)
+    _differ("success of shortcut policies", old.get("shortcuts"), new.get("shortcuts"), against)
+    for key in ("agentgym", "python", "system"):
+        _differ(key, old.get(key), new.get(key), beside)
+    _differ("packages", old["environment"].get("packages"), new["environment"].get("packages"), beside)
+    return against, beside
+
+
+def _verdict(claim: object) -> object:
+    return cast("dict[str, object]", claim).get("verdict") if isinstance(claim, dict) else None
+
+
+def _differ(what: str, old: object, new: object, lines_seen: list[str]) -> None:
+    left, right = (json.dumps(value, sort_keys=True, default=repr) for value in (old, new))
+    if left != right:
+        lines_seen.append(f"{what}: the certificate says {left:.200}, this time it is {right:.200}")

@@ -1,0 +1,228 @@
+"""Checks in a process of their own, which an environment can hang, end or leave half done without being believed.
+
+The process that reports and writes certificates runs nothing of the environment: it reads lines of JSON, each of which it
+checks, and ends the process, with all that it started, when a check takes too long.
+"""
+
+import contextlib
+import json
+import multiprocessing
+import os
+import queue
+import signal
+import threading
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any, cast
+
+from agentgym.contract.checks import CHECKS
+from agentgym.contract.report import Result
+from agentgym.errors import BadConfig
+
+Said = dict[str, Any]
+"""A message, as JSON has it."""
+SECONDS = 600.0
+"""What one check may take."""
+HANGS = 2
+"""Checks that may hang before the others are left out."""
+LARGEST = 1 << 26
+"""Bytes of a message."""
+Heard = queue.SimpleQueue[bytes | None]
+"""Messages of the process, and None at their end."""
+Examined = Said
+"""What was examined, as the process said it: `certificate.subject`."""
+_SPAWN = multiprocessing.get_context("spawn")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What to examine."""
+
+    name: str
+    options: Mapping[str, object]
+    checks: Sequence[str]
+    thorough: bool = False
+    seed: int = 0
+
+
+def supervised(asked: Asked, told: Callable[[Examined], None], seconds: float = SECONDS) -> Generator[Result]:
+    """Yield what becomes of each check, in order; `told` is given what was examined before the first.
+
+    BadConfig where the environment cannot be made as asked. Whatever else goes wrong with it breaks the check it was in.
+    """
+    left, done, hangs = list(asked.checks), list[Result](), 0
+    while left:
+        if hangs == HANGS:
+            yield from (_result(name, "skipped", f"not looked at: {hangs} checks before it did not end") for name in left)
+            return
+        for result in _sitting(replace(asked, checks=left), told, done, seconds):
+            done.append(result)
+            yield result
+        looked = len(done) - (len(asked.checks) - len(left))
+        hangs += "did not end" in done[-1].note
+        left = left[looked:]
+
+
+def _sitting(asked: Asked, told: Callable[[Examined], None], done: Sequence[Result], seconds: float) -> Iterator[Result]:
+    """Yield results of one process: of all checks, or up to one in which it ended or hung."""
+    here, there = _SPAWN.Pipe()
+    process = _SPAWN.Process(target=_examine, args=(there, asked, [asdict(result) for result in done]), name="check")
+    _adopt(True)
+    process.start()
+    there.close()
+    ours, heard = _children(), _listened(here, len(asked.checks) + 1)
+    try:
+        subject = _said(heard, process, seconds)
+        if "refused" in subject:
+            raise BadConfig(str(subject["refused"]))
+        if "broken" not in subject and not _is_subject(subject, asked):
+            subject = {"broken": "what the process said is not what it was asked for"}
+        if "broken" in subject:  # before any check: each would break on it, and the first says so
+            yield _result(asked.checks[0], "broken", f"it cannot be made, or its tasks not listed: {subject['broken']}")
+            yield from (_result(name, "skipped", "not looked at") for name in asked.checks[1:])
+            return
+        told(subject)
+        for name in asked.checks:
+            said = _said(heard, process, seconds)
+            yield _read(said, name)
+            if "broken" in said:
+                return
+    finally:
+        _end(process, ours)
+
+
+def _listened(here: Connection, messages: int) -> Heard:
+    """Return where messages arrive. A thread reads them, for half a message is waited for without end."""
+    heard: Heard = queue.SimpleQueue()
+
+    def read() -> None:
+        with contextlib.suppress(EOFError, OSError), here:
+            for _ in range(messages):
+                heard.put(here.recv_bytes(LARGEST))
+        heard.put(None)
+
+    threading.Thread(target=read, name="check", daemon=True).start()
+    return heard
+
+
+def _said(heard: Heard, process: BaseProcess, seconds: float) -> Said:
+    """Return the next message; what went wrong under `broken` where none came, or none that can be read."""
+    try:
+        content = heard.get(timeout=min(seconds, threading.TIMEOUT_MAX))
+        if content is None:
+            process.join(10)
+            return {"broken": f"the environment ended the process that checks it, with code {process.exitcode}"}
+        message: Any = json.loads(content)
+        json.dumps(message, allow_nan=False)  # NaN and infinity are no JSON: they break who reads a certificate
+    except queue.Empty:
+        return {"broken": f"it did not end within {seconds:g} s"}
+    except (ValueError, RecursionError):
+        message = None
+    return cast("Said", message) if isinstance(message, dict) else {"broken": "what the process said is no result"}
+
+
+def _is_subject(said: Said, asked: Asked) -> bool:
+    """Whether a message says what was examined."""
+    parts = {"environment", "budget", "tasks", "splits"}
+    if set(said) != parts or not all(isinstance(part, dict) for part in said.values()):
+        return False
+    return said["environment"].get("name") == asked.name and isinstance(said["environment"].get("id"), str)
+
+
+def _read(said: Said, name: str) -> Result:
+    """Return the result that a message holds; a broken one where it is none, or none of that check."""
+    if "broken" in said:
+        return _result(name, "broken", str(said["broken"]))
+    kinds = {
+        "check": str,
+        "status": str,
+        "note": str,
+        "task": str,
+        "actions": list,
+        "cause": str,
+        "numbers": dict,
+        "applies": bool,
+    }
+    fits = all(isinstance(said.get(key), kind) for key, kind in kinds.items()) and isinstance(said.get("seconds"), float)
+    if not fits or said["check"] != name or said["status"] not in ("holds", "broken", "skipped"):
+        return _result(name, "broken", "what the process said is no result of this check")
+    fields = {key: said[key] for key in (*kinds, "seconds")}
+    return Result(promise=CHECKS[name][0], seed=said.get("seed"), **fields)
+
+
+def _result(name: str, status: str, note: str) -> Result:
+    return Result(name, CHECKS[name][0], status, note)
+
+
+def _end(process: BaseProcess, ours: set[int]) -> None:
+    """End the process and everything that it started: what left its group became a child of this process with its end."""
+    with contextlib.suppress(ProcessLookupError, PermissionError, AttributeError):
+        if process.pid is not None:
+            os.killpg(process.pid, signal.SIGKILL)  # its own group, see `_examine`
+    process.kill()
+    process.join()
+    for _ in range(100):  # whose children are ours in the next round
+        for orphan in _children() - ours:
+            try:
+                os.kill(orphan, signal.SIGKILL)
+                os.waitpid(orphan, 0)
+            except OSError:  # another user's: left alone
+                ours.add(orphan)
+    _adopt(False)
+
+
+def _adopt(whether: bool) -> None:
+    """Become the parent of what a process of ours started and leaves behind, or be so no longer; Linux alone can."""
+    with contextlib.suppress(ImportError, OSError, AttributeError):
+        from agentgym.sandbox.inside import system
+
+        system.prctl(system.ADOPT, int(whether))
+
+
+def _children() -> set[int]:
+    """Return the processes that are children of this one; none where there is no /proc."""
+    pids: set[int] = set()
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            if int(file.read_text(errors="replace").rpartition(")")[2].split()[1]) == os.getpid():
+                pids.add(int(file.parent.name))
+    return pids
+
+
+def _examine(there: Connection, asked: Asked, done: list[Said]) -> None:
+    """Be the process that checks."""
+    from agentgym.contract import examine, looks
+    from agentgym.contract.certificate import subject
+    from agentgym.errors import Fault, MissingExtra
+    from agentgym.registry import OURS, make
+
+    with contextlib.suppress(OSError, AttributeError):
+        os.setsid()
+    with contextlib.suppress(ImportError, OSError, AttributeError):
+        from agentgym.sandbox.inside import system
+
+        system.die_with_parent()
+    os.dup2(2, 1)  # what an environment prints is nobody's result
+
+    def say(message: Mapping[str, object]) -> None:
+        there.send_bytes(json.dumps(message, default=repr).encode())
+
+    try:
+        try:
+            under_test = examine(make(asked.name, **asked.options), thorough=asked.thorough, seed=asked.seed)
+            say(subject(asked.name, under_test))
+        except (*OURS, MissingExtra, Fault) as error:
+            say({"refused": str(error)})
+            return
+        broken = {said["check"]: Result(**said) for said in done if said["status"] == "broken"}
+        for result in looks(under_test, asked.checks, broken):
+            say(asdict(result))
+        under_test.env.close()
+    except BaseException as error:  # KeyboardInterrupt and the like, which an environment may raise anywhere
+        say({"broken": f"raised {type(error).__name__}: {error}"})
+    finally:
+        there.close()
+        os._exit(0)  # without waiting for threads that the environment left behind

@@ -1,0 +1,76 @@
+"""Forms of replies (`response_format`): what a client asks for, how the model is told, what the client gets of the reply."""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from agentgym.agents.parse import split_thought
+from agentgym.gateway.tools import Message
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_KEYS = {"text": {"type"}, "json_object": {"type"}, "json_schema": {"type", "json_schema"}}
+_FORM = "one JSON object and nothing else: no Markdown, no text before or after it."
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A JSON object, of any shape or of a schema."""
+
+    schema: str = ""
+    """A JSON Schema, as JSON; empty for an object of any shape."""
+    about: str = ""
+    """What the client says of it."""
+
+
+def read_form(raw: object) -> Form | None:
+    """Return the form that a request's `response_format` asks for, None for text; ValueError says what is wrong."""
+    if raw is None:
+        return None
+    given = cast("dict[str, object]", raw) if isinstance(raw, dict) else {}
+    kind = given.get("type")
+    if not isinstance(kind, str) or kind not in _KEYS or set(given) - _KEYS[kind]:
+        raise ValueError("response_format must be {'type': 'text'}, {'type': 'json_object'} or a json_schema")
+    if kind != "json_schema":
+        return Form() if kind == "json_object" else None
+    named = given.get("json_schema")
+    inner = cast("dict[str, object]", named) if isinstance(named, dict) else {}
+    name, schema, about = inner.get("name"), inner.get("schema"), inner.get("description") or ""
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or not isinstance(about, str):
+        raise ValueError("response_format.json_schema must have a name (letters, digits, _ and -)")
+    if not isinstance(schema, dict) or not isinstance(inner.get("strict"), bool | None):
+        raise ValueError("response_format.json_schema.schema must be a JSON Schema, strict true or false")
+    return Form(json.dumps(schema, ensure_ascii=False), about)
+
+
+def told(messages: Sequence[Message], form: Form | None, *, tools: bool) -> list[Message]:
+    """Return a conversation in which the model is told the form: after the first system message, else the first user's.
+
+    There it stays while the conversation goes on, so that what is held is extended.
+    """
+    if form is None:
+        return list(messages)
+    said = f"Unless you call a tool, reply with {_FORM}" if tools else f"Reply with {_FORM}"
+    if form.schema:
+        said += f" It must be valid against this JSON Schema:\n{form.schema}"
+    if form.about:
+        said += f"\n{form.about}"
+    roles = [message["role"] for message in messages]
+    place = next((roles.index(role) for role in ("system", "user") if role in roles), None)
+    if place is None:
+        return [{"role": "system", "content": said}, *messages]
+    first = messages[place]
+    content = f"{first['content']}\n\n{said}" if first["content"] else said
+    return [*messages[:place], {**first, "content": content}, *messages[place + 1 :]]
+
+
+def answered(text: str, opened: bool) -> str:
+    """Return what a client gets of a reply of a form: what follows a thought, else all of it, as it was sampled.
+
+    Text that is no JSON stays what it is: that is the model's failure, and its client's to find out.
+    """
+    if not opened and text.lstrip().startswith("{"):  # the object itself: what it spells is no thought
+        return text
+    thought, _, rest = split_thought(text, opened)
+    return rest if thought else text

@@ -1,0 +1,349 @@
+"""Harbor's environment classes (0.25) as a sandbox: its local Docker, and the providers it has (Daytona, E2B, Modal …).
+
+`agentgym.sandbox.sandbox("harbor", provider="docker", image="python:3.12")`, or `backend="harbor"` of an environment that
+runs programs. A local daemon is the one that DOCKER_HOST names. All goes through Harbor's `exec` and `upload_file`, so each
+program costs a call of the provider. What is lost beside the docker backend is in docs/sandbox.md.
+"""
+
+# harbor is typed in part only
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportMissingTypeStubs=false, reportMissingImports=false
+
+import asyncio
+import base64
+import contextlib
+import io
+import json
+import os
+import secrets
+import shlex
+import tarfile
+import tempfile
+import threading
+import time
+import weakref
+from collections.abc import Coroutine, Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from dataclasses import fields as fields_of
+from functools import cache
+from pathlib import Path
+from typing import Any, Never, TypeVar
+
+from harbor.environments.factory import EnvironmentFactory
+from harbor.models.environment_type import EnvironmentType
+from harbor.models.task.config import EnvironmentConfig, NetworkMode, NetworkPolicy
+from harbor.models.trial.paths import TrialPaths
+
+from agentgym.errors import BadConfig, bad_option, unknown
+from agentgym.sandbox import working_folder as inside
+from agentgym.sandbox.base import BaseSandbox
+from agentgym.sandbox.docker import archive
+from agentgym.sandbox.docker.container import NOBODY
+from agentgym.sandbox.local.fork_server_sandbox import ENVIRONMENT
+from agentgym.sandbox.protocol import MEGABYTE, Limits, Result, SandboxFault
+
+T = TypeVar("T")
+START = 600.0
+"""Seconds that a provider may take to build, start or end an environment."""
+GRACE = 60.0
+"""Seconds beyond a time limit, which the container keeps itself, after which it is taken for dead."""
+INLINE = 60_000
+"""Bytes that go in a command line; more is uploaded as a file."""
+LOCAL = ("docker", "podman")
+NOT_BROUGHT = frozenset(("HOSTNAME", "HOME", "PWD", "OLDPWD", "SHLVL", "_", "TERM", "USER", "LOGNAME"))
+"""Variables that are of a container or of a login, and not of its image."""
+_PLACE = "/run/agentgym"
+_RUN = r"""exec 2> /dev/null; umask 077; R=@place; mkdir -p $R; rm -f $R/out $R/err $R/late $R/o $R/e; @feed
+cd @work || { echo 'no working folder'; exit; }
+mkfifo $R/o $R/e; head -c @most < $R/o > $R/out & h=$!; head -c @most < $R/e > $R/err & g=$!
+before=" $(cd /proc; echo [0-9]*) $h $g "
+(umask 022; ulimit -c 0; ulimit -n @files; exec setsid @command) < $R/in > $R/o 2> $R/e & p=$!
+(i=0; while [ $i -lt @tenths ] && kill -0 $p; do sleep 0.1; i=$((i + 1)); done
+kill -0 $p && : > $R/late && kill -9 $p) > /dev/null 2>&1 & w=$!
+wait $p 2> /dev/null; s=$?; late=0; [ -e $R/late ] && late=1; kill -9 $w 2> /dev/null
+for i in 1 2 3 4 5 6; do left=; for d in /proc/[0-9]*; do q=${d#/proc/}; case $before in *" $q "*) ;; *)
+[ $q = $$ ] || { kill -9 $q 2> /dev/null && left=1; }; esac; done; [ -n "$left" ] || break; done
+wait $h $g; echo @nonce $s $late; base64 -w 0 $R/out; echo; base64 -w 0 $R/err; echo
+"""
+"""Runs a program from its input to its end, kills whatever it started, and says how it ended; the caller is the container's
+root. What a program prints beyond the cap closes its pipe."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What kind of environment a sandbox is; the names are those of the docker backend where it has them."""
+
+    provider: str = "docker"
+    """An environment type of Harbor: `docker`, `podman`, `daytona`, `e2b`, `modal` …"""
+    image: str = ""
+    build: str = ""
+    user: str = NOBODY
+    """Who programs run as: a name or a number, and a group after a colon; anybody but root by `setpriv` in the image."""
+    work: str = "/home/agent"
+    writable: bool = False
+    """Says that the image's files may be changed, which Harbor never refuses: for callers that ask for it."""
+    network: str = "none"
+    """`none`, or `public`; a provider that cannot do without a network refuses `none`."""
+    capabilities: Sequence[str] = ()
+    """Of root, which Harbor's containers have all the daemon gives."""
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    cpus: float | None = None
+    provider_options: Mapping[str, object] = field(default_factory=dict[str, object])
+    """More for the provider's class."""
+
+
+class HarborSandbox(BaseSandbox):
+    """A sandbox in an environment of Harbor. Keywords: the fields of `Asked`, `image` or `build` first of all."""
+
+    def __init__(self, limits: Limits | None = None, *, packages: Sequence[str] = (), **asked: Any) -> None:
+        known = [entry.name for entry in fields_of(Asked)]
+        wrong = next((name for name in asked if name not in known), None)
+        if wrong is not None:
+            raise bad_option("option of the harbor sandbox", wrong, known)
+        self.limits, self.asked = limits or Limits(), Asked(**asked)
+        if bool(self.asked.image) == bool(self.asked.build):
+            raise BadConfig("the harbor sandbox needs an image, or a folder with a Dockerfile as build: exactly one of them")
+        self.work = self.asked.work
+        held = contextlib.ExitStack()
+        try:
+            self._environment = self._started(held)
+        except BaseException:
+            held.close()
+            raise
+        # Made after Harbor's own, and so called before them at the end of the process: they remove files that `stop` reads.
+        self._let_go = weakref.finalize(self, _free, os.getpid(), held)
+        try:
+            self._prepare(packages)
+        except BaseException:
+            self.close()
+            raise
+
+    def _started(self, held: contextlib.ExitStack) -> Any:
+        """Start the environment of the provider, and see to its end."""
+        asked = self.asked
+        folder = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="agentgym-harbor-")))
+        kinds = {kind.value: kind for kind in EnvironmentType}
+        if asked.provider not in kinds:
+            raise unknown("environment type of Harbor", asked.provider, kinds)
+        config: dict[str, float | int | None] = {"cpus": asked.cpus, "memory_mb": max(self.limits.memory // MEGABYTE, 16)}
+        options: dict[str, Any] = {"enable_environment_dir_upload": False, **asked.provider_options}
+        if asked.provider in LOCAL and asked.network == "none":
+            # Harbor's own way to no network is a second container with a proxy; here nothing is to be reached at all.
+            overlay = folder / "overlay.json"
+            processes = self.limits.processes + 32  # ours among them
+            service = {"network_mode": "none", "pids_limit": processes, "security_opt": ["no-new-privileges"]}
+            overlay.write_text(json.dumps({"services": {"main": service}}))
+            options["extra_docker_compose"] = [overlay, *options.get("extra_docker_compose", [])]
+        elif asked.network == "none":
+            options["network_policy"] = NetworkPolicy(network_mode=NetworkMode.NO_NETWORK)
+        (folder / "environment").mkdir()
+        trial = TrialPaths(folder / "trial")
+        trial.mkdir()
+        try:
+            environment = EnvironmentFactory.create_environment(
+                kinds[asked.provider],
+                Path(asked.build).resolve() if asked.build else folder / "environment",
+                Path(asked.build).resolve().parent.name if asked.build else "agentgym",
+                f"agentgym-{secrets.token_hex(8)}",
+                trial,
+                EnvironmentConfig(docker_image=asked.image or None, **config),
+                **options,
+            )
+        except (ValueError, ImportError, FileNotFoundError, SystemExit) as error:
+            raise BadConfig(f"Harbor's {asked.provider} cannot be had as asked: {error}") from error
+        held.callback(_quietly, environment)
+        _wait(environment.start(force_build=False), START)
+        return environment
+
+    def _prepare(self, packages: Sequence[str]) -> None:
+        """Have a working folder in which programs can write, and the packages that were asked for."""
+        owner = shlex.quote(self.asked.user)
+        prepared = f"mkdir -p {shlex.quote(self.work)} {_PLACE} && chmod 711 {_PLACE}"
+        if self.asked.user not in ("root", "0"):
+            prepared += f" && chown {owner} {shlex.quote(self.work)}"
+        answer = self._ask(f"{prepared} && : > {_PLACE}/in && command -v setsid base64 head > /dev/null", GRACE)
+        if answer.return_code:
+            raise BadConfig(
+                f"the image of the harbor sandbox lacks what it needs (setsid, base64, head) or user {self.asked.user!r}, "
+                f"or work {self.work!r} cannot be made: {str(answer.stdout or answer.stderr)[-300:]}"
+            )
+        self.python3 = self._ask("command -v python3 > /dev/null", GRACE).return_code == 0
+        shown = str(self._ask("env -0 | base64 -w 0", GRACE).stdout or "")
+        pairs = (pair.partition("=") for pair in base64.b64decode(shown).decode("utf-8", "replace").split("\0"))
+        brought = {name: value for name, _, value in pairs if name and name not in NOT_BROUGHT}
+        home = "/root" if self.asked.user in ("root", "0") else self.work
+        self._variables = {**ENVIRONMENT, "HOME": home, **brought, **self.asked.environment}
+        for name in packages:
+            if not self.python(f"import {name}").ok:
+                raise BadConfig(f"package {name!r} cannot be imported in the image of the harbor sandbox")
+
+    # What the protocol asks for
+
+    def kernel(self) -> Never:
+        """Refuse: a Python that keeps its variables needs a stream, and Harbor's environments have none."""
+        raise BadConfig("the harbor sandbox has no kernel(): Harbor runs one program a call; take the docker backend for it")
+
+    def read(self, path: str) -> bytes:
+        """Return a file's content; FileNotFoundError, IsADirectoryError, or OSError where it is too large."""
+        if self.python3:
+            return inside.read(self._trusted, path, self.limits.disk)
+        return archive.read(self._do, path, self.limits.disk)
+
+    def write(self, path: str, content: bytes) -> None:
+        """Write a file, making its folders; OSError where there is no room."""
+        if self.python3:
+            inside.write(self._trusted, path, content)
+        else:
+            archive.write(self._do, path, content)
+
+    def snapshot(self) -> bytes:
+        """Return the working folder as a tar archive."""
+        return inside.pack(self._trusted, self._most) if self.python3 else archive.pack(self._do, ".", self._most)
+
+    def restore(self, state: bytes) -> None:
+        """Make the working folder what it was."""
+        if self.python3:
+            inside.unpack(self._trusted, state)
+        else:
+            archive.replace(self._do, state)
+
+    def copy_in(self, given: bytes, path: str) -> None:
+        """Unpack a tar archive in a folder of the container as its root, making it."""
+        with tarfile.open(fileobj=io.BytesIO(given)):
+            archive.unpack(self._do_as_root, given, path)
+
+    def copy_out(self, path: str) -> bytes:
+        """Return a file or folder of the container as a tar archive; FileNotFoundError where there is none."""
+        return archive.pack(self._do_as_root, path, self._most)
+
+    def close(self) -> None:
+        """End the environment and free what it holds."""
+        self._let_go()
+
+    # Executions
+
+    @property
+    def _most(self) -> int:
+        return 2 * self.limits.disk + 2048 * self.limits.files
+
+    def _do(self, script: str, words: Sequence[str], stdin: bytes, cap: int) -> Result:
+        return self._run(["/bin/sh", "-c", script, "sh", *words], stdin, max(GRACE, self.limits.timeout), cap)
+
+    def _do_as_root(self, script: str, words: Sequence[str], stdin: bytes, cap: int) -> Result:
+        command = ["/bin/sh", "-c", script, "sh", *words]
+        return self._run(command, stdin, max(GRACE, self.limits.timeout), cap, user="root")
+
+    def _execute(self, request: dict[str, Any], stdin: bytes, timeout: float | None) -> Result:
+        seconds = self.limits.seconds(timeout)
+        if request["kind"] == "command":
+            return self._run(request["command"], stdin, seconds, self.limits.output)
+        return self._python(str(request["code"]), stdin, seconds, self.limits.output)
+
+    def _trusted(self, code: str, stdin: bytes, cap: int) -> Result:
+        """Run code of ours in the container as the program's user, so that no link in the folder leads out."""
+        return self._python(code, stdin, max(GRACE, self.limits.timeout), cap, "-I")
+
+    def _python(self, code: str, stdin: bytes, seconds: float, cap: int, *flags: str) -> Result:
+        start = "import sys; exec(compile(sys.stdin.buffer.read(int(sys.argv.pop(1))), '<string>', 'exec'))"
+        text = code.encode()
+        command = ["python3", "-u", *flags, "-c", start, str(len(text))]
+        return self._run(command, text + stdin, seconds, cap)
+
+    def _run(self, command: Sequence[str], stdin: bytes, seconds: float, cap: int, user: str = "") -> Result:
+        """Run a program as the sandbox's user, and return how it ended; nothing that it started outlives it."""
+        nonce, user = secrets.token_hex(8), user or self.asked.user
+        words = ["env", "-i", *(f"{name}={value}" for name, value in self._variables.items()), *command]
+        run = " ".join(map(shlex.quote, words))
+        if user not in ("root", "0"):
+            name, _, group = (shlex.quote(part) for part in user.partition(":"))
+            group = group if ":" in user else f'"$(id -g {name})"'
+            run = f"setpriv --reuid={name} --regid={group} --clear-groups --no-new-privs -- {run}"
+        if len(stdin) > INLINE:
+            self._upload(stdin, f"{_PLACE}/in")
+            feed = ":"
+        else:
+            feed = f"printf %s {base64.b64encode(stdin).decode()} | base64 -d > $R/in" if stdin else ": > $R/in"
+        filled = {
+            "place": _PLACE,
+            "feed": feed,
+            "work": shlex.quote(self.work),
+            "nonce": nonce,
+            "files": str(self.limits.open_files),
+            "most": str(cap + 1),
+            "tenths": str(max(round(10 * seconds), 1)),
+            "command": run,
+        }
+        script = _RUN
+        for name in [*(set(filled) - {"command"}), "command"]:  # last, for its words may spell the others
+            script = script.replace(f"@{name}", filled[name])
+        started = time.monotonic()
+        answer = self._ask(f"bash -c {shlex.quote(script)}", seconds + GRACE)
+        head, _, rest = str(answer.stdout or "").partition(f"{nonce} ")[2].partition("\n")
+        try:
+            status, late = (int(word) for word in head.split())
+            out, err = (base64.b64decode(line) for line in rest.split("\n")[:2])
+        except ValueError:
+            said = str(answer.stdout or answer.stderr)[-300:]
+            raise SandboxFault(f"the environment of Harbor did not say how a program ended ({said!r})") from None
+        return _ended(status, bool(late), out, err, cap, time.monotonic() - started)
+
+    def _upload(self, content: bytes, path: str) -> None:
+        with tempfile.NamedTemporaryFile() as file, _faults():
+            file.write(content)
+            file.flush()
+            _wait(self._environment.upload_file(file.name, path), START)
+
+    def _ask(self, command: str, seconds: float) -> Any:
+        with _faults():
+            return _wait(
+                self._environment.exec(command, cwd="/", timeout_sec=int(seconds) + 1, user="root"), seconds + GRACE
+            )
+
+
+def _ended(status: int, late: bool, out: bytes, err: bytes, cap: int, seconds: float) -> Result:
+    """Return the result of a program that a shell waited for."""
+    over = len(out) > cap or len(err) > cap
+    reason = "output" if over else "timeout" if late else ""
+    if 128 < status <= 192:
+        status = 128 - status
+    status = -9 if reason else status
+    return Result(status, out[:cap], err[:cap], reason or ("killed" if status < 0 else "exit"), seconds)
+
+
+@cache
+def _loop() -> asyncio.AbstractEventLoop:
+    """Return the event loop on which all environments of Harbor live, in a thread of its own."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="harbor", daemon=True).start()
+    return loop
+
+
+def _wait(work: Coroutine[object, object, T], seconds: float) -> T:
+    """Return what Harbor's coroutine returns; SandboxFault where it fails or takes too long."""
+    future = asyncio.run_coroutine_threadsafe(work, _loop())
+    try:
+        return future.result(seconds)
+    except TimeoutError:
+        future.cancel()
+        raise SandboxFault(f"the environment of Harbor did not answer within {seconds:g} s") from None
+    except Exception as error:
+        raise SandboxFault(f"the environment of Harbor failed: {str(error)[-500:]}") from error
+
+
+@contextlib.contextmanager
+def _faults() -> Generator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise SandboxFault(f"the environment of Harbor failed: {error}") from error
+
+
+def _quietly(environment: Any) -> None:
+    with contextlib.suppress(SandboxFault):
+        _wait(environment.stop(delete=True), START)
+
+
+def _free(owner: int, held: contextlib.ExitStack) -> None:
+    """End an environment; a forked copy of the process that made it leaves it alone."""
+    if os.getpid() == owner:
+        held.close()

@@ -1,0 +1,279 @@
+"""NeMo Gym (0.7): a resources server as an environment of ours, `agentgym.make("nemo_gym:NAME_OR_FOLDER")`.
+
+The server's own application answers in this process, asked as its agents ask it: `seed_session`, tools and `verify`, or
+`reset` and `step` where it is one of its Gymnasium servers. Tasks are the rows of its data file.
+"""
+
+# nemo_gym is typed in part only
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportMissingTypeStubs=false, reportMissingImports=false, reportUnknownParameterType=false
+
+import importlib
+import importlib.util
+import inspect
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any, ClassVar, cast
+
+from fastapi.testclient import TestClient
+from nemo_gym.base_resources_server import SimpleResourcesServer
+from nemo_gym.config_types import BaseServerConfig
+from nemo_gym.server_utils import ServerClient
+from omegaconf import OmegaConf
+
+from agentgym import registry
+from agentgym.core.actions import Call, Tool, parse_call, spell
+from agentgym.core.declared import Declarations
+from agentgym.core.env import MAX_ACTION, TextEnv
+from agentgym.core.outcome import Outcome
+from agentgym.core.tasks import Task
+from agentgym.errors import BadConfig, BadData, Fault
+
+Row = dict[str, Any]
+"""JSON, of its own wire."""
+ANSWER = "answer"
+"""The tool that ends an episode with tools, as a message without a call does there."""
+
+
+def registered(folder: str) -> str:
+    """Return the id of a resources server, which is registered when it is first asked for."""
+    place = Path(folder).expanduser()
+    whole = str(place.resolve()) if (place / "app.py").is_file() else folder
+    return registry.register_foreign("nemo_gym", whole, f"{__name__}:NeMoGymEnv", folder=whole)
+
+
+class NeMoGymEnv(TextEnv, replaces=("_respond",)):
+    """A resources server of NeMo Gym. Success: the reward that it gives, of all steps together, reaches `success_at`."""
+
+    settings: ClassVar[tuple[str, ...]] = ("folder", "data", "config", "success_at")
+    folder: str = ""
+    """Name of a resources server of the package, or a folder with `app.py`."""
+    data: str = ""
+    """JSON lines with the tasks; by default `data/example.jsonl` of the folder."""
+    config: Mapping[str, object] = {}
+    """Fields of the server's configuration, over those of its `configs/NAME.yaml`."""
+    success_at: float = 1.0
+    declared = Declarations(random_bound=1.0)  # nobody has declared one
+    blocking = True
+    snapshot_kind = "replay"
+    splits: ClassVar[Mapping[str, float]] = {"all": 1.0}  # pyright: ignore[reportIncompatibleVariableOverride]
+    split = "all"
+
+    def setup(self) -> None:
+        """Make the server, and read the tasks."""
+        module, place = _module(self.folder)
+        kind = _server(module, self.folder)
+        self._steps = any("gymnasium" in base.__module__ for base in kind.__mro__)
+        self._rows = _read(Path(self.data).expanduser() if self.data else place / "data" / "example.jsonl")
+        self._app: Any = _made(kind, place, self.config).setup_webserver()
+        self._client: Any = None
+
+    def size(self, split: str | None = None) -> int | None:
+        """Return how many rows were read."""
+        return len(self._rows)
+
+    def numbered(self, number: int, split: str | None = None, difficulty: int | None = None) -> Task:
+        """Return the row at that place."""
+        self._split_for(number, split)
+        place = number % len(self._rows)
+        row = self._rows[place]
+        return Task(_asked(row), {"row": row}, f"all/0/{place}", "all")
+
+    def begin(self, task: Task) -> str:
+        """Open a session of its own, and show what a model is given."""
+        self.said: list[str] = []
+        self.output: list[Row] = []
+        self.paid = 0.0
+        self.close()
+        self._client = TestClient(self._app, raise_server_exceptions=False)
+        row = task.data["row"]
+        self.tools.clear()
+        self.tools |= {tool.name: tool for tool in _tools(row)}
+        opening = self._post("reset" if self._steps else "seed_session", row)
+        seen = opening.get("observation") if self._steps else None
+        return "\n\n".join(text for text in (_asked(row), seen) if text)
+
+    def _respond(self, action: str) -> Outcome:
+        call = parse_call(action, self.tools) if self.tools and isinstance(action, str) and len(action) <= MAX_ACTION else ""  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(call, Call):
+            return super()._respond(action)  # which says what is wrong with it, or takes it as a message
+        try:
+            json.dumps(call.arguments, ensure_ascii=False, allow_nan=False).encode()
+        except ValueError as error:  # its author's mistake, which must not look like the server's
+            return self.malformed(f"the arguments of {call.name} cannot be sent: {error}.")
+        self.said.append(action)
+        return self.act(str(call.arguments["text"])) if call.name == ANSWER else self._called(call)
+
+    def act(self, action: str) -> Outcome:
+        """Say something: the message is judged, or answered by the next step."""
+        if not self.tools:
+            self.said.append(action)
+        text = {"type": "output_text", "text": action, "annotations": []}
+        self._out({"type": "message", "role": "assistant", "status": "completed", "content": [text]})
+        row = self.task.data["row"]
+        if not self._steps:
+            return self._judged(self._post("verify", row | {"response": self._response(self.output)}), "")
+        told = self._post("step", row | {"response": self._response(self.output[-1:])})
+        self.paid += float(told.get("reward") or 0.0)
+        seen = str(told.get("observation") or "")
+        if told.get("terminated") or told.get("truncated"):
+            return self._judged({"reward": self.paid}, seen)
+        return Outcome(seen, measures={"reward": self.paid})
+
+    def _called(self, call: Call) -> Outcome:
+        number = f"call_{len(self.output)}"
+        arguments = json.dumps(call.arguments)
+        self._out({"type": "function_call", "call_id": number, "name": call.name, "arguments": arguments})
+        answer = self._client.post(f"/{call.name}", json=call.arguments)
+        self.output.append({"type": "function_call_output", "call_id": number, "output": answer.text})
+        return Outcome(answer.text) if answer.is_success else self.invalid(answer.text or f"{call.name} failed.")
+
+    def _judged(self, told: Row, text: str) -> Outcome:
+        if told.get("mask_sample"):  # its own word that the reward measures nothing
+            raise Fault(
+                f"the server could not judge: {told.get('failure_reason') or told.get('failure_kind')}", reason="crash"
+            )
+        reward = float(told.get("reward") or 0.0)
+        text = text or f"Reward: {reward:g}"
+        return self.win(text) if reward >= self.success_at else self.lose(text)
+
+    def _out(self, item: Row) -> None:
+        self.output.append({"id": f"item_{len(self.output)}", **item})
+
+    def _response(self, output: list[Row]) -> Row:
+        """Return what was said in the form of OpenAI's Responses."""
+        given = self.task.data["row"]["responses_create_params"]
+        fixed = {"id": "resp_0", "created_at": 0.0, "model": "agentgym", "object": "response", "status": "completed"}
+        asked = {name: given.get(name, other) for name, other in (("parallel_tool_calls", True), ("tool_choice", "auto"))}
+        return {**fixed, **asked, "tools": given.get("tools") or [], "output": output}
+
+    def _post(self, where: str, body: Row) -> Row:
+        answer = self._client.post(f"/{where}", json=body)
+        if not answer.is_success:
+            raise Fault(f"{where} of {self.folder} answered {answer.status_code}: {answer.text[:300]}", reason="crash")
+        value = answer.json()
+        return cast("Row", value) if isinstance(value, dict) else {}
+
+    def save(self) -> list[str]:
+        """Return what was said."""
+        return list(self.said)
+
+    def load(self, payload: object) -> None:
+        """Say it again, in a session of its own."""
+        self.forget()
+        self.begin(self.task)
+        for action in cast("list[str]", payload):
+            self._respond(action)
+
+    def close(self) -> None:
+        """End the session."""
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+
+def _module(folder: str) -> tuple[ModuleType, Path]:
+    """Return the module of a server's `app.py`, and its folder; BadConfig where there is none."""
+    place = Path(folder)
+    if (place / "app.py").is_file():
+        # Where its own command would find modules: its folder, and the root that its imports are spelled from.
+        sys.path[:0] = [str(entry) for entry in (place, place.parent.parent) if str(entry) not in sys.path]
+        spec = importlib.util.spec_from_file_location(f"nemo_gym_{place.name}_app", place / "app.py")
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = module
+        spec.loader.exec_module(module)
+        return module, place
+    try:
+        module = importlib.import_module(f"resources_servers.{folder}.app")
+    except ModuleNotFoundError as error:
+        if not f"resources_servers.{folder}.app".startswith(str(error.name)):
+            raise BadConfig(f"{folder} of NeMo Gym needs the module {error.name}: see its requirements.txt") from error
+        raise BadConfig(
+            f"no resources server {folder!r}: expected a folder with app.py, or a name of `gym list environments`"
+        ) from None
+    return module, Path(str(module.__file__)).parent
+
+
+def _server(module: ModuleType, folder: str) -> type[Any]:
+    """Return the server that a module defines."""
+    kinds = [
+        kind
+        for kind in vars(module).values()
+        if inspect.isclass(kind) and issubclass(kind, SimpleResourcesServer) and kind.__module__ == module.__name__
+    ]
+    kinds = [kind for kind in kinds if not any(kind is not other and issubclass(other, kind) for other in kinds)]
+    if len(kinds) != 1:
+        raise BadConfig(f"app.py of {folder} defines {len(kinds)} resources servers; expected one")
+    return kinds[0]
+
+
+def _made(kind: type[Any], place: Path, given: Mapping[str, object]) -> Any:
+    """Return the server, configured as its own file says; without what that leaves to a run."""
+    file = place / "configs" / f"{place.name}.yaml"
+    written: dict[str, object] = {}
+    if file.is_file():
+        tables: Any = OmegaConf.to_container(OmegaConf.load(file), resolve=False)
+        servers = [table["resources_servers"] for table in tables.values() if "resources_servers" in (table or {})]
+        written = {key: value for table in servers[:1] for entry in table.values() for key, value in entry.items()}
+    usable = {key: value for key, value in written.items() if not any(mark in json.dumps(value) for mark in ("${", "???"))}
+    fixed = {"name": place.name, "host": "127.0.0.1", "port": 1, "entrypoint": "app.py"}
+    head = BaseServerConfig(host="127.0.0.1", port=1)
+    try:
+        config = kind.model_fields["config"].annotation(**{**usable, **fixed, **given})
+        return kind(
+            config=config, server_client=ServerClient(head_server_config=head, global_config_dict=OmegaConf.create({}))
+        )
+    except ValueError as error:  # of pydantic
+        raise BadConfig(f"{place.name} cannot be configured: {error}; give what is missing in `config`") from error
+
+
+def _read(file: Path) -> list[Row]:
+    """Return the rows of a data file; BadData with the line that is wrong."""
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise BadData(f"{file} cannot be read ({error.strerror}); give the tasks as data=FILE.jsonl") from None
+    rows = list[Row]()
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+            assert isinstance(row["responses_create_params"]["input"], str | list)
+        except (ValueError, RecursionError, KeyError, TypeError, AssertionError):
+            raise BadData(f"{file}, line {number}: expected an object with responses_create_params.input") from None
+        rows.append(row)
+    if not rows:
+        raise BadData(f"{file} has no rows: expected a task a line")
+    return rows
+
+
+def _asked(row: Row) -> str:
+    """Return the messages that a row begins with, as one text."""
+    given = row["responses_create_params"]["input"]
+    if isinstance(given, str):
+        return given
+    texts = list[str]()
+    for message in given:
+        content = message.get("content") or ""
+        parts = [content] if isinstance(content, str) else [part.get("text") or "" for part in content]
+        texts.append("".join(parts) if message.get("role") != "assistant" else "You said: " + "".join(parts))
+    return "\n\n".join(text for text in texts if text)
+
+
+def _tools(row: Row) -> list[Tool]:
+    """Return the functions that a row offers, and `answer`; nothing where it offers none."""
+    offered = [tool for tool in row["responses_create_params"].get("tools") or [] if tool.get("type") == "function"]
+    if not offered:
+        return []
+    text = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+    last = Tool(ANSWER, f"Say something to the user, which ends the episode: {spell(ANSWER, 'TEXT')}.", text)
+    nothing: dict[str, object] = {"type": "object", "properties": {}, "required": []}
+    return [
+        *(Tool(tool["name"], tool.get("description") or "", tool.get("parameters") or nothing) for tool in offered),
+        last,
+    ]

@@ -1,0 +1,71 @@
+"""`rlvr/Web-v0` in a browser that others drive."""
+
+import contextlib
+import json
+import re
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from conftest import PYTHON
+
+import agentgym
+from agentgym.browser.chromium import arguments, chromium
+from agentgym.browser.server import Server
+from agentgym.trainers.gateway_agent import Access
+
+ENV = "rlvr/Web-v0"
+
+
+class OneEpisode(Server):
+    """Our sites for one episode: whatever browser asks is that episode's."""
+
+    def answer(self, environ: dict[str, Any], start_response: Any) -> Any:
+        environ["HTTP_X_AGENTGYM_EPISODE"] = "one"
+        return super().answer(environ, start_response)
+
+
+@contextlib.contextmanager
+def browser(task: Any) -> Iterator[tuple[str, str, Any]]:
+    """Start Chromium over a task's sites; yields its CDP address, the first page, and a judge of answers."""
+    env: Any = agentgym.make(ENV).unwrapped
+    state, url = env.start(task)
+    server = OneEpisode()
+    server.open("one", state)
+
+    def judge(answer: str | None) -> bool:
+        with state.lock:
+            return bool(answer and env._family(task).check(state, answer, task.data))
+
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
+        words = ["--headless", "--remote-debugging-port=0", f"--user-data-dir={home}", "about:blank"]
+        command = [str(chromium()), *arguments(f"http://127.0.0.1:{server.port}"), *words]
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        try:
+            assert process.stderr is not None
+            line = next(line for line in process.stderr if "DevTools listening" in line)
+            port = re.search(r":(\d+)/", line)
+            assert port, line
+            yield f"http://127.0.0.1:{port[1]}", url, judge
+        finally:
+            process.kill()
+            process.wait(30)
+            server.close("one")
+            server.http.close()
+
+
+def attempt(task: Any, access: Access, tokens: int, steps: int) -> tuple[dict[str, Any], bool]:
+    """Let browser-use play an attempt; return what it told, and whether its answer was right."""
+    with browser(task) as (cdp, url, judge):
+        job = {"cdp": cdp, "instruction": f"{task.instruction}\nStart at {url}", "tokens": tokens, "steps": steps}
+        job |= {"base_url": access.base_url, "api_key": access.api_key, "model": access.model}
+        done = subprocess.run(
+            [PYTHON, str(Path(__file__).with_name("browsed.py"))],
+            input=json.dumps(job) + "\n", capture_output=True, text=True, timeout=280, check=False,
+        )  # fmt: skip
+        lines = [line[1:] for line in done.stdout.splitlines() if line.startswith("@")]
+        assert lines, (done.stdout[-2000:], done.stderr[-2000:])
+        told = json.loads(lines[-1])
+        return told, judge(told["answer"])

@@ -1,0 +1,108 @@
+"""The suite of every backend through Harbor's Docker, and the episodes of our docker backend played there again."""
+
+# ruff: noqa: F401, F811
+
+import json
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+pytest.importorskip("harbor", reason="harbor is not installed: ./dev test-harbor")
+import test_sandboxes
+from conftest import FOLDER, IMAGE
+from nasty import PROGRAMS, Nasty
+from test_sandboxes import (
+    LIMITS,
+    facts,
+    test_files,
+    test_nothing_of_the_caller_and_the_same_every_time,
+    test_snapshot_and_restore,
+    test_streams_input_and_codes,
+)
+
+import agentgym
+from agentgym.errors import BadConfig
+from agentgym.sandbox import sandbox
+
+test_sandboxes.BACKENDS["harbor"] = IMAGE
+DAEMON = {"daemon": f"unix://{FOLDER}/daemon.sock"}
+LOST = {
+    "fill the folder": {},
+    "fill /tmp": {},
+    "fill /dev/shm": {},
+    "50,000 files": {},
+    "memory of a tree": {},
+}
+"""Harbor bounds no folder in bytes or files; docs/sandbox.md says so."""
+SOME = [nasty for nasty in PROGRAMS if nasty.name not in LOST]
+
+
+@pytest.fixture(scope="module")
+def box() -> Iterator[Any]:
+    made: Any = sandbox("harbor", limits=LIMITS, **IMAGE)
+    made.name = "harbor"
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("nasty", SOME, ids=lambda nasty: nasty.name)
+def test_nasty(box: Any, nasty: Nasty, facts: dict[str, Any]) -> None:
+    test_sandboxes.test_nasty(box, nasty, facts)
+
+
+def test_what_harbor_has_not_is_refused_with_what_to_do(box: Any) -> None:
+    with pytest.raises(BadConfig, match="take the docker backend"):
+        box.kernel()
+    with pytest.raises(BadConfig, match="exactly one of them"):
+        sandbox("harbor")
+    with pytest.raises(agentgym.UnknownName, match="Did you mean 'docker'"):
+        sandbox("harbor", **{**IMAGE, "provider": "doker"})
+
+
+def test_nothing_is_left_of_it() -> None:
+    made: Any = sandbox("harbor", **IMAGE)
+    name = made._environment.session_id
+    listed = ["docker", "ps", "--all", "--quiet", "--filter", f"name={name}"]
+    assert subprocess.run(listed, capture_output=True, text=True, check=True).stdout.strip()
+    made.close()
+    assert not subprocess.run(listed, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def played(env: Any, task: int, choose: Any) -> list[Any]:
+    """Return what an episode shows and pays, action by action."""
+    seen = [env.reset(seed=0, options={"task": task})[0]]
+    for action in choose(env):
+        observation, reward, terminated, truncated, info = env.step(action)
+        seen.append([action, observation, reward, terminated, truncated, info["success"], info["valid"]])
+        if terminated or truncated:
+            break
+    env.close()
+    return seen
+
+
+def lost(env: Any) -> list[str]:
+    bash = [
+        json.dumps({"name": "bash", "arguments": {"command": text}}) for text in ("ls -la | wc -l; id -u", "echo $((6 * 7))")
+    ]
+    return [*bash, "no call", "submit[]"]
+
+
+@pytest.mark.parametrize("task", [0, 1])
+def test_terminal_is_the_same_there(task: int, tools: dict[str, Any]) -> None:
+    for choose in (lambda env: env.oracle(), lost):
+        ours = played(agentgym.make("terminal", backend="docker", backend_options={**tools, **DAEMON}), task, choose)
+        assert played(agentgym.make("terminal", backend="harbor", backend_options=tools), task, choose) == ours
+
+
+def test_code_is_the_same_there(tools: dict[str, Any]) -> None:
+    for choose in (lambda env: env.oracle(), lambda env: ["submit[def f(): pass]"]):
+        ours = played(agentgym.make("code", backend="docker", backend_options={**tools, **DAEMON}), 0, choose)
+        assert played(agentgym.make("code", backend="harbor", backend_options=tools), 0, choose) == ours
+
+
+def test_swe_is_the_same_there(tools: dict[str, Any]) -> None:
+    ours = played(agentgym.make("swe", backend="docker", backend_options={**tools, **DAEMON}), 0, lambda env: env.oracle())
+    assert played(agentgym.make("swe", backend="harbor", backend_options=tools), 0, lambda env: env.oracle()) == ours
+    assert ours[-1][5] is True
