@@ -3,6 +3,7 @@
 # accelerate is typed in parts only
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportMissingTypeStubs=false
 
+import atexit
 import signal
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator
@@ -14,6 +15,7 @@ from typing import Any, TypeVar
 import torch
 from accelerate import Accelerator
 from accelerate.utils import gather_object
+from torch import distributed
 
 from agentgym.errors import BadConfig, EngineDead
 from agentgym.trainers.record import Record
@@ -129,7 +131,19 @@ def joined(processes: int, command: str) -> Accelerator:
             f"processes is {processes}, but {accelerator.num_processes} were started: run it with `agentgym {command}`, "
             f"which starts them, or with `accelerate launch --num_processes {processes} -m agentgym {command} …`"
         )
+    if processes > 1:
+        atexit.register(_part)
     return accelerator
+
+
+def _part() -> None:
+    """Close what connects the processes while Python still runs.
+
+    A transport that is left to the interpreter's end may find the other process gone there, and abort (6): its signal would
+    stand for the outcome of the run.
+    """
+    if distributed.is_initialized():
+        distributed.destroy_process_group()
 
 
 def _silent(kind: str, numbers: dict[str, object]) -> None:

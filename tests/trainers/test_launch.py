@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -90,6 +91,30 @@ def test_a_process_that_lost_another_is_not_taken_down_in_order():
     code = "import atexit; from agentgym.trainers.launch import LOST, leave; atexit.register(print, 'taken down');"
     done = subprocess.run([sys.executable, "-c", f"{code}print('said'); leave(LOST)"], capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (75, "said\n", "")
+
+
+def test_processes_part_before_the_interpreter_ends():
+    """What connects them may abort where it is left to the interpreter and the other process is gone: 2 of 12 ends did."""
+    code = (
+        "import atexit; from torch import distributed; from agentgym.trainers.sitting import joined;"
+        "atexit.register(lambda: print('connected', distributed.is_initialized()));"
+        "joined(2, 'train'); print('joined', distributed.is_initialized())"
+    )
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        shared = {**os.environ, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
+    both = [
+        subprocess.Popen(
+            [sys.executable, "-c", code],
+            env={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    said = [process.communicate(timeout=120)[0] for process in both]
+    assert [process.returncode for process in both] == [0, 0]
+    assert said == ["joined True\nconnected False\n"] * 2
 
 
 def test_python_says_how_to_start_several_processes(tmp_path):
