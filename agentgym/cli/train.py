@@ -24,7 +24,7 @@ from agentgym.trainers.config import TrainConfig, homemade
 from agentgym.trainers.launch import LOST, end_with_launcher, launch, launched, leave, main_process
 from agentgym.trainers.model.memory import named
 from agentgym.trainers.recipe_files import read_recipe, recipes
-from agentgym.trainers.remote.check import without_local
+from agentgym.trainers.stages.learner import kind_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,8 +83,8 @@ def read(arguments: Sequence[str]) -> Config:
     if asked:
         print(help_text(default))
         raise SystemExit(0)
-    if _taken(list(words), "--learner", "a name, for example tinker:http://127.0.0.1:8000").startswith("tinker:"):
-        default = without_local(default)
+    learner = _taken(list(words), "--learner", "a name, for example tinker:http://127.0.0.1:8000")
+    default = kind_of(learner).recipe(default) if learner else default
     config = read_flags(TrainConfig, words, command="train", default=default)
     if config.credit != default.credit:  # what a recipe tells one algorithm, engine or environment is nothing to another
         default = dataclasses.replace(default, credit_options={})
@@ -153,7 +153,7 @@ def run(config: Config) -> int:
     settings = preflight.extended(config.resume, config.steps, config.processes) if config.resume else config.config
     assert settings is not None
     if config.plan:
-        if settings.remote:
+        if not settings.learner_kind.in_memory:
             raise BadConfig(f"--plan counts the memory of this machine, and learner {settings.learner!r} trains on a server")
         settings = preflight.looked_at(settings, fresh=False)
         announce(f"planning a run of {settings.model} on {config.on or 'this machine'}; loading torch")

@@ -54,9 +54,12 @@ class Screen:
     def _start(self, n: dict[str, Any]) -> None:
         where = f", continuing after update {n['position']}" if n["position"] else ""
         trained = f", {n['trained'] / 1e6:.2f} M of them in adapters trained," if self.config.lora_rank else ""
-        self._print(f"{self.folder}: {n['parameters'] / 1e6:.2f} M parameters{trained} on {self.config.where}{where}")
+        known = "parameters" in n  # a learner of one's own need not say
+        size = f"{n['parameters'] / 1e6:.2f} M parameters{trained}" if known else f"learner {self.config.learner}"
+        self._print(f"{self.folder}: {size} on {self.config.where}{where}")
         self._print(f"{n['sft_steps']} updates of imitation, then {n['steps']} of {self.config.credit}")
-        self._print(f"precision {n['precision']}, attention {n['attention']}")
+        if told := [f"{name} {n[name]}" for name in ("precision", "attention") if name in n]:
+            self._print(", ".join(told))
         if n["correction"] is not None:
             self._print(
                 f"engine {self.config.engine_kind.name} does not round as the trainer does: the loss of every token is "

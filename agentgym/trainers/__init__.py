@@ -7,7 +7,12 @@ _LAZY = {
     "TrainConfig": "agentgym.trainers.config",
     "train": "agentgym.trainers.loop",
     "resume": "agentgym.trainers.loop",
+    "Learner": "agentgym.trainers.stages.learner",
     "LocalLearner": "agentgym.trainers.local",
+    "Sampler": "agentgym.trainers.stages.sampler",
+    "build": "agentgym.trainers.segments",
+    "load_policy": "agentgym.trainers.model.policy",
+    "save_policy": "agentgym.trainers.model.policy",
     "init_policy": "agentgym.trainers.model.policy",
 }
 

@@ -15,7 +15,6 @@ from agentgym.engines.kinds import RUN_SETS
 from agentgym.errors import BadConfig, bad_option, unknown
 from agentgym.trainers.launch import launched
 from agentgym.trainers.model import lora
-from agentgym.trainers.remote import check as remote
 
 if TYPE_CHECKING:
     from agentgym.trainers.config import TrainConfig
@@ -100,13 +99,12 @@ def check(config: "TrainConfig") -> None:
         )
     _check_loss(config)
     _check_attention(config)
+    config.learner_kind.check(config)
     if config.sharded:
         _check_sharding(config)
     _check_engine(config)
     _check_agent(config)
     lora.check(config)
-    if config.remote:
-        remote.check(config)
 
 
 types = functools.cache(get_type_hints)
@@ -246,8 +244,6 @@ def _check_attention(config: "TrainConfig") -> None:
 def _check_sharding(config: "TrainConfig") -> None:
     """Raise BadConfig for what sharded weights cannot do, with the reason."""
     what = f"sharding {config.sharding!r}"
-    if config.learner != type(config).learner:
-        raise BadConfig(f"{what} does nothing with learner {config.learner!r}: it is for the local one; leave it out")
     if config.processes == 1 and not launched():
         raise BadConfig(f"{what} does nothing with one process: give --processes 2 or more, or leave it out")
     for name, value, why in (
@@ -282,7 +278,7 @@ def _check_engine(config: "TrainConfig") -> None:
         )
     if config.async_level:
         _check_overlap(config)
-    if not kind.in_process and config.model == "init" and not config.remote:  # of which the server's own check says more
+    if not kind.in_process and config.model == "init":
         raise BadConfig(
             f"engine {config.engine!r} needs a model folder: make one with `agentgym init-policy {config.mix[0].id}`"
         )

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from agentgym.agents.spec import NAMED, AgentSpec
-from agentgym.engines.kinds import TINKER, EngineKind, training_kind
+from agentgym.engines.kinds import EngineKind, training_kind
 from agentgym.errors import BadConfig
 from agentgym.trainers import checks
+from agentgym.trainers.learner_kinds import LearnerKind
 from agentgym.trainers.settings import (
     AgentConfig,
     CreditConfig,
@@ -27,6 +28,7 @@ from agentgym.trainers.settings import (
     SFTConfig,
     TrackConfig,
 )
+from agentgym.trainers.stages.learner import kind_of
 
 STATE = "trainer.pt"
 """The file of a checkpoint folder that holds the trainer's state."""
@@ -93,7 +95,13 @@ class TrainConfig(
 
         What `hf` says, the trainer's own weights, a server that trains samples itself.
         """
-        return TINKER if self.remote and self.engine == type(self).engine else training_kind(self.engine)
+        own = self.learner_kind.engine if self.engine == type(self).engine else None
+        return own or training_kind(self.engine)
+
+    @property
+    def learner_kind(self) -> LearnerKind:
+        """What its learner is and can do."""
+        return kind_of(self.learner)
 
     @property
     def served(self) -> bool:

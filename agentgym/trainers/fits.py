@@ -24,7 +24,7 @@ def check(config: TrainConfig) -> None:
 
     Where that cannot be found out, a warning says so and the run goes on.
     """
-    if config.remote:  # whose memory is the server's
+    if not config.learner_kind.in_memory:
         return
     try:
         shape, memory = read_shape(config), available()

@@ -22,6 +22,7 @@ from agentgym.trainers.model.precision import Masters, masters
 from agentgym.trainers.optim.optimizers import optimizers
 from agentgym.trainers.segments import Segment
 from agentgym.trainers.stages.credit import Credit
+from agentgym.trainers.stages.learner import Learner
 from agentgym.trainers.stages.loss import resolve_loss, top_of
 from agentgym.trainers.stages.needs import Values
 from agentgym.trainers.stages.seams import Stage
@@ -29,7 +30,7 @@ from agentgym.trainers.step import BaseScorer, Scorer, TrainedModel, imitate, re
 from agentgym.trainers.weights import sync
 
 
-class LocalLearner:
+class LocalLearner(Learner):
     """The policy in this process, or a copy in each of several that accelerate joins."""
 
     overlaps = True

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -12,20 +11,19 @@ from agentgym.core.env import TextEnv
 from agentgym.core.folders import check_folder
 from agentgym.engines.adapters import is_adapter
 from agentgym.engines.model_names import check_model, is_path
-from agentgym.errors import BadConfig, MissingExtra, how_to_install, unknown
+from agentgym.errors import BadConfig, unknown
 from agentgym.rollout.collect import finished
 from agentgym.trainers.config import TrainConfig, homemade, newest_checkpoint, settings_in
 from agentgym.trainers.recipe_files import read_config
-from agentgym.trainers.remote import check as remote
 from agentgym.trainers.settings import EnvSpec
 from agentgym.trainers.stages.credit import resolve
-from agentgym.trainers.stages.learner import LEARNERS, resolve_learner
+from agentgym.trainers.stages.learner import check_learner
 from agentgym.trainers.stages.loggers import resolve_loggers
 from agentgym.trainers.stages.loss import LOSSES, resolve_loss
 from agentgym.trainers.stages.needs import check_needs, resolve_needs
 from agentgym.trainers.stages.rewards import reach, resolve_rewards
-from agentgym.trainers.stages.sampler import SAMPLERS, TaskSource
-from agentgym.trainers.stages.seams import Stage
+from agentgym.trainers.stages.sampler import SAMPLERS, Sampler, TaskSource
+from agentgym.trainers.stages.seams import Stage, unwritten
 from agentgym.trainers.stages.selection import SELECTIONS
 
 USUAL_LR = 1e-6
@@ -58,8 +56,7 @@ def looked_at(config: TrainConfig, *, fresh: bool = True) -> TrainConfig:
 def _check_stages(config: TrainConfig) -> list[Stage]:
     """Return the rewards; BadConfig or UnknownName for a stage that is not known, or an option of one that cannot be."""
     needed = chosen_needs(config)
-    if config.remote:
-        remote.check_needs(tuple(stage.name for stage in needed), config)
+    check_learner(config, [stage.name for stage in needed])
     rewards = resolve_rewards(config.reward, config.reward_options)
     if rewards and not config.steps:
         raise BadConfig(
@@ -69,8 +66,6 @@ def _check_stages(config: TrainConfig) -> list[Stage]:
     resolve_loggers(config.loggers, config.logger_options)
     if config.loss != "clip" or config.loss_options:  # the package's own import torch, and that one needs no check
         resolve_loss(config)
-    if config.learner not in LEARNERS.table or config.learner_options:
-        resolve_learner(config)
     if config.async_level:
         _check_overlap(config)
     return rewards
@@ -79,12 +74,6 @@ def _check_stages(config: TrainConfig) -> list[Stage]:
 def _check_overlap(config: TrainConfig) -> None:
     """Raise BadConfig where later steps cannot be played beside an update."""
     level = f"async_level is {config.async_level}"
-    own = config.learner == type(config).learner  # which does, and imports torch
-    if not own and not getattr(resolve_learner(config).target, "overlaps", False):
-        raise BadConfig(
-            f"{level}, and learner {config.learner!r} does not say that its engine samples from weights of its own while it "
-            "updates: leave it at 0, or give its class `overlaps = True` where that is so"
-        )
     sampler = SAMPLERS.resolve(config.sampler, config.sampler_options)
     if "expert" in sampler.attributes["requires"]:
         raise BadConfig(
@@ -107,6 +96,8 @@ def _check_draws(config: TrainConfig, envs: Sequence[tuple[EnvSpec, TextEnv]]) -
         SELECTIONS.resolve(config.select, config.select_options),
     )
     sampler, selection = stages
+    if lacks := unwritten(sampler.target, Sampler):
+        raise BadConfig(f"sampler {config.sampler!r} lacks {lacks}; let its class inherit from agentgym.trainers.Sampler")
     if not config.steps:
         return
     sources = [TaskSource(env, config.seed, spec.train_split or "train", spec.name, spec.weight) for spec, env in envs]
@@ -236,10 +227,7 @@ def _check_agent(config: TrainConfig) -> None:
 def check_reachable(config: TrainConfig) -> None:
     """Raise MissingExtra where the run's engine or adapters are not installed, BadConfig where no hub has its model."""
     config.engine_kind.check_installed()
-    if config.remote and find_spec("tinker") is None:
-        raise MissingExtra(f"learner {config.learner!r} needs the client package: {how_to_install('tinker')}")
-    if config.lora_rank and not config.remote and find_spec("peft") is None:
-        raise MissingExtra(f"lora_rank needs peft: {how_to_install('train')}")
+    config.learner_kind.check_installed(config)
     if config.model != "init":
         check_model(config.model)
 

@@ -10,9 +10,6 @@ from agentgym.options import Options
 from agentgym.rollout.pool import RolloutConfig as RolloutConfig
 from agentgym.trainers.model import lora
 
-REMOTE = "tinker"
-"""The learner that is a server: `tinker:URL`."""
-
 
 @dataclass(frozen=True)
 class EnvSpec:
@@ -289,11 +286,6 @@ class LearnerConfig:
     """Keep only the inputs of each layer and compute the rest again in the backward pass: less memory, a third more work."""
     compile: bool = False
     """Compile the model's layers with torch.compile."""
-
-    @property
-    def remote(self) -> bool:
-        """Whether a server holds the weights."""
-        return self.learner.partition(":")[0] == REMOTE
 
     @property
     def sharded(self) -> bool:

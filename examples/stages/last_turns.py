@@ -2,11 +2,11 @@
 
 import dataclasses
 
-import agentgym
+import agentgym.trainers
 
 
 @agentgym.sampler("last_turns")
-class LastTurns:
+class LastTurns(agentgym.trainers.Sampler):
     """Episodes begin `back` turns before the end of an expert's, and are sampled at a temperature of their own."""
 
     def __init__(self, sources, *, back: int = 1, temperature: float = 1.2):
@@ -19,8 +19,6 @@ class LastTurns:
         starts = await run.demonstrations.starts(mine, [self.back] * len(mine), step)
         begun = {draw.task.id: start for draw, start in zip(mine, starts, strict=True)}
         return [dataclasses.replace(draw, start=begun.get(draw.task.id), sampling=self.sampling) for draw in draws]
-
-    def saw(self, groups): ...
 
     def state_dict(self):
         return {"place": self.place}

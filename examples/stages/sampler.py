@@ -2,11 +2,11 @@
 
 import dataclasses
 
-import agentgym
+import agentgym.trainers
 
 
 @agentgym.sampler("repeat")
-class Repeat:
+class Repeat(agentgym.trainers.Sampler):
     """The same tasks in every step, until all attempts succeed."""
 
     def __init__(self, sources, *, most: int = 5):

@@ -8,9 +8,13 @@ from pathlib import Path
 import pytest
 import small_runs
 import torch
+from rich.console import Console
 from small_runs import curve, episodes, small
 
-from agentgym.trainers import train
+import agentgym
+from agentgym.cli.train_screen import Screen
+from agentgym.errors import BadConfig
+from agentgym.trainers import Learner, Sampler, train
 from agentgym.trainers.config import STATE, newest_checkpoint
 from agentgym.trainers.model.policy import load_policy
 
@@ -31,7 +35,7 @@ def found_from_the_checkout(monkeypatch):
 def test_every_file_is_short_and_on_the_page():
     page = (ROOT / "docs" / "stages.md").read_text()
     for path in FOLDER.glob("*.py"):
-        assert len(path.read_text().splitlines()) < 30, path.name
+        assert sum(bool(line.strip()) for line in path.read_text().splitlines()) < 30, path.name
         assert path.name in page, path.name
 
 
@@ -48,6 +52,62 @@ def test_a_draw_begins_inside_a_demonstration_and_is_sampled_otherwise(taught, t
     assert len(rows) == 9
     assert all(turn["extra"]["temperature"] == 1.2 for row in rows for turn in row["turns"])
     assert any(row["turns"][0]["observation"] in ("Higher.", "Lower.") for row in rows)  # as after a turn of the expert's
+
+
+def test_a_learner_of_three_methods_learns(taught, tmp_path, capsys):
+    config = small(
+        tmp_path / "run", taught, learner="examples.stages.reinforce:Reinforce", steps=6, tasks_per_step=6, group_size=6,
+        select="drop",
+    )  # fmt: skip
+    train(config, Screen(Console(), config, config.out))
+    assert "learner examples.stages.reinforce:Reinforce on" in capsys.readouterr().out
+    rows = curve(tmp_path / "run")
+    assert rows[-1]["success_train"] > rows[0]["success_train"], rows
+    before, after = (
+        load_policy(folder)[0].state_dict() for folder in map(newest_checkpoint, (Path(taught), tmp_path / "run"))
+    )
+    assert any(not torch.equal(before[name], after[name]) for name in before)
+
+
+def test_a_learner_is_asked_for_no_more_than_it_says_it_can(taught, tmp_path):
+    own = {"learner": "examples.stages.reinforce:Reinforce"}
+    with pytest.raises(BadConfig, match=r"sft_episodes is 8 with learner .* which has no imitate"):
+        train(small(tmp_path / "run", taught, sft_episodes=8, **own))
+    with pytest.raises(BadConfig, match=r"needs 'entropy' with learner .* which has no score"):
+        train(small(tmp_path / "run", taught, credit="rl_zvp", credit_options={}, **own))
+    with pytest.raises(BadConfig, match=r"async_level is 1, and learner .* `overlaps = True`"):
+        train(small(tmp_path / "run", taught, async_level=1, **own))
+    with pytest.raises(BadConfig, match="sharding 'fsdp2' does nothing with learner"):
+        small(tmp_path / "run", taught, sharding="fsdp2", processes=2, tasks_per_step=2, **own)
+
+
+@agentgym.learner("half")
+class Half(Learner):
+    def update(self, groups, credit, loss, step):
+        return {}
+
+
+@agentgym.learner("strange")
+class Strange:
+    """Inherits nothing."""
+
+
+@agentgym.sampler("empty")
+class Empty(Sampler):
+    """Draws nothing."""
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"learner": f"{__name__}:Half"}, r"learner '.*:Half' lacks publish\(\), save\(\); let its class inherit"),
+        ({"learner": f"{__name__}:Strange"}, r"lacks about\(\), begin\(\), .*, update\(\); let its class inherit"),
+        ({"sampler": f"{__name__}:Empty"}, r"sampler '.*:Empty' lacks draw\(\); let its class inherit"),
+    ],
+)
+def test_a_class_that_lacks_methods_is_refused_with_their_names(taught, tmp_path, changes, said):
+    with pytest.raises(BadConfig, match=said):
+        train(small(tmp_path / "run", taught, **changes))
 
 
 def test_a_credit_of_ones_own_keeps_its_state(taught, tmp_path):

@@ -31,7 +31,7 @@ from agentgym.trainers.remote.service import Service, Trained
 from agentgym.trainers.segments import Segment, build
 from agentgym.trainers.stages import needs
 from agentgym.trainers.stages.credit import Credit
-from agentgym.trainers.stages.learner import learner
+from agentgym.trainers.stages.learner import Learner, learner
 from agentgym.trainers.stages.needs import Values
 from agentgym.trainers.stages.seams import Stage, Within
 from agentgym.trainers.step import CannotGoOn, OneUpdate, chosen, credited
@@ -45,7 +45,7 @@ APART = 0.1
 
 
 @learner("tinker")
-class RemoteLearner:
+class RemoteLearner(Learner):
     """An adapter that a server trains and samples from; this process plays, credits and says how each token counts."""
 
     def __init__(

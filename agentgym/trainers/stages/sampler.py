@@ -1,17 +1,18 @@
 """Task samplers: what each step of training plays."""
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
 from agentgym.core.env import TextEnv
 from agentgym.core.seeding import generator
 from agentgym.core.tasks import Task
 from agentgym.errors import BadConfig
 from agentgym.rollout.play import Start
-from agentgym.trainers.stages.seams import Seam, Target, Within, required
+from agentgym.trainers.stages.seams import Seam, Stateful, Target, Within, required
 
 SAMPLERS = Seam(
     "sampler",
@@ -114,31 +115,23 @@ class TaskSource:
         return draws
 
 
-class Sampler(Protocol):
-    """Says what a step plays. Made as `CLASS(sources, **options)`; every process has one, and all must draw the same.
+class Sampler(Stateful, ABC):
+    """Says what a step plays, to inherit from: `draw` is to be written, the rest may be.
 
-    It is made once before anything is loaded, so a BadConfig of its constructor costs nobody a minute.
+    Made as `CLASS(sources, **options)`; every process has one, and all must draw the same. It is made once before anything
+    is loaded, so a BadConfig of its constructor costs nobody a minute.
     """
 
+    @abstractmethod
     def draw(self, step: int, number: int) -> list[Draw] | Awaitable[list[Draw]]:
         """Return the next `number` tasks of a step (counted from 0); called again where groups were dropped.
 
         It may be a coroutine. With a keyword-only parameter `run` it is handed the run, to play demonstrations, say. Only
         this process's share, `run.share(draws)`, needs a `start`; all else must be the same in all processes.
         """
-        ...
 
     def saw(self, groups: Sequence[Seen]) -> None:
         """Take in how the groups of a step ended."""
-        ...
-
-    def state_dict(self) -> dict[str, object]:
-        """Return plain data from which `load_state_dict` goes on."""
-        ...
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from what `state_dict` returned."""
-        ...
 
 
 def sampler(name: str, requires: Sequence[str] = ()) -> Callable[[Target], Target]:
@@ -165,7 +158,7 @@ def dealt(weights: Mapping[str, float], number: int, owed: dict[str, float] | No
 
 
 @sampler("uniform")
-class Uniform:
+class Uniform(Sampler):
     """Every task once before any comes again; several environments in turn, by their weights."""
 
     def __init__(self, sources: Sequence[TaskSource]) -> None:
@@ -183,9 +176,6 @@ class Uniform:
 
     def _turns(self, number: int) -> list[str]:
         return dealt({name: source.weight for name, source in self.sources.items()}, number, self.owed)
-
-    def saw(self, groups: Sequence[Seen]) -> None:
-        """Take no notice."""
 
     def state_dict(self) -> dict[str, object]:
         """Return where each environment's stream stands."""

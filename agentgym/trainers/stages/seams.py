@@ -34,6 +34,30 @@ class Processes(Protocol):
         ...
 
 
+class Stateful:
+    """What is kept in the checkpoint of a run; nothing unless a class says otherwise."""
+
+    def state_dict(self) -> dict[str, object]:
+        """Return plain data, or tensors, from which `load_state_dict` goes on to the last digit."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from what `state_dict` returned."""
+
+
+def unwritten(target: object, base: type) -> str:
+    """Return the methods of a base class that a class of one's own lacks or has not written; empty where there are none.
+
+    A function that makes one is not looked into.
+    """
+    if not inspect.isclass(target):
+        return ""
+    public = {name for kind in base.__mro__ for name, value in vars(kind).items() if name[0] != "_" and callable(value)}
+    lacks = {name for name in public if not callable(getattr(target, name, None))}
+    abstract: frozenset[str] = getattr(target, "__abstractmethods__", frozenset())
+    return ", ".join(f"{name}()" for name in sorted(lacks | abstract))
+
+
 @dataclass(frozen=True, slots=True)
 class Within:
     """Bounds of a number, both allowed: `gamma: Annotated[float, Within(0, 1)] = 0.95`."""
