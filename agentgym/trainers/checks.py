@@ -99,12 +99,16 @@ def check(config: "TrainConfig") -> None:
         )
     _check_loss(config)
     _check_attention(config)
-    config.learner_kind.check(config)
-    if config.sharded:
-        _check_sharding(config)
     _check_engine(config)
     _check_agent(config)
     lora.check(config)
+    config.learner_kind.check(config)
+    if config.sharded:
+        _check_sharding(config)
+    if not config.engine_kind.in_process and config.model == "init":
+        raise BadConfig(
+            f"engine {config.engine!r} needs a model folder: make one with `agentgym init-policy {config.mix[0].id}`"
+        )
 
 
 types = functools.cache(get_type_hints)
@@ -278,10 +282,6 @@ def _check_engine(config: "TrainConfig") -> None:
         )
     if config.async_level:
         _check_overlap(config)
-    if not kind.in_process and config.model == "init":
-        raise BadConfig(
-            f"engine {config.engine!r} needs a model folder: make one with `agentgym init-policy {config.mix[0].id}`"
-        )
 
 
 def _check_overlap(config: "TrainConfig") -> None:

@@ -32,7 +32,7 @@ from agentgym.trainers.packing import pack, token_weights
 from agentgym.trainers.preflight import looked_at
 from agentgym.trainers.segments import build
 from agentgym.trainers.stages.credit import resolve
-from agentgym.trainers.stages.learner import learner
+from agentgym.trainers.stages.learner import Learner, learner
 from agentgym.trainers.stages.sampler import Draw, TaskSource
 from agentgym.trainers.step import Scorer, TrainedModel, reinforce
 from agentgym.trainers.weights.sync import weight_sync
@@ -264,8 +264,17 @@ def test_what_was_asked_for_earlier_gets_the_free_places_first():
 
 
 @learner("still")
-class Still:
+class Still(Learner):
     """A learner that says nothing of its engine."""
+
+    def update(self, groups, credit, loss, step):
+        return {}
+
+    async def publish(self, version):
+        pass
+
+    def save(self, folder):
+        pass
 
 
 @pytest.mark.parametrize(
