@@ -8,8 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import gymnasium
+from gymnasium.envs.registration import EnvSpec
 
 from agentgym.core.env import TextEnv
 from agentgym.errors import BadConfig, BadData, Fault, MissingExtra, UnknownName, how_to_install, unknown
@@ -128,9 +130,12 @@ def full_id(name: str) -> str:
     prefix = foreign(name)
     if prefix:
         module, package = FOREIGN[prefix]
+        target = name.partition(":")[2].strip()
+        if not target:
+            raise BadConfig(f"{name!r} names no environment: put its name, folder or URL after the colon")
         if package and importlib.util.find_spec(package) is None:
             raise MissingExtra(f"{name} is an environment of the package {package}: {how_to_install(package)}")
-        return _import(module, "environment").registered(name.partition(":")[2])
+        return _import(module, "environment").registered(target)
     module, _, name = name.rpartition(":")
     if module:
         _import(module, "environment")
@@ -222,3 +227,16 @@ class Maker:
     def __call__(self) -> TextEnv:
         """Make one environment."""
         return make(self.id, **self.options)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Take along to another process what was registered in this one alone: nobody's module says it there."""
+        spec = gymnasium.registry.get(self.id)
+        own = spec is not None and not str(spec.entry_point).startswith("agentgym.")
+        return _registered, (self.id, self.options, spec if own else None)
+
+
+def _registered(id: str, options: dict[str, object], spec: EnvSpec | None) -> Maker:
+    """Return the maker of environments of an id, known here from now on."""
+    if spec is not None and spec.id not in gymnasium.registry:
+        gymnasium.registry[spec.id] = spec
+    return Maker(id, options)

@@ -134,6 +134,7 @@ def run(config: Config) -> int:
     _check_who(config)
     if config.concurrency < 1:
         raise BadConfig(f"--concurrency is {config.concurrency}; expected at least 1")
+    plan = _plan(config, suite)  # which refuses what cannot be, before a model is loaded
     folder = Path(config.out or default_folder(config))
     check_folder(folder)
     if not config.quiet:  # loading a model takes its time
@@ -144,7 +145,7 @@ def run(config: Config) -> int:
         with progress.shown:
             episodes = evaluate(
                 agent,
-                _plan(config, suite),
+                plan,
                 folder,
                 options=options | _named(suite),
                 concurrency=config.concurrency,

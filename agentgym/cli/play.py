@@ -59,6 +59,8 @@ Ask = Callable[[TextEnv, str, Info], str | None]
 def run(config: Config) -> int:
     """Play one episode; the exit code is 0 however it ends."""
     console = Console(highlight=False)
+    if config.seed < 0:
+        raise BadConfig(f"--seed is {config.seed}; expected 0 or more")
     env = make(config.id, **config.env_options, **({"split": config.split} if config.split else {}))
     wanted = {"task": config.task, "horizon": config.horizon}
     given = {name: value for name, value in wanted.items() if value is not None}

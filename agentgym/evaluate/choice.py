@@ -38,6 +38,13 @@ class Plan:
     own: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     """By environment, its own `split`, `tasks`, `attempts` and `difficulties`, where they differ from the plan's."""
 
+    def __post_init__(self) -> None:
+        for name, value in (("tasks", self.tasks), ("attempts", self.attempts)):
+            if value is not None and not 1 <= value <= MOST:
+                raise BadConfig(f"{name} is {value}; expected from 1 to {MOST:,}")
+        if self.seed < 0:
+            raise BadConfig(f"seed is {self.seed}; expected 0 or more")
+
     def options(self, environment: str) -> dict[str, object]:
         """Return the options of one environment."""
         return dict(self.env_options.get(environment, {}))
@@ -56,9 +63,6 @@ def choose(environment: str, plan: Plan, plays: str = "") -> list[Task]:
     Of several difficulties, as many of each. `plays` names the method of the environment that is to play it (`oracle`,
     `expert`). Raises BadConfig where the difficulties make no difference, CannotPlay where such a method is missing.
     """
-    for name, value in (("tasks", plan.tasks), ("attempts", plan.attempts)):
-        if value is not None and not 1 <= value <= MOST:
-            raise BadConfig(f"{name} is {value}; expected from 1 to {MOST:,}")
     options = plan.options(environment)
     if plan.difficulties is None:
         return _chosen(environment, plan, options, plays)

@@ -18,6 +18,7 @@ from agentgym.errors import BadConfig, EngineDead
 from agentgym.rollout.faults import Repeating
 from agentgym.rollout.play import Job, Lockstep, Start, attempt
 from agentgym.rollout.replay import starts
+from agentgym.rollout.spawning import check_not_importing
 from agentgym.rollout.workers import HostedEnv, LocalEnv, Workers
 
 Factory = Callable[[], TextEnv]
@@ -138,6 +139,7 @@ class RolloutPool:
     """
 
     def __init__(self, envs: Mapping[str, Factory], config: RolloutConfig | None = None) -> None:
+        check_not_importing()
         self.config = config or RolloutConfig()
         if self.config.concurrency < 1:
             raise BadConfig(f"concurrency is {self.config.concurrency}; expected at least 1")

@@ -16,6 +16,7 @@ from agentgym.core.actions import Tool
 from agentgym.core.env import Snapshot, TextEnv
 from agentgym.core.outcome import Info
 from agentgym.errors import BadConfig, Fault
+from agentgym.rollout.spawning import GUARD, defined_in_script, spawned
 
 StepResult = tuple[str, float, bool, bool, Info]
 T = TypeVar("T")
@@ -190,7 +191,8 @@ class _Process:
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
         self.process = context.Process(target=_work, args=(theirs, make), daemon=True)
-        with _allowed_children():
+        self._imports_script, self._heard = defined_in_script(make), False
+        with _allowed_children(), spawned(script=self._imports_script):
             self.process.start()
         theirs.close()
         self.hosted_envs = self.next_number = 0
@@ -231,15 +233,24 @@ class _Process:
         try:
             while self.connection.poll():
                 hosted, ok, value = self.connection.recv()
+                self._heard = True
                 future = self.pending.get(hosted)
                 if future and not future.done():
                     future.set_result((ok, value))
         except (EOFError, OSError):
             self.loop.remove_reader(self.connection.fileno())
             self.condemned = True
+            reason = self._end()
             for future in self.pending.values():
                 if not future.done():
-                    future.set_result((False, "the worker process died"))
+                    future.set_result((False, reason))
+
+    def _end(self) -> str | BadConfig:
+        """Return why nothing more comes: it died, or the script that it imports failed, whose error is on the screen."""
+        self.process.join(1)
+        if self._heard or not self._imports_script or self.process.exitcode != 1:
+            return "the worker process died"
+        return BadConfig(f"a worker process imports this script, where the environment is defined, and failed: {GUARD}")
 
     def release(self, hosted: int) -> None:
         """Forget an environment; a condemned process ends with its last one."""

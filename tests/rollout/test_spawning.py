@@ -1,0 +1,68 @@
+"""Scripts as users write them: worker processes import them only where they must, and say so where that cannot work."""
+
+import subprocess
+import sys
+
+import pytest
+
+ENV = """
+import agentgym
+class Slow(agentgym.TextEnv):
+    blocking = True
+    def begin(self, task): return "Say yes."
+    def act(self, action): return self.win("Right.") if action == "yes" else self.invalid("No.")
+    def state(self): return ()
+    def oracle(self): yield "yes"
+    @staticmethod
+    def generate(rng, difficulty): return agentgym.Task(instruction="say", data={"n": int(rng.integers(1000))})
+agentgym.register("me/Slow-v0", Slow, horizon=3)
+"""
+PLAY = """
+import agentgym
+print("begun")
+episodes = agentgym.collect(agentgym.OracleAgent(), "me/Slow-v0", tasks=2)
+print([episode.success for episode in episodes])
+"""
+
+
+def ran(tmp_path, **files):
+    for name, text in files.items():
+        (tmp_path / f"{name}.py").write_text(text)
+    done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    return done.returncode, done.stdout.splitlines(), done.stderr
+
+
+def test_a_script_without_a_guard_runs_once(tmp_path):
+    script = PLAY.replace('"me/Slow-v0"', '"slow:me/Slow-v0"')
+    assert ran(tmp_path, slow=ENV, script=script) == (0, ["begun", "[True, True]"], "")
+
+
+def test_what_the_script_registered_is_known_in_the_workers(tmp_path):
+    script = "import slow" + PLAY
+    assert ran(tmp_path, slow=ENV, script=script) == (0, ["begun", "[True, True]"], "")
+
+
+def test_an_environment_of_the_script_itself_is_imported_with_it(tmp_path):
+    guarded = ENV + 'if __name__ == "__main__":' + PLAY.replace("\n", "\n    ")
+    assert ran(tmp_path, script=guarded) == (0, ["begun", "[True, True]"], "")
+
+
+@pytest.mark.parametrize("options", ["", ", env_options={}"])
+def test_without_a_guard_it_is_told_what_to_do(tmp_path, options):
+    code, said, error = ran(tmp_path, script=ENV + PLAY.replace("tasks=2", "tasks=2" + options))
+    assert code == 1 and "[True, True]" not in said
+    assert "this script plays episodes while a worker process imports it: put what the script runs under" in error
+    assert error.splitlines()[-1].startswith("agentgym.errors.BadConfig: a worker process imports this script, where")
+
+
+def test_a_pool_of_ones_own_is_left_alone(tmp_path):
+    """Where a script starts processes itself, what they import is not ours to change, also after we have started some."""
+    script = (
+        "import multiprocessing, slow"
+        + PLAY.replace('print("begun")', "")
+        + "    \nif __name__ == '__main__':\n    with multiprocessing.get_context('spawn').Pool(1) as pool:\n"
+        "        print(pool.map(double, [2]))\n"
+    ).replace("import multiprocessing, slow", "import multiprocessing, slow\ndef double(n): return 2 * n\n")
+    script = script.replace("\nepisodes", "\nif __name__ == '__main__':\n    episodes").replace("\nprint([", "\n    print([")
+    code, said, error = ran(tmp_path, slow=ENV, script=script)
+    assert (code, said) == (0, ["[True, True]", "[4]"]), error
