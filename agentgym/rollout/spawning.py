@@ -3,12 +3,15 @@
 import multiprocessing
 import pickle
 import sys
+import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 
 from agentgym.errors import BadConfig
 
 GUARD = 'put what the script runs under `if __name__ == "__main__":`, or the environment into a module of its own'
+_LOCK = threading.Lock()
+"""Held while the script is hidden, which all threads would see."""
 
 
 def defined_in_script(sent: object) -> bool:
@@ -26,14 +29,15 @@ def spawned(*, script: bool) -> Generator[None]:
     They do so otherwise, and a script without `if __name__ == "__main__":` would begin again in each of them.
     """
     main = sys.modules["__main__"]
-    hidden = {} if script else {name: vars(main)[name] for name in ("__spec__", "__file__") if name in vars(main)}
-    if hidden:
-        main.__spec__ = None
-        vars(main).pop("__file__", None)
-    try:
-        yield
-    finally:
-        vars(main).update(hidden)
+    with _LOCK:
+        hidden = {} if script else {name: vars(main)[name] for name in ("__spec__", "__file__") if name in vars(main)}
+        if hidden:
+            main.__spec__ = None
+            vars(main).pop("__file__", None)
+        try:
+            yield
+        finally:
+            vars(main).update(hidden)
 
 
 def check_not_importing() -> None:
