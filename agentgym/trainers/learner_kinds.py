@@ -1,12 +1,15 @@
 """What is known of a learner before anything heavy is imported: each kind answers for itself, and nobody asks its name."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from agentgym.engines.kinds import TINKER as TINKER_ENGINE
 from agentgym.engines.kinds import EngineKind
 from agentgym.errors import BadConfig, MissingExtra, how_to_install
+from agentgym.trainers.model import lora
 
 if TYPE_CHECKING:
     from agentgym.trainers.config import TrainConfig
@@ -51,6 +54,86 @@ class LearnerKind:
             raise MissingExtra(f"lora_rank needs peft: {how_to_install('train')}")
 
 
+SERVERS_OWN: dict[str, Any] = {
+    "muon": False,
+    "optimizer": "adamw",
+    "attention": "auto",
+    "precision": "auto",
+    "gradient_checkpointing": False,
+    "compile": False,
+    "lora_alpha": lora.ALPHA,
+    "lora_targets": lora.TARGETS,
+    "weight_transport": "auto",
+}
+"""Fields that the server decides, by the value that leaves it the decision."""
+
+
+@dataclass(frozen=True)
+class TinkerKind(LearnerKind):
+    """An adapter that a server trains and samples from."""
+
+    def recipe(self, config: "TrainConfig") -> "TrainConfig":
+        """Return a recipe without what it tells the trainer and the engine of this machine, which a server decides.
+
+        Servers compute log-probabilities at temperature 1, and train adapters, which Muon is not for.
+        """
+        return replace(
+            config,
+            **SERVERS_OWN,
+            engine=type(config).engine,
+            engine_options={},
+            processes=1,
+            temperature=1.0,
+            sft_muon=False,
+        )
+
+    def check(self, config: "TrainConfig") -> None:
+        """Raise BadConfig for what a server cannot do for a run, with the reason."""
+        learner = f"learner {config.learner!r}"
+        super().check(config)
+        for name, free in SERVERS_OWN.items():
+            if getattr(config, name) != free and not (name == "precision" and config.precision in ("fp32", "bf16")):
+                raise BadConfig(
+                    f"{name} is {getattr(config, name)!r} and does nothing with {learner}: the server decides it"
+                )
+        if config.engine != type(config).engine:
+            raise BadConfig(
+                f"engine {config.engine!r} with {learner}: the weights are the server's, and cannot be sent to another "
+                "engine yet. Leave engine out: the server samples from what it trains"
+            )
+        if config.engine_options:
+            raise BadConfig(f"engine.{next(iter(config.engine_options))} does nothing with {learner}: the server samples")
+        if config.processes != 1:
+            raise BadConfig(
+                f"processes is {config.processes} with {learner}: one process plays, and the server has the GPUs"
+            )
+        if not config.lora_rank:
+            raise BadConfig(f"lora_rank is 0 with {learner}: such servers train adapters: give --lora-rank 16")
+        if config.model == "init" or (Path(config.model).is_absolute() and not Path(config.model).is_dir()):
+            raise BadConfig(
+                f"model is {config.model!r} with {learner}: name the folder or hub name of the model that it serves"
+            )
+        if config.temperature != 1.0:
+            raise BadConfig(
+                f"temperature is {config.temperature:g} with {learner}: servers compute log-probabilities at 1 only"
+            )
+
+    def check_needs(self, names: Sequence[str], config: "TrainConfig") -> None:
+        """Raise BadConfig for what credit or loss needs of a trainer and servers do not tell."""
+        if "values" in names:
+            raise BadConfig(f"a critic with learner {config.learner!r}: servers give no hidden states to learn values from")
+        if "entropy" in names:
+            raise BadConfig(f"needs 'entropy' with learner {config.learner!r}: servers tell log-probabilities only")
+
+    def check_installed(self, config: "TrainConfig") -> None:
+        """Raise MissingExtra without the client's package."""
+        if find_spec("tinker") is None:
+            raise MissingExtra(f"learner {config.learner!r} needs the client package: {how_to_install('tinker')}")
+
+
 LOCAL = LearnerKind("local", "agentgym.trainers.sharded:local", overlaps=True, shards=True)
 OWN = LearnerKind()
 """That of a class of one's own."""
+TINKER = TinkerKind(
+    "tinker", "agentgym.trainers.remote.learner:RemoteLearner", addressed=True, in_memory=False, engine=TINKER_ENGINE
+)

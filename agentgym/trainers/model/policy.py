@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -139,16 +139,16 @@ def save_policy(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, fold
     return folder
 
 
-def load_policy(path: str | Path, dtype: torch.dtype = torch.float32) -> tuple[Any, Any]:
+def load_policy(path: str | Path, dtype: torch.dtype = torch.float32) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """Return the model and tokenizer in a folder (or of a hub name); BadData when the folder is damaged.
 
     Of an adapter's folder: its base model with the adapter in it, which alone is trainable.
     """
     try:
-        tokenizer: object = AutoTokenizer.from_pretrained(str(path))
+        tokenizer = cast("PreTrainedTokenizerBase", AutoTokenizer.from_pretrained(str(path)))
         if adapters.is_adapter(path):
-            return adapters.load_adapted(path, dtype, trainable=True), tokenizer
-        model: object = AutoModelForCausalLM.from_pretrained(str(path), dtype=dtype)
+            return cast("PreTrainedModel", adapters.load_adapted(path, dtype, trainable=True)), tokenizer
+        model = cast("PreTrainedModel", AutoModelForCausalLM.from_pretrained(str(path), dtype=dtype))
     except BadData:
         raise
     except Exception as error:  # transformers raises many types for a damaged folder

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from agentgym.episodes.episode import Episode, Group
 from agentgym.errors import BadConfig
-from agentgym.trainers.learner_kinds import LOCAL, OWN, LearnerKind
-from agentgym.trainers.remote.kind import TINKER
+from agentgym.trainers.learner_kinds import LOCAL, OWN, TINKER, LearnerKind
 from agentgym.trainers.segments import Segment
 from agentgym.trainers.stages.credit import Credit
 from agentgym.trainers.stages.needs import SCORED, Values
@@ -57,7 +56,7 @@ class Learner(Stateful, ABC):
     def begin(self, phase: str, folder: Path) -> None:
         """Prepare for `sft` or `rl`; `folder` is the run's, for what has to be remembered of the policy at that point."""
 
-    def about(self) -> dict[str, Any]:
+    def about(self) -> dict[str, object]:
         """Return what a reader of the log wants to know: parameters, how many are trained, precision, attention."""
         return {}
 

@@ -41,7 +41,7 @@ class Stateful:
         """Return plain data, or tensors, from which `load_state_dict` goes on to the last digit."""
         return {}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, object]) -> None:
         """Go on from what `state_dict` returned."""
 
 
