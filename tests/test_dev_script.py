@@ -100,6 +100,9 @@ def test_shellcheck_finds_nothing() -> None:
     assert done.returncode == 0, done.stdout
 
 
+MISSING = "bubblewrap default-jre-headless make gcc libc6-dev chromium"
+
+
 @pytest.fixture
 def bare(tmp_path: Path) -> Path:
     """A path like that of a bare Debian: its programs, without those that the tests lean on, and an apt-get that tells."""
@@ -124,7 +127,7 @@ def test_root_gets_the_programs_that_tests_lean_on_one_by_one(checkout: Path, ba
     assert done.returncode == 0, done.stderr
     asked = [line for line in done.stderr.splitlines() if line.startswith("apt-get")]
     install = "apt-get -qq install -y --no-install-recommends"
-    assert asked == ["apt-get -qq update", *(f"{install} {p}" for p in ("bubblewrap", "default-jre-headless", "chromium"))]
+    assert asked == ["apt-get -qq update", *(f"{install} {p}" for p in MISSING.split())]
     assert "apt-get could not install chromium" in done.stderr
 
 
@@ -135,11 +138,10 @@ def test_a_user_without_root_is_told_once_what_is_skipped(checkout: Path, bare: 
     (checkout / "dev").write_text(script[: script.index("command=${1:-help}")] + "system; skipped\n")
     done = dev(checkout, PATH=str(bare), HOME=str(checkout), AGENTGYM_CHROMIUM="")
     assert done.returncode == 0 and "apt-get -qq" not in done.stderr
-    missing = "bubblewrap default-jre-headless chromium"
     assert done.stderr == (
-        f"dev: tests skipped, for these packages are not here: {missing}. To run them:  sudo apt-get install -y {missing}\n"
+        f"dev: tests skipped, for these packages are not here: {MISSING}. To run them:  sudo apt-get install -y {MISSING}\n"
     )
-    for name in ("bwrap", "java", "google-chrome"):  # whatever provides them
+    for name in ("bwrap", "java", "google-chrome", "make", "cc"):  # whatever provides them
         program(bare / name, "true")
     assert dev(checkout, PATH=str(bare), HOME=str(checkout), AGENTGYM_CHROMIUM="").stderr == ""
 
