@@ -88,26 +88,29 @@ def part(module):
     return module.split(".")[1]
 
 
-OURS = {
-    name: {used for used in imports(path) if used.split(".")[0] == "agentgym"}
-    for name, path in MODULES.items()
-    if name != "agentgym"
-}
+@cache
+def ours():
+    """Return by module what it imports of the package; read once asked for, since it takes seconds."""
+    return {
+        name: {used for used in imports(path) if used.split(".")[0] == "agentgym"}
+        for name, path in MODULES.items()
+        if name != "agentgym"
+    }
 
 
 def test_imports_point_one_way():
-    arrows = [(name, used) for name in OURS for used in OURS[name] - {"agentgym"}]
+    arrows = [(name, used) for name in ours() for used in ours()[name] - {"agentgym"}]
     assert not [f"{name} imports {used}" for name, used in arrows if LAYER[part(used)] > LAYER[part(name)]]
 
 
 def test_only_the_top_layers_import_the_package_itself():
     """`agentgym` imports the spine, the engines' protocol and the rollout: below, an import of it would close a circle."""
     tops = {*LAYERS[-1], *LAYERS[-2]}
-    assert {part(name) for name, used in OURS.items() if "agentgym" in used} <= tops
+    assert {part(name) for name, used in ours().items() if "agentgym" in used} <= tops
 
 
 def test_siblings_of_envs_never_import_each_other():
-    for name, used in OURS.items():
+    for name, used in ours().items():
         if name.startswith("agentgym.envs."):
             own = name.split(".")[2]
             others = {one.split(".")[2] for one in used if one.startswith("agentgym.envs.")} - {own}
@@ -138,7 +141,7 @@ def test_there_is_no_cycle():
 def test_folders_import_one_another_in_no_circle():
     """Also where single modules would not: what two folders want of each other belongs into a third."""
     arrows = {}
-    for name, used in OURS.items():
+    for name, used in ours().items():
         arrows.setdefault(part(name), set()).update(part(one) for one in used - {"agentgym"} if part(one) != part(name))
     while free := {folder for folder, wanted in arrows.items() if not wanted & arrows.keys()}:
         arrows = {folder: wanted for folder, wanted in arrows.items() if folder not in free}
@@ -154,8 +157,8 @@ def inner(module):
 def inner_arrows():
     """Return which inner folder imports which other one beside it."""
     arrows = {}
-    for name, used in OURS.items():
-        beside = {inner(one) for one in used & OURS.keys() if part(one) == part(name)}
+    for name, used in ours().items():
+        beside = {inner(one) for one in used & ours().keys() if part(one) == part(name)}
         arrows.setdefault(inner(name), set()).update(beside - {inner(name), ""})
     del arrows[""]
     return arrows

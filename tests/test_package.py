@@ -1,5 +1,6 @@
 """The package as a stranger gets it: built as a wheel, installed elsewhere, and a repository that names no machine."""
 
+import importlib.metadata
 import os
 import re
 import shlex
@@ -11,6 +12,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from packaging.specifiers import SpecifierSet
 
 from agentgym.errors import DISTRIBUTION, how_to_install
 
@@ -212,3 +214,12 @@ def test_constraints_pin_every_dependency_that_pyproject_names() -> None:
     others = (ROOT / "tests" / "with_integrations" / "constraints.txt").read_text().splitlines()
     own_environment |= {line.split("==")[0] for line in others if not line.startswith("#")} & (names - pinned)
     assert names - pinned == {DISTRIBUTION} | own_environment
+
+
+def test_every_pin_installs_with_the_python_of_debian_12() -> None:
+    """Which is 3.11.2: one pin that wanted 3.11.5 ended the README's second command there."""
+    pins = set((ROOT / "constraints.txt").read_text().lower().replace("_", "-").splitlines())
+    here = {f"{d.name}=={d.version}".lower().replace("_", "-"): d for d in importlib.metadata.distributions()}
+    asked = {pin: here[pin].metadata.get("Requires-Python") or "" for pin in pins & here.keys()}
+    assert len(asked) > 50
+    assert not {pin: python for pin, python in asked.items() if not SpecifierSet(python).contains("3.11.2")}
