@@ -1,8 +1,11 @@
 """What an environment leans on is looked for when it is made, and said in one sentence: never at the first step."""
 
 import json
+import os
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import gymnasium as gym
 import pytest
@@ -72,6 +75,22 @@ def test_without_a_filter_of_system_calls_nothing_that_runs_programs_is_made(mon
     monkeypatch.setitem(sys.modules, "pyseccomp", None)
     with pytest.raises(MissingExtra, match="needs pyseccomp: "):
         gym.make(id)
+
+
+def test_where_bubblewrap_is_refused_nothing_that_runs_programs_is_made():
+    """As in a container without user namespaces: found out when the environment is made, not a fault of each episode."""
+    code = "import gymnasium, agentgym; gymnasium.make('rlvr/Terminal-v0')"
+    with tempfile.TemporaryDirectory() as name:
+        bwrap = Path(name, "bwrap")
+        bwrap.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2; exit 1\n")
+        for path in (bwrap, bwrap.parent):  # which root looks at as nobody
+            path.chmod(0o755)
+        environment = {**os.environ, "PATH": f"{name}{os.pathsep}{os.environ['PATH']}"}
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+    assert done.stderr.splitlines()[-1] == (
+        "agentgym.errors.MissingExtra: Terminal cannot run programs here: bubblewrap cannot make a sandbox here, as in many "
+        "containers (bwrap: No permissions to create new namespace): see docs/sandbox.md"
+    )
 
 
 def test_tests_need_pytest(monkeypatch):

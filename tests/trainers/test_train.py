@@ -21,7 +21,7 @@ from agentgym.errors import BadConfig, BadData, UnknownName
 from agentgym.trainers import resume, train
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.interrupt import uninterrupted
-from agentgym.trainers.model.policy import load_policy
+from agentgym.trainers.model.policy import init_policy, load_policy
 from agentgym.trainers.optim.muon import orthogonal
 from agentgym.trainers.recipe_files import read_config, read_recipe, recipes, to_toml
 from agentgym.trainers.segments import build
@@ -282,7 +282,9 @@ def test_a_mixture_of_experts_trains_for_three_steps(tmp_path, caplog):
 def test_a_run_in_one_reply_that_goes_on(tmp_path):
     out = tmp_path / "run"
     changes = {"prompt": "search-r1", "sft_episodes": 2, "steps": 1, "horizon": (3,), "turn_tokens": 20}
-    train(small(out, env="rlvr/SearchR1-v0", agent="completion", eval_tasks=1, test_tasks=1, **changes))
+    fewer = {"eval_every": 0, "test_tasks": 0, "tasks_per_step": 1}
+    model = str(init_policy("rlvr/SearchR1-v0", tmp_path / "model", episodes=30))
+    train(small(out, env="rlvr/SearchR1-v0", model=model, agent="completion", **changes, **fewer))
     played = read_episodes(out / "episodes.jsonl")
     assert len(build(played)) == len(played) > 0  # a row for each: nothing is rendered anew
     (metrics,) = [row for row in curve(out) if "mismatch_mean" in row]
@@ -294,7 +296,8 @@ def test_a_run_in_one_reply_that_goes_on(tmp_path):
 def test_a_run_with_summaries(tmp_path):
     out = tmp_path / "run"
     changes = {"sft_episodes": 0, "steps": 1, "horizon": (6,), "context_tokens": 900, "turn_tokens": 100}
-    train(small(out, agent="summary", **changes))
+    fewer = {"eval_every": 0, "test_tasks": 0, "tasks_per_step": 1, "group_size": 2}
+    train(small(out, agent="summary", **changes, **fewer))
     notes = [note for row in episodes(out) for turn in row["turns"] for note in turn.get("notes", ())]
     assert notes and all(len(note["logprobs"]) == len(note["output_ids"]) > 0 for note in notes)
     assert all(len(row["turns"]) == row["horizon"] for row in episodes(out) if row["reason"] == "horizon")

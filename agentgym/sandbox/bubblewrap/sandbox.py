@@ -5,6 +5,7 @@ import marshal
 import os
 import shlex
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -61,7 +62,7 @@ class Bubblewrap(ForkServerSandbox):
         command = [_program("bwrap"), *_SYSTEM, *binds, *_masked(), *_LAST, "--", *fork_server]
         if not root:
             return command
-        drop = [_program("setpriv"), "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", "--", *command]
+        drop = [*_dropped(), *command]
         private = [_program("unshare"), "--mount", "--propagation", "private"]
         return [*(private if mounts else ()), "/bin/sh", "-c", f'{mounts}exec "$@"', "sh", *drop]
 
@@ -76,7 +77,28 @@ def missing() -> str:
         return f"the bubblewrap sandbox needs {absent[0]}: apt install {absent[0]} (or the like on other systems)"
     if importlib.util.find_spec("pyseccomp") is None:
         return f"the bubblewrap sandbox needs pyseccomp: {how_to_install('sandbox')}"
+    if said := _refusal():
+        return f"bubblewrap cannot make a sandbox here, as in many containers ({said}): see docs/sandbox.md"
     return ""
+
+
+@cache
+def _refusal() -> str:
+    """Return what bubblewrap says where it may not make namespaces or mounts, as in many containers; empty where it may."""
+    command = [*_dropped(), _program("bwrap"), *_SYSTEM, *_masked(), *_LAST, "--", "/usr/bin/true"]
+    try:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30, check=False)
+    except subprocess.TimeoutExpired:  # of a machine that is too busy, which says nothing
+        return ""
+    lines = done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"]
+    return "" if done.returncode == 0 else lines[-1]
+
+
+def _dropped() -> list[str]:
+    """Return what root becomes an unprivileged user with."""
+    if os.geteuid() != 0:
+        return []
+    return [_program("setpriv"), "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", "--"]
 
 
 def _program(name: str) -> str:
