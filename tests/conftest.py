@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import gymnasium
 import pytest
 
-from agentgym.errors import MissingExtra
+from agentgym.errors import BadConfig, MissingExtra
 from agentgym.registry import DESCRIPTIONS
 from agentgym.sandbox.bubblewrap.sandbox import missing
 
@@ -59,9 +59,9 @@ def pytest_collection_modifyitems(items):
 def pytest_runtest_makereport(item, call):
     """Skip, with the reason, what needs a sandbox where none can be made; in CI, which has one, it fails."""
     report = yield
-    if call.excinfo is not None and not os.environ.get("CI") and call.excinfo.errisinstance(MissingExtra) and missing():
-        if missing() in str(call.excinfo.value):
-            report.outcome, report.longrepr = "skipped", (str(item.path), 0, f"Skipped: {missing()}")
+    refused = call.excinfo is not None and call.excinfo.errisinstance((MissingExtra, BadConfig)) and missing()
+    if refused and not os.environ.get("CI") and refused in str(call.excinfo.value):
+        report.outcome, report.longrepr = "skipped", (str(item.path), 0, f"Skipped: {refused}")
     return report
 
 
