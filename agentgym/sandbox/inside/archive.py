@@ -63,8 +63,8 @@ def unpack() -> None:
         raise OSError(errno.EBADMSG, f"the state is not an archive of a snapshot: {error}") from error
     clear(os.getcwd())
     with archive:
-        archive.extraction_filter = lambda member, path: _inside(member)
-        archive.extractall(".")
+        archive.extraction_filter = lambda member, path: member  # which Python before 3.11.4 would not ask
+        archive.extractall(".", members=map(_inside, archive))
 
 
 def _inside(member: tarfile.TarInfo) -> tarfile.TarInfo:
