@@ -16,6 +16,7 @@ from agentgym.envs.swe.tasks.pytest_run import PACKAGES, run_tests
 from agentgym.envs.swe.tasks.source import pack
 from agentgym.errors import BadData
 from agentgym.sandbox import Limits, SandboxFault, sandbox
+from agentgym.sandbox.bubblewrap.sandbox import missing
 
 SHOP = b'''"""A shop."""
 
@@ -224,6 +225,7 @@ def test_bugs_that_show_as_a_crash_alone_are_left_out(tmp_path):
     assert [one.files["shop.py"] for one in kinds] == [b"def f(a, b):\n    return a.x - a\n"]
 
 
+@pytest.mark.skipif(bool(missing()), reason=missing())
 def test_command(tmp_path, capsys):
     folder = tmp_path / "shop"
     (folder / "test").mkdir(parents=True)
@@ -264,6 +266,7 @@ def test_command_refuses(words, said, tmp_path, monkeypatch, capsys):
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.skipif(bool(missing()), reason=missing())
 def test_a_command_that_makes_nothing_leaves_nothing(tmp_path, capsys):
     (tmp_path / "cart-1.2.tar").write_bytes(pack({"cart-1.2/cart.py": SHOP}))
     assert main(["swe", "make", str(tmp_path / "cart-1.2.tar"), "--out", str(tmp_path / "tasks.jsonl")]) == 2
