@@ -101,6 +101,9 @@ def test_sampling_and_prompt_of_a_suite_reach_a_model(tmp_path: Path):
             ["guessnumber", "--model", "chat:http://localhost:9#m", "--temperature", "nan"],
             "--temperature is nan; expected 0 (greedy) or more",
         ),
+        (["guessnumber", "--model", "vllm:x", "--tasks", "0"], "tasks is 0; expected from 1"),  # before vLLM is looked for
+        (["guessnumber", "--policy", "oracle", "--seed", "-1"], "seed is -1; expected 0 or more"),
+        (["harbor:", "--policy", "oracle"], "'harbor:' names no environment: put its name, folder or URL after the colon"),
         (["guessnumber", "--policy", "oracle", "--concurrency", "0"], "--concurrency is 0; expected at least 1"),
         (["guessnumber", "--model", "runs/none"], "model runs/none is not there; expected the folder of a model"),
         (["guessnumber", "--model", "hf:./none"], "no folder './none'. Expected the folder of a model"),

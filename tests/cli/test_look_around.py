@@ -125,6 +125,12 @@ def test_completion_is_a_script_that_the_shell_reads(run, shell, tmp_path):
         assert said.strip() == "--retry-faults"
 
 
+def test_a_seed_below_0_and_an_environment_without_a_name_are_refused(run):
+    assert run("play", "guessnumber", "--seed", "-1")[0::2] == (2, "error: --seed is -1; expected 0 or more\n")
+    code, _, said = run("check", "harbor:")
+    assert code == 2 and "'harbor:' names no environment" in said
+
+
 def test_short_names_stand_for_ids_everywhere(run, tmp_path):
     assert run("play", "GuessNumber", "--policy", "oracle")[1].startswith("╭─ rlvr/GuessNumber-v0 ")
     assert run("envs", "guessnumber", "--tasks", "1", "--difficulties", "0")[1].startswith("rlvr/GuessNumber-v0 ")

@@ -168,6 +168,8 @@ def test_a_small_split_is_played_whole(tmp_path: Path):
 def test_the_plan_is_refused_where_it_makes_no_sense(tmp_path: Path):
     with pytest.raises(BadConfig, match="tasks is 0"):
         evaluate(Agent(), plan(tasks=0), tmp_path)
+    with pytest.raises(BadConfig, match="seed is -1; expected 0 or more"):
+        plan(seed=-1)
 
 
 class Broken(Bisecting):
