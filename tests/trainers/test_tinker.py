@@ -19,7 +19,7 @@ from tinker_fake import Behaviour, Served
 
 from agentgym.cli import main
 from agentgym.cli.train import read
-from agentgym.engines import Sampling
+from agentgym.engines import Request, Sampling
 from agentgym.engines.tinker import TinkerEngine
 from agentgym.errors import BadConfig, BadData, EngineDead
 from agentgym.trainers import resume, train
@@ -215,6 +215,13 @@ def test_what_a_server_cannot_do_is_refused_before_anything_is_asked(policy, tmp
     with pytest.raises(BadConfig, match="no server answers"):
         train(remote(tmp_path / "run", policy, Nowhere))
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("asked", [{"min_p": 0.1}, {"repetition_penalty": 1.1}])
+def test_a_sampling_that_no_server_knows_is_refused_and_not_ignored(asked):
+    engine = TinkerEngine(None, None, 100)
+    with pytest.raises(BadConfig, match="samples without min_p and repetition_penalty"):
+        asyncio.run(engine.complete(Request([1], Sampling(**asked), "s")))
 
 
 def test_a_server_that_does_not_qualify_is_refused(served, policy, tmp_path):
