@@ -3,6 +3,7 @@
 import hashlib
 import importlib
 import importlib.util
+import pickle
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -231,12 +232,21 @@ class Maker:
     def __reduce__(self) -> tuple[Any, ...]:
         """Take along to another process what was registered in this one alone: nobody's module says it there."""
         spec = gymnasium.registry.get(self.id)
-        own = spec is not None and not str(spec.entry_point).startswith("agentgym.")
-        return _registered, (self.id, self.options, spec if own else None)
+        own = spec if spec and not str(spec.entry_point).startswith("agentgym.") else None
+        return _registered, (self.id, self.options, own and _sent(own))
 
 
-def _registered(id: str, options: dict[str, object], spec: EnvSpec | None) -> Maker:
+def _sent(spec: EnvSpec) -> EnvSpec | str:
+    """Return what is registered, or the name of the script, which has to register it again, where it cannot be sent."""
+    try:
+        pickle.dumps(spec)
+    except Exception:  # a function in a function, an open file: whatever its class or its options hold
+        return "__main__"
+    return spec
+
+
+def _registered(id: str, options: dict[str, object], spec: EnvSpec | str | None) -> Maker:
     """Return the maker of environments of an id, known here from now on."""
-    if spec is not None and spec.id not in gymnasium.registry:
+    if isinstance(spec, EnvSpec) and spec.id not in gymnasium.registry:
         gymnasium.registry[spec.id] = spec
     return Maker(id, options)

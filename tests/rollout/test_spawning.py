@@ -47,6 +47,12 @@ def test_an_environment_of_the_script_itself_is_imported_with_it(tmp_path):
     assert ran(tmp_path, script=guarded) == (0, ["begun", "[True, True]"], "")
 
 
+def test_what_cannot_be_sent_is_registered_by_the_script_again(tmp_path):
+    script = "import agentgym, slow\nagentgym.register('me/Made-v0', lambda **options: slow.Slow(**options), horizon=3)\n"
+    script += 'if __name__ == "__main__":' + PLAY.replace("me/Slow", "me/Made").replace("\n", "\n    ")
+    assert ran(tmp_path, slow=ENV, script=script) == (0, ["begun", "[True, True]"], "")
+
+
 @pytest.mark.parametrize("options", ["", ", env_options={}"])
 def test_without_a_guard_it_is_told_what_to_do(tmp_path, options):
     code, said, error = ran(tmp_path, script=ENV + PLAY.replace("tasks=2", "tasks=2" + options))

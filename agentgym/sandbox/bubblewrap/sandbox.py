@@ -3,6 +3,7 @@
 import importlib.util
 import marshal
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -90,8 +91,8 @@ def _refusal() -> str:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30, check=False)
     except subprocess.TimeoutExpired:  # of a machine that is too busy, which says nothing
         return ""
-    lines = done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"]
-    return "" if done.returncode == 0 else lines[-1]
+    refused = done.returncode != 0 and re.search("permi|denied", done.stderr)  # not a machine without processes or memory
+    return done.stderr.strip().splitlines()[-1] if refused else ""
 
 
 def _dropped() -> list[str]:
