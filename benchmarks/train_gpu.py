@@ -115,7 +115,7 @@ async def throughput(engine: Any) -> float:
 
 async def updates(folder: Path, engine: Any, longest: int) -> dict[str, float]:
     """Return what a whole update takes: one to warm up, then the mean of two."""
-    model = load_policy(folder, torch.bfloat16)[0].cuda()
+    model = load_policy(folder, torch.bfloat16)[0].to(torch.device("cuda"))
     model.gradient_checkpointing_enable()
     setting = Setting(agent="window", lengths=TURNS, tasks=16, group=8)
     run = Run(setting, ARMS["packed"], model, engine, Clock(), longest)
