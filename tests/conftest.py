@@ -16,7 +16,7 @@ LEFT = pytest.StashKey[list[str]]()
 
 LONG = {"test_contract_browser.py", "test_contract.py", "test_examples.py", "test_kills.py", "test_launch.py"}
 LONG |= {"test_package.py", "test_several_processes.py", "test_swe_grading.py", "test_train.py", "test_mix.py"}
-LONG |= {"test_weights.py", "test_plan.py", "test_cli_eval.py", "test_integrations_page.py"}
+LONG |= {"test_weights.py", "test_plan.py", "test_cli_eval.py", "test_integrations_page.py", "test_ray.py"}
 """Files with tests of 10 s and more. They come first: begun at the end, one would hold a core while the others are idle."""
 
 year, week, _ = datetime.now(UTC).isocalendar()

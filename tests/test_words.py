@@ -1,6 +1,7 @@
 """One word for one thing: the words that the project no longer uses stand nowhere, with few exceptions."""
 
 import ast
+import functools
 import io
 import re
 import tokenize
@@ -58,6 +59,7 @@ def old_parts(name: str) -> set[str]:
     return {part.lower() for part in PART.findall(NAMES.sub("", name))} & OLD
 
 
+@functools.cache
 def old_words(text: str) -> list[str]:
     plain = PHRASES.sub("", NAMES.sub("", text))
     return [

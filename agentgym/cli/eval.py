@@ -46,6 +46,7 @@ from agentgym.evaluate.suite import Suite, resolve
 from agentgym.options import Options
 from agentgym.registry import make
 from agentgym.report.html import write_report
+from agentgym.rollout.pool import RolloutConfig, WorkerBackend
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.preflight import model_folder
 from agentgym.trainers.recipe_files import read_config
@@ -105,6 +106,11 @@ class Config:
     """CPU threads of torch; by default 1 for models below 50 M parameters, else torch's default."""
     concurrency: int = 64
     """Episodes at a time; the results do not depend on it."""
+    workers: int = 0
+    """Workers for environments whose steps may wait, such as those with a browser; 0 is one a core, from 2 to 16."""
+    worker_backend: WorkerBackend = "process"
+    """Where environments run: in this process and worker processes, or all of them on the Ray cluster that RAY_ADDRESS
+    names (or one that is started here)."""
     out: str | None = None
     """Folder of the evaluation; by default one under runs/ named after environments and model."""
     json: bool = False
@@ -119,6 +125,8 @@ class Config:
     env_options: Options = field(default_factory=dict[str, object])
     """Options of the environments: --env.KEY VALUE. In the environment that a training run was trained in they
     override the run's own."""
+    worker_options: Options = field(default_factory=dict[str, object])
+    """Options of a Ray actor: --worker.KEY VALUE, such as num_cpus (1) or resources."""
     engine_options: Options = field(default_factory=dict[str, object])
     """Options of the engine: --engine.KEY VALUE, for example --engine.device cuda."""
 
@@ -134,6 +142,15 @@ def run(config: Config) -> int:
     _check_who(config)
     if config.concurrency < 1:
         raise BadConfig(f"--concurrency is {config.concurrency}; expected at least 1")
+    if config.workers < 0:
+        raise BadConfig(f"--workers is {config.workers}; expected 0 or more")
+    rollout = RolloutConfig(
+        config.concurrency,
+        config.workers,
+        worker_backend=config.worker_backend,
+        worker_options=config.worker_options,
+    )
+    rollout.check_workers()
     plan = _plan(config, suite)  # which refuses what cannot be, before a model is loaded
     folder = Path(config.out or default_folder(config))
     check_folder(folder)
@@ -148,7 +165,7 @@ def run(config: Config) -> int:
                 plan,
                 folder,
                 options=options | _named(suite),
-                concurrency=config.concurrency,
+                rollout=rollout,
                 retry_faults=config.retry_faults,
                 regret=config.regret,
                 started=progress.start,

@@ -77,8 +77,12 @@ def contamination_notes(summary: Row) -> list[str]:
         examples = [f"{env} {id}" for env, checked_env in checks.items() for id in checked_env["examples"]]
         note = f"contamination: {contaminated} of {checked} tasks {what}"
         note += f", such as {examples[0]}" if examples else ""
-        partly = [env for env, checked_env in checks.items() if checked_env["why"]]
-        notes.append(printable(note + (f"; not or partly checked: {', '.join(partly)}" if partly else "")))
+        partly = ", ".join(env for env, checked_env in checks.items() if checked_env["why"])
+        if not checked:
+            note = f"contamination: not checked whether tasks {what}" + (f" in {partly}" if partly else "")
+        elif partly:
+            note += f"; not or partly checked: {partly}"
+        notes.append(printable(note))
     if any(checked_env["why"] or checked_env["found"] for by_kind in envs.values() for checked_env in by_kind.values()):
         notes[-1] += " (contamination.json says more)"
     return notes

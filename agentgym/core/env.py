@@ -59,6 +59,8 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
             method = vars(cls).get(name)
             if isinstance(method, FunctionType) and method is not getattr(TextEnv, name):
                 setattr(cls, name, _until_it_ends(method))
+        if "__init__" in vars(cls):
+            cls.__init__ = _then_settled(cls.__init__)
 
     def __init__(self, *, preset: str | None = None, render_mode: str | None = None, **options: object) -> None:
         kind = type(self).__name__
@@ -90,7 +92,11 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
         self._levels = {}
         self._np_random = generator(0)
         guarded(self, TextEnv, self.setup, "setup")
-        self._own = frozenset(self.__dict__) | {"_own", "spec", "_np_random_seed"}  # in no snapshot
+        self._settle()
+
+    def _settle(self) -> None:
+        """Take what is set by now for the environment's own: later attributes are an episode's, and in its snapshots."""
+        self._own = frozenset(self.__dict__) | {"_own", "spec", "_np_random_seed"}
 
     @final
     @classmethod
@@ -335,6 +341,17 @@ def _integer(name: str, value: object, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise BadConfig(f"{name} is {value!r}; expected an integer from {least}")
     return value
+
+
+def _then_settled(initialize: Callable[..., None]) -> Callable[..., None]:
+    """Return a subclass's `__init__` so that what it sets is the environment's own, before `super().__init__()` or after."""
+
+    @wraps(initialize)
+    def __init__(self: TextEnv, *arguments: object, **options: object) -> None:
+        initialize(self, *arguments, **options)
+        self._settle()  # pyright: ignore[reportPrivateUsage]  # a part of the class, in a function for its subclasses
+
+    return __init__
 
 
 def _until_it_ends(method: Callable[[TextEnv], Iterator[str]]) -> Callable[[TextEnv], Iterator[str]]:

@@ -11,7 +11,8 @@ from typing import Any, cast
 
 from agentgym.core.env import Snapshot, TextEnv
 from agentgym.errors import BadConfig, BadData, EpisodeOver, Fault, UnknownName
-from agentgym.rollout.workers import HostedEnv, LocalEnv, Workers
+from agentgym.rollout.hosted import HostedEnv, LocalEnv
+from agentgym.rollout.workers import Workers
 from agentgym.serving.asgi import Refusal
 
 _log = logging.getLogger(__name__)
@@ -228,7 +229,7 @@ class Sessions:
             env.close()
         if not self.probe.blocking:
             return LocalEnv(self._make())
-        self._workers = self._workers or Workers(self._make, self.limits.workers)
+        self._workers = self._workers or Workers([self._make], self.limits.workers)
         return self._workers.hosted()
 
     async def _asked(self, session: Session, what: str, work: Coroutine[object, object, object]) -> Any:

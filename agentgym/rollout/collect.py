@@ -14,9 +14,9 @@ from agentgym.core.loops import own_loop
 from agentgym.core.seeding import derive
 from agentgym.episodes.episode import Episode, append_episodes
 from agentgym.errors import BadConfig
+from agentgym.rollout.hosted import LocalEnv
 from agentgym.rollout.play import Job, blank, play
 from agentgym.rollout.pool import Factory, RolloutConfig, RolloutPool
-from agentgym.rollout.workers import LocalEnv
 
 P = ParamSpec("P")
 T = TypeVar("T")

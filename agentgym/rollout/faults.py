@@ -19,18 +19,25 @@ from agentgym.core.env import Snapshot
 from agentgym.core.outcome import Info, broken_off
 from agentgym.episodes.episode import FAULTS, Turn
 from agentgym.errors import BadConfig, EngineDead, Fault
-from agentgym.rollout.workers import HostedEnv, StepResult
+from agentgym.rollout.hosted import HostedEnv, StepResult
+from agentgym.rollout.workers import WorkerLost
 
 HARMLESS = ""
 """An action that is invalid in every environment."""
 MOST = 5
 """Repetitions without a fault in one episode; after these it ends as a fault, to be played again alone."""
+LOST = 5
+"""Workers whose machine left that one episode outlives; one more is a fault like another, whoever brought it about."""
 REPLY = 16
 """Tokens of the reply that shows whether an engine works."""
 
 
 Begin = Callable[[HostedEnv], Awaitable[tuple[str, Info]]]
 """Starts an episode in an environment."""
+
+
+Trial = Callable[[HostedEnv, float], Awaitable[Exception | None]]
+"""Tries something in an environment, each step within so many seconds, and returns the fault."""
 
 
 async def _not_begun(hosted: HostedEnv) -> tuple[str, Info]:
@@ -54,7 +61,7 @@ class Repeating:
         self._begin: Begin = _not_begun
         self._task = ""
         self._actions: list[str] = []
-        self._repeated = 0
+        self._repeated = self._lost = 0
         self._metrics: dict[str, float] = {}
         self.limit, self.role = 0, "agent"
         self.totals: Mapping[str, float] = {}
@@ -81,9 +88,16 @@ class Repeating:
     async def _begun(self, begin: "Begin") -> tuple[str, Info]:
         if self.hosted and not self.hosted.usable:
             self.close()
-        self.hosted = self.hosted or self._make()
-        self._begin, self._actions, self._repeated = begin, [], 0
-        result = await begin(self.hosted)
+        self._begin, self._actions, self._repeated, self._lost = begin, [], 0, 0
+        while True:
+            self.hosted = self.hosted or self._make()
+            try:
+                result = await begin(self.hosted)
+                break
+            except WorkerLost as lost:
+                self.close()
+                if not self._outlived(lost):
+                    raise
         self._task = result[1]["task_id"]
         self._take_over(self.hosted, result[1])
         return result
@@ -100,36 +114,43 @@ class Repeating:
         result, fault = await _tried(self.hosted.step(action, seconds))
         while fault is not None:
             self.close()
-            if self._repeated == MOST or await self._control(seconds):
-                return _or_raise(result, fault)
-            again = await self._repetition(seconds)
-            if again is not None:
-                return self._failed(again)
-            self._repeated += 1
+            if not self._outlived(fault):
+                if self._repeated == MOST or await self._alone_with(self._control, seconds):
+                    return _or_raise(result, fault)
+                again = await self._alone_with(self._repetition, seconds)
+                if again is not None:
+                    return self._failed(again)
+                self._repeated += 1
             self.hosted = self._make()
             result, fault = await self._repeated_in(self.hosted, seconds)
         assert result is not None
         self._take_over(self.hosted, result[4])
         return result
 
-    async def _control(self, seconds: float) -> bool:
-        """Return whether it faults with nothing of the agent's in it."""
-        async with self._alone() as hosted:
-            try:
-                _, fault = await _tried(self._replay(hosted, [HARMLESS] * len(self._actions), seconds))
-                if fault is None:
-                    _, fault = await _tried(hosted.check(seconds))
-            finally:
-                hosted.close()
-        return fault is not None
+    def _outlived(self, fault: Exception) -> bool:
+        """Return whether a fault is only that the worker's machine left, which is outlived so many times."""
+        self._lost += isinstance(fault, WorkerLost)
+        return isinstance(fault, WorkerLost) and self._lost <= LOST
 
-    async def _repetition(self, seconds: float) -> Exception | None:
+    async def _alone_with(self, trial: Trial, seconds: float) -> Exception | None:
+        """Return the fault of a trial in an environment out of reach of the others, which outlives its worker's machine."""
+        while True:
+            async with self._alone() as hosted:
+                try:
+                    fault = await trial(hosted, seconds)
+                finally:
+                    hosted.close()
+            if fault is None or not self._outlived(fault):
+                return fault
+
+    async def _control(self, hosted: HostedEnv, seconds: float) -> Exception | None:
+        """Return the fault that comes with nothing of the agent's in it."""
+        _, fault = await _tried(self._replay(hosted, [HARMLESS] * len(self._actions), seconds))
+        return fault or (await _tried(hosted.check(seconds)))[1]
+
+    async def _repetition(self, hosted: HostedEnv, seconds: float) -> Exception | None:
         """Return the fault that the agent's actions lead to, if they do so again."""
-        async with self._alone() as hosted:
-            try:
-                return (await self._repeated_in(hosted, seconds))[1]
-            finally:
-                hosted.close()
+        return (await self._repeated_in(hosted, seconds))[1]
 
     async def _repeated_in(self, hosted: HostedEnv, seconds: float) -> tuple[StepResult | None, Exception | None]:
         """Return what the agent's actions lead to; another course is its programs' doing, for all else repeats itself."""

@@ -8,7 +8,7 @@ import gymnasium
 from agentgym.core.env import TextEnv
 from agentgym.core.wrapper import forwarded
 from agentgym.rollout.faults import Repeating
-from agentgym.rollout.workers import HostedEnv, LocalEnv
+from agentgym.rollout.hosted import HostedEnv, LocalEnv
 
 
 class _Lent(LocalEnv):

@@ -17,7 +17,7 @@ from agentgym.core.seeding import derive
 from agentgym.episodes.episode import FAULTS, Episode
 from agentgym.errors import BadConfig, EngineDead, Fault
 from agentgym.rollout.faults import Asked, taken
-from agentgym.rollout.workers import HostedEnv
+from agentgym.rollout.hosted import HostedEnv
 
 ENDS = {"context": "context", "silent": "failure", "refused": "failure"}
 """Why generation ended, and the reason that is of an episode which cannot go on after it."""

@@ -2,26 +2,35 @@
 
 import asyncio
 import contextlib
+import importlib.util
 import itertools
+import os
 from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from typing import IO
+from typing import IO, Literal, get_args
 
 from agentgym.agents.base import Agent
 from agentgym.core.env import TextEnv
 from agentgym.core.tasks import Task
 from agentgym.core.wrapper import forwarded
 from agentgym.episodes.episode import Episode
-from agentgym.errors import BadConfig, EngineDead
+from agentgym.errors import BadConfig, EngineDead, MissingExtra, how_to_install, unknown
+from agentgym.options import Options
 from agentgym.rollout.faults import Repeating
+from agentgym.rollout.hosted import HostedEnv, LocalEnv
 from agentgym.rollout.play import Job, Lockstep, Start, attempt
+from agentgym.rollout.processes import ProcessWorker
 from agentgym.rollout.replay import starts
 from agentgym.rollout.spawning import check_not_importing
-from agentgym.rollout.workers import HostedEnv, LocalEnv, Workers
+from agentgym.rollout.workers import StartWorker, Workers
 
 Factory = Callable[[], TextEnv]
+
+
+WorkerBackend = Literal["process", "ray"]
+WORKER_BACKENDS = get_args(WorkerBackend)
 
 
 @dataclass(frozen=True)
@@ -30,11 +39,33 @@ class RolloutConfig:
 
     concurrency: int = 128
     """Episodes in flight."""
-    workers: int = 2
-    """Worker processes (of each process) for an environment whose steps may wait for something external, such as a
-    browser."""
+    workers: int = 0
+    """Workers (of each process) for environments whose steps may wait for something external, such as a browser; 0 is one
+    a core, from 2 to 16."""
     step_seconds: float = 60.0
     """Seconds that one step or reset of the environment may take."""
+    worker_backend: WorkerBackend = "process"
+    """Where workers are: processes of this machine, or actors of the Ray cluster that RAY_ADDRESS names (or of one that is
+    started here), which then hold every environment, also one that never waits."""
+    worker_options: Options = field(default_factory=dict[str, object])
+    """Options of a Ray actor: --worker.KEY VALUE, such as num_cpus (1) or resources."""
+
+    def check_workers(self) -> None:
+        """Raise BadConfig, UnknownName or MissingExtra where no workers of this kind can be had."""
+        if self.worker_backend not in WORKER_BACKENDS:
+            raise unknown("worker_backend", str(self.worker_backend), WORKER_BACKENDS)
+        if self.worker_options and self.worker_backend == "process":
+            raise BadConfig(
+                f"worker_options ({', '.join(self.worker_options)}) are those of a Ray actor: give worker_backend 'ray' too"
+            )
+        if self.worker_backend == "ray" and not importlib.util.find_spec("ray"):
+            raise MissingExtra(f"workers on Ray need the ray package: {how_to_install('ray')}")
+
+    def worker_count(self) -> int:
+        """Return how many workers an environment has, never more than episodes in flight."""
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 2
+        share = cores // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))  # of a process that trains beside others
+        return min(self.workers or min(max(share, 2), 16), self.concurrency)
 
 
 @dataclass(slots=True)
@@ -45,34 +76,36 @@ class _Source:
     probe: TextEnv
     timings: dict[str, float]
     workers: Workers | None
+    kind: int
+    """What the workers know it by."""
     step_seconds: float
     waiting: list[Repeating]
 
     def fresh(self) -> HostedEnv:
         """Return a new environment: in this process, or in one of the workers."""
-        return self.workers.hosted() if self.workers else LocalEnv(self.make(), self.timings)
+        return self.workers.hosted(self.kind) if self.workers else LocalEnv(self.make(), self.timings)
 
     def alone(self) -> AbstractAsyncContextManager[HostedEnv]:
         """Give an environment to judge a fault in, out of reach of all others."""
-        return self.workers.alone() if self.workers else nullcontext(LocalEnv(self.make(), self.timings))
+        return self.workers.alone(self.kind) if self.workers else nullcontext(LocalEnv(self.make(), self.timings))
+
+    def single(self) -> HostedEnv:
+        """Return an environment out of reach of all others."""
+        return self.workers.single(self.kind) if self.workers else self.fresh()
 
     def take(self) -> Repeating:
         """Return an environment for the next episode: one that waits, or a new one."""
         return self.waiting.pop() if self.waiting else Repeating(self.fresh, self.alone)
 
     def apart(self) -> Repeating:
-        """Return an environment for an episode that is played again, in a process of its own where it blocks."""
-        return Repeating(self.workers.single if self.workers else self.fresh, self.alone)
+        """Return an environment for an episode that is played again, in a worker of its own if it has workers."""
+        return Repeating(self.single, self.alone)
 
     def close(self) -> None:
         """Free all that waits."""
         for env in self.waiting:
             env.close()
-        if self.workers:  # else it is one of those
-            self.probe.close()
         self.waiting.clear()
-        if self.workers:
-            self.workers.close()
 
 
 @dataclass(slots=True)
@@ -143,10 +176,13 @@ class RolloutPool:
         self.config = config or RolloutConfig()
         if self.config.concurrency < 1:
             raise BadConfig(f"concurrency is {self.config.concurrency}; expected at least 1")
+        self.config.check_workers()
         self._timings: dict[str, float] = {}
         self._slots = _Slots(self.config.concurrency)
         self._makers = dict(envs)
         self._sources: dict[str, _Source] = {}
+        self._probes: dict[str, TextEnv] = {}
+        self._workers: Workers | None = None
 
     @property
     def seconds(self) -> float:
@@ -211,7 +247,12 @@ class RolloutPool:
         """Free all environments and end all worker processes."""
         for source in self._sources.values():
             source.close()
-        self._sources.clear()
+        for name, probe in self._probes.items():
+            if name not in self._sources or self._sources[name].workers:  # else it was one of those
+                probe.close()
+        if self._workers:
+            self._workers.close()
+        self._sources, self._probes, self._workers = {}, {}, None
 
     def probe(self, name: str) -> TextEnv:
         """Return an environment to ask for its tasks; where it does not block, it is the first to be played in."""
@@ -220,14 +261,38 @@ class RolloutPool:
     def _source(self, name: str) -> _Source:
         """Return an environment's source; the first of its environments says whether it blocks."""
         if name not in self._sources:
-            make = self._makers[name]
-            probe = forwarded(make())
-            workers = Workers(make, self.config.workers) if probe.blocking else None
-            source = _Source(make, probe, self._timings, workers, max(self.config.step_seconds, probe.step_seconds), [])
+            make, probe = self._makers[name], self._probed(name)
+            apart = [other for other in self._makers if self._is_apart(self._probed(other))]
+            workers = self._shared_workers(apart) if name in apart else None
+            kind = apart.index(name) if workers else 0
+            step_seconds = max(self.config.step_seconds, probe.step_seconds)
+            source = _Source(make, probe, self._timings, workers, kind, step_seconds, [])
             if not workers:
                 source.waiting.append(Repeating(source.fresh, source.alone, LocalEnv(probe, self._timings)))
             self._sources[name] = source
         return self._sources[name]
+
+    def _probed(self, name: str) -> TextEnv:
+        if name not in self._probes:
+            self._probes[name] = forwarded(self._makers[name]())
+        return self._probes[name]
+
+    def _is_apart(self, probe: TextEnv) -> bool:
+        return probe.blocking or self.config.worker_backend != "process"
+
+    def _shared_workers(self, names: Sequence[str]) -> Workers:
+        """Return the workers, which all environments that have some share."""
+        if self._workers is None:
+            makes = [self._makers[name] for name in names]
+            self._workers = Workers(makes, self.config.worker_count(), self._start_worker())
+        return self._workers
+
+    def _start_worker(self) -> StartWorker:
+        if self.config.worker_backend == "process":
+            return ProcessWorker
+        from agentgym.rollout import ray_workers
+
+        return ray_workers.start_with(self.config.worker_options)
 
     async def _serve(self, shared: _Round) -> None:
         """Play one job after another."""

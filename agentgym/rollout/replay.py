@@ -9,8 +9,8 @@ from agentgym.agents.base import Agent, Conversation
 from agentgym.core.tasks import Task
 from agentgym.engines import Completing, Completion, Request
 from agentgym.episodes.episode import Episode
+from agentgym.rollout.hosted import HostedEnv
 from agentgym.rollout.play import Start
-from agentgym.rollout.workers import HostedEnv
 
 
 class Replayed(Completing):

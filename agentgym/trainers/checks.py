@@ -41,7 +41,7 @@ BOUNDS: dict[str, tuple[float, float]] = {
     "concurrency": (1, 1_000_000),
     "temperature": (0, 100),
     "async_level": (0, 1000),
-    "workers": (1, 1024),
+    "workers": (0, 1024),
     "step_seconds": (0.001, 604_800),
     "window_turns": (0, 1_000_000),
     "observation_tokens": (1, 100_000_000),
@@ -99,6 +99,7 @@ def check(config: "TrainConfig") -> None:
         )
     _check_loss(config)
     _check_attention(config)
+    config.check_workers()
     _check_engine(config)
     _check_agent(config)
     lora.check(config)

@@ -433,3 +433,33 @@ def test_what_an_oracle_or_expert_says_ends_with_the_episode():
 def test_an_environment_of_a_package_that_is_not_here_says_how_to_get_it() -> None:
     with pytest.raises(MissingExtra, match=r"verifiers:gsm8k is an environment of the package verifiers: .*\[verifiers\]"):
         agentgym.make("verifiers:gsm8k")
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_what_an_init_of_its_own_sets_stays(first):
+    class Kept(type(gym.make("rlvr/GuessNumber-v0").unwrapped)):
+        def __init__(self, folder, **options):
+            if not first:
+                self.folder = folder
+            super().__init__(**options)
+            if first:
+                self.folder = folder
+
+        def begin(self, task):
+            self.episodes = 1
+            return super().begin(task) + self.folder
+
+    class Later(Kept):
+        def __init__(self, **options):
+            super().__init__("here", **options)
+            self.later = 1
+
+    env = Later(difficulty=1)
+    for _ in range(2):
+        text, _ = env.reset(seed=0)
+        assert text.endswith("here") and env.later == 1
+    other = Later(difficulty=1)
+    other.restore(env.snapshot())
+    assert other.folder == "here" and other.episodes == 1
+    env.forget()
+    assert not hasattr(env, "episodes")

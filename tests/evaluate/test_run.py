@@ -74,7 +74,7 @@ def test_an_interrupted_evaluation_goes_on_and_ends_the_same(tmp_path: Path):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        evaluate(Agent(), plan(), tmp_path / "cut", progress=interrupt, concurrency=2)
+        evaluate(Agent(), plan(), tmp_path / "cut", progress=interrupt, rollout=agentgym.RolloutConfig(2))
     path = tmp_path / "cut/episodes.jsonl"
     held = len(read_episodes(path))
     assert 5 <= held < 16

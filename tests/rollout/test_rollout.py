@@ -5,6 +5,7 @@ import inspect
 import json
 import os
 import time
+from collections import Counter
 from contextlib import closing
 from dataclasses import dataclass
 
@@ -276,6 +277,36 @@ class ClosingRemote(Closing):
 def test_every_environment_is_closed_once(kind, tasks):
     collect(Policy(), kind, tasks=tasks, config=RolloutConfig(3))
     assert kind.opened == 0
+
+
+class Where(GuessNumber):
+    """Says the number of its process."""
+
+    blocking = True
+
+    def begin(self, task):
+        return f"{super().begin(task)} {os.getpid()}"
+
+
+def test_all_environments_of_a_pool_share_its_workers():
+    async def run(workers):
+        with closing(RolloutPool({"a": Where, "b": Where}, RolloutConfig(32, workers))) as pool:
+            jobs = [job for env in "ab" for job in jobs_of(env, pool.probe(env).tasks(8), 1, 0)]
+            return [episode.turns[0].observation.rsplit(" ", 1)[1] for episode in await pool.collect(Policy(), jobs)]
+
+    places = asyncio.run(run(3))
+    assert len(set(places)) == 3 and set(places[:8]) == set(places[8:]) and str(os.getpid()) not in places
+    assert Counter(places).most_common()[-1][1] >= 4, "one holds few"
+
+
+@pytest.mark.parametrize(
+    "cores, processes, asked, count",
+    [(1, 1, 0, 2), (8, 1, 0, 8), (8, 4, 0, 2), (64, 1, 0, 16), (8, 1, 3, 3), (8, 1, 200, 128)],
+)
+def test_workers_are_as_many_as_cores(monkeypatch, cores, processes, asked, count):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(cores))
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", str(processes))
+    assert RolloutConfig(workers=asked).worker_count() == count
 
 
 def test_bad_options_are_refused():

@@ -314,13 +314,13 @@ def test_an_answer_that_came_while_this_process_was_busy_is_no_timeout():
     """As long as a checkpoint is written, nobody looks at the answers that come (`wait_for` from Python 3.12 on)."""
 
     async def asked():
-        workers = Workers(small_envs.Blocking, 1)
+        workers = Workers([small_envs.Blocking], 1)
         try:
             hosted = workers.hosted()
             await hosted.reset(0, {}, 60)
             asked = asyncio.ensure_future(hosted.step("1", 0.4))
             await asyncio.sleep(0)
-            while not hosted.process.connection.poll():
+            while not hosted.worker.connection.poll():
                 time.sleep(0.05)
             time.sleep(0.5)
             return await asked

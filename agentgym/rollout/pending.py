@@ -1,0 +1,71 @@
+"""What a worker was asked and has not answered yet."""
+
+import asyncio
+from abc import ABC, abstractmethod
+from typing import Any
+
+from agentgym.errors import BadConfig, Fault
+from agentgym.rollout.env_threads import Key, Request
+
+
+class Pending(ABC):
+    """A worker's side of the conversation, whatever carries it: at most one question to each of its environments."""
+
+    def __init__(self) -> None:
+        self.hosted = self.last = 0
+        self.condemned = False
+        self._end_reason: str | Exception | None = None
+        self._loop = asyncio.get_running_loop()
+        self._pending: dict[Key, asyncio.Future[tuple[bool, Any]]] = {}
+
+    async def ask(self, env: Key, request: Request, seconds: float) -> Any:
+        """Return what an environment answers; a hang or the worker's end is a Fault."""
+        future = self._pending[env] = self._loop.create_future()
+        timer = self._loop.call_later(seconds, self._late, future, f"{request[0]} took longer than {seconds:g} s")
+        try:
+            if self._end_reason is None:
+                self._send(env, request)
+            if self._end_reason is not None:
+                self._answered(env, False, self._end_reason)
+            ok, value = await future
+        finally:
+            timer.cancel()
+            self._pending.pop(env, None)
+        if not ok:
+            raise value if isinstance(value, Fault | BadConfig) else Fault(value, reason="crash")
+        return value
+
+    def release(self, env: Key) -> None:
+        """Free an environment; a condemned worker ends with its last one."""
+        if not self.condemned:
+            self._send(env, ("close",))
+        elif self.hosted == 0:
+            self.kill()
+
+    @abstractmethod
+    def _send(self, env: Key, request: Request) -> None: ...
+
+    @abstractmethod
+    def kill(self) -> None:
+        """End it at once."""
+
+    def _look(self) -> None:  # noqa: B027  # where nothing can come that has not been looked at
+        """Take what has come and nobody has looked at, this process being too busy: with an update, a checkpoint."""
+
+    def _late(self, future: "asyncio.Future[tuple[bool, Any]]", what: str) -> None:
+        self._look()
+        if not future.done():
+            self.condemned = True  # its thread cannot be stopped: the worker ends with its last episode
+            future.set_result((False, Fault(f"the environment's {what}", reason="timeout")))
+
+    def _answered(self, env: Key, ok: bool, value: Any) -> None:
+        future = self._pending.get(env)
+        if future and not future.done():
+            future.set_result((ok, value))
+
+    def _ended(self, reason: str | Exception) -> None:
+        """Answer everybody, and whoever asks from now on, that nothing more comes."""
+        self.condemned, self._end_reason = True, reason
+        for future in self._pending.values():
+            if not future.done():
+                future.set_result((False, reason))

@@ -1,0 +1,122 @@
+"""A worker that is a spawned process of this machine."""
+
+import contextlib
+import multiprocessing
+import pickle
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
+from multiprocessing.connection import Connection
+from typing import Any
+
+from agentgym.core.env import TextEnv
+from agentgym.errors import BadConfig
+from agentgym.rollout.env_threads import EnvThreads, Key, Request, sendable
+from agentgym.rollout.pending import Pending
+from agentgym.rollout.spawning import GUARD, defined_in_script, spawned
+
+
+class ProcessWorker(Pending):
+    """One worker process and the replies it still owes; replies that are ready at once come through the pipe together."""
+
+    def __init__(self, makes: Sequence[Callable[[], TextEnv]], alone: bool = False) -> None:
+        super().__init__()
+        context = multiprocessing.get_context("spawn")
+        self.connection, theirs = context.Pipe()
+        self.process = context.Process(target=_work, args=(theirs, makes), daemon=True)
+        self._imports_script, self._heard = defined_in_script(makes), False
+        with _allowed_children(), spawned(script=self._imports_script):
+            self.process.start()
+        theirs.close()
+        self._loop.add_reader(self.connection.fileno(), self._look)
+
+    def usable(self) -> bool:
+        """Return whether new environments may be put here."""
+        return not self.condemned and self.process.is_alive()
+
+    async def begun(self) -> None:
+        """Return at once: what is asked of it waits in the pipe until it has started."""
+
+    def _send(self, env: Key, request: Request) -> None:
+        """Send at once: a policy that is sampled from in this process may hold its event loop for long."""
+        try:
+            self.connection.send((env, request))
+        except OSError as error:  # it died, or was ended
+            self._ended(f"the worker process is gone: {error}")
+
+    def _look(self) -> None:
+        if self.connection.closed:
+            return
+        try:
+            while self.connection.poll():
+                for reply in self.connection.recv():
+                    env, ok, value = pickle.loads(reply)
+                    self._heard = True
+                    self._answered(env, ok, value)
+        except (EOFError, OSError):
+            self._loop.remove_reader(self.connection.fileno())
+            self._ended(self._end())
+
+    def _end(self) -> str | BadConfig:
+        """Return why nothing more comes: it died, or the script that it imports failed, whose error is on the screen."""
+        self.process.join(1)
+        if self._heard or not self._imports_script or self.process.exitcode != 1:
+            return "the worker process died"
+        return BadConfig(f"a worker process imports this script, where the environment is defined, and failed: {GUARD}")
+
+    def kill(self) -> None:
+        """End the process."""
+        self.condemned = True
+        if not self.connection.closed:
+            self._loop.remove_reader(self.connection.fileno())
+            self.connection.close()
+        self.process.kill()
+        self.process.join()
+
+
+@contextlib.contextmanager
+def _allowed_children() -> Generator[None]:
+    """Let a daemonic process, as those of `multiprocessing.Pool` are, start a worker.
+
+    They may not, since their own end would leave children behind; a worker ends when its pipe does.
+    """
+    settings: dict[str, Any] = getattr(multiprocessing.current_process(), "_config", {})
+    daemonic = settings.pop("daemon", None)
+    try:
+        yield
+    finally:
+        if daemonic is not None:
+            settings["daemon"] = daemonic
+
+
+def _work(connection: Connection, makes: Sequence[Callable[[], TextEnv]]) -> None:
+    """Serve requests in a worker process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    envs, replies = EnvThreads(makes), _Replies(connection)
+    while True:
+        try:
+            env, request = connection.recv()
+        except (EOFError, OSError):
+            return
+        envs.ask(env, request, lambda ok, value, env=env: replies.send(env, ok, value))
+
+
+class _Replies:
+    """Sends replies of many threads: who finds the pipe free sends what has come together meanwhile."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection, self._lock = connection, threading.Lock()
+        self._ready: deque[bytes] = deque()
+
+    def send(self, env: Key, ok: bool, value: object) -> None:
+        """Send one reply, soon."""
+        self._ready.append(sendable(env, ok, value))
+        while self._ready and self._lock.acquire(blocking=False):  # else who holds it looks again when it is done
+            try:
+                batch = [self._ready.popleft() for _ in range(len(self._ready))]
+                if batch:
+                    with contextlib.suppress(OSError):  # nobody is there any more, and this process ends
+                        self._connection.send(batch)
+            finally:
+                self._lock.release()

@@ -1,0 +1,188 @@
+"""A worker that is an actor of a Ray cluster: environments, their sandboxes and browsers, on other machines.
+
+An actor is never restarted and no call of it repeated by Ray: an episode whose worker is gone is played again by the
+rollout, which counts it once. Ray: https://docs.ray.io
+"""
+
+import asyncio
+import importlib
+import os
+import pickle
+import signal
+import socket
+import sys
+import threading
+from collections import deque
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from agentgym.errors import BadConfig, Fault
+from agentgym.rollout.env_threads import EnvThreads, Key, Request, sendable
+from agentgym.rollout.pending import Pending
+from agentgym.rollout.workers import StartWorker, WorkerLost
+
+OPTIONS: Mapping[str, object] = {"num_cpus": 1, "scheduling_strategy": "SPREAD", "max_concurrency": 10_000}
+"""Options of an actor unless others are given."""
+SECONDS = 10
+"""What a cluster may take to answer."""
+OURS = ("max_restarts", "max_task_retries", "name", "namespace", "get_if_exists", "lifetime", "concurrency_groups")
+"""Options with which an episode could be played twice, or outlive the rollout."""
+
+
+class RayWorker(Pending):
+    """One actor. What is asked of it in one turn of the event loop is one call, and what is ready at once one answer."""
+
+    def __init__(self, actor: Any) -> None:
+        super().__init__()
+        self._actor, self._node = actor, ""
+        self._outbox: list[bytes] = []
+        self._hearing: asyncio.Task[None] | None = None
+
+    def usable(self) -> bool:
+        """Return whether new environments may be put here."""
+        return not self.condemned
+
+    async def begun(self) -> None:
+        """Return when the actor runs; a Fault where it failed as it started."""
+        if self._hearing:
+            return
+        try:
+            self._node = await self._actor.begun.remote()
+        except Exception as error:
+            self.condemned = True
+            raise await self._why(error) from error
+        self._hearing = asyncio.create_task(self._hear())
+
+    async def _hear(self) -> None:
+        """Take answers as they come, until the actor ends."""
+        try:
+            while True:
+                for answer in await self._actor.answers.remote():
+                    env, ok, value = pickle.loads(answer)
+                    self._answered(env, ok, value)
+        except Exception as error:  # whatever it is, it answers no more
+            self.condemned = True
+            self._ended(await self._why(error))
+
+    async def _why(self, error: Exception) -> Fault:
+        """Return what the end of an actor means: its own, or that of its machine."""
+        from ray import exceptions
+
+        told = f"the Ray actor is gone: {str(error).strip()}"
+        died = isinstance(error, exceptions.RayActorError) and not error.actor_init_failed
+        return Fault(told) if not died or await asyncio.to_thread(_stands, self._node) else WorkerLost(told)
+
+    def _send(self, env: Key, request: Request) -> None:
+        if self._loop.is_closed():  # at the end of a run, which ends the actor
+            return
+        pickled = _pickled((env, request))
+        if not self._outbox:
+            self._loop.call_soon(self._flush)
+        self._outbox.append(pickled)
+
+    def _flush(self) -> None:
+        requests, self._outbox = self._outbox, []
+        if self._end_reason is None:
+            self._actor.take.remote(requests)
+
+    def kill(self) -> None:
+        """End the actor."""
+        ray: Any = importlib.import_module("ray")
+        self._ended("the Ray actor was ended")
+        if self._hearing and not self._loop.is_closed():
+            self._hearing.cancel()
+        if ray.is_initialized():
+            ray.kill(self._actor)
+
+
+class _Actor:
+    """What runs in the cluster."""
+
+    def __init__(self, makes: bytes, path: list[str]) -> None:
+        sys.path.extend(folder for folder in path if folder not in sys.path)  # where modules of the user may lie
+        self._envs = EnvThreads(pickle.loads(makes))
+        self._ready: deque[bytes] = deque()
+        self._some = asyncio.Event()
+
+    async def begun(self) -> str:
+        """Return the node on which it runs."""
+        ray: Any = importlib.import_module("ray")
+        self._loop = asyncio.get_running_loop()
+        return ray.get_runtime_context().get_node_id()
+
+    async def take(self, requests: list[bytes]) -> None:
+        """Have requests answered, each when it is ready."""
+        for env, request in map(pickle.loads, requests):
+            self._envs.ask(env, request, partial(self._reply, env))
+
+    def _reply(self, env: Key, ok: bool, value: object) -> None:
+        self._ready.append(sendable(env, ok, value, _pickled))
+        self._loop.call_soon_threadsafe(self._some.set)
+
+    async def answers(self) -> list[bytes]:
+        """Return what is ready, when there is something."""
+        await self._some.wait()
+        self._some.clear()
+        return [self._ready.popleft() for _ in range(len(self._ready))]
+
+
+def _pickled(value: object) -> bytes:
+    """Return a value as bytes; what a script defines, which is not imported there, is among them."""
+    return importlib.import_module("ray.cloudpickle").dumps(value)
+
+
+def _stands(node: str) -> bool:
+    """Return whether a node is still there; an actor that never ran has none."""
+    ray: Any = importlib.import_module("ray")
+    return any(known["NodeID"] == node and known["Alive"] for known in ray.nodes())
+
+
+def start_with(options: Mapping[str, object]) -> StartWorker:
+    """Connect to the cluster that RAY_ADDRESS names, or to one of this machine, and return what starts actors there.
+
+    `options`: of an actor (`num_cpus`, `resources`, `runtime_env`, `label_selector` …). One for a single environment asks
+    for no CPU, so that a full cluster has room for it.
+    """
+    ray: Any = importlib.import_module("ray")
+    for name in OURS:
+        if name in options:
+            raise BadConfig(f"worker_options: {name} is not for a rollout, which starts, names and ends its actors itself")
+    if not ray.is_initialized():
+        _connect(ray)
+    try:
+        actors = {alone: _options(ray, options, alone) for alone in (False, True)}
+    except ValueError as error:
+        raise BadConfig(f"worker_options: {error}") from error
+    return lambda makes, alone: RayWorker(actors[alone].remote(_pickled(makes), sys.path))
+
+
+def _options(ray: Any, options: Mapping[str, object], alone: bool) -> Any:
+    return ray.remote(_Actor).options(**{**OPTIONS, **options, **({"num_cpus": 0} if alone else {})})
+
+
+def _connect(ray: Any) -> None:
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # who wants to report to Ray's makers says so
+    address = os.environ.get("RAY_ADDRESS", "")
+    try:
+        host, _, port = address.rpartition("://")[2].rpartition(":")
+        if host and port.isdecimal():  # Ray itself would try for minutes
+            socket.create_connection((host, int(port)), SECONDS).close()
+        with _own_sigterm():  # without an address Ray looks for a cluster of this machine, then starts one
+            ray.init(include_dashboard=None if address else False, log_to_driver=False, logging_level="ERROR")
+    except OSError as error:  # ConnectionError of Ray among them
+        raise BadConfig(f"no Ray cluster answers at {address or 'this machine'}: {error}") from error
+
+
+@contextmanager
+def _own_sigterm() -> Generator[None]:
+    """Keep what this program does when it is told to end: Ray would end it at once."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
