@@ -68,7 +68,9 @@ def pytest_runtest_makereport(item, call):
 def pytest_deselected(items):
     if items:
         config = items[0].config
-        config.stash[LEFT] = [item.location[0] for item in items if item.get_closest_marker("slow")]
+        config.stash[LEFT] = [
+            item.location[0] for item in items if item.get_closest_marker("slow") or item.get_closest_marker("long")
+        ]
 
 
 def pytest_sessionfinish(session):
@@ -92,5 +94,5 @@ def pytest_terminal_summary(terminalreporter, config):
     for reason, files in sorted(reasons.items(), key=lambda pair: -pair[1].total()):
         terminalreporter.write_line(f"{files.total():4} {reason}: {', '.join(sorted(files))}")
     if left := Counter(config.stash.get(LEFT, [])):
-        terminalreporter.section(f"left to ./dev full: {left.total()} slow tests in {len(left)} files")
+        terminalreporter.section(f"left to ./dev full: {left.total()} long and slow tests in {len(left)} files")
         terminalreporter.write_line(", ".join(f"{name} ({count})" for name, count in sorted(left.items())))

@@ -73,6 +73,7 @@ def test_its_form_is_an_action_of_github():
     assert set(re.findall(r"steps\.([\w-]+)\.", (ROOT / "action.yml").read_text(encoding="utf-8"))) <= identified
 
 
+@pytest.mark.long
 def test_a_sound_environment_passes_and_leaves_its_certificate(run):
     code, said, output, summary, work = run("Check", environment="my_env:me/Say-v0")
     assert code == 0, said

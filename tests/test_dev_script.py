@@ -57,6 +57,7 @@ def test_a_folder_that_is_no_environment_is_left_alone(checkout: Path) -> None:
     assert (checkout / ".venv" / "thesis.tex").exists()
 
 
+@pytest.mark.long
 def test_a_failed_installation_says_why_and_is_tried_again(checkout: Path) -> None:
     for _ in range(2):
         done = dev(checkout, "train", AGENTGYM_PIP_ARGS="--no-index --no-such-option")
@@ -154,16 +155,16 @@ def test_ci_installs_by_the_same_function() -> None:
 @pytest.mark.parametrize("processes", [(), ("-n", "2", "--dist", "worksteal")], ids=["one", "two"])
 def test_pytest_says_why_tests_were_skipped_and_what_is_left_to_full(tmp_path: Path, processes: tuple[str, ...]) -> None:
     shutil.copy(ROOT / "tests" / "conftest.py", tmp_path)
-    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = slow: x\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = slow: x\n long: x\n")
     (tmp_path / "test_a.py").write_text(
         "import pytest\n"
         "@pytest.mark.skip(reason='no browser')\n@pytest.mark.parametrize('n', [1, 2])\ndef test_s(n): ...\n"
-        "@pytest.mark.slow\n@pytest.mark.parametrize('n', [1, 2, 3])\ndef test_slow(n): ...\ndef test_ok(): ...\n"
+        "@pytest.mark.slow\n@pytest.mark.parametrize('n', [1, 2, 3])\ndef test_slow(n): ...\n@pytest.mark.long\ndef test_long(): ...\ndef test_ok(): ...\n"
     )
     (tmp_path / "test_b.py").write_text("import pytest\npytest.importorskip('no_such', reason='no such package')\n")
-    command = [sys.executable, "-m", "pytest", "-q", "-m", "not slow", *processes]
+    command = [sys.executable, "-m", "pytest", "-q", "-m", "not slow and not long", *processes]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=400)
     assert done.returncode == 0, done.stdout + done.stderr
     assert " skipped: 3 " in done.stdout
     assert "\n   2 no browser: test_a.py\n" in done.stdout and "\n   1 no such package: test_b.py\n" in done.stdout
-    assert " left to ./dev full: 3 slow tests in 1 files " in done.stdout and "\ntest_a.py (3)\n" in done.stdout
+    assert " left to ./dev full: 4 long and slow tests in 1 files " in done.stdout and "\ntest_a.py (4)\n" in done.stdout

@@ -65,6 +65,7 @@ def pages():
             yield pytest.param(page, id=page.name, marks=[pytest.mark.slow] if page.name in SLOW else [])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("page", pages())
 def test_the_blocks_of_a_page_run_in_order(page: Path, tmp_path: Path) -> None:
     if page.name in BROWSER and chromium() is None:

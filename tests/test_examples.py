@@ -35,6 +35,7 @@ def test_every_example_has_facts_to_check() -> None:
     assert sorted(EXPECTED) == sorted(path.name for path in FOLDER.glob("*.py"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", sorted(EXPECTED))
 def test_example(name: str, tmp_path: Path) -> None:
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}

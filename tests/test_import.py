@@ -7,6 +7,8 @@ import time
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent / "agentgym"
 HEAVY = {
     "torch",
@@ -242,6 +244,7 @@ def test_importing_every_light_module_prints_nothing_and_loads_nothing_heavy():
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+@pytest.mark.long
 def test_importing_every_heavy_module_prints_nothing():
     names = [name for name in MODULES if torch_allowed(name) and "vllm" not in name and not foreign(name)]
     done = run(f"import importlib\nfor name in {names}: importlib.import_module(name)")

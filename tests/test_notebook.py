@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 NOTEBOOK = Path(__file__).resolve().parent.parent / "examples" / "first_hour.ipynb"
 
 
@@ -20,6 +22,7 @@ async def run_cells(cells: list[str]) -> None:
             await result
 
 
+@pytest.mark.long
 def test_the_first_hour_runs(tmp_path: Path) -> None:
     notebook = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
     code = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]

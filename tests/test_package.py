@@ -73,6 +73,7 @@ def test_every_data_file_has_an_ending_that_is_packaged() -> None:
     assert not strays, f"package-data in pyproject.toml does not name these: {strays}"
 
 
+@pytest.mark.long
 def test_stranger_has_no_torch_and_lists_the_environments(stranger: Path, tmp_path: Path) -> None:
     installed = run([str(stranger / "python"), "-m", "pip", "list", "--format=freeze"], tmp_path)
     assert "rlvr-gym" in installed and "agentgym==" not in installed

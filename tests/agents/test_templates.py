@@ -18,6 +18,7 @@ TEMPLATES = SURVEY.templates()
 TABLE = SURVEY.PAGE.read_text(encoding="utf-8")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", sorted(TEMPLATES))
 def test_bridge_is_the_templates_own_rendering(name: str) -> None:
     row = SURVEY.survey(name, TEMPLATES[name])  # raises where the agents' tokens differ from the tokenizer's

@@ -241,6 +241,7 @@ def test_a_context_that_is_not_ready_in_time_is_closed(env, monkeypatch):
     assert not set(made.handle.contexts) - set(before)
 
 
+@pytest.mark.long
 def test_a_browser_that_dies_is_started_again(env, calm):
     """The last test here: it ends all episodes in the browser."""
     env.reset(seed=1)

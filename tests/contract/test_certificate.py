@@ -92,6 +92,7 @@ def test_what_is_no_certificate_is_said(check, tmp_path, text, said):
     assert code == 2 and said in out and "Traceback" not in out
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
@@ -114,6 +115,7 @@ def test_no_environment_breaks_its_check_or_talks_its_way_through(check, tmp_pat
     assert not left.stdout.strip()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["LoopsForEver", "LoopsWhenMade", "SaysHalfAMessage"])
 def test_an_environment_that_does_not_end_is_ended(check, kind):
     started = time.monotonic()
@@ -173,6 +175,7 @@ RESULT = {
 }  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "said",
     [

@@ -40,6 +40,7 @@ def under_tests(request):
         under_test.env.close()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", CHECKS)
 def test_a_check_holds(under_tests, name):
     holds(under_tests["few" if name in LONG else "many"], name, NOT_CHECKED[under_tests["few"].id])

@@ -35,6 +35,7 @@ def under_test(kind: str, folders: tuple[Path, Path]) -> conformance.EngineUnder
     return conformance.EngineUnderTest(made, reference=reference, other=folders[1])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("check", conformance.CHECKS, ids=lambda check: check.__name__)
 @pytest.mark.parametrize("kind", ["scripted", "hf", "hf one slot"])
 def test_conformance(kind: str, check: Any, folders: tuple[Path, Path]) -> None:

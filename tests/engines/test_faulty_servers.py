@@ -62,6 +62,7 @@ def one(engine: OpenAIChatEngine) -> Completion:
     return asyncio.run(engine.chat(ASKED, (), Sampling(max_tokens=8), "s"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("trouble", "kind"), TROUBLES, ids=[f"{n} {kind}" for n, (_, kind) in enumerate(TROUBLES)])
 def test_each_trouble_is_counted_under_its_name_and_asked_again(trouble: Any, kind: str) -> None:
     with loopback.faulty([trouble], then=GOOD) as (server, url):
@@ -83,6 +84,7 @@ def once(out: Path) -> list[agentgym.Episode]:
     return episodes
 
 
+@pytest.mark.long
 def test_an_evaluation_beside_a_server_in_trouble_ends_complete_and_says_what_it_met(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -167,6 +169,7 @@ def test_what_no_request_would_escape_stops_the_run_with_one_sentence(
     assert not read_episodes(tmp_path / "episodes.jsonl")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("status", [400, 403, 404, 413])
 def test_a_refusal_of_one_request_is_the_fault_of_one_episode(status: int, tmp_path: Path) -> None:
     with loopback.faulty([GOOD] * 30 + [status, status], then=GOOD) as (_, url):

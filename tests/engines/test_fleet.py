@@ -83,6 +83,7 @@ def tokens(episodes: list[list[Completion]]) -> list[list[list[int]]]:
     return [[done.ids for done in episode] for episode in episodes]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [1, 2])
 def test_conformance(number: int, folders: tuple[Path, Path]) -> None:
     with running(folders[0], number) as servers:
@@ -150,6 +151,7 @@ def test_routes_by_hand() -> None:
     assert routes.member("y", [a]) is a
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("loss", ["killed", "hangs", "restarted", "another version"])
 def test_a_lost_server_loses_no_episode(loss: str, folders: tuple[Path, Path]) -> None:
     """In the middle of the turns of twelve episodes; all go on from their exact tokens, as if nothing had been."""
@@ -207,6 +209,7 @@ def test_a_slow_server_is_kept(folders: tuple[Path, Path]) -> None:
         assert asyncio.run(play()).met == {} and servers[0].asked["/weight_info"] > 5
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", ["/pause", "/start_weight_update", "/update_weights", "/finish_weight_update", "/resume"])
 @pytest.mark.parametrize("how", ["dies", "breaks"])
 def test_a_server_that_fails_in_an_update_gets_it_before_it_serves(path: str, how: str, folders: tuple[Path, Path]) -> None:

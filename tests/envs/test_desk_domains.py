@@ -29,6 +29,7 @@ def test_values_and_matters_of_a_text():
     assert by_matter("$1.00", ["R-10001", "R-10002"]) == {}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", DOMAINS)
 @pytest.mark.parametrize("difficulty", [0, 5])
 def test_every_domain_is_solved_and_says_what_it_means(name, difficulty):

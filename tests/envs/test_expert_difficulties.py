@@ -37,12 +37,14 @@ def test_experts_reach_their_bound(name, difficulty):
     assert rate >= bound
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("difficulty", [1, 3, 4])
 def test_the_buyer_reaches_its_bound(difficulty):
     rate, bound = success("rlvr/Shop-v0", difficulty, 60)
     assert rate >= bound
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("difficulty", [4, 5])
 def test_the_reader_reaches_its_bound(difficulty):
     rate, bound = success("rlvr/Search-v0", difficulty, 60)
@@ -94,6 +96,7 @@ def played_elsewhere(name, difficulty, tasks):
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["Math", "TextWorld"])
 def test_experts_reach_their_bound_in_worker_processes_too(name):
     rate, bound, lost = played_elsewhere(name, 3, 3)

@@ -71,6 +71,7 @@ def test_all_questions_about_divisors_by_brute_force() -> None:
     assert len(seen) >= 3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", FAMILIES)
 def test_two_ways_give_one_answer_and_mistakes_are_rejected(name: str) -> None:
     if FAMILIES[name].expression and not installed():

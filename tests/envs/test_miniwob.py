@@ -83,6 +83,7 @@ def in_a_thread(function, *arguments):
         return thread.submit(function, *arguments).result()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("names", [SOME, pytest.param(NAMES, marks=pytest.mark.slow)], ids=["some", "all"])
 def test_utterances_are_those_of_the_package(env, names):
     names = [name for name in names if not name.startswith("flight.")]  # these need a server, and tell fields

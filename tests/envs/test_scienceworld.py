@@ -92,6 +92,7 @@ def test_a_solution_leaves_out_what_is_not_understood():
     env.close()
 
 
+@pytest.mark.long
 @needs_java
 def test_environments_share_machines_and_a_dead_one_ends_one_episode(monkeypatch):
     monkeypatch.setattr(simulator, "MOST", 1)

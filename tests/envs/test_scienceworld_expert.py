@@ -152,6 +152,7 @@ def environment(**options):
     return agentgym.make("rlvr/ScienceWorld-v0", **options)
 
 
+@pytest.mark.long
 @needs_java
 @pytest.mark.parametrize(("name", "variation"), [("find-non-living-thing", 230), ("lifespan-shortest-lived", 94)])
 def test_oracle_and_expert_solve_quick_tasks(name, variation):

@@ -54,6 +54,7 @@ def test_there_are_enough_families():
     assert len(FAMILIES) == 25
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_reference_is_accepted_and_mistakes_are_not(family, environment):
     hold(environment, family, 3, 4, LEVELS[family])

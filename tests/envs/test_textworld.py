@@ -88,6 +88,7 @@ def test_oldest_games_are_forgotten(tmp_path, monkeypatch):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["2.json", "2.z8", "3.json", "3.z8"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("gone", [(".json",), (".z8",), (".json", ".z8")])
 @pytest.mark.parametrize("known", [False, True])  # whether this process has read the game before
 def test_games_that_another_process_forgets_are_compiled_again(gone, known, tmp_path, monkeypatch):

@@ -55,6 +55,7 @@ def play(env, source):
     raise AssertionError("no end")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("family", SAMPLE)
 def test_oracle_solves_in_the_browser(env, family):
     env.reset(seed=0, options={"task": only(family)})

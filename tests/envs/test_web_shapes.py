@@ -60,6 +60,7 @@ def told_by_wording(name, drawn):
     return max(found)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("difficulty, count, most", SAMPLES)
 def test_the_wording_does_not_tell_what_cannot_be_done(difficulty, count, most):
     drawn = {name: {True: [], False: []} for name in FAMILIES}

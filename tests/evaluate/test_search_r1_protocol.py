@@ -211,6 +211,7 @@ def test_a_word_changed_is_refused(old: str, new: str, tmp_path: Path) -> None:
         read_suite(tmp_path / "mine.toml")
 
 
+@pytest.mark.long
 def test_it_is_played_by_its_name(data, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch) -> None:
     (tmp_path / "replies.jsonl").write_text(json.dumps(SAID[2]) + "\n")
     monkeypatch.delenv("AGENTGYM_DATA", raising=False)

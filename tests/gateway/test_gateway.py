@@ -225,6 +225,7 @@ BAD: list[tuple[Any, int]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", range(len(BAD)))
 def test_bad_requests_are_answered_as_openai_does(number: int, client: httpx2.Client, gateway: Gateway) -> None:
     body, status = BAD[number]
@@ -316,6 +317,7 @@ def test_an_engine_that_fails_is_a_503(tmp_path: Path) -> None:
     assert answer.status_code == 503 and answer.json()["error"]["type"] == "server_error"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM], ids=lambda end: end.name)
 def test_the_command_serves_a_run_until_it_is_told_to_end(tmp_path: Path, end: signal.Signals) -> None:
     folder = tmp_path / "model"

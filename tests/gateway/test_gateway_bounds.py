@@ -242,6 +242,7 @@ def served(folder: Path, out: Path) -> Iterator[tuple[subprocess.Popen[str], str
         process.communicate(timeout=300)
 
 
+@pytest.mark.long
 def test_what_was_finished_outlives_a_kill(tmp_path: Path) -> None:
     folder, out = tiny.folder(tmp_path / "model"), tmp_path / "out.jsonl"
     with served(folder, out) as (process, url):

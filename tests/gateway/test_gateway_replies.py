@@ -55,6 +55,7 @@ def parts(text: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines if line != "[DONE]"]
 
 
+@pytest.mark.long
 def test_every_token_is_sent_when_it_is_sampled() -> None:
     """The next token is sampled only after the client has read the last: nothing waits for the end."""
     engine = Stepped("abcdef")

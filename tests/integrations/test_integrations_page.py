@@ -17,6 +17,7 @@ ELSEWHERE = ("verifiers", "openenv", "inspect_ai")
 HERE = [block for block in BLOCKS if not any(name in block for name in ELSEWHERE)]
 
 
+@pytest.mark.long
 def test_the_blocks_run_in_order(tmp_path: Path) -> None:
     size = PolicySize(width=64, layers=1, heads=2, feed_forward=64, vocabulary=400, context=2048)
     init_policy("rlvr/GuessNumber-v0", tmp_path / "runs" / "chatml", size=size, episodes=20, template="chatml")

@@ -27,6 +27,7 @@ def drawn(name: str, count: int) -> list[Listing]:
     return [one for one in found if tuple(one.entries[0]) == kinds.most_common(1)[0][0]]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", SAMPLE)
 def test_a_sample_of_families_gives_no_answer_away(name):
     result = figure(drawn(name, 80))

@@ -61,6 +61,7 @@ def test_every_episode_has_a_server_of_its_own(env):
         assert env.step("note[b]")[0] == "a, b"
 
 
+@pytest.mark.long
 def test_a_snapshot_is_the_log_of_calls(env):
     env.reset(seed=1)
     env.step("note[a]")
@@ -90,6 +91,7 @@ def test_what_a_tool_says_is_text_and_has_an_end(env):
     assert env.step("note[\ud800]")[4]["valid"] is False
 
 
+@pytest.mark.long
 def test_a_call_that_takes_too_long_is_the_agents_and_the_episode_goes_on():
     env = Sums(call_seconds=3)
     env.reset(seed=1)

@@ -193,6 +193,7 @@ def test_curves_show_what_was_measured(watched: Watched):
     assert "53.3 points" in page.locator("#head").inner_text()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (390, "dark"), (820, "light"), (1400, "dark")])
 def test_nothing_is_wider_than_the_screen(browser: Any, report: Path, width: int, scheme: str):
     watched = Watched(browser, report, width, 844, scheme)

@@ -87,6 +87,7 @@ def group(step: int, results: list[bool], rng: np.random.Generator) -> str:
     return "".join(lines)
 
 
+@pytest.mark.long
 def test_a_run_is_followed_from_before_it_is_there_to_its_end(browser: Any, tmp_path: Path):
     folder, rng = tmp_path / "run", np.random.default_rng(5)
     rows = [json.dumps(row) + "\n" for row in metrics(4)][20:]
@@ -219,6 +220,7 @@ def test_two_attempts_stand_side_by_side_with_their_tokens(browser: Any, tmp_pat
         page.close()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (390, "dark"), (820, "dark"), (1400, "light")])
 def test_nothing_is_wider_than_the_screen(browser: Any, run_folder: Path, tmp_path: Path, width: int, scheme: str):
     for runs in ([run_folder], [run_folder, write_run(tmp_path / ("long" * 20), steps=20)]):

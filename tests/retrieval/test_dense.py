@@ -60,6 +60,7 @@ def test_the_prefixes_are_those_of_queries_and_passages(place: Path) -> None:
     assert not np.allclose(prefixed.queries(["red"]), prefixed.passages(["red"]))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("search", SEARCHES)
 def test_a_batch_finds_what_each_query_finds_alone_to_the_last_digit(place: Path, search: str) -> None:
     made = build_dense_index(str(place / "c.jsonl"), place / search, str(place / "encoder"), search=search, **PREFIXES)

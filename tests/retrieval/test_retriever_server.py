@@ -276,6 +276,7 @@ GARBAGE: list[tuple[object, str]] = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("content", "words"), GARBAGE)
 def test_garbage_is_refused_at_the_start_and_a_fault_later(content: object, words: str) -> None:
     raw = content if isinstance(content, bytes) else json.dumps(content).encode()

@@ -290,6 +290,7 @@ PAIRS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("group", PAIRS)
 def test_answers_are_judged_as_a_careful_grader_does(group):
     wrong = [(answer, gold, right) for answer, gold, right in PAIRS[group] if (verify(answer, gold) is True) != right]

@@ -117,6 +117,7 @@ def test_what_an_action_brings_about_is_the_agents_failure(what):
     assert len(groups(episodes)) == 3  # it is trained on and counted
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("what", ["hang", "die"])
 def test_in_worker_processes_too_and_nobody_else_is_disturbed(what):
     episodes = played(HostileRemote, {1: [what]}, tasks=5, workers=1, step_seconds=3.0)

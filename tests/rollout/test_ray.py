@@ -20,6 +20,7 @@ from agentgym.rollout import ray_workers, workers
 from agentgym.rollout.pool import RolloutPool
 
 ray = pytest.importorskip("ray", reason="workers on Ray need the ray package")
+pytestmark = pytest.mark.long
 
 
 class Slow(TextEnv):

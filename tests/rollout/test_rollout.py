@@ -175,6 +175,7 @@ def test_an_environment_may_need_longer_steps_than_a_rollout_allows():
     ] * 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("trouble", "reason"), [("", "success"), ("hang", "timeout"), ("die", "crash"), ("raise", "crash")])
 def test_environments_that_block_run_in_worker_processes(monkeypatch, trouble, reason):
     monkeypatch.setenv("AGENTGYM_TEST_TROUBLE", trouble)
@@ -186,6 +187,7 @@ def test_environments_that_block_run_in_worker_processes(monkeypatch, trouble, r
         assert "boom" in episodes[1].error
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("lockstep", [False, True])
 def test_a_dying_process_takes_no_neighbour_along(monkeypatch, lockstep):
     monkeypatch.setenv("AGENTGYM_TEST_TROUBLE", "die")

@@ -81,6 +81,7 @@ def test_a_fault_by_chance_in_a_branch_is_repeated_from_its_snapshot(kind, tmp_p
     assert once.success and lost.success and [t.action for t in lost.turns] == ["33", "42"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", [Lucky, LuckyRemote])
 def test_a_hang_that_a_branch_brings_about_is_its_failure(kind):
     first, branch = asyncio.run(branched(kind, ["50", "25", "99"], seconds=0.5))

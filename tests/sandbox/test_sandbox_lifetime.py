@@ -99,6 +99,7 @@ def test_close_twice_and_use_afterwards(box: Any) -> None:
     kernel.close()
 
 
+@pytest.mark.long
 def test_what_cannot_be_started_leaves_no_file_open(box: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     box.run("true")
     before = held()
@@ -161,6 +162,7 @@ print(box._process.pid, box.work, *names, flush=True)
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("end", ["", "raise SystemExit(3)", "os.kill(os.getpid(), 9)"])
 def test_nothing_stays_when_the_owner_ends(backend: str, end: str) -> None:
     script = SCRIPT.format(backend=backend, options=BACKENDS[backend], end=end)

@@ -102,6 +102,7 @@ def test_ctrl_c_reaches_what_the_step_waits_for(box: Any) -> None:
     assert result.reason == "timeout" and kernel.alive and kernel.run("1").text == "1\n"
 
 
+@pytest.mark.long
 def test_a_kernel_that_does_not_listen_holds_nobody_up(box: Any) -> None:
     kernel = box.kernel()
     kernel.run("import threading, time, os\nthreading.Thread(target=lambda: time.sleep(60), daemon=True).start()")

@@ -58,6 +58,7 @@ def left_behind() -> str:
     return subprocess.run(["pgrep", "-fa", f"[:] {MARK}"], capture_output=True, text=True).stdout
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("nasty", PROGRAMS, ids=lambda nasty: nasty.name)
 def test_nasty(box: Any, nasty: Nasty, facts: dict[str, Any]) -> None:
     if box.name == "process" and nasty.name in NO_SANDBOX:
@@ -145,6 +146,7 @@ def test_kernel_keeps_its_variables(box: Any) -> None:
     assert not kernel.alive
 
 
+@pytest.mark.long
 def test_kernel_limits(box: Any) -> None:
     kernel = box.kernel()
     kernel.run("x = 1")
@@ -170,6 +172,7 @@ def test_kernel_limits(box: Any) -> None:
     assert left_behind() == ""
 
 
+@pytest.mark.long
 def test_a_kernel_that_lies_about_itself(box: Any) -> None:
     for code in (
         "import os; os.write(3, b'\\xff' * 100)",

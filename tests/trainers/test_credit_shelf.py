@@ -189,6 +189,7 @@ def test_rl_zvp_by_hand():
     assert run("rl_zvp", context, surprised(False, [0.2]), alpha=0.5)[0] == [0.0, 0.0, 0.0]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", SHELF)
 def test_a_policy_learns_a_chain_of_choices_by_it(name):
     table = Tabular()

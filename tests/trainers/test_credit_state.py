@@ -109,6 +109,7 @@ def self_play(out, steps=3):
     )  # fmt: skip
 
 
+@pytest.mark.long
 def test_self_play_that_is_killed_and_resumed_has_the_same_baselines(tmp_path):
     train(self_play(tmp_path / "whole"))
     config = tmp_path / "config.toml"

@@ -151,6 +151,7 @@ def learned(folder):
     return values, json.loads((folder / "metrics.jsonl").read_text().splitlines()[-1])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("credit", "options"), [("turn_gae", {"gamma": 0.9}), ("bilevel_gae", {"turn_gamma": 0.9})], ids=["turn", "bilevel"]
 )

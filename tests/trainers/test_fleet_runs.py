@@ -117,6 +117,7 @@ def test_a_run_goes_on_over_servers_that_hold_anything(model, tmp_path):
     assert sampled == {"1": {0}, "2": {1}, "3": {2}} and len(played) == 27 and set(played.values()) == {1}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sharding", [pytest.param("none", marks=pytest.mark.slow), "fsdp2"])
 def test_two_processes_share_the_servers(sharding, model, tmp_path, monkeypatch):
     """The first brings the weights; both sample from all servers, under the same versions."""
@@ -211,6 +212,7 @@ def test_what_cannot_be_is_refused_before_a_server_is_asked(changes, said, model
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.long
 def test_an_evaluation_over_a_fleet_loses_a_server_and_no_episode(model, tmp_path, capsys):
     flags = ["--tasks", "6", "--attempts", "4", "--prompt", "bare", "--concurrency", "4", "--out", str(tmp_path / "eval")]
     with running(model) as (first, second):

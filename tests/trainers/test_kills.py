@@ -33,6 +33,7 @@ def killed(command, victim):
         return run.words.read_text(), code, run.left_over()
 
 
+@pytest.mark.long
 def test_of_two_processes_none_outlives_another(tmp_path):
     out = kills.recipe(tmp_path, "run", processes=2)
     words, code, left = killed(kills.take_up(out), "1")

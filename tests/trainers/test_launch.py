@@ -50,6 +50,7 @@ def rows(tmp_path):
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
+@pytest.mark.long
 def test_two_processes_share_the_work(tmp_path):
     text, _ = start(tmp_path, 2).communicate(timeout=500)
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
@@ -59,6 +60,7 @@ def test_two_processes_share_the_work(tmp_path):
     assert evaluations == 4, "the episodes of both processes are kept"
 
 
+@pytest.mark.long
 def test_control_c_stops_both_with_a_checkpoint_and_resume_goes_on(tmp_path):
     process = start(tmp_path, 300)
     deadline = time.time() + 400
@@ -93,6 +95,7 @@ def test_a_process_that_lost_another_is_not_taken_down_in_order():
     assert (done.returncode, done.stdout, done.stderr) == (75, "said\n", "")
 
 
+@pytest.mark.long
 def test_processes_part_before_the_interpreter_ends():
     """What connects them may abort where it is left to the interpreter and the other process is gone: 2 of 12 ends did."""
     code = (

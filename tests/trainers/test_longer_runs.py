@@ -13,6 +13,7 @@ from agentgym.trainers.model.policy import load_policy
 from agentgym.trainers.recipe_files import read_config
 
 
+@pytest.mark.long
 def test_a_finished_run_goes_on_as_the_longer_one(whole, tmp_path):  # noqa: F811
     folder, expected = whole
     short = train(small(tmp_path / "run", steps=2))

@@ -55,6 +55,7 @@ def whole(tmp_path_factory):
     return out
 
 
+@pytest.mark.long
 def test_the_weights_say_how_many_groups_each_environment_has(whole):
     groups = {e.group_id for e in read_episodes(whole / "episodes.jsonl") if e.group_id.startswith("1/")}
     count = {name: sum(f"/{name}-v0/" in group for group in groups) for name in ("GuessNumber", "FrozenLake", "TextCraft")}
@@ -89,6 +90,7 @@ def test_a_run_stopped_in_the_middle_of_a_step_goes_on_to_the_last_digit(whole, 
     assert played(tmp_path / "run") == played(whole)
 
 
+@pytest.mark.long
 def test_a_killed_run_goes_on_to_the_last_digit(whole, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT))
     assert run(tmp_path / "run", 3) == -signal.SIGKILL

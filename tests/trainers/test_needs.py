@@ -104,6 +104,7 @@ def computed(run, found, *names, **options):
     return asyncio.run(needs.compute(found, resolve_needs(names, options), run, 0))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "way", [{}, {"agent": "window"}, {"env": "me/InWorkers-v0", "workers": 1}], ids=["chat", "window", "worker"]
 )

@@ -179,6 +179,7 @@ def test_the_cache_is_that_of_the_real_engine(longest, room):
     assert found.packed == held(fused) + scales + 2 * 256 * 16 * 4  # and sines and cosines of 256 places
 
 
+@pytest.mark.long
 def test_the_peak_of_a_process_is_the_planned_one():
     """In a process of its own, since the most that one has ever held never falls."""
     rows, architecture = Rows(8, 512, 64, batches=1), shape(layers=6, width=256, vocabulary=2000)
@@ -316,6 +317,7 @@ class NoExpert(GuessNumber):
         raise NotImplementedError
 
 
+@pytest.mark.long
 def test_what_cannot_be_played_beforehand_is_assumed_and_refused_only_when_hopeless(monkeypatch, tmp_path):
     monkeypatch.setattr(planning, "process_bytes", lambda: 400 * 2**20)
     policy = init_policy("rlvr/GuessNumber-v0", tmp_path)
@@ -345,6 +347,7 @@ def test_a_model_that_cannot_be_planned_may_be_trained(monkeypatch, tmp_path):
         plan(config, Workload(None, PLAY))
 
 
+@pytest.mark.long
 def test_a_run_that_plainly_fits_never_imports_the_planner():
     """Counted in a process of its own: what `train` imports, and what checking a small run adds to it."""
     code = """

@@ -32,6 +32,7 @@ def test_there_are_six():
     assert PRETRAINED == ["code-7b", "household-1.5b", "math-1.5b", "search-3b", "sql-1.5b", "swe-7b"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", PRETRAINED)
 def test_a_recipe_begins(chat_model, tmp_path, capsys, name):
     words = ["train", name, "--model", str(chat_model), "--out", str(tmp_path / "run"), *FEW.split()]

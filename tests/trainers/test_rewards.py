@@ -442,6 +442,7 @@ def curve(folder: Path) -> list[dict[str, Any]]:
     return [{k: v for k, v in row.items() if k not in TIMES} for row in rows]
 
 
+@pytest.mark.long
 def test_two_steps_with_length_and_judge_and_a_resumed_run_has_the_same_digits(
     tmp_path: Path, rubric: Path, server: tuple[loopback.Faulty, str], capsys: pytest.CaptureFixture[str]
 ):

@@ -170,6 +170,7 @@ CHOICES = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("sampler", "options", "select", "select_options"), CHOICES)
 def test_a_resumed_run_goes_on_to_the_last_digit(taught, tmp_path, sampler, options, select, select_options):
     def config(name):

@@ -41,6 +41,7 @@ def found(tmp_path_factory):
     return folder, cases(folder, (1, 2), FEW)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", FEW)
 def test_two_processes_with_a_part_each_take_the_steps_of_one(found, name):
     folder, made = found
@@ -88,6 +89,7 @@ def test_ten_steps_by_one_two_and_four_processes_and_each_goes_on_from_the_other
         assert made[4][name]["elsewhere"] == pytest.approx(made[2][name]["resumed"], rel=close, abs=close)
 
 
+@pytest.mark.long
 def test_a_run_goes_on_to_the_last_digit_and_in_another_number_of_processes(tmp_path):
     model = init_policy("small/File-v0", tmp_path / "policy", size=SIZE, episodes=20)
     whole, cut = tmp_path / "whole", tmp_path / "cut"

@@ -133,6 +133,7 @@ def test_a_learner_of_ones_own_trains_what_it_means_to(taught, tmp_path):
     assert any("embed" in name for name in same) and len(same) < len(before) / 2
 
 
+@pytest.mark.long
 def test_stored_episodes_are_imitated_and_exported():
     done = subprocess.run(
         [sys.executable, str(FOLDER / "stored.py")], capture_output=True, text=True, check=False, timeout=300

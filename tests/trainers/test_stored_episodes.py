@@ -340,6 +340,7 @@ def test_what_export_cannot_do_is_one_sentence(run, tmp_path, capsys):
     assert "is not there; expected a file of episodes" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_trl_trains_on_the_tables(run, tmp_path):
     """One step each of its SFT and DPO trainers, on a model made from nothing."""
     trl = pytest.importorskip("trl", reason="the extra `train` is not installed")

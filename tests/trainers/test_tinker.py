@@ -83,6 +83,7 @@ def found_of(server, policy, open_service):
 # -- what a server computes
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("reduction", ["tokens", "rows"])
 def test_a_right_server_qualifies(served, opened, policy, reduction):
     found = found_of(served(reduction=reduction), policy, opened)
@@ -93,6 +94,7 @@ def test_a_right_server_qualifies(served, opened, policy, reduction):
     assert found.mismatch < 1e-4
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("wrong", "what"),
     [
@@ -120,6 +122,7 @@ def test_what_a_server_cannot_do_is_done_without_it(served, opened, policy):
 # -- training
 
 
+@pytest.mark.long
 def test_a_run_trains_and_a_killed_one_goes_on_as_if_it_had_not(served, policy, tmp_path):
     server = served(reduction="rows")
     whole = remote(tmp_path / "whole", policy, server, sft_episodes=64, sft_lr=2e-2, steps=4)
@@ -234,6 +237,7 @@ def test_a_server_that_does_not_qualify_is_refused(served, policy, tmp_path):
 # -- faults
 
 
+@pytest.mark.long
 def test_a_request_that_hangs_meets_our_deadline(served, opened):
     server = served()
     service = opened(server, seconds=3)
@@ -298,6 +302,7 @@ def test_a_server_that_lies_about_versions_is_found_out(served, policy, tmp_path
         resume(tmp_path / "run", steps=8)
 
 
+@pytest.mark.long
 def test_a_slow_server_loses_nothing(served, policy, tmp_path):
     server = served()
     train(remote(tmp_path / "quick", policy, server, steps=2))
@@ -317,6 +322,7 @@ def test_the_command_prints_a_table(served, policy, capsys):
 # -- kills
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("victim", [pytest.param("client", marks=pytest.mark.slow), "server"])
 def test_a_run_goes_on_after_a_kill(policy, tmp_path, victim):
     """SIGKILL in the middle of a step; the counts at the end are those of a run that nobody killed."""

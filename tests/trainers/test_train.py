@@ -105,6 +105,7 @@ def test_a_killed_run_goes_on_to_the_last_digit(whole, tmp_path, kind, number):
     }
 
 
+@pytest.mark.long
 def test_control_c_leaves_a_checkpoint_and_exit_code_130(tmp_path):
     config = small(tmp_path / "run", steps=500, checkpoint_every=400, eval_every=0)
     (tmp_path / "own.toml").write_text(to_toml(config))
@@ -186,6 +187,7 @@ sys.exit(main(["train", sys.argv[1]]))
 """
 
 
+@pytest.mark.long
 def test_no_room_for_a_checkpoint_is_one_line_and_leaves_the_earlier_ones(tmp_path):
     (tmp_path / "own.toml").write_text(to_toml(small(tmp_path / "run", eval_every=0, test_tasks=0)))
     ran = subprocess.run(
@@ -253,6 +255,7 @@ def test_muon_directions_have_singular_values_near_one():
     assert torch.allclose(orthogonal(wide.transpose(1, 2)), orthogonal(wide).transpose(1, 2), atol=1e-5)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "changes", [{"select": "refill"}, {"kl": 0.1}, {"epochs": 2, "importance_sampling_level": "turn"}, {"agent": "window"}]
 )
@@ -293,6 +296,7 @@ def test_a_run_in_one_reply_that_goes_on(tmp_path):
         small(tmp_path / "other", agent="completion", prompt="bare")
 
 
+@pytest.mark.long
 def test_a_run_with_summaries(tmp_path):
     out = tmp_path / "run"
     changes = {"sft_episodes": 0, "steps": 1, "horizon": (6,), "context_tokens": 900, "turn_tokens": 100}

@@ -190,6 +190,7 @@ def send_sharded(rank: int, folder: str, kinds: list[str]) -> None:
     dist.destroy_process_group()
 
 
+@pytest.mark.long
 def test_sharded_parameters_are_gathered_one_at_a_time(tmp_path):
     kinds = ["Qwen3", "Qwen3Moe"]
     torch.multiprocessing.spawn(send_sharded, (str(tmp_path), kinds), nprocs=2)

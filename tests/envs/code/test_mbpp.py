@@ -99,6 +99,7 @@ def tried(sandboxes, data, code):
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", range(len(ROWS)), ids=list(ROWS))
 def test_references_pass_and_forgeries_fail(number, library, sandboxes):
     data = library.tasks[number].data

@@ -55,6 +55,7 @@ def test_one_bash_block_a_reply(data):
     assert "The repository is in /home/agent/repository" in first
 
 
+@pytest.mark.long
 def test_four_tools(data, tmp_path):
     episode = play(FILES, "swe", data)
     assert all(turn.parsed and turn.valid for turn in episode.turns), [turn.error for turn in episode.turns]

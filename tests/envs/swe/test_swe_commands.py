@@ -20,6 +20,7 @@ def run(tmp_path, monkeypatch):
     return data
 
 
+@pytest.mark.long
 def test_predictions_of_a_run_are_written_and_scored(run, tmp_path, capsys):
     assert main(["swe", "predictions", "run", "--out", "preds.jsonl"]) == 0
     assert "preds.jsonl: 2 predictions, 0 of them empty" in capsys.readouterr().out
@@ -41,6 +42,7 @@ def test_a_patch_with_half_a_character_does_not_apply(run, tmp_path, capsys):
     assert "The patch does not apply." in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_mistakes_are_explained(run, tmp_path, capsys):
     assert main(["swe", "score", "none.jsonl"]) == 2
     (tmp_path / "preds.jsonl").write_text('{"instance_id": "purse-disount", "model_patch": "x"}\n')

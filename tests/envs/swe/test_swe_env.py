@@ -348,6 +348,7 @@ LITTLE = (
 )
 
 
+@pytest.mark.long
 def test_a_little_of_the_contract(data):
     under_test = few(SWE(data=data))
     for name in LITTLE:
@@ -375,6 +376,7 @@ def test_no_sandbox_has_a_package_that_comes_with_agentgym():
     sandbox.close()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("split", ["train", "valid", "test"])
 def test_tasks_that_come_with_agentgym_are_solved_by_their_oracle(split):
     environment = SWE(split=split)

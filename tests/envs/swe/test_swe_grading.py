@@ -145,6 +145,7 @@ def judged(task, changes):
     return grade(task, task.broken() | {path: text.encode() for path, text in changes.items()}, elsewhere)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["discount", "largest", "nobody"])
 def test_an_honest_repair_is_believed_and_a_wrong_one_is_not(tasks, name):
     task = tasks[f"purse-{name}"]
@@ -173,6 +174,7 @@ def test_discount():
 """
 
 
+@pytest.mark.long
 def test_tests_that_lean_on_one_another_do_not_harm_an_honest_repair(tmp_path, monkeypatch):
     swe_files.make(tmp_path)
     root = tmp_path / "purse-1.0"
@@ -189,6 +191,7 @@ def test_tests_that_lean_on_one_another_do_not_harm_an_honest_repair(tmp_path, m
     assert set(in_one_process.values()) == {"passed"}
 
 
+@pytest.mark.long
 def test_a_repair_may_do_more(tasks):
     clean = tasks["purse-discount"].base()["purse.py"].decode()
     more = {"purse.py": clean + "\n\ndef more():\n    return 1\n", "tests/test_purse.py": "", "README": "x"}
@@ -209,12 +212,14 @@ def forging(task, payload):
     return code[:at] + "\n\n\n" + textwrap.dedent(payload) + code[at:]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", IN_CODE)
 def test_code_that_forges_earns_nothing(tasks, name):
     task = tasks["purse-discount"]
     assert not judged(task, {"purse.py": forging(task, IN_CODE[name]), "forged.py": HOOK}).resolved
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", AS_FILES)
 def test_files_that_forge_earn_nothing(tasks, name):
     assert not judged(tasks["purse-discount"], AS_FILES[name]).resolved
@@ -351,6 +356,7 @@ AGAINST_THE_OTHER_END = {
 LONGER = {"sleeps at import", "prints too much"}  # they take the time of a run, as a call that sleeps does
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.slow) if name in LONGER else name for name in AGAINST_THE_OTHER_END]
 )
@@ -540,6 +546,7 @@ WON_BY_THE_EXAMPLES = (
 """Tasks whose hidden tests ask nothing but what their issues quote; in two of them other values give the same answer."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("id", WON_BY_THE_EXAMPLES)
 def test_answers_to_what_an_issue_quotes_win_nothing(id):
     task = next(task for task in read() if task.id == id)
@@ -587,6 +594,7 @@ def of_all_packages(packages):
         assert {test for test in task.repository.tests if tests.outcomes.get(test) != "passed"} == set()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("package", ["larder", "tally"])
 def test_a_repair_of_an_embedded_package_is_believed(package, monkeypatch):
     monkeypatch.setattr(f"{__name__}.by_package", lambda name, every=by_package: every(name)[:1])

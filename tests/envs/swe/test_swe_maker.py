@@ -105,6 +105,7 @@ def of(made):
     return [(task.id, task.issue, task.bug, task.fail_to_pass, task.kind) for task in made.instances]
 
 
+@pytest.mark.long
 def test_tasks_are_valid(made):
     """Holds the maker to its word by other means: the bug fails exactly those tests, and its repair none."""
     assert len(made.instances) == 5
@@ -143,6 +144,7 @@ def test_the_same_again_in_whatever_order_verdicts_come(made, tmp_path):
     assert of(make(TREE, tmp_path, Plan(count=5, combined=0.4))) == of(made)
 
 
+@pytest.mark.long
 def test_an_interrupted_maker_goes_on(made, tmp_path):
     said = []
 
@@ -195,6 +197,7 @@ def test_a(number):
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("tests", "said"),
     [
@@ -211,6 +214,7 @@ def test_what_tasks_cannot_be_made_from(tmp_path, tests, said):
         make({"shop.py": SHOP, **tests}, tmp_path, Plan(count=2, combined=0, attempts=2))
 
 
+@pytest.mark.long
 def test_conftest_is_used_where_tests_need_it(tmp_path):
     conftest = b"import pytest\n\n\n@pytest.fixture\ndef prices():\n    return [3, 1, 2]\n"
     test = b"import shop\n\n\ndef test_prices(prices):\n    assert shop.cheapest(prices) == [1]\n"
@@ -225,6 +229,7 @@ def test_bugs_that_show_as_a_crash_alone_are_left_out(tmp_path):
     assert [one.files["shop.py"] for one in kinds] == [b"def f(a, b):\n    return a.x - a\n"]
 
 
+@pytest.mark.long
 @pytest.mark.skipif(bool(missing()), reason=missing())
 def test_command(tmp_path, capsys):
     folder = tmp_path / "shop"

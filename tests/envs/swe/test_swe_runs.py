@@ -137,6 +137,7 @@ FORGERIES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", FORGERIES)
 def test_a_wrong_test_never_passes(box, name):
     tree = {"shop.py": CODE, FILE: TESTS, **FORGERIES[name]}
