@@ -68,9 +68,7 @@ def pytest_runtest_makereport(item, call):
 def pytest_deselected(items):
     if items:
         config = items[0].config
-        config.stash[LEFT] = [
-            item.location[0] for item in items if item.get_closest_marker("slow") or item.get_closest_marker("long")
-        ]
+        config.stash[LEFT] = [item.location[0] for item in items if any(map(item.get_closest_marker, ("long", "slow")))]
 
 
 def pytest_sessionfinish(session):

@@ -31,7 +31,7 @@ def checkout(tmp_path: Path) -> Path:
 def test_help_names_every_command() -> None:
     done = dev(ROOT, "help")
     assert done.returncode == 0
-    own = ("test-vllm", "test-clients", "test-tinker", "test-openenv", "test-docker", "test-reasoning-gym")
+    own = ("test-long", "test-vllm", "test-clients", "test-tinker", "test-openenv", "test-docker", "test-reasoning-gym")
     for command in ("train", "test", "check", "system", "parity", *own, "full", "help"):
         assert f"\n  {command} " in done.stdout
 
@@ -159,7 +159,8 @@ def test_pytest_says_why_tests_were_skipped_and_what_is_left_to_full(tmp_path: P
     (tmp_path / "test_a.py").write_text(
         "import pytest\n"
         "@pytest.mark.skip(reason='no browser')\n@pytest.mark.parametrize('n', [1, 2])\ndef test_s(n): ...\n"
-        "@pytest.mark.slow\n@pytest.mark.parametrize('n', [1, 2, 3])\ndef test_slow(n): ...\n@pytest.mark.long\ndef test_long(): ...\ndef test_ok(): ...\n"
+        "@pytest.mark.slow\n@pytest.mark.parametrize('n', [1, 2, 3])\ndef test_slow(n): ...\n"
+        "@pytest.mark.long\ndef test_long(): ...\ndef test_ok(): ...\n"
     )
     (tmp_path / "test_b.py").write_text("import pytest\npytest.importorskip('no_such', reason='no such package')\n")
     command = [sys.executable, "-m", "pytest", "-q", "-m", "not slow and not long", *processes]

@@ -6,6 +6,7 @@ import inspect
 import itertools
 import re
 import textwrap
+from dataclasses import is_dataclass
 from typing import TextIO, cast
 
 _PLAIN = re.compile(r"\x1b\[[0-9;]*m")
@@ -53,9 +54,9 @@ class Folded:
 
 @functools.cache
 def docs(kind: type) -> dict[str, str]:
-    """Return the text under each field of a dataclass, read from its source, in one line."""
+    """Return the text under each field of a dataclass, its inherited ones too, read from the source, in one line."""
+    by_field = {name: text for base in reversed(kind.__bases__) if is_dataclass(base) for name, text in docs(base).items()}
     body: list[ast.stmt] = cast("ast.ClassDef", ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]).body
-    by_field: dict[str, str] = {}
     for above, below in itertools.pairwise(body):
         if isinstance(above, ast.AnnAssign) and isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
             by_field[ast.unparse(above.target)] = " ".join(str(below.value.value).split())

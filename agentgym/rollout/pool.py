@@ -17,7 +17,6 @@ from agentgym.core.tasks import Task
 from agentgym.core.wrapper import forwarded
 from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig, EngineDead, MissingExtra, how_to_install, unknown
-from agentgym.options import Options
 from agentgym.rollout.faults import Repeating
 from agentgym.rollout.hosted import HostedEnv, LocalEnv
 from agentgym.rollout.play import Job, Lockstep, Start, attempt
@@ -47,8 +46,8 @@ class RolloutConfig:
     worker_backend: WorkerBackend = "process"
     """Where workers are: processes of this machine, or actors of the Ray cluster that RAY_ADDRESS names (or of one that is
     started here), which then hold every environment, also one that never waits."""
-    worker_options: Options = field(default_factory=dict[str, object])
-    """Options of a Ray actor: --worker.KEY VALUE, such as num_cpus (1) or resources."""
+    worker_options: Mapping[str, object] = field(default_factory=dict[str, object])
+    """Options of a Ray actor, such as num_cpus (1) or resources."""
 
     def check_workers(self) -> None:
         """Raise BadConfig, UnknownName or MissingExtra where no workers of this kind can be had."""

@@ -7,7 +7,7 @@ import tyro
 
 from agentgym.agents.decide import AUTO
 from agentgym.options import Options
-from agentgym.rollout.pool import RolloutConfig as RolloutConfig
+from agentgym.rollout import pool
 from agentgym.trainers.model import lora
 
 
@@ -170,6 +170,14 @@ class SamplerConfig:
     """Turns per episode, in stages (ScalingInter); by default the environment's own horizon."""
     horizon_steps: int = 100
     """Steps per stage of the horizon."""
+
+
+@dataclass(frozen=True)
+class RolloutConfig(pool.RolloutConfig):
+    """How episodes are played: as anywhere, with options that come from flags."""
+
+    worker_options: Options = field(default_factory=dict[str, object])
+    """Options of a Ray actor: --worker.KEY VALUE, such as num_cpus (1) or resources."""
 
 
 @dataclass(frozen=True)

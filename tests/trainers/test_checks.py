@@ -49,6 +49,7 @@ BAD = {
     "learner_options": {"rank": 3},
     "loggers": ("wand",),
     "logger_options": {"project": "x"},
+    "worker_options": {"num_cpus": 2},
 }
 """A bad value of each field that is neither a number, a flag nor a closed choice."""
 NAMED = {
@@ -66,6 +67,7 @@ NAMED = {
     "loss_options": "dual_clip",
     "learner_options": "rank",
     "logger_options": "project",
+    "worker_options": "num_cpus",
 }
 """What the message names where that is not the field itself."""
 
