@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import small_envs
 from credit_envs import episode
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_runs import curve, episodes, policy, small
 
@@ -174,6 +174,35 @@ def test_ufo_by_hand():
     assert found[0] == {"late": 0.0, "again": 0.0}
     assert found[1] == {"late": pytest.approx(0.25 - 1), "again": pytest.approx(-0.3 / 3)}
     assert found[2] == {"late": 0.0, "again": pytest.approx(-0.15)}
+
+
+def test_retry_by_hand():
+    made = tried(
+        False, "search[a b]", "open[x]", "search[ A  b]", "<search>c", '{"name": "search", "query": "d"}', "answer[x]"
+    )
+    none = tried(True, "searching[a]", "research[b]", "answer[search]")
+    cut = tried(False, "search[a]", "search[b]")
+    for one, reason in ((made, "failure"), (none, "success"), (cut, "horizon")):
+        one.reason = reason
+    found = [part["retry"] for part in paid("retry", made, none, cut, weight=0.2, decay=0.5)]
+    assert found == [[0, 0, 0, 0.2, 0.1, 0], [0, 0, 0], [0, 0]]
+    made.turns[3].valid = False
+    assert paid("retry", made, weight=0.2, decay=0.5)[0]["retry"] == [0, 0, 0, 0, 0.2, 0]
+    made.error = "the agent's action hung"
+    assert paid("retry", made)[0]["retry"] == [0] * 6
+    with pytest.raises(BadConfig, match="decay"):
+        resolve_rewards(["retry"], {"decay": 1.0})
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.sampled_from(["search[a]", "search[b]", "search[c]", "search[d]", "answer[x]"]), min_size=1),
+    st.floats(0, 0.9),
+)
+def test_retry_has_a_bound(actions, decay):
+    made = tried(True, *actions)
+    made.reason = "success"
+    assert 0 <= sum(paid("retry", made, weight=0.1, decay=decay)[0]["retry"]) <= 0.1 / (1 - decay) + 1e-9
 
 
 @given(st.floats(0, 0.45), st.floats(0.01, 0.45), st.booleans())

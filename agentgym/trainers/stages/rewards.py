@@ -16,7 +16,7 @@ REWARDS = Seam(
     "reward",
     {
         name: f"agentgym.trainers.rewards.{name}:{name}"
-        for name in ("calibration", "denoise", "judge", "length", "noise", "repetition", "ufo")
+        for name in ("calibration", "denoise", "judge", "length", "noise", "repetition", "retry", "ufo")
     },
     {"check": None, "reach": None},
 )
