@@ -93,7 +93,13 @@ def options(id, request):
     return {"data": request.getfixturevalue(DATA[id])} if id in DATA else {}
 
 
-@pytest.mark.parametrize("id", [id for id in ENVS if id not in SANDBOXED])
+LONGEST = {"rlvr/TextWorld-v0", "rlvr/ScienceWorld-v0", "rlvr/SQL-v0", "rlvr/Shop-v0"}
+"""Held to it by ./dev test-long."""
+
+
+@pytest.mark.parametrize(
+    "id", [pytest.param(id, marks=[pytest.mark.long] * (id in LONGEST)) for id in ENVS if id not in SANDBOXED]
+)
 def test_environment_keeps_the_contract(id, request):
     checks = [name for name in CHECKS if name not in LONG.get(id, ())]
     under_test = examine(id, seed=SEED, **options(id, request))

@@ -81,6 +81,7 @@ def test_stranger_has_no_torch_and_lists_the_environments(stranger: Path, tmp_pa
     assert "rlvr/Search-v0" in run([str(stranger / "agentgym"), "envs"], tmp_path)
 
 
+@pytest.mark.long
 def test_stranger_makes_search(stranger: Path, tmp_path: Path) -> None:
     program = (
         "import gymnasium as gym, agentgym, pathlib;"
@@ -92,10 +93,12 @@ def test_stranger_makes_search(stranger: Path, tmp_path: Path) -> None:
     assert where.startswith(str(stranger.parent)), f"the checkout was imported, not the wheel: {where}"
 
 
+@pytest.mark.long
 def test_stranger_checks_search(stranger: Path, tmp_path: Path) -> None:
     run([str(stranger / "agentgym"), "check", "rlvr/Search-v0"], tmp_path)
 
 
+@pytest.mark.long
 def test_stranger_is_told_what_installs_an_extra_beside_the_wheel(stranger: Path, tmp_path: Path) -> None:
     """No index has the distribution, so the message spells out what the extra asks for; pip finds each of its names."""
     asked = [str(stranger / "agentgym"), "eval", "guessnumber", "--model", "vllm:x", "--out", str(tmp_path / "e")]

@@ -258,6 +258,7 @@ class Colours(agentgym.TextEnv):
         return agentgym.Task(instruction="name", data={"colour": colour, "number": int(rng.integers(1000))})
 
 
+@pytest.mark.long
 def test_success_rises(tmp_path):
     agentgym.register("test/Colours-v0", Colours)
     env = {"env": "test/Colours-v0", "test_tasks": 0, "eval_every": 0, "horizon": (), "checkpoint_every": 100}

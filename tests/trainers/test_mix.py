@@ -12,6 +12,8 @@ from agentgym.episodes.episode import read_episodes
 from agentgym.trainers import resume, train
 from agentgym.trainers.recipe_files import read_config
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[2]
 RECIPE = ROOT / "examples" / "stages" / "mix.toml"
 CHILD = """
@@ -55,7 +57,6 @@ def whole(tmp_path_factory):
     return out
 
 
-@pytest.mark.long
 def test_the_weights_say_how_many_groups_each_environment_has(whole):
     groups = {e.group_id for e in read_episodes(whole / "episodes.jsonl") if e.group_id.startswith("1/")}
     count = {name: sum(f"/{name}-v0/" in group for group in groups) for name in ("GuessNumber", "FrozenLake", "TextCraft")}
@@ -90,7 +91,6 @@ def test_a_run_stopped_in_the_middle_of_a_step_goes_on_to_the_last_digit(whole, 
     assert played(tmp_path / "run") == played(whole)
 
 
-@pytest.mark.long
 def test_a_killed_run_goes_on_to_the_last_digit(whole, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT))
     assert run(tmp_path / "run", 3) == -signal.SIGKILL
