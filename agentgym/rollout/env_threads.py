@@ -21,12 +21,16 @@ Reply = Callable[[bool, Any], None]
 """Takes a request's answer; where it failed, False and a Fault, BadConfig or traceback."""
 
 
-def sendable(env: Key, ok: bool, value: object, dumps: Callable[[object], bytes] = pickle.dumps) -> bytes:
+Packed = tuple[Key, bytes]
+"""A request or a reply as it is sent: what cannot be read is the trouble of its own environment alone."""
+
+
+def packed_reply(env: Key, ok: bool, value: object, dumps: Callable[[object], bytes] = pickle.dumps) -> Packed:
     """Return a reply as it is sent; what cannot be is a failure of the environment."""
     try:
-        return dumps((env, ok, value))
+        return env, dumps((ok, value))
     except Exception as error:  # an environment's own objects raise what they like
-        return dumps((env, False, f"the environment's answer cannot be sent: {error!r:.500}"))
+        return env, dumps((False, f"the environment's answer cannot be sent: {error!r:.500}"))
 
 
 class EnvThreads:
@@ -36,8 +40,14 @@ class EnvThreads:
         self._makes = makes
         self._inboxes: dict[Key, queue.SimpleQueue[tuple[Request, Reply]]] = {}
 
-    def ask(self, env: Key, request: Request, reply: Reply) -> None:
+    def ask(self, packed: Packed, reply: Reply) -> None:
         """Have a request answered in its environment's own thread, which is where `reply` is called."""
+        env, content = packed
+        try:
+            request: Request = pickle.loads(content)
+        except Exception as error:  # objects of the user, whose module may be another here
+            reply(False, f"the worker cannot read what is asked of the environment: {error!r:.500}")
+            return
         if env not in self._inboxes:
             self._inboxes[env] = queue.SimpleQueue()
             threading.Thread(target=self._serve, args=(self._makes[env[0]], self._inboxes[env]), daemon=True).start()

@@ -1,11 +1,12 @@
 """What a worker was asked and has not answered yet."""
 
 import asyncio
+import pickle
 from abc import ABC, abstractmethod
 from typing import Any
 
 from agentgym.errors import BadConfig, Fault
-from agentgym.rollout.env_threads import Key, Request
+from agentgym.rollout.env_threads import Key, Packed, Request
 
 
 class Pending(ABC):
@@ -57,6 +58,14 @@ class Pending(ABC):
         if not future.done():
             self.condemned = True  # its thread cannot be stopped: the worker ends with its last episode
             future.set_result((False, Fault(f"the environment's {what}", reason="timeout")))
+
+    def _heard(self, reply: Packed) -> None:
+        env, content = reply
+        try:
+            ok, value = pickle.loads(content)
+        except Exception as error:  # an environment's own objects raise what they like
+            ok, value = False, f"the environment's answer cannot be read here: {error!r:.500}"
+        self._answered(env, ok, value)
 
     def _answered(self, env: Key, ok: bool, value: Any) -> None:
         future = self._pending.get(env)

@@ -7,12 +7,13 @@ import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
+from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
 
 from agentgym.core.env import TextEnv
 from agentgym.errors import BadConfig
-from agentgym.rollout.env_threads import EnvThreads, Key, Request, sendable
+from agentgym.rollout.env_threads import EnvThreads, Key, Packed, Request, packed_reply
 from agentgym.rollout.pending import Pending
 from agentgym.rollout.spawning import GUARD, defined_in_script, spawned
 
@@ -25,7 +26,7 @@ class ProcessWorker(Pending):
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
         self.process = context.Process(target=_work, args=(theirs, makes), daemon=True)
-        self._imports_script, self._heard = defined_in_script(makes), False
+        self._imports_script, self._answers = defined_in_script(makes), False
         with _allowed_children(), spawned(script=self._imports_script):
             self.process.start()
         theirs.close()
@@ -41,7 +42,7 @@ class ProcessWorker(Pending):
     def _send(self, env: Key, request: Request) -> None:
         """Send at once: a policy that is sampled from in this process may hold its event loop for long."""
         try:
-            self.connection.send((env, request))
+            self.connection.send((env, pickle.dumps(request)))
         except OSError as error:  # it died, or was ended
             self._ended(f"the worker process is gone: {error}")
 
@@ -51,9 +52,8 @@ class ProcessWorker(Pending):
         try:
             while self.connection.poll():
                 for reply in self.connection.recv():
-                    env, ok, value = pickle.loads(reply)
-                    self._heard = True
-                    self._answered(env, ok, value)
+                    self._answers = True
+                    self._heard(reply)
         except (EOFError, OSError):
             self._loop.remove_reader(self.connection.fileno())
             self._ended(self._end())
@@ -61,7 +61,7 @@ class ProcessWorker(Pending):
     def _end(self) -> str | BadConfig:
         """Return why nothing more comes: it died, or the script that it imports failed, whose error is on the screen."""
         self.process.join(1)
-        if self._heard or not self._imports_script or self.process.exitcode != 1:
+        if self._answers or not self._imports_script or self.process.exitcode != 1:
             return "the worker process died"
         return BadConfig(f"a worker process imports this script, where the environment is defined, and failed: {GUARD}")
 
@@ -96,10 +96,10 @@ def _work(connection: Connection, makes: Sequence[Callable[[], TextEnv]]) -> Non
     envs, replies = EnvThreads(makes), _Replies(connection)
     while True:
         try:
-            env, request = connection.recv()
+            packed: Packed = connection.recv()
         except (EOFError, OSError):
             return
-        envs.ask(env, request, lambda ok, value, env=env: replies.send(env, ok, value))
+        envs.ask(packed, partial(replies.send, packed[0]))
 
 
 class _Replies:
@@ -107,11 +107,11 @@ class _Replies:
 
     def __init__(self, connection: Connection) -> None:
         self._connection, self._lock = connection, threading.Lock()
-        self._ready: deque[bytes] = deque()
+        self._ready: deque[Packed] = deque()
 
     def send(self, env: Key, ok: bool, value: object) -> None:
         """Send one reply, soon."""
-        self._ready.append(sendable(env, ok, value))
+        self._ready.append(packed_reply(env, ok, value))
         while self._ready and self._lock.acquire(blocking=False):  # else who holds it looks again when it is done
             try:
                 batch = [self._ready.popleft() for _ in range(len(self._ready))]

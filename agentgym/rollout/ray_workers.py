@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any
 
 from agentgym.errors import BadConfig, Fault
-from agentgym.rollout.env_threads import EnvThreads, Key, Request, sendable
+from agentgym.rollout.env_threads import EnvThreads, Key, Packed, Request, packed_reply
 from agentgym.rollout.pending import Pending
 from agentgym.rollout.workers import StartWorker, WorkerLost
 
@@ -37,7 +37,7 @@ class RayWorker(Pending):
     def __init__(self, actor: Any) -> None:
         super().__init__()
         self._actor, self._node = actor, ""
-        self._outbox: list[bytes] = []
+        self._outbox: list[Packed] = []
         self._hearing: asyncio.Task[None] | None = None
 
     def usable(self) -> bool:
@@ -59,9 +59,8 @@ class RayWorker(Pending):
         """Take answers as they come, until the actor ends."""
         try:
             while True:
-                for answer in await self._actor.answers.remote():
-                    env, ok, value = pickle.loads(answer)
-                    self._answered(env, ok, value)
+                for reply in await self._actor.answers.remote():
+                    self._heard(reply)
         except Exception as error:  # whatever it is, it answers no more
             self.condemned = True
             self._ended(await self._why(error))
@@ -77,10 +76,10 @@ class RayWorker(Pending):
     def _send(self, env: Key, request: Request) -> None:
         if self._loop.is_closed():  # at the end of a run, which ends the actor
             return
-        pickled = _pickled((env, request))
+        packed = env, _pickled(request)
         if not self._outbox:
             self._loop.call_soon(self._flush)
-        self._outbox.append(pickled)
+        self._outbox.append(packed)
 
     def _flush(self) -> None:
         requests, self._outbox = self._outbox, []
@@ -103,7 +102,7 @@ class _Actor:
     def __init__(self, makes: bytes, path: list[str]) -> None:
         sys.path.extend(folder for folder in path if folder not in sys.path)  # where modules of the user may lie
         self._envs = EnvThreads(pickle.loads(makes))
-        self._ready: deque[bytes] = deque()
+        self._ready: deque[Packed] = deque()
         self._some = asyncio.Event()
 
     async def begun(self) -> str:
@@ -112,16 +111,16 @@ class _Actor:
         self._loop = asyncio.get_running_loop()
         return ray.get_runtime_context().get_node_id()
 
-    async def take(self, requests: list[bytes]) -> None:
+    async def take(self, requests: list[Packed]) -> None:
         """Have requests answered, each when it is ready."""
-        for env, request in map(pickle.loads, requests):
-            self._envs.ask(env, request, partial(self._reply, env))
+        for packed in requests:
+            self._envs.ask(packed, partial(self._reply, packed[0]))
 
     def _reply(self, env: Key, ok: bool, value: object) -> None:
-        self._ready.append(sendable(env, ok, value, _pickled))
+        self._ready.append(packed_reply(env, ok, value, _pickled))
         self._loop.call_soon_threadsafe(self._some.set)
 
-    async def answers(self) -> list[bytes]:
+    async def answers(self) -> list[Packed]:
         """Return what is ready, when there is something."""
         await self._some.wait()
         self._some.clear()

@@ -69,6 +69,17 @@ def _same(env, lock):
     return lock
 
 
+class Unreadable:
+    """Can be sent, and not be read."""
+
+    def __reduce__(self):
+        return int, ("x",)
+
+
+def _unreadable(env):
+    return Unreadable()
+
+
 class Make:
     """Makes an environment; an object of this module, which no node knows but by the path that is sent along."""
 
@@ -183,7 +194,7 @@ def test_what_the_agent_brings_about_is_its_failure(cluster, action, reason):
     asyncio.run(run())
 
 
-def test_an_answer_that_cannot_be_sent_is_a_fault_and_the_worker_stays(cluster):
+def test_what_cannot_be_sent_or_read_is_a_fault_and_the_worker_stays(cluster):
     async def run():
         pool = workers.Workers([Make()], 1, ray_workers.start_with({}))
         env = pool.hosted()
@@ -193,6 +204,10 @@ def test_an_answer_that_cannot_be_sent_is_a_fault_and_the_worker_stays(cluster):
                 await env.consult(_locks)
             with pytest.raises(TypeError, match="lock"):
                 await env.consult(_same, threading.Lock())
+            with pytest.raises(agentgym.Fault, match="answer cannot be read here"):
+                await env.consult(_unreadable)
+            with pytest.raises(agentgym.Fault, match="cannot read what is asked"):
+                await env.consult(_same, Unreadable())
             assert env.usable and (await env.step("1", 5))[0]
         finally:
             pool.close()

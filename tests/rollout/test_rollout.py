@@ -19,6 +19,7 @@ from agentgym.episodes.episode import Turn, groups, read_episodes
 from agentgym.errors import BadConfig, EngineDead, Fault
 from agentgym.rollout.collect import acollect, collect, jobs_of, play_out
 from agentgym.rollout.pool import RolloutConfig, RolloutPool
+from agentgym.rollout.workers import Workers
 
 
 def next_of_expert(env):
@@ -299,6 +300,43 @@ def test_all_environments_of_a_pool_share_its_workers():
     places = asyncio.run(run(3))
     assert len(set(places)) == 3 and set(places[:8]) == set(places[8:]) and str(os.getpid()) not in places
     assert Counter(places).most_common()[-1][1] >= 4, "one holds few"
+
+
+class Unreadable:
+    """Can be sent, and not be read."""
+
+    def __reduce__(self):
+        return int, ("x",)
+
+
+def unreadable(env):
+    return Unreadable()
+
+
+def first_of(env, *given):
+    return given[0]
+
+
+def test_what_cannot_be_read_is_the_trouble_of_its_environment_alone():
+    async def run():
+        with closing(Workers([Where], 1)) as workers:
+            env, other = workers.hosted(), workers.hosted()
+            for each in (env, other):
+                await each.reset(0, {}, 30)
+            waits = asyncio.create_task(other.consult(asleep, 1.0))
+            await asyncio.sleep(0.2)
+            with pytest.raises(Fault, match="answer cannot be read here"):
+                await env.consult(unreadable)
+            with pytest.raises(Fault, match="cannot read what is asked"):
+                await env.consult(first_of, Unreadable())
+            assert await waits == 1.0 and env.usable and await env.consult(first_of, 5) == 5
+
+    asyncio.run(run())
+
+
+def asleep(env, seconds):
+    time.sleep(seconds)
+    return seconds
 
 
 @pytest.mark.parametrize(
