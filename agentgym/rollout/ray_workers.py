@@ -135,7 +135,10 @@ def _pickled(value: object) -> bytes:
 def _stands(node: str) -> bool:
     """Return whether a node is still there; an actor that never ran has none."""
     ray: Any = importlib.import_module("ray")
-    return any(known["NodeID"] == node and known["Alive"] for known in ray.nodes())
+    try:
+        return any(known["NodeID"] == node and known["Alive"] for known in ray.nodes())
+    except Exception:  # the cluster itself is gone: whoever waits for an answer has to hear of it
+        return False
 
 
 def start_with(options: Mapping[str, object]) -> StartWorker:

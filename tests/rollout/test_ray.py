@@ -215,6 +215,22 @@ def test_what_cannot_be_sent_or_read_is_a_fault_and_the_worker_stays(cluster):
     asyncio.run(run())
 
 
+def test_a_worker_whose_cluster_does_not_say_where_it_was_is_told_of(cluster, tmp_path, monkeypatch):
+    async def run():
+        pool = workers.Workers([Make(tmp_path)], 1, ray_workers.start_with({}))
+        env = pool.hosted()
+        try:
+            await env.reset(0, {}, 30)
+            await env.step("1", 5)
+            monkeypatch.setattr(ray, "nodes", lambda: 1 / 0)
+            with pytest.raises(workers.WorkerLost):
+                await env.step("exit", 30)
+        finally:
+            pool.close()
+
+    asyncio.run(run())
+
+
 def test_a_cluster_without_room_says_so(cluster, monkeypatch):
     monkeypatch.setattr(workers, "START_SECONDS", 1.0)
     with pytest.raises(BadConfig, match="no worker could be started in 1 s"):
