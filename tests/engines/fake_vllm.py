@@ -24,9 +24,10 @@ class Refused(Exception):
 class FakeVLLM:
     """One server on a port that stays its own; `start`, `kill` and `start` again, with the weights of its folder.
 
-    `slow`: seconds before each completion. `hangs`: it takes requests and answers nothing. `dies_at`: a path at which it
-    is killed, as after `dies_after` completions. `breaks_at`: a path at which it says 500. `rl`, `exact`: whether it has
-    the endpoints. `raw`: it reports log-probabilities of temperature 1. `lies`: a label that it answers under.
+    `slow`: seconds before each completion. `holds_after`: so many requests on, completions wait until it is raised; all
+    else is answered. `hangs`: it takes requests and answers nothing. `dies_at`: a path at which it is killed, as after
+    `dies_after` completions. `breaks_at`: a path at which it says 500. `rl`, `exact`: whether it has the endpoints.
+    `raw`: it reports log-probabilities of temperature 1. `lies`: a label that it answers under.
     """
 
     def __init__(
@@ -35,6 +36,7 @@ class FakeVLLM:
         self.folder, self.name, self.rl, self.exact, self.raw = folder, name, rl, exact, raw
         self.key = key
         self.slow, self.hangs, self.lies = 0.0, False, ""
+        self.holds_after = float("inf")
         self.dies_at, self.breaks_at, self.dies_after = "", "", 0
         self.asked: Counter[str] = Counter()
         self.sessions: list[tuple[int, ...]] = []
@@ -109,7 +111,7 @@ class FakeVLLM:
         asked, prompt = body["sampling_params"], body["token_ids"]
         assert body["model"] == self.name and asked["ignore_eos"] is True
         self.sessions.append(tuple(prompt))
-        while self.paused:
+        while self.paused or len(self.sessions) > self.holds_after:
             await asyncio.sleep(0.02)
         await asyncio.sleep(self.slow)
         sampling = Sampling(

@@ -255,11 +255,12 @@ def test_one_that_returns_while_a_step_runs_serves_its_version_and_only_that(fol
             assert {done.policy_version for (done,) in got} == {1}
             await made.load_weights(folders[0], 2)
             await made.load_weights(folders[1], 3)
-            second.slow = 0.2
+            second.holds_after = generated(second) + 8
             playing = asyncio.gather(*(ask(made, number, 5) for number in range(4)))
-            await until(lambda: generated(second) > 12)
+            await until(lambda: generated(second) > second.holds_after)
             await asyncio.to_thread(first.start)
             await until(lambda: len(made.members.serving) == 2)
+            second.holds_after = float("inf")
             assert not playing.done() and first.label == made.members.label
             before = generated(first)
             fresh = await asyncio.gather(*(ask(made, number, session=f"new {number}") for number in range(6)))
