@@ -47,11 +47,8 @@ ENVS: dict[str, tuple[str, str, dict[str, object]]] = {
     "rlvr/ReasoningGym-v0": ("agentgym.envs.reasoning_gym:ReasoningGym", "every task of the reasoning-gym package", {}),
     "rlvr/GuessNumber-v0": ("agentgym.envs.guess_number:GuessNumber", "find a hidden number by asking higher or lower", {}),
     "rlvr/FrozenLake-v0": ("agentgym.envs.frozen_lake:FrozenLake", "cross a slippery frozen lake without falling in", {}),
-    "rlvr/TicTacToe-v0": (
-        "agentgym.envs.tic_tac_toe:TicTacToe",
-        "win noughts and crosses from a won opening; self-play",
-        {},
-    ),
+    "rlvr/TicTacToe-v0": ("agentgym.envs.duels:TicTacToe", "win noughts and crosses from a won opening; self-play", {}),
+    "rlvr/ConnectFour-v0": ("agentgym.envs.duels:ConnectFour", "win Connect Four from a won position; self-play", {}),
     "rlvr/Sokoban-v0": ("agentgym.envs.sokoban:Sokoban", "push boxes onto targets", {}),
     "rlvr/BabyAI-v0": ("agentgym.envs.babyai:BabyAI", "carry out an instruction in rooms (BabyAI's levels in text)", {}),
     "rlvr/TextWorld-v0": ("agentgym.envs.textworld:TextWorld", "win games of rooms, things and doors (TextWorld)", {}),

@@ -8,7 +8,8 @@ import ast
 import random
 import re
 from collections import Counter, OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, TypeGuard
 
@@ -27,6 +28,8 @@ BATCHES = 4
 """How often as many more are drawn, where the bug shows in none of a function that the original does not show."""
 WHOLE = 5
 """Of these, how many have other values in constants and helpers as well: the first ones."""
+RUNS = 4
+"""Of a batch: where one of its variants ends the code under test, the others run again without it."""
 REMEMBERED = 1024
 SECONDS = 30.0
 """That the clean and the broken code may take for all variants."""
@@ -41,7 +44,7 @@ def telling(instance: Instance, pair: tuple[Sandbox, Sandbox]) -> Telling:
     """Return what tests of the issue see with other values, where the broken code shows them something else.
 
     Functions without such a place are not in it. Where the clean code refuses a value, a repair may do something else. What
-    it shows the test with its own values as well says nothing, unless nothing else does. Found out once for each task.
+    it shows a test with its own values as well is left out, unless there is nothing else. Found out once for each task.
     """
     key = f"{instance.repository.digest} {instance.id} {instance.bug}"
     values = _known.pop(key, None)  # other threads may forget it meanwhile
@@ -56,10 +59,7 @@ def telling(instance: Instance, pair: tuple[Sandbox, Sandbox]) -> Telling:
 def agrees(wanted: Telling, seen: Mapping[str, list[str]]) -> bool:
     """Return whether three of four tests of each function, at least, see what the clean code shows them."""
     for tests in wanted.values():
-        right = sum(
-            all(seen.get(test, [])[at : at + 1] == [value] for at, value in expected.items())
-            for test, expected in tests.items()
-        )
+        right = sum(_shown(expected, seen.get(test, [])) for test, expected in tests.items())
         if 4 * right < 3 * len(tests):
             return False
     return True
@@ -67,43 +67,104 @@ def agrees(wanted: Telling, seen: Mapping[str, list[str]]) -> bool:
 
 def _found(instance: Instance, pair: tuple[Sandbox, Sandbox]) -> Telling:
     functions = {function_of(test) for test in instance.fail_to_pass}
-    clock, new, old = Clock(SECONDS), Telling(), Telling()
+    clean, mutated = instance.graded(instance.base()), instance.graded(instance.mutated())
+    clock, places = Clock(SECONDS), _Places(poor=functions)
     for first in range(1, BATCHES * VARIANTS, VARIANTS):
         numbers = (0, *range(first, first + VARIANTS))
         spent = clock.spent
-        clean = run(instance, instance.graded(instance.base()), clock, pair, numbers)
-        endless = Clock(5 * (clock.spent - spent) + 1)  # as the broken code may be
-        broken = run(instance, instance.graded(instance.mutated()), endless, pair, numbers)
-        batch_new, batch_old = _telling(clean.seen, broken.seen)
-        new, old = batch_new | new, batch_old | old
-        if functions <= set(new):
+        right, deadly = _seen(instance, clean, lambda: clock, pair, numbers)
+        seconds = 5 * (clock.spent - spent) + 1  # the broken code may be endless
+        alive = [number for number in numbers if number not in deadly]
+        wrong, _ = _seen(instance, mutated, lambda seconds=seconds: Clock(seconds), pair, alive)
+        right = {test: shown for test, shown in right.items() if _original(test)[0] not in deadly}
+        places = _telling(right, wrong) | places
+        if functions <= {*places.values, *(places.poor & set(places.given))}:
             break
-    return old | new
+    found = places.any | places.given | places.values
+    return _repeated(found, again(instance, clean, found, Clock(SECONDS), pair).seen)
 
 
-def _telling(clean: Mapping[str, list[str]], broken: Mapping[str, list[str]]) -> tuple[Telling, Telling]:
-    """Return where the broken code shows something else: other parameters, or what the original does not see; and all."""
+def _seen(
+    instance: Instance,
+    tree: Mapping[str, bytes],
+    clock: Callable[[], Clock],
+    pair: tuple[Sandbox, Sandbox],
+    numbers: Iterable[int],
+) -> tuple[dict[str, list[str]], set[int]]:
+    """Return what variants of the tests see, as far as it is known, and which of them ended the code under test."""
+    seen: dict[str, list[str]] = {}
+    deadly: set[int] = set()
+    for _ in range(RUNS):
+        ended = run(instance, tree, clock(), pair, [number for number in numbers if number not in deadly])
+        tests = list(ended.seen)
+        known = tests[: tests.index(ended.last) + 1] if ended.last else tests
+        seen |= {test: ended.seen[test] for test in known}
+        if not ended.last:
+            break
+        deadly.add(_original(ended.last)[0])
+    return seen, deadly
+
+
+def _repeated(wanted: Telling, seen: Mapping[str, list[str]]) -> Telling:
+    """Return what the clean code shows a second time, among other tests than the first time."""
+    return {
+        function: same
+        for function, tests in wanted.items()
+        if (same := {test: expected for test, expected in tests.items() if _shown(expected, seen.get(test, []))})
+    }
+
+
+def _shown(expected: Mapping[int, str], seen: list[str]) -> bool:
+    return all(seen[at : at + 1] == [value] for at, value in expected.items())
+
+
+@dataclass
+class _Places:
+    """Where the broken code shows something else, from what says least to what says most."""
+
+    any: Telling = field(default_factory=Telling)
+    given: Telling = field(default_factory=Telling)
+    """With other parameters, or at a place where the original sees something else."""
+    values: Telling = field(default_factory=Telling)
+    """What no original sees where the bug shows: nobody has quoted it."""
+    poor: set[Function] = field(default_factory=set[Function])
+    """Functions that see two values at most, whatever they are given: true and false, or that something was raised."""
+
+    def __or__(self, more: "_Places") -> "_Places":
+        return _Places(self.any | more.any, self.given | more.given, self.values | more.values, self.poor & more.poor)
+
+
+def _telling(clean: Mapping[str, list[str]], broken: Mapping[str, list[str]]) -> _Places:
+    """Return where the broken code shows something else; of tests that are not among its own nothing is known.
+
+    Unless it runs none at all.
+    """
     by_function: dict[Function, dict[int, list[str]]] = {}
     for test in clean:
-        number, function = _original(test)
-        by_function.setdefault(function, {}).setdefault(number, []).append(test)
-    new: Telling = {}
-    old: Telling = {}
+        if not broken or test in broken:
+            number, function = _original(test)
+            by_function.setdefault(function, {}).setdefault(number, []).append(test)
+    places = _Places()
     for function, variants in by_function.items():
+        differing = {test: _differing(clean[test], broken.get(test, [])) for tests in variants.values() for test in tests}
+        quoted = {value for test in variants.get(0, []) for value in differing[test].values()}
         for number in sorted(set(variants) - {0}):
             for test, original in zip(variants[number], variants.get(0, []), strict=False):
-                shown, before, wrong = clean[test], clean[original], broken.get(test, [])
-                ended = len(wrong) - (ERROR in wrong)  # of what comes after that nothing is known
-                differing = {
-                    at: value for at, value in enumerate(shown[: ended + 1]) if value not in (ERROR, *wrong[at : at + 1])
-                }
-                given = test.partition("[")[2] == original.partition("[")[2]  # the same parameters, as far as names tell
-                fresh = {at: value for at, value in differing.items() if not given or before[at : at + 1] != [value]}
-                if differing:
-                    old.setdefault(function, {})[test] = differing
-                if fresh:
-                    new.setdefault(function, {})[test] = fresh
-    return new, old
+                same = test.partition("[")[2] == original.partition("[")[2]  # parameters, as far as names tell
+                before, found = clean[original], differing[test]
+                given = {at: value for at, value in found.items() if not same or before[at : at + 1] != [value]}
+                unquoted = {at: value for at, value in given.items() if value not in quoted}
+                for telling, chosen in ((places.any, found), (places.given, given), (places.values, unquoted)):
+                    if chosen:
+                        telling.setdefault(function, {})[test] = chosen
+        if len({value for tests in variants.values() for test in tests for value in clean[test]} - {ERROR}) < 3:
+            places.poor.add(function)
+    return places
+
+
+def _differing(shown: list[str], wrong: list[str]) -> dict[int, str]:
+    ended = len(wrong) - (ERROR in wrong)  # of what comes after that nothing is known
+    return {at: value for at, value in enumerate(shown[: ended + 1]) if value not in (ERROR, *wrong[at : at + 1])}
 
 
 def again(

@@ -536,6 +536,38 @@ def test_three_of_four_tests_of_each_function_have_to_agree():
     assert not fresh.agrees(wanted, {test: seen for test, seen in right.items() if test != "g"})
 
 
+def test_what_a_run_that_ended_never_reached_tells_nothing():
+    """By hand: the broken code agrees in the first variant, ends in the second, and was never asked in the third."""
+    name, function = (lambda number: f"tests/test_with_{number}_test_f.py::test_g"), ("tests/test_f.py", "test_g")
+    clean = {name(number): [value, "end"] for number, value in enumerate("abcd")}
+    broken = {name(0): ["x", "end"], name(1): ["b", "end"], name(2): [fresh.ERROR]}
+    assert fresh._telling(clean, broken).values == {function: {name(2): {0: "c"}}}
+    nothing_runs = fresh._telling(clean, {})
+    assert nothing_runs.values == {function: {name(number): {0: "bcd"[number - 1]} for number in (1, 2, 3)}}
+
+
+def test_what_an_original_shows_where_the_bug_does_is_quoted():
+    name, function = (
+        (lambda number, text: f"tests/test_with_{number}_test_f.py::test_g[{text}]"),
+        ("tests/test_f.py", "test_g"),
+    )
+    clean = {name(0, "x"): ["a"], name(1, "y"): ["a"], name(2, "z"): ["b"], name(3, "x"): ["a"], name(4, "v"): ["c"]}
+    places = fresh._telling(clean, {key: ["wrong"] for key in clean})
+    told = [set(telling[function]) for telling in (places.any, places.given, places.values)]
+    assert told[0] - told[1] == {name(3, "x")} and told[1] - told[2] == {name(1, "y")}
+    assert told[2] == {name(2, "z"), name(4, "v")} and not places.poor
+    assert fresh._telling({key: ["a"] for key in clean}, {}).poor == {function}
+
+
+@pytest.mark.long
+def test_a_variant_that_ends_the_clean_code_says_nothing_of_the_others():
+    """`number(1234.567, 1234567)` writes over a megabyte, which nobody may say; all that came after it was unknown."""
+    (task,) = (task for task in read() if task.id == "inkwell-f19f7c99e8")
+    grading._known.clear()
+    verdict = grade(task, task.base() | {"NOTES": b""}, elsewhere)
+    assert verdict.resolved, verdict
+
+
 WON_BY_THE_EXAMPLES = (
     "abacus-22a5e8e1c7",
     "abacus-09820e6935",

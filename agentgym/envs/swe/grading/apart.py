@@ -55,6 +55,8 @@ class Ended:
     """Hashes of what each test has looked at, where it tells that (`fresh`), and whether an error has ended it."""
     calls: int = 0
     problem: str = ""
+    last: str = ""
+    """The test in which the code under test ended, or had no time left; what later ones see says nothing."""
     seconds: float = 0.0
 
 
@@ -136,7 +138,7 @@ class _Carrier:
             return Ended(calls=self.calls, problem="the tests came to no end")
         reply = json.loads(message)
         judged = {test: frozenset(operations) for test, operations in reply["judged"].items()}
-        return Ended(reply["ended"], judged, reply["seen"], self.calls, reply["problem"])
+        return Ended(reply["ended"], judged, reply["seen"], self.calls, reply["problem"], reply["last"])
 
     def _delivering(self, message: str) -> str:
         return _STEP.format(name=remote_tests.__name__, call=f"deliver({message!r})")

@@ -160,7 +160,8 @@ def _run(told: dict[str, Any], ended: queue.SimpleQueue[str]) -> None:
         pytest.main([*words, *told["paths"]], [outcomes])
     except BaseException as error:
         outcomes.problem = f"{type(error).__name__}: {error}"
-    said = {"ended": outcomes.ended, "judged": outcomes.judged, "seen": outcomes.seen, "problem": outcomes.problem}
+    said: dict[str, object] = {"ended": outcomes.ended, "judged": outcomes.judged, "seen": outcomes.seen}
+    said |= {"problem": outcomes.problem, "last": outcomes.last}
     ended.put(json.dumps(said))
 
 
@@ -201,7 +202,7 @@ class _Outcomes:
         self.judged: dict[str, list[str]] = {}
         self.seen: dict[str, list[str]] = {}
         self.now: list[str] = []
-        self.problem = ""
+        self.problem, self.last = "", ""
 
     def see(self, value: object) -> None:
         """Keep what a test looks at, whatever it is."""
@@ -233,7 +234,7 @@ class _Outcomes:
         try:
             self.peer.forget()
         except Gone as error:
-            self.problem = str(error)
+            self.problem, self.last = str(error), self.last or name
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         from _pytest.junitxml import bin_xml_escape

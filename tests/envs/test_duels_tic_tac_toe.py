@@ -7,7 +7,7 @@ import pytest
 
 import agentgym
 from agentgym import BadConfig
-from agentgym.envs.tic_tac_toe import best_moves, canonical, completes, free, keeps_win, lines_through, opening, value, wins
+from agentgym.envs.duels.tic_tac_toe import GAME, canonical, lines_through, opening
 
 
 def test_lines_of_a_board_of_four():
@@ -21,7 +21,7 @@ def test_lines_of_a_board_of_four():
 
 def test_completes():
     board = "XXX." + "...." * 3
-    assert completes(board, 3, "X") and not completes(board, 3, "O") and not completes(board, 4, "X")
+    assert GAME.completes(board, 3, "X") and not GAME.completes(board, 3, "O") and not GAME.completes(board, 4, "X")
 
 
 @lru_cache
@@ -46,13 +46,15 @@ def test_value_wins_and_best_moves_agree_with_plain_minimax():
         board, side = opening(rng, 4)
         truth = reference(board, side)
         seen.add(truth)
-        assert np.sign(value(board, side)) == truth and wins(board, side) == (truth == 1)
+        assert np.sign(GAME.value(board, side)) == truth and GAME.wins(board, side) == (truth == 1)
         good = [
-            i for i in free(board) if -reference(board[:i] + side + board[i + 1 :], "O" if side == "X" else "X") == truth
+            i
+            for i in GAME.moves(board)
+            if -reference(board[:i] + side + board[i + 1 :], "O" if side == "X" else "X") == truth
         ]
-        assert set(best_moves(board, side)) <= set(good)
+        assert set(GAME.best_moves(board, side)) <= set(good)
         if truth == 1:
-            assert [i for i in free(board) if keeps_win(board, i, side)] == good
+            assert [i for i in GAME.moves(board) if GAME.keeps_win(board, i, side)] == good
     assert {0, 1} <= seen
 
 
@@ -67,10 +69,10 @@ def test_the_same_opening_turned_or_mirrored_is_one_opening():
 def test_openings_are_won_and_not_trivially():
     for task in agentgym.make("rlvr/TicTacToe-v0").tasks(4):
         board, side = task.data["board"], task.data["side"]
-        squares = free(board)
+        squares = GAME.moves(board)
         assert len(board) == 25 and reference(board, side) == 1
-        assert not any(completes(board, square, sign) for square in squares for sign in "XO")
-        assert not keeps_win(board, squares[0], side) and not keeps_win(board, squares[-1], side)
+        assert not any(GAME.completes(board, square, sign) for square in squares for sign in "XO")
+        assert not GAME.keeps_win(board, squares[0], side) and not GAME.keeps_win(board, squares[-1], side)
 
 
 def test_a_move_that_gives_the_win_away_ends_it():

@@ -1,0 +1,92 @@
+"""Connect Four, from positions late in a game that the side to move can win by force."""
+
+import itertools
+
+import numpy as np
+
+from agentgym.envs.duels.duel import Duel
+from agentgym.envs.duels.perfect import Game, other
+
+ROWS, COLUMNS = 6, 7
+
+
+class Discs(Game):
+    """Discs dropped into columns; a board's first row is its top. A move is a column, counted from 0."""
+
+    def moves(self, board: str) -> list[int]:
+        return [column for column in range(COLUMNS) if board[column] == "."]
+
+    def placed(self, board: str, move: int, side: str) -> str:
+        square = landing(board, move)
+        return board[:square] + side + board[square + 1 :]
+
+    def completes(self, board: str, move: int, side: str) -> bool:
+        lines = _LINES[landing(board, move)]
+        return any(board[a] == side and board[b] == side and board[c] == side for a, b, c in lines)
+
+    def named(self, board: str, move: int) -> str:
+        return str(move + 1)
+
+    def show(self, board: str) -> str:
+        rows = [" ".join(board[row * COLUMNS : (row + 1) * COLUMNS]) for row in range(ROWS)]
+        return "\n".join([*rows, " ".join(str(column + 1) for column in range(COLUMNS))])
+
+
+def landing(board: str, column: int) -> int:
+    """Return the square that a disc dropped into a column falls to: the lowest free one."""
+    return board[column::COLUMNS].rindex(".") * COLUMNS + column
+
+
+def _lines_through() -> list[list[tuple[int, ...]]]:
+    """Return for every square the other three squares of each line of four through it."""
+    through: list[list[tuple[int, ...]]] = [[] for _ in range(ROWS * COLUMNS)]
+    for row, column, (down, right) in itertools.product(range(ROWS), range(COLUMNS), ((0, 1), (1, 0), (1, 1), (1, -1))):
+        if row + 3 * down < ROWS and 0 <= column + 3 * right < COLUMNS:
+            line = [(row + down * step) * COLUMNS + column + right * step for step in range(4)]
+            for square in line:
+                through[square].append(tuple(each for each in line if each != square))
+    return through
+
+
+_LINES = _lines_through()
+
+
+class ConnectFour(Duel):
+    """Win Connect Four from a position that can be won by force.
+
+    The board has its usual six rows of seven columns. The positions come from random play of two who complete no line and
+    let the other complete none; one move of at least four keeps the win. 8 squares are free at difficulty 0 and one more
+    at each level, up to 16. All else is as in `Duel`.
+    """
+
+    game = Discs()
+    rule = (
+        "Four in a row wins: across, down or diagonally. A disc falls to the lowest free square of its column. Reply with "
+        "the number of a column, for example "
+    )
+    not_a_move = "is not a column with a free square. Reply with the number of one, for example "
+
+    def opening(self, rng: np.random.Generator, difficulty: int) -> tuple[str, str]:
+        left, game = min(8 + difficulty, 16), self.game
+        while True:
+            board, side = "." * ROWS * COLUMNS, "X"
+            while board.count(".") > left and (quiet := _quiet(game, board, side)):
+                board, side = game.placed(board, quiet[int(rng.integers(len(quiet)))], side), other(side)
+            moves = game.moves(board)
+            if board.count(".") == left and len(moves) > 3 and sum(game.keeps_win(board, m, side) for m in moves) == 1:
+                return board, side
+
+    def canonical(self, board: str) -> str:
+        rows = [board[row * COLUMNS : (row + 1) * COLUMNS] for row in range(ROWS)]
+        return min(board, "".join(row[::-1] for row in rows))
+
+
+def _quiet(game: Game, board: str, side: str) -> list[int]:
+    """Return the moves that complete no line and let the other side complete none."""
+    quiet: list[int] = []
+    for move in game.moves(board):
+        if not game.completes(board, move, side):
+            after = game.placed(board, move, side)
+            if not any(game.completes(after, answer, other(side)) for answer in game.moves(after)):
+                quiet.append(move)
+    return quiet

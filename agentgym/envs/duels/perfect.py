@@ -1,0 +1,69 @@
+"""Perfect play in games of two players, X and O, who fill a board in turn until somebody completes a line."""
+
+from abc import ABC, abstractmethod
+from functools import lru_cache
+
+
+class Game(ABC):
+    """The rules of such a game; a board is a string of X, O and, where nothing lies, a full stop.
+
+    Values are found by searching to the end, which is for boards with few free squares; what was found is kept.
+    """
+
+    def __init__(self) -> None:
+        self.value = lru_cache(maxsize=200_000)(self._value)
+        self.wins = lru_cache(maxsize=200_000)(self._wins)
+
+    @abstractmethod
+    def moves(self, board: str) -> list[int]:
+        """Return the moves that a full side has on a board that is not decided; none on a full board alone."""
+
+    @abstractmethod
+    def placed(self, board: str, move: int, side: str) -> str:
+        """Return the board after a move."""
+
+    @abstractmethod
+    def completes(self, board: str, move: int, side: str) -> bool:
+        """Return whether a move makes a line."""
+
+    @abstractmethod
+    def named(self, board: str, move: int) -> str:
+        """Return a move as a player writes it."""
+
+    @abstractmethod
+    def show(self, board: str) -> str:
+        """Return a board as lines of text."""
+
+    def worth(self, board: str, move: int, side: str) -> int:
+        """Return the value of one move, for the side that makes it."""
+        if self.completes(board, move, side):
+            return board.count(".")
+        return -self.value(self.placed(board, move, side), other(side))
+
+    def best_moves(self, board: str, side: str) -> list[int]:
+        """Return the moves that perfect play may choose: the quickest win, else a draw, else the slowest loss."""
+        best = self.value(board, side)
+        return [move for move in self.moves(board) if self.worth(board, move, side) == best]
+
+    def keeps_win(self, board: str, move: int, side: str) -> bool:
+        """Return whether a move wins, or leaves a win that can be forced."""
+        if self.completes(board, move, side):
+            return True
+        board = self.placed(board, move, side)
+        return "." in board and all(
+            not self.completes(board, answer, other(side)) and self.wins(self.placed(board, answer, other(side)), side)
+            for answer in self.moves(board)
+        )
+
+    def _value(self, board: str, side: str) -> int:
+        """Return what perfect play brings the side to move: above 0 a win (more the sooner), 0 a draw, below 0 a loss."""
+        return max((self.worth(board, move, side) for move in self.moves(board)), default=0)
+
+    def _wins(self, board: str, side: str) -> bool:
+        """Return whether the side to move can force a win."""
+        return any(self.keeps_win(board, move, side) for move in self.moves(board))
+
+
+def other(side: str) -> str:
+    """Return the side that does not move now."""
+    return "O" if side == "X" else "X"

@@ -1,0 +1,106 @@
+"""Noughts and crosses, from openings that one side can win by force."""
+
+import itertools
+from functools import lru_cache
+
+import numpy as np
+
+from agentgym.envs.duels.duel import Duel
+from agentgym.envs.duels.perfect import Game, other
+
+
+class Squares(Game):
+    """Signs on a square board, four in a row of which win. A move is a square, counted from 0 by rows."""
+
+    def moves(self, board: str) -> list[int]:
+        return [square for square, sign in enumerate(board) if sign == "."]
+
+    def placed(self, board: str, move: int, side: str) -> str:
+        return board[:move] + side + board[move + 1 :]
+
+    def completes(self, board: str, move: int, side: str) -> bool:
+        return any(all(board[cell] == side for cell in line) for line in lines_through(width(board))[move])
+
+    def named(self, board: str, move: int) -> str:
+        return f"{move // width(board) + 1} {move % width(board) + 1}"
+
+    def show(self, board: str) -> str:
+        side = width(board)
+        return "\n".join(" ".join(board[i : i + side]) for i in range(0, len(board), side))
+
+
+GAME = Squares()
+
+
+class TicTacToe(Duel):
+    """Win noughts and crosses from an opening that can be won by force.
+
+    The board is 5 squares wide at difficulty 0 and one more at each level, and four in a row win. All else is as in `Duel`.
+    """
+
+    game = GAME
+    rule = "Four in a row wins: across, down or diagonally. Reply with the row and column of a free square, for example "
+    not_a_move = "is not a free square. Reply with a row and a column, for example "
+
+    def opening(self, rng: np.random.Generator, difficulty: int) -> tuple[str, str]:
+        return opening(rng, 5 + difficulty)
+
+    def canonical(self, board: str) -> str:
+        return canonical(board)
+
+
+def width(board: str) -> int:
+    """Return the number of squares in a row of a square board."""
+    return round(len(board) ** 0.5)
+
+
+@lru_cache(maxsize=64)
+def lines_through(side: int) -> list[list[list[int]]]:
+    """Return for every square of a board that wide the other squares of each line through it."""
+    through: list[list[list[int]]] = [[] for _ in range(side * side)]
+    for row, column, (down, right) in itertools.product(range(side), range(side), ((0, 1), (1, 0), (1, 1), (1, -1))):
+        if row + 3 * down < side and 0 <= column + 3 * right < side:
+            line = [(row + down * step) * side + column + right * step for step in range(4)]
+            for square in line:
+                through[square].append([cell for cell in line if cell != square])
+    return through
+
+
+def canonical(board: str) -> str:
+    """Return the same board for all eight ways of turning and mirroring it."""
+    grid = np.array(list(board)).reshape(width(board), -1)
+    turned = [np.rot90(way, times) for way in (grid, grid.T) for times in range(4)]
+    return min("".join(way.ravel().tolist()) for way in turned)
+
+
+def opening(rng: np.random.Generator, side: int) -> tuple[str, str]:
+    """Return a board with a few free squares near one another and no threat on it, and the side to move.
+
+    The other squares are filled at random, about as many X as O; where neither sign fits, its neighbours are cleared
+    and filled again.
+    """
+    corner = rng.integers(0, side - 3, 2)
+    window = [(corner[0] + square // 4) * side + corner[1] + square % 4 for square in range(16)]
+    keep = {int(square) for square in rng.choice(window, int(rng.integers(5, 8)), replace=False)}
+    board = "." * side * side
+    while board.count(".") > len(keep):
+        for square in (int(cell) for cell in rng.permutation(GAME.moves(board))):
+            if square in keep:
+                continue
+            lacking = "X" if board.count("X") <= board.count("O") else "O"
+            fitting = [sign for sign in (lacking, other(lacking)) if not _threatens(board, square, sign, keep)]
+            if not fitting:
+                for cell in itertools.chain.from_iterable(lines_through(side)[square]):
+                    board = GAME.placed(board, cell, ".")
+                break
+            board = GAME.placed(board, square, fitting[0])
+    return board, "X" if board.count("X") <= board.count("O") else "O"
+
+
+def _threatens(board: str, square: int, side: str, keep: set[int]) -> bool:
+    """Return whether a sign on that square would leave its side one move from four in a row, or there already."""
+    for line in lines_through(width(board))[square]:
+        signs = sum(board[cell] == side for cell in line)
+        if signs == 3 or (signs == 2 and any(cell in keep for cell in line)):
+            return True
+    return False
