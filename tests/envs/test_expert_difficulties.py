@@ -11,7 +11,18 @@ from agentgym.browser.chromium import chromium
 from agentgym.envs.scienceworld.tasks import TURNS
 from agentgym.sandbox.bubblewrap.sandbox import missing
 
-QUICK = ("Household", "FrozenLake", "TicTacToe", "ConnectFour", "BabyAI", "TextCraft", "TwentyQuestions", "Wordle", "GuessNumber", "SQL")
+QUICK = (
+    "Household",
+    "FrozenLake",
+    "TicTacToe",
+    "ConnectFour",
+    "BabyAI",
+    "TextCraft",
+    "TwentyQuestions",
+    "Wordle",
+    "GuessNumber",
+    "SQL",
+)
 
 
 def success(id, difficulty, tasks):
