@@ -1,13 +1,12 @@
 """Connect Four, from positions late in a game that the side to move can win by force."""
 
-import itertools
-
 import numpy as np
 
 from agentgym.envs.duels.duel import Duel
-from agentgym.envs.duels.perfect import Game, other
+from agentgym.envs.duels.perfect import Game, lines_through, other
 
 ROWS, COLUMNS = 6, 7
+_LINES = lines_through(ROWS, COLUMNS)
 
 
 class Discs(Game):
@@ -35,20 +34,6 @@ class Discs(Game):
 def landing(board: str, column: int) -> int:
     """Return the square that a disc dropped into a column falls to: the lowest free one."""
     return board[column::COLUMNS].rindex(".") * COLUMNS + column
-
-
-def _lines_through() -> list[list[tuple[int, ...]]]:
-    """Return for every square the other three squares of each line of four through it."""
-    through: list[list[tuple[int, ...]]] = [[] for _ in range(ROWS * COLUMNS)]
-    for row, column, (down, right) in itertools.product(range(ROWS), range(COLUMNS), ((0, 1), (1, 0), (1, 1), (1, -1))):
-        if row + 3 * down < ROWS and 0 <= column + 3 * right < COLUMNS:
-            line = [(row + down * step) * COLUMNS + column + right * step for step in range(4)]
-            for square in line:
-                through[square].append(tuple(each for each in line if each != square))
-    return through
-
-
-_LINES = _lines_through()
 
 
 class ConnectFour(Duel):

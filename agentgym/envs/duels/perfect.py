@@ -1,5 +1,6 @@
 """Perfect play in games of two players, X and O, who fill a board in turn until somebody completes a line."""
 
+import itertools
 from abc import ABC, abstractmethod
 from functools import lru_cache
 
@@ -67,3 +68,15 @@ class Game(ABC):
 def other(side: str) -> str:
     """Return the side that does not move now."""
     return "O" if side == "X" else "X"
+
+
+@lru_cache(maxsize=64)
+def lines_through(rows: int, columns: int) -> list[list[tuple[int, ...]]]:
+    """Return for every square of a board, counted by rows, the other three of each line of four through it."""
+    through: list[list[tuple[int, ...]]] = [[] for _ in range(rows * columns)]
+    for row, column, (down, right) in itertools.product(range(rows), range(columns), ((0, 1), (1, 0), (1, 1), (1, -1))):
+        if row + 3 * down < rows and 0 <= column + 3 * right < columns:
+            line = [(row + down * step) * columns + column + right * step for step in range(4)]
+            for square in line:
+                through[square].append(tuple(each for each in line if each != square))
+    return through

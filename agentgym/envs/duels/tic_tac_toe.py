@@ -1,12 +1,11 @@
 """Noughts and crosses, from openings that one side can win by force."""
 
 import itertools
-from functools import lru_cache
 
 import numpy as np
 
 from agentgym.envs.duels.duel import Duel
-from agentgym.envs.duels.perfect import Game, other
+from agentgym.envs.duels.perfect import Game, lines_through, other
 
 
 class Squares(Game):
@@ -19,7 +18,7 @@ class Squares(Game):
         return board[:move] + side + board[move + 1 :]
 
     def completes(self, board: str, move: int, side: str) -> bool:
-        return any(all(board[cell] == side for cell in line) for line in lines_through(width(board))[move])
+        return any(all(board[cell] == side for cell in line) for line in _lines(board)[move])
 
     def named(self, board: str, move: int) -> str:
         return f"{move // width(board) + 1} {move % width(board) + 1}"
@@ -54,16 +53,8 @@ def width(board: str) -> int:
     return round(len(board) ** 0.5)
 
 
-@lru_cache(maxsize=64)
-def lines_through(side: int) -> list[list[list[int]]]:
-    """Return for every square of a board that wide the other squares of each line through it."""
-    through: list[list[list[int]]] = [[] for _ in range(side * side)]
-    for row, column, (down, right) in itertools.product(range(side), range(side), ((0, 1), (1, 0), (1, 1), (1, -1))):
-        if row + 3 * down < side and 0 <= column + 3 * right < side:
-            line = [(row + down * step) * side + column + right * step for step in range(4)]
-            for square in line:
-                through[square].append([cell for cell in line if cell != square])
-    return through
+def _lines(board: str) -> list[list[tuple[int, ...]]]:
+    return lines_through(width(board), width(board))
 
 
 def canonical(board: str) -> str:
@@ -90,7 +81,7 @@ def opening(rng: np.random.Generator, side: int) -> tuple[str, str]:
             lacking = "X" if board.count("X") <= board.count("O") else "O"
             fitting = [sign for sign in (lacking, other(lacking)) if not _threatens(board, square, sign, keep)]
             if not fitting:
-                for cell in itertools.chain.from_iterable(lines_through(side)[square]):
+                for cell in itertools.chain.from_iterable(_lines(board)[square]):
                     board = GAME.placed(board, cell, ".")
                 break
             board = GAME.placed(board, square, fitting[0])
@@ -99,7 +90,7 @@ def opening(rng: np.random.Generator, side: int) -> tuple[str, str]:
 
 def _threatens(board: str, square: int, side: str, keep: set[int]) -> bool:
     """Return whether a sign on that square would leave its side one move from four in a row, or there already."""
-    for line in lines_through(width(board))[square]:
+    for line in _lines(board)[square]:
         signs = sum(board[cell] == side for cell in line)
         if signs == 3 or (signs == 2 and any(cell in keep for cell in line)):
             return True

@@ -600,15 +600,24 @@ def test_what_is_right_for_the_hidden_tests_own_calls_alone_is_no_repair(tasks):
     assert "still there" in verdict.said or verdict.said == grading.FORGED, verdict  # the values drawn say which
 
 
+SHOWN_BY_ONE_VALUE = {
+    "abacus-924d82b771": "a result of exactly -1",
+    "inkwell-41ef42e464": "the default of `plural`, which is what was changed",
+    "inkwell-55b10cf3e4": "an attribute that begins with an underscore",
+    "larder-0ef5e1a8e3": "`pop` of an empty queue, which is what was changed",
+}
+"""Embedded tasks whose bug shows in one value alone, so that whoever knows it has repaired what can be seen."""
+
+
 @pytest.mark.slow
-def test_answers_to_what_the_issues_quote_win_no_embedded_task():
+def test_answers_to_what_the_issues_quote_win_only_where_nothing_else_shows_the_bug():
     won = []
     for task in read():
         tree, answered, _ = swe_quoted.repair(task)
         grading._known.clear()
         if answered and tree and grade(task, tree, elsewhere).resolved:
             won.append(task.id)
-    assert won == []
+    assert set(won) <= set(SHOWN_BY_ONE_VALUE), won
 
 
 def by_package(package):
