@@ -80,8 +80,8 @@ def _found(instance: Instance, pair: tuple[Sandbox, Sandbox]) -> Telling:
         places = _telling(right, wrong) | places
         if functions <= {*places.values, *(places.poor & set(places.given))}:
             break
-    found = places.any | places.given | places.values
-    return _repeated(found, again(instance, clean, found, Clock(SECONDS), pair).seen)
+    wanted = places.any | places.given | places.values
+    return _repeated(wanted, again(instance, clean, wanted, Clock(SECONDS), pair).seen)
 
 
 def _seen(
@@ -151,12 +151,12 @@ def _telling(clean: Mapping[str, list[str]], broken: Mapping[str, list[str]]) ->
         for number in sorted(set(variants) - {0}):
             for test, original in zip(variants[number], variants.get(0, []), strict=False):
                 same = test.partition("[")[2] == original.partition("[")[2]  # parameters, as far as names tell
-                before, found = clean[original], differing[test]
-                given = {at: value for at, value in found.items() if not same or before[at : at + 1] != [value]}
+                before, everywhere = clean[original], differing[test]
+                given = {at: value for at, value in everywhere.items() if not same or before[at : at + 1] != [value]}
                 unquoted = {at: value for at, value in given.items() if value not in quoted}
-                for telling, chosen in ((places.any, found), (places.given, given), (places.values, unquoted)):
-                    if chosen:
-                        telling.setdefault(function, {})[test] = chosen
+                for telling, shown in ((places.any, everywhere), (places.given, given), (places.values, unquoted)):
+                    if shown:
+                        telling.setdefault(function, {})[test] = shown
         if len({value for tests in variants.values() for test in tests for value in clean[test]} - {ERROR}) < 3:
             places.poor.add(function)
     return places
