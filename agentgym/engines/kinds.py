@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, cast
 
 from agentgym.engines.model_names import check_model, is_path
 from agentgym.errors import BadConfig, MissingExtra, bad_option, how_to_install, unknown
@@ -21,8 +21,12 @@ class Demand:
     concurrency: int
     weight_transport: str
     lora_rank: int
-    on_cpu: bool
-    """Whether the trainer computes on a CPU."""
+    device: int | None = None
+    """Number of the GPU that this process of the trainer computes on; None for a CPU."""
+    processes: int = 1
+    """Processes of the trainer on this machine: where there are GPUs, one on each of the first."""
+    seed: int = 0
+    """For an engine that draws from a stream of its own; another one in each process."""
 
 
 @dataclass(frozen=True)
@@ -143,15 +147,45 @@ class VLLM(EngineKind):
                 raise BadConfig(f"engine.{name} is {value!r}; expected a whole number from 1")
 
     def run_options(self, demand: Demand, options: Mapping[str, object]) -> dict[str, object]:
-        """Return its options in a training run: how weights come, and the trainer's own precision on a CPU."""
+        """Return its options in a training run: how weights come, on which GPUs, and the trainer's precision on a CPU."""
         transport = demand.weight_transport
         if transport == "auto":
-            transport = "shared_memory" if demand.on_cpu else "ipc"
-        kind: dict[str, object] = {"dtype": "float32"} if demand.on_cpu else {}  # vLLM's own choice is half of it
+            transport = "shared_memory" if demand.device is None else "ipc"
+        kind: dict[str, object] = {"seeded": False, "seed": demand.seed % 2**31}
+        if demand.device is None:
+            kind["dtype"] = "float32"  # vLLM's own choice is half of it
         kind |= options
         if demand.lora_rank:
             transport, kind["lora_rank"] = "shared_memory", demand.lora_rank
+        if demand.device is not None and demand.processes > 1:
+            kind["device_ids"] = _devices(demand, demand.device, transport, options)
         return {"weight_transport": transport, **kind}
+
+
+def _devices(demand: Demand, device: int, transport: str, options: Mapping[str, Any]) -> list[object]:
+    """Return the GPUs of the engine of one process among several, each of which has an engine of its own.
+
+    Of the GPUs named by `device_ids` each process takes its share. Without them it is the process's own GPU, or by `nccl`
+    the ones after the trainer's.
+    """
+    each, processes = int(options.get("tensor_parallel_size", 1)), demand.processes
+    named = options.get("device_ids")
+    if named is not None:
+        devices = cast(list[object], named) if isinstance(named, list) else []
+        if len(set(map(str, devices))) != each * processes:
+            raise BadConfig(
+                f"engine.device_ids is {named!r}, and each of {processes} processes samples with a vLLM of its own on "
+                f"{each} GPU{'s' * (each > 1)}; expected a list of {each * processes} different GPUs"
+            )
+        return devices[device * each : (device + 1) * each]
+    first = processes + device * each if transport == "nccl" else device
+    if transport != "nccl" and each > 1:
+        raise BadConfig(
+            f"engine.tensor_parallel_size is {each}, and each of {processes} processes samples with a vLLM of its own, on "
+            f"the GPU that it trains on; name {each * processes} GPUs in engine.device_ids with weight_transport 'nccl', "
+            "or let vLLM servers sample for all (engine vllm:URL,URL)"
+        )
+    return list(range(first, first + each))
 
 
 class VLLMServers(EngineKind):

@@ -4,11 +4,13 @@
 # pyright: reportUnknownMemberType=false, reportMissingTypeStubs=false
 
 import asyncio
+import os
 from pathlib import Path
 from typing import Any
 
 from accelerate import Accelerator
 
+from agentgym.core.seeding import derive
 from agentgym.engines.kinds import Demand
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.model.policy import PolicySize, init_policy
@@ -34,7 +36,14 @@ def engine(config: TrainConfig, folder: Path, model: Any, tokenizer: Any) -> Any
     kind = config.engine_kind
     kind.check_names(config.engine_options)
     target = config.engine.partition(":")[2] if kind.of_address else model if kind.in_process else str(folder)
-    demand = Demand(config.concurrency, config.weight_transport, config.lora_rank, model.device.type == "cpu")
+    demand = Demand(
+        config.concurrency,
+        config.weight_transport,
+        config.lora_rank,
+        device=None if model.device.type == "cpu" else model.device.index or 0,
+        processes=int(os.environ.get("LOCAL_WORLD_SIZE", "1")),
+        seed=derive("engine", config.seed, os.environ.get("RANK", "0")),
+    )
     options = kind.run_options(demand, config.engine_options)
     loaded = kind.engine_class()(target, tokenizer=tokenizer, context=config.context_tokens or None, **options)
     if kind.served:

@@ -61,15 +61,47 @@ def test_an_unknown_kind_suggests_the_closest():
 
 
 def test_options_of_a_run():
-    """As the trainer had them when it asked for the engine's name."""
-    on_cpu, on_gpu = Demand(16, "auto", 0, on_cpu=True), Demand(16, "auto", 0, on_cpu=False)
+    on_cpu, on_gpu = Demand(16, "auto", 0), Demand(16, "auto", 0, device=0)
     assert ENGINES["hf"].run_options(on_cpu, {"prefill_tokens": 5}) == {"slots": 16, "prefill_tokens": 5}
     assert ENGINES["hf"].run_options(on_cpu, {"slots": 3}) == {"slots": 3}
-    assert ENGINES["vllm"].run_options(on_cpu, {}) == {"weight_transport": "shared_memory", "dtype": "float32"}
-    assert ENGINES["vllm"].run_options(on_gpu, {"max_num_seqs": 4}) == {"weight_transport": "ipc", "max_num_seqs": 4}
-    adapted = Demand(16, "nccl", 8, on_cpu=False)
-    assert ENGINES["vllm"].run_options(adapted, {}) == {"weight_transport": "shared_memory", "lora_rank": 8}
+    unseeded: dict[str, object] = {"seeded": False, "seed": 0}
+    of_memory = {"weight_transport": "shared_memory", **unseeded}
+    assert ENGINES["vllm"].run_options(on_cpu, {}) == {**of_memory, "dtype": "float32"}
+    assert ENGINES["vllm"].run_options(on_cpu, {"seeded": True})["seeded"] is True
+    on_one = {"weight_transport": "ipc", **unseeded, "max_num_seqs": 4}
+    assert ENGINES["vllm"].run_options(on_gpu, {"max_num_seqs": 4}) == on_one
+    assert ENGINES["vllm"].run_options(Demand(16, "nccl", 8, device=0), {}) == {**of_memory, "lora_rank": 8}
     assert ENGINES["openai"].run_options(on_gpu, {"key": "k"}) == {"key": "k"}
+
+
+@pytest.mark.parametrize(
+    ("transport", "rank", "options", "devices"),
+    [
+        ("auto", 0, {}, [0]),  # beside the process's own share of the trainer
+        ("auto", 3, {}, [3]),
+        ("shared_memory", 2, {}, [2]),
+        ("nccl", 0, {}, [4]),  # after the trainer's four
+        ("nccl", 3, {"tensor_parallel_size": 2}, [10, 11]),
+        ("nccl", 1, {"device_ids": [7, 6, 5, 4]}, [6]),
+        ("nccl", 3, {"device_ids": [4, 5, 6, 7, 8, 9, 10, 11], "tensor_parallel_size": 2}, [10, 11]),
+    ],
+)
+def test_each_process_samples_on_gpus_of_its_own(transport: str, rank: int, options: dict[str, object], devices: list[int]):
+    demand = Demand(16, transport, 0, device=rank, processes=4)
+    assert ENGINES["vllm"].run_options(demand, options)["device_ids"] == devices
+
+
+def test_engines_of_several_processes_on_the_same_gpus_are_refused():
+    several = Demand(16, "auto", 0, device=1, processes=4)
+    for options, said in (
+        ({"tensor_parallel_size": 2}, "vLLM servers"),
+        ({"device_ids": [1]}, "expected a list of 4 different GPUs"),
+        ({"device_ids": [1, 1, 2, 3]}, "expected a list of 4 different GPUs"),
+    ):
+        with pytest.raises(BadConfig, match=said):
+            ENGINES["vllm"].run_options(several, options)
+    assert "device_ids" not in ENGINES["vllm"].run_options(Demand(16, "auto", 0, processes=4), {})  # CPUs
+    assert ENGINES["vllm"].run_options(Demand(16, "nccl", 0, device=0), {"device_ids": [1]})["device_ids"] == [1]
 
 
 def test_a_misspelt_option_is_refused_before_the_server_is_asked():

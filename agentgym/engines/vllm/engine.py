@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agentgym.engines import Completion, Request, Sampling, TokenEngine, shards, watched
+from agentgym.engines import Completion, Request, TokenEngine, shards, watched
 from agentgym.engines.adapters import is_adapter
 from agentgym.engines.checked import CheckedIds
 from agentgym.engines.kinds import ENGINES
@@ -39,7 +39,8 @@ class VLLMEngine(TokenEngine):
     generation config is never read. Made outside an event loop or inside one; used from one event loop only.
     `weight_transport` is how new weights come: `shared_memory`, or vLLM's own `ipc` (from the same GPU) or `nccl` (from
     another). With a `lora_rank` the weights stay, and adapters of that rank come as folders; `model` may also be an
-    adapter's folder.
+    adapter's folder. Without `seeded` the seeds of requests are left out, which spares vLLM's sampler a loop over the rows
+    of each step; tokens then come from the engine's own stream (its option `seed`), and no draw can be repeated.
     """
 
     kind = ENGINES["vllm"]
@@ -52,6 +53,7 @@ class VLLMEngine(TokenEngine):
         context: int | None = None,
         weight_transport: str = "shared_memory",
         lora_rank: int = 0,
+        seeded: bool = True,
         **options: Any,
     ) -> None:
         check_transport(weight_transport)
@@ -80,12 +82,12 @@ class VLLMEngine(TokenEngine):
         self.workers = int(self._llm.vllm_config.parallel_config.world_size)
         self.devices = [int(number) for number in options.get("device_ids") or range(self.workers)]
         """GPUs of the workers, as this process counts them; on a CPU without meaning."""
+        self._seeded = seeded
         self._vocabulary = int(self._llm.model_config.get_vocab_size())
         self._checked = CheckedIds(self._vocabulary)
         self._numbers = itertools.count()
         self._running: dict[str, str] = {}
         """Session by request id."""
-        self._aborted: set[str] = set()
         self._open = asyncio.Event()
         self._open.set()
         self._aborts: set[asyncio.Task[None]] = set()
@@ -105,13 +107,12 @@ class VLLMEngine(TokenEngine):
         id, version = f"{session}/{next(self._numbers)}", self.policy_version
         self._running[id] = session
         try:
-            return await self._stream(request, _parameters(request.sampling, limit), id, version)
+            return await self._stream(request, _parameters(request, limit, seeded=self._seeded), id, version)
         except Exception as error:
             self._check_alive(error)
             raise Fault(f"vLLM failed on a request of {len(prompt)} tokens: {error!r}", reason="engine") from error
         finally:
             del self._running[id]
-            self._aborted.discard(id)
 
     async def _stream(self, request: Request, parameters: Any, id: str, version: int) -> Completion:
         ids: list[int] = []
@@ -120,7 +121,7 @@ class VLLMEngine(TokenEngine):
         prompt = vllm.TokensPrompt(prompt_token_ids=request.prompt_ids)
         outputs = self._llm.generate(prompt, parameters, id, lora_request=self._lora())
         async for output in outputs:
-            part = output.outputs[0]  # what is new since the last output
+            part = output.outputs[0]  # what is new since the last output; all of it where nobody watches
             values: list[float] = [
                 table[token].logprob for token, table in zip(part.token_ids, part.logprobs or (), strict=True)
             ]
@@ -129,9 +130,6 @@ class VLLMEngine(TokenEngine):
             logprobs += new.logprobs
             finish = new.finish
             if finish == "stop" and not part.finish_reason:  # the watch ended it
-                await outputs.aclose()
-                break
-            if id in self._aborted and not part.finish_reason:
                 await outputs.aclose()
                 break
         return Completion(ids, logprobs, finish, version)
@@ -153,11 +151,16 @@ class VLLMEngine(TokenEngine):
         """End a session's requests with finish `abort`; prefix blocks are vLLM's to free."""
         self._checked.forget(session)
         mine = [id for id, owner in self._running.items() if owner == session]
-        self._aborted.update(mine)  # a request that vLLM has not yet taken in would not hear of it
         if mine:
-            task = asyncio.get_running_loop().create_task(self._llm.abort(mine))
+            task = asyncio.get_running_loop().create_task(self._end(mine))
             self._aborts.add(task)
             task.add_done_callback(self._aborts.discard)
+
+    async def _end(self, ids: list[str]) -> None:
+        """End requests; one that vLLM has not yet taken in would not hear of it, so it is said until they have ended."""
+        while running := [id for id in ids if id in self._running]:
+            await self._llm.abort(running)
+            await asyncio.sleep(0.005)
 
     async def pause(self) -> None:
         """Let running requests finish and start no new ones."""
@@ -267,21 +270,22 @@ class VLLMEngine(TokenEngine):
             raise BadConfig(f"the prompt is {ids[:20]}…; expected at least one token id, each 0 to {self._vocabulary - 1}")
 
 
-def _parameters(sampling: Sampling, limit: int) -> object:
+def _parameters(request: Request, limit: int, *, seeded: bool) -> object:
+    sampling, kinds = request.sampling, vllm.sampling_params.RequestOutputKind
     return vllm.SamplingParams(
         temperature=sampling.temperature,
         top_p=sampling.top_p,
         top_k=sampling.top_k,
         min_p=sampling.min_p,
         repetition_penalty=sampling.repetition_penalty,
-        seed=sampling.seed % 2**63,
+        seed=sampling.seed % 2**63 if seeded else None,
         max_tokens=limit,
         stop_token_ids=list(sampling.stop_ids),
         ignore_eos=True,  # only what the caller names ends a completion
         logprobs=0,  # of the sampled token alone
         detokenize=False,
         skip_special_tokens=False,
-        output_kind=vllm.sampling_params.RequestOutputKind.DELTA,
+        output_kind=kinds.DELTA if request.watch else kinds.FINAL_ONLY,  # each output is work for the loop of the episodes
     )
 
 
