@@ -281,6 +281,11 @@ def _check_engine(config: "TrainConfig") -> None:
         raise BadConfig(
             f"engine.{name} is not an option of a run: see --context-tokens, --weight-transport, --lora-rank and --model"
         )
+    if config.sleeps and config.async_level:
+        raise BadConfig(
+            f"engine.enable_sleep_mode with async_level = {config.async_level}: the engine samples beside the update, and "
+            "cannot give its memory back meanwhile; leave out one of the two"
+        )
     if config.async_level:
         _check_overlap(config)
 

@@ -123,6 +123,11 @@ class TrainConfig(
         return self.engine_kind.in_process and (self.async_level > 0 or self.sharded)
 
     @property
+    def sleeps(self) -> bool:
+        """Whether the engine gives its memory back during updates."""
+        return self.engine_kind.gpu_share > 0 and bool(self.engine_options.get("enable_sleep_mode"))
+
+    @property
     def updates(self) -> int:
         """Optimizer updates of one step."""
         return self.minibatches * self.epochs

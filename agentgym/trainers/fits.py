@@ -19,27 +19,28 @@ from agentgym.trainers.model.policy import PolicySize, policy_shape
 GIB = 2**30
 
 
-def check(config: TrainConfig) -> None:
-    """Raise BadConfig, with the change to make, when a run needs clearly more memory than there is.
+def check(config: TrainConfig) -> TrainConfig:
+    """Return the run with what follows from the memory there is: the share of a GPU that the trainer leaves its engine.
 
-    Where that cannot be found out, a warning says so and the run goes on.
+    Raises BadConfig, with the change to make, when the run needs clearly more memory than there is. Where that cannot be
+    found out, a warning says so and the run goes on.
     """
     if not config.learner_kind.in_memory:
-        return
+        return config
     try:
         shape, memory = read_shape(config), available()
-        refused = "" if shape is not None and plainly_fits(config, shape, memory) else _refused(config, memory)
+        if shape is not None and plainly_fits(config, shape, memory):
+            return config
+        from agentgym.trainers.planner.forecast import forecast  # out of the start-up path of runs that plainly fit
+
+        said = forecast(config, memory, lenient=True)
+        refused = said.refusal
     except Exception as error:  # of a model or an environment that cannot be planned, but perhaps be trained
         warnings.warn(f"whether this run fits into memory is not known: {error}", stacklevel=2)
-        return
+        return config
     if refused:
         raise BadConfig(refused)
-
-
-def _refused(config: TrainConfig, memory: Memory) -> str:
-    from agentgym.trainers.planner.forecast import forecast  # out of the start-up path of runs that plainly fit
-
-    return forecast(config, memory, lenient=True).refusal
+    return said.config
 
 
 def read_shape(config: TrainConfig) -> object:

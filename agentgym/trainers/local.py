@@ -144,6 +144,11 @@ class LocalLearner(Learner):
         """Return `logprobs`, `entropy` and, of a critic, `values` of the trained tokens."""
         return scored(self.trained, rows, self.config)
 
+    async def rest(self) -> None:
+        """Let an engine that can give its GPU's memory back do so."""
+        if self.config.sleeps:
+            await self.engine.sleep()
+
     async def publish(self, version: int) -> None:
         """Bring the weights to the engine."""
         if self.weights is not None:  # a server was proved to serve these very weights, and none may be updated

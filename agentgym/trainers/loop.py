@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from accelerate import Accelerator
+from accelerate.utils import broadcast_object_list  # pyright: ignore[reportUnknownVariableType]
 
 from agentgym.core.loops import own_loop
 from agentgym.episodes.episode import Episode, Group, groups
@@ -92,7 +93,9 @@ class Loop(Sitting):
         if accelerator.is_main_process:
             for caution in preflight.cautions(config):
                 warnings.warn(caution, stacklevel=2)
-            fits.check(config)
+            config = fits.check(config)
+        if config.engine_kind.gpu_share and accelerator.num_processes > 1:  # the first process planned the engine's share
+            config = broadcast_object_list([config])[0]
         record = Record.fresh(config, accelerator.is_main_process)
         try:
             return cls(accelerator, record, None, show)
@@ -153,6 +156,7 @@ class Loop(Sitting):
             if together and config.async_level:  # later steps are played meanwhile
                 metrics |= self.await_(updating(run, selected, step))
             elif together:
+                self.await_(run.learner.rest())
                 metrics |= run.learner.update(selected, run.credit, run.loss, step)
             metrics |= ages(episodes, tally.position) if config.async_level else {}
             tally.position += 1
@@ -203,7 +207,7 @@ class Loop(Sitting):
                 drawn = {run.rollouts.group_id(draw, f"{step + 1}/") for draw in draws}
             else:
                 draws = await run.draw(step, math.ceil(wanted * factor), drawn)
-                fresh = await run.rollouts.collect(run.share(draws), step, self._counting(step, draws))
+                fresh = await run.collect(draws, step, f"{step}/{number}", self._counting(step, draws))
             await rewards.pay(fresh, run.rewards, step=step, run=run)
             trainable = [group for group in groups(fresh) if len(group) > 1]
             selected += await needs.finished(run.selection(trainable, step=step, run=run))
@@ -235,9 +239,10 @@ class Loop(Sitting):
             tally.seconds += time.perf_counter() - started
 
     def _counting(self, step: int, draws: Sequence[Draw]) -> Callable[[Episode], None]:
-        """Return what shows how many episodes of this process's share have ended."""
+        """Return what shows how many episodes of this process's share have ended; of a queue's, whose share is not known."""
         numbers, what = itertools.count(1), f"step {step + 1}, episode"
-        total = sum(draw.attempts or self.config.group_size for draw in self.run.share(draws))
+        mine = draws if self.run.queue else self.run.share(draws)
+        total = sum(draw.attempts or self.config.group_size for draw in mine)
         return lambda _: self.show("progress", {"what": what, "done": next(numbers), "total": total})
 
     def _about(self) -> dict[str, object]:

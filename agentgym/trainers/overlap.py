@@ -63,7 +63,7 @@ class Ahead:
         draws = self._again.pop(step, None) or await run.draw(step, number, set())
         for draw in draws if run.config.async_level else ():
             _check(draw, run.config.sampler)
-        playing = asyncio.ensure_future(run.rollouts.collect(run.share(draws), step, self.counting(step, draws)))
+        playing = asyncio.ensure_future(run.collect(draws, step, f"{step}/0", self.counting(step, draws)))
         playing.add_done_callback(_looked_at)
         return Plan(draws, playing)
 

@@ -14,6 +14,7 @@ from agentgym.engines.model_names import check_model, is_path
 from agentgym.errors import BadConfig, unknown
 from agentgym.rollout.collect import finished
 from agentgym.trainers.config import TrainConfig, homemade, newest_checkpoint, settings_in
+from agentgym.trainers.launch import launched
 from agentgym.trainers.recipe_files import read_config
 from agentgym.trainers.settings import EnvSpec
 from agentgym.trainers.stages.credit import resolve
@@ -66,20 +67,25 @@ def _check_stages(config: TrainConfig) -> list[Stage]:
     resolve_loggers(config.loggers, config.logger_options)
     if config.loss != "clip" or config.loss_options:  # the package's own import torch, and that one needs no check
         resolve_loss(config)
-    if config.async_level:
-        _check_overlap(config)
+    if config.task_queue and config.processes == 1 and not launched():
+        raise BadConfig("task_queue does nothing with one process: give --processes 2 or more, or leave it out")
+    _check_starts(config)
     return rewards
 
 
-def _check_overlap(config: TrainConfig) -> None:
-    """Raise BadConfig where later steps cannot be played beside an update."""
-    level = f"async_level is {config.async_level}"
+def _check_starts(config: TrainConfig) -> None:
+    """Raise BadConfig where episodes begin at points that a checkpoint or another process would need."""
     sampler = SAMPLERS.resolve(config.sampler, config.sampler_options)
-    if "expert" in sampler.attributes["requires"]:
+    if "expert" not in sampler.attributes["requires"]:
+        return
+    begins = f"with sampler {sampler.name!r}: its episodes begin inside a demonstration, and"
+    if config.async_level:
         raise BadConfig(
-            f"{level} with sampler {sampler.name!r}: its episodes begin inside a demonstration, and a checkpoint cannot "
-            "hold such a point for what is in flight; use another sampler, or leave async_level at 0"
+            f"async_level is {config.async_level} {begins} a checkpoint cannot hold such a point for what is in flight; use "
+            "another sampler, or leave async_level at 0"
         )
+    if config.task_queue:
+        raise BadConfig(f"task_queue {begins} no other process has that point; use another sampler, or leave it off")
 
 
 def chosen_needs(config: TrainConfig) -> list[Stage]:

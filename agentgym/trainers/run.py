@@ -17,7 +17,7 @@ from agentgym.errors import BadConfig, unknown
 from agentgym.trainers import parts
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.demonstrations import Demonstrations
-from agentgym.trainers.rollouts import Rollouts
+from agentgym.trainers.rollouts import Progress, Rollouts
 from agentgym.trainers.stages.credit import Credit, resolve
 from agentgym.trainers.stages.learner import Learner, resolve_learner
 from agentgym.trainers.stages.loss import resolve_loss
@@ -26,6 +26,7 @@ from agentgym.trainers.stages.rewards import resolve_rewards
 from agentgym.trainers.stages.sampler import SAMPLERS, Draw, Sampler, Seen
 from agentgym.trainers.stages.seams import Stage, parameters
 from agentgym.trainers.stages.selection import SELECTIONS
+from agentgym.trainers.task_queue import TaskQueue, check_queued
 
 T = TypeVar("T")
 
@@ -45,6 +46,8 @@ class Run:
     needs: list[Stage]
     credit: Credit
     loss: Stage
+    queue: TaskQueue | None = None
+    """What deals a step's groups to the processes; None where each has an even share."""
 
     @classmethod
     def assemble(cls, config: TrainConfig, folder: Path, accelerator: Accelerator, state: dict[str, Any] | None) -> "Run":
@@ -68,6 +71,7 @@ class Run:
             sampler: Sampler = SAMPLERS.resolve(config.sampler, config.sampler_options)(rollouts.sources())
             run = cls(config, folder, accelerator, learner, rollouts, sampler, rewards, selection, needs, credit, loss)
             run.credit = replace(credit, run=run)
+            run.queue = TaskQueue(rollouts) if config.task_queue and run.processes > 1 else None
             if state is not None:
                 run.load_state_dict(_own(state["stages"], accelerator.process_index, accelerator.num_processes))
             return run
@@ -97,6 +101,14 @@ class Run:
     def share(self, items: Sequence[T]) -> list[T]:
         """Return this process's part of what all processes know."""
         return list(items[self.rank :: self.processes])
+
+    async def collect(self, draws: Sequence[Draw], step: int, key: str, progress: Progress | None = None) -> list[Episode]:
+        """Play this process's part of a step's draws, which all processes know; `key` names them, once in a sitting."""
+        if self.queue is None:
+            return await self.rollouts.collect(self.share(draws), step, progress)
+        for draw in draws:
+            check_queued(draw, self.config.sampler)
+        return await self.queue.collect(draws, step, key, progress)
 
     def env_name(self, episode: Episode) -> str:
         """Return what the episode's environment is called in the run."""

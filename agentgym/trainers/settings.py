@@ -63,6 +63,9 @@ class ModelConfig:
     """Seed of everything random."""
     processes: int = 1
     """Processes on this machine, each with its share of every step; for small models on a CPU use one per core."""
+    task_queue: bool = False
+    """Processes take groups from one queue whenever they have room, instead of an even share of each step; which process
+    plays which group then depends on the clock."""
     threads: int = 0
     """CPU threads of torch in each process; 0 means one for models below 50 M parameters, else torch's default."""
 

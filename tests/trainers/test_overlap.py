@@ -215,16 +215,15 @@ def test_no_step_is_drawn_before_its_time_and_each_is_played_once(level, lengths
         drawn.append(step)
         return [Draw(Task(id=str(step)))] * number
 
-    async def collect(draws, step, progress):
+    async def collect(draws, step, key, progress):
         for _ in range(lengths[step]):
             await asyncio.sleep(0)
         played.append(step)
         return [step]
 
     config = SimpleNamespace(async_level=level, steps=len(lengths), tasks_per_step=2, sampler="x")
-    rollouts = SimpleNamespace(collect=collect)
     selection = SimpleNamespace(option=lambda name, value: value)
-    run = SimpleNamespace(config=config, draw=draw, share=list, rollouts=rollouts, selection=selection, processes=1)
+    run = SimpleNamespace(config=config, draw=draw, collect=collect, selection=selection, processes=1)
 
     async def steps():
         nonlocal updates

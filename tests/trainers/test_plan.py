@@ -1,6 +1,7 @@
 """The plan of a run against real tensors, a real engine's cache, a real process's peak, and numbers worked out by hand."""
 
 import json
+import math
 import subprocess
 import sys
 from dataclasses import replace
@@ -29,7 +30,7 @@ from agentgym.trainers.planner import dry_run, fitting, forecast
 from agentgym.trainers.planner import plan as planning
 from agentgym.trainers.planner.dry_run import Rows, micro_batch, rollout_bytes, update_bytes
 from agentgym.trainers.planner.duration import Rates, likely, most
-from agentgym.trainers.planner.plan import Workload, plan, read_architecture, read_workload
+from agentgym.trainers.planner.plan import Workload, plan, read_architecture, read_workload, with_share
 from agentgym.trainers.planner.trial_play import Play
 from agentgym.trainers.step import Scorer
 
@@ -299,6 +300,33 @@ def test_the_shortest_change_of_vllm_is_its_share_of_the_gpu():
     assert "vLLM" not in [part.name for part in plan(beside, workload, card).parts]
     on_cpu = {p.name: p.bytes[0] for p in plan(config, workload, Memory("cpu", "a machine", 2**40, 2**40)).parts}
     assert on_cpu["engine's own weights"] == 4 * parameters(workload.architecture)
+
+
+def test_vllm_gets_what_the_trainer_leaves_of_a_gpu():
+    """By hand: (free - the trainer's peak) / total, less 0.03, rounded down to whole percent.
+
+    An engine that sleeps has to leave room only for what the trainer holds during rollouts.
+    """
+    workload, card = Workload(shape(), PLAY), Memory("cuda", "a GPU", free=60 * 2**30, total=80 * 2**30)
+    config = TrainConfig(engine="vllm", model="x", precision="bf16", test_tasks=0, eval_tasks=0, concurrency=8)
+    alone = plan(replace(config, engine_options={"device_ids": [1]}), workload, card).phases
+    told = with_share(config, workload, card)
+    share = told.engine_options["gpu_memory_utilization"]
+    assert (
+        share == math.floor(100 * ((card.free - max(alone)) / card.total - 0.03)) / 100 and plan(told, workload, card).fits
+    )
+    tight = replace(card, free=max(alone) + card.total // 10)
+    assert with_share(config, workload, tight).engine_options == {"gpu_memory_utilization": 0.07}
+    asleep = with_share(replace(config, engine_options={"enable_sleep_mode": True}), workload, tight)
+    room = math.floor(100 * ((tight.free - alone[0]) / card.total - 0.03)) / 100
+    assert asleep.engine_options["gpu_memory_utilization"] == room >= 0.07 and plan(asleep, workload, tight).fits
+    typed = replace(config, engine_options={"gpu_memory_utilization": 0.5})
+    beside = replace(config, engine_options={"device_ids": [1]})
+    full = replace(card, free=max(alone))
+    assert with_share(typed, workload, card) is typed and with_share(beside, workload, card) is beside
+    assert with_share(config, workload, full) is config  # and the plan refuses it, with what would fit
+    with pytest.raises(BadConfig, match="cannot give its memory back"):
+        replace(config, engine_options={"enable_sleep_mode": True}, async_level=1)
 
 
 def test_slots_and_prefill_of_the_engine_are_what_the_run_says():

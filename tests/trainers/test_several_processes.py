@@ -2,11 +2,12 @@
 
 import json
 import math
+from collections import Counter
 
 import pytest
 import torch
 from several import run_two
-from small_runs import curve
+from small_runs import curve, policy
 from two_processes import CASES, update
 from two_trainers import FirstPays
 
@@ -60,6 +61,16 @@ def test_two_processes_play_ahead_what_each_would_play(tmp_path, monkeypatch):
     expected = TaskSource(FirstPays(), seed=0).at([0, 2, 8, 10, 4, 6, 11, 13], "train")
     assert [episode.task_id for episode in played[::2]] == [draw.task.id for draw in expected]
     assert [row["versions_behind_most"] for row in curve(tmp_path / "run")] == [0, 1]
+
+
+def test_a_slow_process_takes_fewer_groups_of_one_queue_and_none_is_played_twice(tmp_path):
+    run_two("two_queues.py", tmp_path / "run", policy(tmp_path / "policy"))
+    played = [(tmp_path / f"run.{rank}").read_text().split() for rank in range(2)]
+    assert len(played[0]) < len(played[1])  # half of 16 groups is what an even share would be
+    counted = Counter([*played[0], *played[1]])
+    assert counted == {task: 2 for task in counted} and len(counted) == 16
+    kept = [episode.task_id for episode in read_episodes(tmp_path / "run" / "episodes.jsonl")]
+    assert sorted(kept) == sorted(played[0])
 
 
 def test_each_process_goes_on_with_the_state_of_its_own_stages(tmp_path):

@@ -91,6 +91,7 @@ class VLLMEngine(TokenEngine):
         self._open = asyncio.Event()
         self._open.set()
         self._aborts: set[asyncio.Task[None]] = set()
+        self._sleeps, self._asleep = bool(options.get("enable_sleep_mode")), False
         self._control: Control | None = None
         self._shapes: dict[str, tuple[int, ...]] = {}
         """What the last update brought; the next must bring the same."""
@@ -172,6 +173,23 @@ class VLLMEngine(TokenEngine):
         """Start requests again."""
         self._open.set()
 
+    async def sleep(self) -> None:
+        """Give the GPU's memory back until new weights come; do nothing without vLLM's option `enable_sleep_mode`.
+
+        Requests wait until then. Weights are dropped, since an update sends all of them; under an adapter, which is all
+        that an update sends, they move to the machine's memory.
+        """
+        if self._sleeps and not self._asleep:
+            await self.pause()
+            self._asleep = True
+            await self._llm.sleep(level=2 if self._adapter is None else 1)
+
+    async def _wake(self, *tags: str) -> None:
+        """Take memory again for `weights` or `kv_cache`, or for both."""
+        if self._asleep:
+            await self._llm.wake_up(list(tags) or None)
+            self._asleep = tags == ("weights",)
+
     async def load_weights(self, weights: str | Path | Iterable[tuple[str, "Tensor"]], version: int) -> None:
         """Take new weights from a model folder, or named tensors as a checkpoint has them; or an adapter's folder.
 
@@ -194,13 +212,14 @@ class VLLMEngine(TokenEngine):
     async def _swap(self, folder: Path, version: int) -> None:
         if self._adapter is None:
             raise BadConfig(f"{folder} is an adapter, but this engine was made for weights: make it with its lora_rank")
-        was_open = self._open.is_set()
+        was_open = self._open.is_set() or self._asleep
         await self.pause()
         try:
+            await self._wake()
             await self._adapter.swap(folder)
             self.policy_version = version
         finally:
-            if was_open:
+            if was_open and not self._asleep:
                 await self.resume()
 
     async def receive(self, shapes: Mapping[str, tuple[int, ...]], send: Callable[[Control], None], version: int) -> None:
@@ -212,13 +231,15 @@ class VLLMEngine(TokenEngine):
         """
         if self._adapter is not None:
             raise BadConfig("this engine serves adapters over weights that stay: load_weights takes an adapter's folder")
-        was_open = self._open.is_set()
+        was_open = self._open.is_set() or self._asleep
         await self.pause()
         try:
             self._check_shapes(shapes)
+            await self._wake("weights")
             self._control = self._control or Control(self._llm)
             self._broken = f"the update to version {version} failed half way: its weights are of no version; send all again"
             await asyncio.to_thread(send, self._control)
+            await self._wake("kv_cache")
             if not await self._llm.reset_prefix_cache():
                 raise RuntimeError("the prefix cache could not be dropped: requests were running")
             self.policy_version, self._shapes, self._broken = version, dict(shapes), ""
@@ -229,7 +250,7 @@ class VLLMEngine(TokenEngine):
             await self._abandon()
             raise Fault(f"vLLM: {self._broken} ({error!r})", reason="engine") from error
         finally:
-            if was_open:
+            if was_open and not self._asleep:
                 await self.resume()
 
     def _check_shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> None:

@@ -4,11 +4,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.model.memory import Memory
+from agentgym.trainers.model.memory import Memory, available
 from agentgym.trainers.planner.calibration import calibrate
 from agentgym.trainers.planner.duration import Rates, Seconds, likely, most
 from agentgym.trainers.planner.fitting import Change, advice, refusal, smallest_change
-from agentgym.trainers.planner.plan import Plan, Workload, read_workload
+from agentgym.trainers.planner.plan import Plan, Workload, read_workload, with_share
 from agentgym.trainers.planner.plan import plan as planned
 
 
@@ -55,5 +55,7 @@ def forecast(config: TrainConfig, memory: Memory | None = None, *, timed: bool =
     workload = read_workload(config)
     if lenient and not workload.play.episodes:
         workload = replace(workload, play=replace(workload.play, longest=config.turn_tokens, first=1))
+    memory = memory or available()
+    config = with_share(config, workload, memory)
     plan = planned(config, workload, memory)
     return Forecast(config, workload, plan, calibrate(config, workload, plan) if timed else None)

@@ -8,6 +8,7 @@ Weights are never loaded: a folder with only a config.json can be planned.
 
 import functools
 import json
+import math
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -37,6 +38,10 @@ GATHERED = 2
 """Layers that a sharded model has whole at once: the one that computes, and the one that is gathered meanwhile."""
 ROLLOUT_FIELDS = (*SHARED_FIELDS, "concurrency", "context_tokens")
 """Fields that the bytes of updates and rollouts follow from, the rows apart."""
+SPARE = 0.03
+"""The share of a GPU that a planned run leaves to neither trainer nor engine."""
+LEAST_SHARE = 0.05
+"""A smaller share of a GPU holds no engine worth starting."""
 VLLM_OWN = 2 * 2**30
 """What vLLM takes on a GPU beside weights and cache: graphs, and the logits of a step."""
 
@@ -304,14 +309,36 @@ def _vllm(config: TrainConfig, workload: Workload, memory: Memory, update: Updat
     if apart(config):
         return []
     share = int(vllm_share(config) * memory.total)
+    asleep = min(share, VLLM_OWN) if config.sleeps else share
     note = f"{vllm_share(config):.0%} of the GPU; it would do with {(weights + cache + VLLM_OWN) / 2**30:.1f} GiB"
-    return [Part("vLLM", (share, share, share), note)]
+    return [Part("vLLM", (share, asleep, asleep), f"{note}{', asleep during updates' if config.sleeps else ''}")]
+
+
+def with_share(config: TrainConfig, workload: Workload, memory: Memory) -> TrainConfig:
+    """Return the run with the share of the GPU that its trainer leaves a vllm engine, where no share was given.
+
+    Where too little is left, or there is no GPU that both have, the configuration stays as it is.
+    """
+    if memory.device == "cpu" or not config.engine_kind.gpu_share or "gpu_memory_utilization" in config.engine_options:
+        return config
+    made = plan(config, workload, memory)
+    engine = next((part for part in made.parts if part.name == "vLLM"), None)
+    if engine is None:
+        return config
+    beside = max(total - own for total, own in zip(made.phases, engine.bytes, strict=True) if own == max(engine.bytes))
+    share = math.floor(100 * ((memory.free / made.sharing - beside) / memory.total - SPARE)) / 100
+    if share < LEAST_SHARE:
+        return config
+    share = min(share, config.engine_kind.gpu_share)
+    return replace(config, engine_options={**config.engine_options, "gpu_memory_utilization": share})
 
 
 def apart(config: TrainConfig) -> bool:
     """Return whether a vllm engine has GPUs that no trainer's process is on."""
     devices = cast("list[int] | None", config.engine_options.get("device_ids"))
-    return bool(devices) and all(int(device) >= config.processes for device in devices)
+    if not devices:
+        return config.weight_transport == "nccl" and config.processes > 1  # then they are those after the trainer's
+    return all(int(device) >= config.processes for device in devices)
 
 
 def vllm_share(config: TrainConfig) -> float:

@@ -56,6 +56,9 @@ class Learner(Stateful, ABC):
     def begin(self, phase: str, folder: Path) -> None:
         """Prepare for `sft` or `rl`; `folder` is the run's, for what has to be remembered of the policy at that point."""
 
+    async def rest(self) -> None:
+        """Let the engine give back what memory it can until `publish`: nothing samples before an update is over."""
+
     def about(self) -> dict[str, object]:
         """Return what a reader of the log wants to know: parameters, how many are trained, precision, attention."""
         return {}
