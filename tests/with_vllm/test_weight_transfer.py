@@ -124,6 +124,44 @@ def test_every_update_counts(pair: Pair, loop: asyncio.Runner) -> None:
     sync.close()
 
 
+def test_an_engine_that_sleeps_wakes_for_the_weights_and_then_for_its_cache(
+    loop: asyncio.Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """vLLM sleeps on GPUs only, so its two calls are recorded; requests, weights and order are real."""
+    before, after = (tiny.folder(tmp_path / str(seed), seed=seed, kind="Qwen3") for seed in range(2))
+    engine = greedy.start(loop, before)
+    engine._sleeps, said = True, []
+
+    async def sleep(level: int) -> None:
+        said.append(("sleep", level, len(engine._running)))
+
+    async def wake_up(tags: list[str]) -> None:
+        said.append(("wake", *tags))
+
+    monkeypatch.setattr(engine._llm, "sleep", sleep)
+    monkeypatch.setattr(engine._llm, "wake_up", wake_up)
+    sync = weight_sync(greedy.library(after), engine)
+
+    async def play() -> Completion:
+        running = asyncio.create_task(engine.generate(PROMPT, Sampling(temperature=0, max_tokens=20), "running"))
+        await asyncio.sleep(0.01)
+        await engine.sleep()
+        assert running.done() or not engine._running
+        await engine.sleep()
+        late = asyncio.create_task(engine.generate(PROMPT, Sampling(temperature=0, max_tokens=4), "late"))
+        await asyncio.sleep(0.05)
+        assert not late.done() and not engine._running
+        await sync.push(1)
+        return await late
+
+    late = loop.run(play())
+    assert said == [("sleep", 2, 0), ("wake", "weights"), ("wake", "kv_cache")]
+    assert late.policy_version == 1
+    assert_scored(loop, HFEngine(greedy.library(after), None, slots=1), PROMPT, late)
+    sync.close()
+    engine.close()
+
+
 def test_another_set_of_tensors_leaves_the_engine_as_it_was(pair: Pair, loop: asyncio.Runner) -> None:
     engine, source = pair.engine, Checkpoint(pair.model)
     version = engine.policy_version

@@ -21,6 +21,9 @@ from agentgym.errors import BadConfig, EngineDead, Fault, MissingExtra, bad_opti
 if TYPE_CHECKING:
     from torch import Tensor
 
+MEMORY = ("weights", "kv_cache")
+"""What vLLM can give back of a GPU, in the order in which an update takes it again."""
+
 os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")  # read when vLLM is imported, and by its processes
 os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
 try:  # by name, for in this folder a checker takes `vllm` for this very file
@@ -91,7 +94,9 @@ class VLLMEngine(TokenEngine):
         self._open = asyncio.Event()
         self._open.set()
         self._aborts: set[asyncio.Task[None]] = set()
-        self._sleeps, self._asleep = bool(options.get("enable_sleep_mode")), False
+        self._sleeps = bool(options.get("enable_sleep_mode"))
+        self._asleep: set[str] = set()
+        """What of `MEMORY` was given back and not taken again."""
         self._control: Control | None = None
         self._shapes: dict[str, tuple[int, ...]] = {}
         """What the last update brought; the next must bring the same."""
@@ -140,6 +145,7 @@ class VLLMEngine(TokenEngine):
         if temperature != 1.0:
             raise BadConfig(f"vLLM scores prompts at temperature 1 only; {temperature} was asked. Score with the hf engine")
         self._check(list(ids), "")
+        await self._open.wait()
         parameters = vllm.SamplingParams(max_tokens=1, temperature=0, prompt_logprobs=0, detokenize=False)
         id, last = f"score/{next(self._numbers)}", None
         prompt = vllm.TokensPrompt(prompt_token_ids=list(ids))
@@ -181,14 +187,14 @@ class VLLMEngine(TokenEngine):
         """
         if self._sleeps and not self._asleep:
             await self.pause()
-            self._asleep = True
+            self._asleep = set(MEMORY)
             await self._llm.sleep(level=2 if self._adapter is None else 1)
 
     async def _wake(self, *tags: str) -> None:
-        """Take memory again for `weights` or `kv_cache`, or for both."""
-        if self._asleep:
-            await self._llm.wake_up(list(tags) or None)
-            self._asleep = tags == ("weights",)
+        """Take this memory again, as far as it was given back."""
+        if wanted := [tag for tag in tags if tag in self._asleep]:
+            await self._llm.wake_up(wanted)
+            self._asleep.difference_update(wanted)
 
     async def load_weights(self, weights: str | Path | Iterable[tuple[str, "Tensor"]], version: int) -> None:
         """Take new weights from a model folder, or named tensors as a checkpoint has them; or an adapter's folder.
@@ -212,10 +218,10 @@ class VLLMEngine(TokenEngine):
     async def _swap(self, folder: Path, version: int) -> None:
         if self._adapter is None:
             raise BadConfig(f"{folder} is an adapter, but this engine was made for weights: make it with its lora_rank")
-        was_open = self._open.is_set() or self._asleep
+        was_open = self._open.is_set() or bool(self._asleep)
         await self.pause()
         try:
-            await self._wake()
+            await self._wake(*MEMORY)
             await self._adapter.swap(folder)
             self.policy_version = version
         finally:
@@ -231,7 +237,7 @@ class VLLMEngine(TokenEngine):
         """
         if self._adapter is not None:
             raise BadConfig("this engine serves adapters over weights that stay: load_weights takes an adapter's folder")
-        was_open = self._open.is_set() or self._asleep
+        was_open = self._open.is_set() or bool(self._asleep)
         await self.pause()
         try:
             self._check_shapes(shapes)
