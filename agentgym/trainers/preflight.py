@@ -19,7 +19,7 @@ from agentgym.trainers.recipe_files import read_config
 from agentgym.trainers.settings import EnvSpec
 from agentgym.trainers.stages.credit import resolve
 from agentgym.trainers.stages.generation import GENERATIONS
-from agentgym.trainers.stages.learner import check_learner
+from agentgym.trainers.stages.learner import check_embeds, check_learner
 from agentgym.trainers.stages.loggers import resolve_loggers
 from agentgym.trainers.stages.loss import LOSSES, resolve_loss
 from agentgym.trainers.stages.needs import check_needs, resolve_needs
@@ -67,6 +67,9 @@ def _check_stages(config: TrainConfig) -> list[Stage]:
         )
     resolve_loggers(config.loggers, config.logger_options)
     generation = GENERATIONS.resolve(config.generation, config.generation_options)
+    for stage in (*needed, generation):
+        if stage.attributes["embeds"]:
+            check_embeds(config, f"{stage.kind} {stage.name!r}")
     if generation.attributes["check"] and config.steps:
         generation.attributes["check"](config)
     if config.loss != "clip" or config.loss_options:  # the package's own import torch, and that one needs no check

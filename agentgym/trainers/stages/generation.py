@@ -16,7 +16,7 @@ GENERATIONS = Seam(
         "plain": "agentgym.trainers.stages.generation:Generation",
         "spec": "agentgym.trainers.stages.spec:Spec",
     },
-    {"requires": (), "check": None},
+    {"requires": (), "check": None, "embeds": False},
 )
 Check = Callable[["TrainConfig"], None]
 """Raises BadConfig where a run cannot be played so."""
@@ -30,13 +30,15 @@ class Play(Protocol):
         ...
 
 
-def generation(name: str, requires: Sequence[str] = (), check: Check | None = None) -> Callable[[Target], Target]:
+def generation(
+    name: str, requires: Sequence[str] = (), check: Check | None = None, *, embeds: bool = False
+) -> Callable[[Target], Target]:
     """Declare a class as a way to play what was drawn (see `Generation`) and name it; keyword-only parameters are options.
 
     `requires`: `repeats`, where it does something only with tasks that come again. `check` is called with the run's settings
-    before anything is loaded.
+    before anything is loaded. `embeds`: it asks the learner for hidden states.
     """
-    return GENERATIONS.declare(name, requires=required(requires), check=check)
+    return GENERATIONS.declare(name, requires=required(requires), check=check, embeds=embeds)
 
 
 @generation("plain")
