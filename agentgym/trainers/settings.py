@@ -188,8 +188,8 @@ class GenerationConfig:
     """How the episodes of a step are generated."""
 
     generation: str = "plain"
-    """How training episodes are generated: `plain` (each by itself), `spec` (earlier replies as drafts)
-    or MODULE:NAME."""
+    """How training episodes are generated: `plain` (each by itself), `spec` (earlier replies as drafts), `prune` (some end
+    early), or MODULE:NAME."""
     generation_options: Options = field(default_factory=dict[str, object])
     """Its options: --generation.KEY VALUE."""
 

@@ -15,6 +15,7 @@ GENERATIONS = Seam(
     {
         "plain": "agentgym.trainers.stages.generation:Generation",
         "spec": "agentgym.trainers.stages.spec:Spec",
+        "prune": "agentgym.trainers.stages.prune:Prune",
     },
     {"requires": (), "check": None, "embeds": False},
 )
