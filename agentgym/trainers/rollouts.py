@@ -35,7 +35,7 @@ class Rollouts:
         self._ids = {name: full_id(env.id) for name, env in self.envs.items()}
         self._agents: dict[float, dict[str, object]] = {}
         self._askable: dict[str, TextEnv] = {}
-        self.generation = Generation(None)
+        self.generation = Generation()
         """How the episodes of training steps are played."""
 
     @property
@@ -88,7 +88,7 @@ class Rollouts:
 
     async def _played(
         self,
-        agents: Mapping[str, object],
+        agents: Mapping[str, Any],
         draws: Sequence[Draw],
         seed: int,
         prefix: str,

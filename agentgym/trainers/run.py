@@ -83,7 +83,7 @@ class Run:
                 needs,
                 credit,
                 loss,
-                Generation(None),
+                Generation(),
             )
             run.credit = replace(credit, run=run)
             run.queue = TaskQueue(rollouts) if config.task_queue and run.processes > 1 else None

@@ -3,12 +3,14 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from agentgym.agents.base import Agent
 from agentgym.episodes.episode import Episode
 from agentgym.rollout.play import Job
 from agentgym.trainers.stages.seams import Seam, Stateful, Target, required
 
 if TYPE_CHECKING:
     from agentgym.trainers.config import TrainConfig
+    from agentgym.trainers.run import Run
 
 GENERATIONS = Seam(
     "generation",
@@ -26,7 +28,7 @@ Check = Callable[["TrainConfig"], None]
 class Play(Protocol):
     """Plays jobs in the environments of the run, and returns their episodes in order."""
 
-    def __call__(self, agents: Mapping[str, Any], jobs: Sequence[Job]) -> Awaitable[list[Episode]]:
+    def __call__(self, agents: Mapping[str, Agent], jobs: Sequence[Job]) -> Awaitable[list[Episode]]:
         """`agents`: by environment."""
         ...
 
@@ -49,10 +51,10 @@ class Generation(Stateful):
     Made as `CLASS(run, **options)`, one in each process. Evaluations are never played by it.
     """
 
-    def __init__(self, run: Any) -> None:
-        self.run = run
+    def __init__(self, run: "Run | None" = None) -> None:
+        self.run: Any = run
 
-    async def play(self, agents: Mapping[str, Any], jobs: Sequence[Job], play: Play, step: int) -> list[Episode]:
+    async def play(self, agents: Mapping[str, Agent], jobs: Sequence[Job], play: Play, step: int) -> list[Episode]:
         """Return this process's episodes of a step; one that is left out is neither trained on nor counted."""
         return await play(agents, jobs)
 

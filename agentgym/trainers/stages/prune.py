@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import numpy.typing as npt
 
+from agentgym.agents.base import Agent
 from agentgym.agents.spec import AGENTS
 from agentgym.core.seeding import share
 from agentgym.episodes.episode import Episode, Turn
@@ -133,7 +134,7 @@ class Prune(Generation):
         self._groups: dict[str, _Group] = {}
         self._pruned: list[Episode] = []
 
-    async def play(self, agents: Mapping[str, Any], jobs: Sequence[Job], play: Play, step: int) -> list[Episode]:
+    async def play(self, agents: Mapping[str, Agent], jobs: Sequence[Job], play: Play, step: int) -> list[Episode]:
         """Play the jobs, and return the episodes that went to their end."""
         head = self._head()
         sizes = Counter(job.group_id for job in jobs)

@@ -5,6 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
+from agentgym.agents.base import Agent
 from agentgym.agents.spec import AGENTS
 from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig
@@ -67,7 +68,7 @@ class Spec(Generation):
         self._engines: list[tuple[int, Drafting]] = []
         """Of the steps that are not over, each with its step."""
 
-    async def play(self, agents: Mapping[str, Any], jobs: Sequence[Job], play: Play, step: int) -> list[Episode]:
+    async def play(self, agents: Mapping[str, Agent], jobs: Sequence[Job], play: Play, step: int) -> list[Episode]:
         """Play the jobs with drafts where there are any."""
         pairs = [(f"{job.group_id}#{job.attempt}", self.kept.get(_key(job.env, job.task.id, job.attempt))) for job in jobs]
         earlier = {episode: unpacked(replies) for episode, replies in pairs if replies}
