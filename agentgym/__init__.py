@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from agentgym.agents.window import WindowAgent
     from agentgym.rollout.session import Session
     from agentgym.trainers.stages.credit import credit
+    from agentgym.trainers.stages.generation import generation
     from agentgym.trainers.stages.learner import learner
     from agentgym.trainers.stages.loggers import logger
     from agentgym.trainers.stages.loss import loss
@@ -78,6 +79,7 @@ __all__ = [
     "collect",
     "credit",
     "engine",
+    "generation",
     "groups",
     "learner",
     "logger",
@@ -98,6 +100,7 @@ __all__ = [
 
 _LATE = {
     "credit": "agentgym.trainers.stages.credit",
+    "generation": "agentgym.trainers.stages.generation",
     "learner": "agentgym.trainers.stages.learner",
     "logger": "agentgym.trainers.stages.loggers",
     "loss": "agentgym.trainers.stages.loss",

@@ -10,6 +10,7 @@ from agentgym.trainers.checks import types
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.settings import TABLES
 from agentgym.trainers.stages.credit import CREDITS
+from agentgym.trainers.stages.generation import GENERATIONS
 from agentgym.trainers.stages.learner import LEARNERS
 from agentgym.trainers.stages.loggers import LOGGERS
 from agentgym.trainers.stages.loss import LOSSES
@@ -46,6 +47,7 @@ SWITCHES = {
 }
 STAGES = {
     "sampler": SAMPLERS,
+    "generation": GENERATIONS,
     "reward": REWARDS,
     "select": SELECTIONS,
     "needs_options": NEEDS,

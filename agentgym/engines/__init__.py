@@ -48,6 +48,10 @@ class ToolCall:
     """JSON, or what the model wrote instead."""
 
 
+Likeliest = tuple[list[int], list[float]]
+"""Of one position: some tokens, the likeliest first, and their log-probabilities."""
+
+
 @dataclass(slots=True)
 class Completion:
     """What an engine returns: sampled tokens, stop token included, with their log-probabilities."""
@@ -63,6 +67,28 @@ class Completion:
     """Tokens of prompt and reply as such an engine's server counted them."""
     calls: list[ToolCall] = field(default_factory=list["ToolCall"])
     """Tool calls that such an engine's server read from the reply, in order."""
+    reused: int = 0
+    """How many of the tokens were kept from a draft."""
+    likeliest: list[Likeliest] = field(default_factory=list[Likeliest])
+    """By token, the likeliest ones at its place, where a request asked for them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """An earlier reply to the very same prompt, of which an engine keeps the beginning that its present weights accept.
+
+    Token x, drawn with probability q(x), is kept with probability min(1, lenience * p(x) / q(x)), p being the present
+    distribution; at the first token that is not kept the engine draws on by itself.
+    """
+
+    ids: list[int]
+    logprobs: list[float]
+    """log q of each token, under the weights and at the temperature that drew it."""
+    lenience: float = 1.0
+    known: Sequence[Likeliest] = ()
+    """By token, what else is known of q. With it, a token outside of it is never kept, and the first fresh token is drawn
+    from what is left of p, (p - min(q, lenience * p))+, so that up to a lenience of 1 the reply is distributed as p says.
+    Empty: it is drawn from p, and the reply is distributed nearly so (docs/stages.md)."""
 
 
 Watch = Callable[[int, float], bool]
@@ -89,6 +115,10 @@ class Request:
     """Sees the tokens as they are sampled (all at once where an engine gets them so), and may end the completion at any of
     them: finish is then `stop`."""
     images: Sequence[object] = ()
+    draft: Draft | None = None
+    """An earlier reply to build on; only for engines whose kind says `drafts`."""
+    likeliest: int = 0
+    """How many of the likeliest tokens to tell at every place; only for such engines."""
 
     def room(self, context: int) -> int:
         """Return the most tokens that a completion may have: `max_tokens`, or what the prompt leaves of the context."""
@@ -106,11 +136,13 @@ class Completing(Protocol):
         *,
         images: Sequence[object] = (),
         watch: Watch | None = None,
+        draft: Draft | None = None,
+        likeliest: int = 0,
     ) -> Completion:
         """Return one completion; the parameters are the fields of a `Request`, see `complete`."""
         if images:
             raise BadConfig(f"{type(self).__name__} takes no images; use a text prompt")
-        return await self.complete(Request(list(prompt_ids), sampling, session, watch, images))
+        return await self.complete(Request(list(prompt_ids), sampling, session, watch, images, draft, likeliest))
 
     @abstractmethod
     async def complete(self, request: Request) -> Completion:

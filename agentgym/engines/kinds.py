@@ -46,6 +46,8 @@ class EngineKind:
     """Its target is the address of a server, or several; else a model."""
     tokens: bool = True
     """It takes and gives exact tokens."""
+    drafts: bool = False
+    """It builds on drafts (`agentgym.engines.Draft`) and tells the likeliest tokens."""
     extra: str = "train"
     """The extra that installs what it needs."""
     most_lora_rank: int | None = None
@@ -228,7 +230,7 @@ class OpenAI(EngineKind):
 
 
 _KINDS = (
-    HF("hf", "agentgym.engines.hf.engine:HFEngine", trains=True, in_process=True, idle=("device", "dtype")),
+    HF("hf", "agentgym.engines.hf.engine:HFEngine", trains=True, in_process=True, drafts=True, idle=("device", "dtype")),
     VLLM(
         "vllm",
         "agentgym.engines.vllm.engine:VLLMEngine",

@@ -4,7 +4,7 @@ import asyncio
 import time
 import traceback
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -17,6 +17,7 @@ from agentgym.core.seeding import derive
 from agentgym.episodes.episode import FAULTS, Episode
 from agentgym.errors import BadConfig, EngineDead, Fault
 from agentgym.rollout.faults import Asked, taken
+from agentgym.rollout.gate import PRUNED, Gate
 from agentgym.rollout.hosted import HostedEnv
 
 ENDS = {"context": "context", "silent": "failure", "refused": "failure"}
@@ -50,6 +51,8 @@ class Job:
     """What of the agent's way to draw replies is different, such as the temperature."""
     moments: deque[Start] | None = None
     """Where the points before each turn are put, from which others may start; None where nobody asks."""
+    gate: Gate | None = None
+    """What says before each turn whether the episode goes on; None where it does."""
 
     @property
     def env_seed(self) -> int:
@@ -115,6 +118,8 @@ async def attempt(hosted: HostedEnv, agent: Agent, job: Job, step_seconds: float
     except Exception:  # the rollout boundary: a bug in an environment or an agent ends that episode alone
         episode.reason, episode.error, episode.success = "crash", traceback.format_exc(limit=8), None
     finally:
+        if job.gate is not None:
+            job.gate.left(job.attempt)
         if agent.engine is not None:
             for role in dict.fromkeys(turn.role for turn in episode.turns):
                 agent.engine.abort(_session(job, role))
@@ -141,6 +146,9 @@ async def play(
         if job.moments is not None:
             held = {name: talk.fork() for name, talk in talks.items()}
             job.moments.append(Start(await hosted.snapshot(step_seconds), held))
+        if job.gate is not None and not await job.gate.passes(job.attempt, episode, partial(_next, talk, observation, info)):
+            episode.reason, episode.success = PRUNED, None
+            break
         seed, session = job.turn_seed(len(episode.turns)), _session(job, role)
         asked = Asked(observation, info, hosted.env, seed, session)
         turn, talks[role] = await taken(agent, talk, asked, opening, begun=bool(episode.turns))
@@ -189,6 +197,12 @@ def _opening(agent: Agent, task: Task, tools: Mapping[str, Tool], observation: s
     """Return the first prompt of an episode: tokens, or messages."""
     talk: Any = agent.begin(task, tools)
     return talk.prompt(observation, info)
+
+
+def _next(talk: Conversation, observation: str, info: Info) -> Sequence[int]:
+    """Return the tokens that an agent would be asked with next; it is not asked."""
+    ahead: Any = talk.fork()
+    return ahead.prompt(observation, info)
 
 
 def _session(job: Job, role: str) -> str:

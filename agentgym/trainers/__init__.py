@@ -7,6 +7,7 @@ _LAZY = {
     "TrainConfig": "agentgym.trainers.config",
     "train": "agentgym.trainers.loop",
     "resume": "agentgym.trainers.loop",
+    "Generation": "agentgym.trainers.stages.generation",
     "Learner": "agentgym.trainers.stages.learner",
     "LocalLearner": "agentgym.trainers.local",
     "Sampler": "agentgym.trainers.stages.sampler",

@@ -75,7 +75,7 @@ POSITIVE = ("lr", "sft_lr", "temperature", "grad_clip")
 """Numbers that must be above their least."""
 PER_ENV = ("prompt", *NAMED)
 """Settings of the agent that may differ from environment to environment; the others are the model's or the loss's."""
-FILLED = ("env", "model", "engine", "agent", "out", "credit", "sampler", "select", "loss", "learner")
+FILLED = ("env", "model", "engine", "agent", "out", "credit", "sampler", "generation", "select", "loss", "learner")
 """Texts that must say something."""
 
 

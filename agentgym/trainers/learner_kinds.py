@@ -28,6 +28,8 @@ class LearnerKind:
     """The weights lie in this machine's memory, so that `--plan` can count what a run takes."""
     overlaps: bool = False
     """It may update while its engine samples from weights of its own (`async_level`)."""
+    embeds: bool = True
+    """It gives the hidden states of tokens."""
     shards: bool = False
     """It can hold a part of the weights in each of several processes (`sharding`)."""
     engine: EngineKind | None = None
@@ -135,5 +137,10 @@ LOCAL = LearnerKind("local", "agentgym.trainers.sharded:local", overlaps=True, s
 OWN = LearnerKind()
 """That of a class of one's own."""
 TINKER = TinkerKind(
-    "tinker", "agentgym.trainers.remote.learner:RemoteLearner", addressed=True, in_memory=False, engine=TINKER_ENGINE
+    "tinker",
+    "agentgym.trainers.remote.learner:RemoteLearner",
+    addressed=True,
+    in_memory=False,
+    embeds=False,
+    engine=TINKER_ENGINE,
 )

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
+import numpy.typing as npt
 from accelerate import Accelerator
 from torch import nn
 from transformers import PreTrainedModel
@@ -16,6 +18,7 @@ from agentgym.episodes.episode import Episode, Group
 from agentgym.trainers import parts
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.critic import Critic
+from agentgym.trainers.embedding import embedded
 from agentgym.trainers.model import lora, precision
 from agentgym.trainers.model.policy import load_policy, save_policy, set_threads
 from agentgym.trainers.model.precision import Masters, masters
@@ -148,6 +151,10 @@ class LocalLearner(Learner):
         """Let an engine that can give its GPU's memory back do so."""
         if self.config.sleeps:
             await self.engine.sleep()
+
+    def embed(self, rows: list[Segment], *, alone: bool = False) -> list[npt.NDArray[np.float32]]:
+        """Return the hidden states that predict the trained tokens of rows, [trained, width] per row."""
+        return embedded(self.trained, rows, self.config, alone=alone)
 
     async def publish(self, version: int) -> None:
         """Bring the weights to the engine."""

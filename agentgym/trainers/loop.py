@@ -162,6 +162,7 @@ class Loop(Sitting):
             tally.position += 1
             self.await_(run.learner.publish(tally.position))
             run.sampler.saw(seen)
+            metrics |= run.generated(episodes, step)
             dropped = len(groups(episodes)) - len(selected)
             times = (in_envs, rolled - started, time.perf_counter() - rolled)
             row = step_row(step, selected, episodes, dropped, times, metrics, run)

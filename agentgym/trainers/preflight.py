@@ -18,7 +18,8 @@ from agentgym.trainers.launch import launched
 from agentgym.trainers.recipe_files import read_config
 from agentgym.trainers.settings import EnvSpec
 from agentgym.trainers.stages.credit import resolve
-from agentgym.trainers.stages.learner import check_learner
+from agentgym.trainers.stages.generation import GENERATIONS
+from agentgym.trainers.stages.learner import check_embeds, check_learner
 from agentgym.trainers.stages.loggers import resolve_loggers
 from agentgym.trainers.stages.loss import LOSSES, resolve_loss
 from agentgym.trainers.stages.needs import check_needs, resolve_needs
@@ -65,6 +66,12 @@ def _check_stages(config: TrainConfig) -> list[Stage]:
             "not in an SFT warm start or an evaluation"
         )
     resolve_loggers(config.loggers, config.logger_options)
+    generation = GENERATIONS.resolve(config.generation, config.generation_options)
+    for stage in (*needed, generation):
+        if stage.attributes["embeds"]:
+            check_embeds(config, f"{stage.kind} {stage.name!r}")
+    if generation.attributes["check"] and config.steps:
+        generation.attributes["check"](config)
     if config.loss != "clip" or config.loss_options:  # the package's own import torch, and that one needs no check
         resolve_loss(config)
     if config.task_queue and config.processes == 1 and not launched():
@@ -117,9 +124,12 @@ def _check_draws(config: TrainConfig, envs: Sequence[tuple[EnvSpec, TextEnv]]) -
             "the selection adds begins elsewhere, so they cannot be compared; use select 'drop' or 'refill'"
         )
     fresh = config.sampler in SAMPLERS.table and not any(source.finite for source in sources)
-    if "repeats" in selection.attributes["requires"] and fresh:
+    generation = GENERATIONS.resolve(config.generation, config.generation_options)
+    for stage in (selection, generation) if fresh else ():
+        if "repeats" not in stage.attributes["requires"]:
+            continue
         raise BadConfig(
-            f"select {selection.name!r} does nothing: it needs tasks that come again, and the generated tasks of "
+            f"{stage.kind} {stage.name!r} does nothing: it needs tasks that come again, and the generated tasks of "
             f"{', '.join(source.name for source in sources)} never do. Use an environment with tasks of a file"
         )
 

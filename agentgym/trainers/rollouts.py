@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
 from agentgym.agents.table import AGENTS
@@ -18,6 +19,7 @@ from agentgym.rollout.pool import RolloutPool
 from agentgym.trainers.config import TrainConfig, settings_in
 from agentgym.trainers.gateway_agent import GatewayAgent, Play
 from agentgym.trainers.settings import EnvSpec
+from agentgym.trainers.stages.generation import Generation
 from agentgym.trainers.stages.sampler import Draw, TaskSource, first_tasks
 
 Progress = Callable[[Episode], None]
@@ -33,6 +35,8 @@ class Rollouts:
         self._ids = {name: full_id(env.id) for name, env in self.envs.items()}
         self._agents: dict[float, dict[str, object]] = {}
         self._askable: dict[str, TextEnv] = {}
+        self.generation = Generation()
+        """How the episodes of training steps are played."""
 
     @property
     def seconds(self) -> float:
@@ -84,7 +88,7 @@ class Rollouts:
 
     async def _played(
         self,
-        agents: Mapping[str, object],
+        agents: Mapping[str, Any],
         draws: Sequence[Draw],
         seed: int,
         prefix: str,
@@ -95,9 +99,10 @@ class Rollouts:
         agent, rank = next(iter(agents.values())), -1 if step is None else step
         if isinstance(agent, GatewayAgent):
             return await self._elsewhere(agent, draws, seed, prefix)
-        return await self.play(
-            agents, [job for draw in draws for job in self.jobs(draw, seed, prefix, step)], progress, rank
-        )
+        jobs = [job for draw in draws for job in self.jobs(draw, seed, prefix, step)]
+        if step is None:
+            return await self.play(agents, jobs, progress, rank)
+        return await self.generation.play(agents, jobs, partial(self.play, progress=progress, rank=rank), step)
 
     async def _elsewhere(self, agent: GatewayAgent, draws: Sequence[Draw], seed: int, prefix: str) -> list[Episode]:
         """Play with an agent of others, whose environment is wherever it plays."""

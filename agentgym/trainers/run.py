@@ -19,6 +19,7 @@ from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.demonstrations import Demonstrations
 from agentgym.trainers.rollouts import Progress, Rollouts
 from agentgym.trainers.stages.credit import Credit, resolve
+from agentgym.trainers.stages.generation import GENERATIONS, Generation
 from agentgym.trainers.stages.learner import Learner, resolve_learner
 from agentgym.trainers.stages.loss import resolve_loss
 from agentgym.trainers.stages.needs import critic_options, finished, resolve_needs
@@ -46,6 +47,7 @@ class Run:
     needs: list[Stage]
     credit: Credit
     loss: Stage
+    generation: Generation
     queue: TaskQueue | None = None
     """What deals a step's groups to the processes; None where each has an even share."""
 
@@ -69,9 +71,24 @@ class Run:
         try:
             rollouts = Rollouts(config, learner.engine, learner.tokenizer)
             sampler: Sampler = SAMPLERS.resolve(config.sampler, config.sampler_options)(rollouts.sources())
-            run = cls(config, folder, accelerator, learner, rollouts, sampler, rewards, selection, needs, credit, loss)
+            run = cls(
+                config,
+                folder,
+                accelerator,
+                learner,
+                rollouts,
+                sampler,
+                rewards,
+                selection,
+                needs,
+                credit,
+                loss,
+                Generation(),
+            )
             run.credit = replace(credit, run=run)
             run.queue = TaskQueue(rollouts) if config.task_queue and run.processes > 1 else None
+            generation = GENERATIONS.resolve(config.generation, config.generation_options)
+            run.generation = rollouts.generation = generation(run)
             if state is not None:
                 run.load_state_dict(_own(state["stages"], accelerator.process_index, accelerator.num_processes))
             return run
@@ -155,10 +172,17 @@ class Run:
             for d, pairs in ends
         ]
 
+    def generated(self, episodes: Sequence[Episode], step: int) -> dict[str, float]:
+        """Tell the generation how the episodes of a step ended; return its numbers over all processes."""
+        own = dict(self.generation.saw(episodes, step))
+        rows = self.gathered([own])
+        return {name: sum(row[name] for row in rows) for name in own}
+
     def _stages(self) -> dict[str, Any]:
         named = {f"reward {stage.name}": stage for stage in self.rewards}
         named |= {f"needs {stage.name}": stage for stage in self.needs}
-        return {"sampler": self.sampler, "select": self.selection, "credit": self.credit.stage, "loss": self.loss, **named}
+        own = {"sampler": self.sampler, "select": self.selection, "credit": self.credit.stage, "loss": self.loss}
+        return {**own, "generation": self.generation, **named}
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of every stage of this process, for the checkpoint, which holds those of all processes."""
@@ -167,7 +191,8 @@ class Run:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from it."""
         for name, stage in self._stages().items():
-            stage.load_state_dict(state[name])
+            if name in state or name != "generation":  # a checkpoint may be older than that stage
+                stage.load_state_dict(state[name])
 
     def close(self) -> None:
         """Free environments and engine."""

@@ -184,6 +184,17 @@ class RolloutConfig(pool.RolloutConfig):
 
 
 @dataclass(frozen=True)
+class GenerationConfig:
+    """How the episodes of a step are generated."""
+
+    generation: str = "plain"
+    """How training episodes are generated: `plain` (each by itself), `spec` (earlier replies as drafts), `prune` (some end
+    early), or MODULE:NAME."""
+    generation_options: Options = field(default_factory=dict[str, object])
+    """Its options: --generation.KEY VALUE."""
+
+
+@dataclass(frozen=True)
 class RewardConfig:
     """Rewards in addition to the environment's own."""
 
@@ -346,6 +357,7 @@ TABLES: dict[type, str] = {
     SFTConfig: "sft",
     SamplerConfig: "sampler",
     RolloutConfig: "rollout",
+    GenerationConfig: "generation",
     RewardConfig: "reward",
     SelectConfig: "select",
     NeedsConfig: "needs",

@@ -201,7 +201,7 @@ def scored(learner: TrainedModel, segments: list[Segment], config: TrainConfig) 
     """Return `logprobs`, `entropy` and, of a critic, `values` of the trained tokens under the present weights, by row."""
     batches = pack(segments, token_weights(segments), config.batch_tokens, share=config.share_prefixes)
     with torch.no_grad():
-        scores = [_measures(learner, learner.scorer(batch)) for batch in _even(learner, batches)][: len(batches)]
+        scores = [_measures(learner, learner.scorer(batch)) for batch in even(learner, batches)][: len(batches)]
     names = ("logprobs", "entropy", *(("values",) if learner.critic else ()))
     return {name: unpack(batches, [batch[name] for batch in scores], segments) for name in names}
 
@@ -219,7 +219,7 @@ def imitate(learner: TrainedModel, episodes: Sequence[Episode], config: TrainCon
     if not total:
         return {}
     weights = token_weights(segments, total=total)
-    batches = _even(learner, pack(segments, weights, config.batch_tokens, share=config.share_prefixes))
+    batches = even(learner, pack(segments, weights, config.batch_tokens, share=config.share_prefixes))
     parts: list[Sums] = []
 
     def losses() -> Iterator[Tensor]:
@@ -254,7 +254,7 @@ def _losses(learner: TrainedModel, update: OneUpdate, config: TrainConfig, loss_
     names = (*loss_stage.attributes["needs"], *(("chosen",) if loss_stage.attributes["marks"] else ()))
     packed = pack(rows, weights, config.batch_tokens, share=config.share_prefixes)
     idling = [idle(names).to(learner.accelerator.device)]
-    for batch in _in_turn(learner, _even(learner, packed, names) or idling, config):
+    for batch in _in_turn(learner, even(learner, packed, names) or idling, config):
         old = None
         if before is not None and batch.segments:
             old = torch.as_tensor(np.concatenate([before[i][rows[i].mask] for i in batch.segments]))
@@ -310,7 +310,7 @@ def chosen(update: OneUpdate, weights: list[Any], loss: Stage, step: int) -> lis
 
 def _measured(learner: TrainedModel, segments: list[Segment], config: TrainConfig) -> tuple[list[Sums], list[Tensor]]:
     """Return the entropy, and what the trainer says minus what the engine said, of rows without a backward pass."""
-    batches = _even(learner, pack(segments, token_weights(segments), config.batch_tokens, share=config.share_prefixes))
+    batches = even(learner, pack(segments, token_weights(segments), config.batch_tokens, share=config.share_prefixes))
     with torch.no_grad():
         scored = [(batch, learner.scorer(batch)) for batch in batches]
     filled = [(batch, scores) for batch, scores in scored if batch.segments]
@@ -334,7 +334,7 @@ def _together(learner: TrainedModel, sums: Sums, gaps: Gaps) -> tuple[Sums, Gaps
     return add_sums(pair[0] for pair in by_process), np.concatenate([pair[1] for pair in by_process])
 
 
-def _even(learner: TrainedModel, batches: list[Batch], extra: Sequence[str] = ()) -> list[Batch]:
+def even(learner: TrainedModel, batches: list[Batch], extra: Sequence[str] = ()) -> list[Batch]:
     """Give every process equally many micro-batches (data-parallel wrappers wait for one another), on its device."""
     accelerator = learner.accelerator
     if accelerator.num_processes > 1:

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from agentgym.engines import Completion, Request, Sampling, TokenEngine
+from agentgym.engines import Completion, Draft, Likeliest, Request, Sampling, TokenEngine
 from agentgym.engines.checked import CheckedIds
+from agentgym.engines.hf.drafting import Drawn, cut, drawn
 from agentgym.engines.hf.library import LibraryModel
-from agentgym.engines.hf.sampling import Draw, sample, uniforms
+from agentgym.engines.hf.sampling import Draw, uniforms
 from agentgym.engines.hf.slots import PADDING, Row, SlotModel, unsupported
 from agentgym.engines.hf.weights import load_model, update
 from agentgym.engines.kinds import ENGINES
@@ -43,11 +44,19 @@ class _Running:
     slot: Slot | None = None
     ids: list[int] = field(default_factory=list[int])
     logprobs: list[float] = field(default_factory=list[float])
+    draft: Draft | None = None
+    """What the next step may keep of an earlier reply, with the tokens that there is room for."""
+    reused: int = 0
+    likeliest: list[Likeliest] = field(default_factory=list[Likeliest])
 
     def draw(self) -> Draw:
         asked = self.asked
         seen = [*asked.prompt_ids, *self.ids] if asked.sampling.repetition_penalty != 1.0 else ()
-        return Draw(asked.sampling, self.random[len(self.ids)], seen)
+        return Draw(asked.sampling, self.random[len(self.ids)], seen, asked.likeliest)
+
+    @property
+    def drafted(self) -> int:
+        return len(self.draft.ids) if self.draft else 0
 
 
 class HFEngine(TokenEngine):
@@ -85,8 +94,8 @@ class HFEngine(TokenEngine):
         if not 1 < self.context <= own:
             raise BadConfig(f"context is {context}; expected 2 to {own}, the model's max_position_embeddings")
         self.policy_version = 0
-        self.prefilled = self.decoded = 0
-        """Tokens computed from prompts, and tokens sampled, since the engine was made."""
+        self.prefilled = self.decoded = self.reused = 0
+        """Tokens computed from prompts and drafts, tokens sampled, and tokens kept of drafts, since the engine was made."""
         self._prefill_tokens = prefill_tokens
         self._vocabulary = int(self.model.get_input_embeddings().weight.shape[0])
         self._checked = CheckedIds(self._vocabulary)
@@ -115,7 +124,10 @@ class HFEngine(TokenEngine):
         if limit < 1:
             return Completion([], [], "length", self.policy_version)
         future: asyncio.Future[Completion] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Running(request, future, limit, uniforms(request.sampling.seed, limit)))
+        running = _Running(request, future, limit, uniforms(request.sampling.seed, limit))
+        if request.draft is not None and request.sampling.plain() and request.sampling.temperature > 0:
+            running.draft = cut(request.draft, limit)
+        self._waiting.append(running)
         self._arrivals += 1
         self._wake()
         return await future
@@ -233,30 +245,40 @@ class HFEngine(TokenEngine):
             return
         running = self._running
         try:
-            rows = [Row(s.number, len(s.held), s.pending) for s in (r.slot for r in running) if s is not None]
-            ids, logprobs = sample(self._backend.forward(rows), [r.draw() for r in running])
+            pairs = [(r, r.slot) for r in running if r.slot is not None]
+            rows = [Row(s.number, len(s.held), s.pending, 1 + r.drafted) for r, s in pairs]
+            replies = drawn(self._backend.forward(rows), [(r.draw(), r.draft, r.random) for r in running])
         except Exception as error:
             self._fail(running, f"a step of {len(running)} requests failed: {error}\n{traceback.format_exc()}")
             return
-        self.decoded += len(running)
-        for request, token, logprob in zip(running, ids, logprobs, strict=True):
-            self._take(request, token, logprob)
+        for request, reply in zip(running, replies, strict=True):
+            self._take(request, reply)
         self._running = [r for r in running if not r.future.done()]
 
-    def _take(self, request: _Running, token: int, logprob: float) -> None:
-        if not math.isfinite(logprob):
-            self._fail([request], "the model's logits are not finite: its weights have diverged or are damaged")
-            return
-        slot = request.slot
+    def _take(self, request: _Running, reply: Drawn) -> None:
+        """Take in what was kept of a draft, if there was one, and the token that was drawn."""
+        slot, kept = request.slot, len(reply.ids) - reply.fresh
         assert slot is not None
-        slot.held.extend(slot.pending)
-        slot.pending = (token,)
-        request.ids.append(token)
-        request.logprobs.append(logprob)
-        if self._ends(request, token, logprob):
-            self._finish(request, "stop")
-        elif len(request.ids) == request.limit:
-            self._finish(request, "length")
+        if request.draft is not None:
+            slot.pending = slot.pending[: len(slot.pending) - request.drafted]  # it is in the cache as far as it was kept
+            request.draft = None
+        for place, (token, logprob) in enumerate(zip(reply.ids, reply.logprobs, strict=True)):
+            if not math.isfinite(logprob):
+                self._fail([request], "the model's logits are not finite: its weights have diverged or are damaged")
+                return
+            slot.held.extend(slot.pending)
+            slot.pending = (token,)
+            request.ids.append(token)
+            request.logprobs.append(logprob)
+            request.likeliest += reply.likeliest[place : place + 1]
+            self.reused, self.decoded = self.reused + (place < kept), self.decoded + (place >= kept)
+            request.reused += place < kept
+            if self._ends(request, token, logprob):
+                self._finish(request, "stop")
+                return
+            if len(request.ids) == request.limit:
+                self._finish(request, "length")
+                return
 
     def _ends(self, request: _Running, token: int, logprob: float) -> bool:
         told = request.asked.watch is not None and not request.future.done() and request.asked.watch(token, logprob)
@@ -290,7 +312,7 @@ class HFEngine(TokenEngine):
         if not slot.keys:
             self._table.announce(slot, request.asked.prompt_ids)
         del slot.held[start:]
-        slot.pending = request.asked.prompt_ids[start:]
+        slot.pending = [*request.asked.prompt_ids[start:], *(request.draft.ids if request.draft else ())]
         request.slot = slot
         self.prefilled += len(slot.pending)
         self._running.append(request)
@@ -299,7 +321,9 @@ class HFEngine(TokenEngine):
         if request.slot is not None:
             request.slot.busy, request.slot.pending = False, ()
         if not request.future.done():
-            request.future.set_result(Completion(request.ids, request.logprobs, finish, self.policy_version))
+            reply = Completion(request.ids, request.logprobs, finish, self.policy_version)
+            reply.reused, reply.likeliest = request.reused, request.likeliest
+            request.future.set_result(reply)
 
     def _fail(self, requests: list[_Running], message: str) -> None:
         """End requests with a fault; what their slots hold is no longer trusted."""

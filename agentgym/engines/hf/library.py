@@ -35,8 +35,8 @@ class LibraryModel:
         raise NotImplementedError("the generic path shares no prefixes")
 
     def forward(self, rows: Sequence[Row]) -> Tensor:
-        """Append tokens to slots; return the logits after each row's last token, float32 [rows, vocabulary]."""
-        return torch.stack([self._one(row) for row in rows])
+        """Append tokens to slots; return the logits after the tokens that are asked, float32 [asked, vocabulary]."""
+        return torch.cat([self._one(row) for row in rows])
 
     @torch.inference_mode()
     def _one(self, row: Row) -> Tensor:
@@ -50,7 +50,7 @@ class LibraryModel:
         out = library_forward(self.model, new, past_key_values=cache, use_cache=True)
         self.caches[row.slot] = getattr(out, "past_key_values", None)
         self.held[row.slot] = ids
-        return out.logits[0, -1].float()
+        return out.logits[0, -row.asked :].float()
 
     @torch.inference_mode()
     def logits(self, ids: Sequence[int]) -> Tensor:

@@ -21,6 +21,8 @@ class Draw(NamedTuple):
     sampling: Sampling
     uniform: float
     seen: Sequence[int]
+    likeliest: int = 0
+    """How many of the likeliest tokens are asked for."""
 
 
 # One generator is set to each request's key: to make one takes three times as long.

@@ -34,6 +34,8 @@ class Row(NamedTuple):
     slot: int
     start: int
     ids: Sequence[int]
+    asked: int = 1
+    """How many of the last tokens are asked for the logits after them."""
 
 
 def unsupported(model: Any) -> str | None:
@@ -177,7 +179,7 @@ class SlotModel:
 
     @torch.inference_mode()
     def forward(self, rows: Sequence[Row]) -> Tensor:
-        """Append tokens to slots; return the logits after each row's last token, float32 [rows, vocabulary]."""
+        """Append tokens to slots; return the logits after the tokens that are asked, float32 [asked, vocabulary]."""
         needed = max(row.start + len(row.ids) for row in rows)
         if needed > self.capacity:
             self._grow(min(self.context, max(needed, 2 * self.capacity)))
@@ -194,6 +196,8 @@ class SlotModel:
         blocks = self._blocks(packed, counts, ends)
         last = np.empty(len(rows), dtype=np.int64)
         last[order] = ends - 1
+        if any(row.asked > 1 for row in rows):
+            last = np.concatenate([np.arange(end - row.asked, end) + 1 for row, end in zip(rows, last, strict=True)])
         return self._logits(self._layers(self._tensor(ids), self._tensor(positions), where, blocks, self._tensor(last)))
 
     @torch.inference_mode()

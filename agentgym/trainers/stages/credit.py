@@ -38,6 +38,8 @@ CREDITS = Seam(
         "salt": "agentgym.trainers.credit.salt:salt",
         "hgpo": "agentgym.trainers.credit.hgpo:hgpo",
         "igpo": "agentgym.trainers.credit.igpo:igpo",
+        "archer": "agentgym.trainers.credit.archer:archer",
+        "sweet": "agentgym.trainers.credit.sweet:sweet",
         "rl_zvp": "agentgym.trainers.credit.rl_zvp:rl_zvp",
     },
     {"scope": "group", "needs": (), "uniform": False},

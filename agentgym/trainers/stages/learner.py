@@ -5,6 +5,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+import numpy as np
+import numpy.typing as npt
+
 from agentgym.episodes.episode import Episode, Group
 from agentgym.errors import BadConfig
 from agentgym.trainers.learner_kinds import LOCAL, OWN, TINKER, LearnerKind
@@ -50,6 +53,13 @@ class Learner(Stateful, ABC):
         """Return `logprobs` and `entropy` of the trained tokens under the weights as they are, [tokens] per row.
 
         For a credit or a loss that needs them.
+        """
+        raise NotImplementedError
+
+    def embed(self, rows: list[Segment], *, alone: bool = False) -> list[npt.NDArray[np.float32]]:
+        """Return the hidden states that predict the trained tokens of rows, [trained, width] per row.
+
+        For heads on what the policy makes of a turn. Of several processes all call it, unless it is asked for `alone`.
         """
         raise NotImplementedError
 
@@ -116,6 +126,16 @@ def check_learner(config: "TrainConfig", needed: Sequence[str]) -> None:
         raise BadConfig(
             f"async_level is {config.async_level}, and learner {config.learner!r} does not say that its engine samples from "
             "weights of its own while it updates: leave it at 0, or give its class `overlaps = True` where that is so"
+        )
+
+
+def check_embeds(config: "TrainConfig", what: str) -> None:
+    """Raise BadConfig where something that is chosen needs hidden states and the learner gives none."""
+    kind = kind_of(config.learner)
+    if not kind.embeds or (kind is OWN and _inherited(resolve_learner(config).target, "embed")):
+        raise BadConfig(
+            f"{what} with learner {config.learner!r}, which gives no hidden states (embed()): take learner 'local', or "
+            f"leave {what} out"
         )
 
 

@@ -26,9 +26,11 @@ NEEDS = Seam(
         **{name: f"agentgym.trainers.stages.needs:{name}" for name in SCORED},
         "probe": "agentgym.trainers.stages.probe:probe",
         "branches": "agentgym.trainers.stages.branches:branches",
+        "turn_q": "agentgym.trainers.stages.turn_q:turn_q",
+        "preference": "agentgym.trainers.stages.preference:preference",
         "entropy_mean": "agentgym.trainers.stages.entropy_mean:entropy_mean",
     },
-    {"check": None},
+    {"check": None, "embeds": False},
     noun="need",
 )
 Check = Callable[["TrainConfig", TextEnv, str], None]
@@ -52,14 +54,15 @@ class Scoring(Processes, Protocol):
         ...
 
 
-def needs(name: str, check: Check | None = None) -> Callable[[Target], Target]:
+def needs(name: str, check: Check | None = None, *, embeds: bool = False) -> Callable[[Target], Target]:
     """Declare a function `(groups, *, run, options)`, async or not, that puts `turn.extra[NAME]` into every turn; name it.
 
     Of several processes each calls it on its own groups, all of them in every step, also without any group. It may return
     a mapping from names to numbers, which are added up over the processes and logged. `step`, `state` and `run` are handed
     in. `check` is called with the run's settings, each of its environments and that one's name before anything is loaded.
+    `embeds`: it asks the learner for hidden states.
     """
-    return NEEDS.declare(name, check=check)
+    return NEEDS.declare(name, check=check, embeds=embeds)
 
 
 def resolve_needs(names: Sequence[str], options: Mapping[str, object]) -> list[Stage]:

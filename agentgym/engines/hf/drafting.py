@@ -1,0 +1,126 @@
+"""Building on drafts: what the present weights keep of an earlier reply to the same prompt, and the token after it."""
+
+# torch is typed in part only.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from agentgym.core.seeding import derive
+from agentgym.engines import Draft, Likeliest
+from agentgym.engines.hf.sampling import Draw, sample, uniforms
+
+Asked = tuple[Draw, Draft | None, Sequence[float]]
+"""Of a request: how its next token is drawn, its draft, and its random numbers by position."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """What a step gives a request: the tokens kept of its draft, and the one that was drawn after them."""
+
+    ids: list[int]
+    logprobs: list[float]
+    """Under the present weights, kept or drawn."""
+    likeliest: list[Likeliest] = field(default_factory=list[Likeliest])
+    fresh: int = 1
+    """How many of them were drawn."""
+
+
+def cut(draft: Draft, tokens: int) -> Draft:
+    """Return a draft with so many tokens at most."""
+    return dataclasses.replace(draft, ids=draft.ids[:tokens], logprobs=draft.logprobs[:tokens], known=draft.known[:tokens])
+
+
+@torch.inference_mode()
+def drawn(logits: Tensor, asked: Sequence[Asked]) -> list[Drawn]:
+    """Return what each request gets; of one with a draft, `logits` has a row for each of its tokens and one more.
+
+    logits: [rows, vocabulary]
+    """
+    if not any(draft or draw.likeliest for draw, draft, _ in asked):
+        ids, logprobs = sample(logits, [draw for draw, _, _ in asked])
+        return [Drawn([token], [logprob]) for token, logprob in zip(ids, logprobs, strict=True)]
+    replies: list[Drawn] = []
+    place = 0
+    for draw, draft, random in asked:
+        rows = logits[place : place + 1 + (len(draft.ids) if draft else 0)]
+        place += len(rows)
+        replies.append(_built_on(rows, draw, draft, random) if draft else _plain(rows, draw))
+    return replies
+
+
+def _plain(rows: Tensor, draw: Draw) -> Drawn:
+    ids, logprobs = sample(rows, [draw])
+    return Drawn(ids, logprobs, _likeliest(_log_softmax(rows, draw), draw.likeliest))
+
+
+def _built_on(rows: Tensor, draw: Draw, draft: Draft, random: Sequence[float]) -> Drawn:
+    """Return the tokens of a draft that are kept, with their present log-probabilities, and the token after them."""
+    logprobs = _log_softmax(rows, draw)
+    kept = accepted(logprobs, draft, uniforms(derive("draft", draw.sampling.seed), len(draft.ids)))
+    weights = logprobs[kept].double().exp()
+    if kept < len(draft.ids):
+        weights = remainder(weights, draft, kept)
+    ids = [*draft.ids[:kept], *([] if kept == len(random) else [_pick(weights, random[kept])])]
+    chosen = logprobs[torch.arange(len(ids)), torch.tensor(ids, device=rows.device)].tolist()
+    return Drawn(ids, chosen, _likeliest(logprobs[: len(ids)], draw.likeliest), len(ids) - kept)
+
+
+def accepted(logprobs: Tensor, draft: Draft, random: Sequence[float]) -> int:
+    """Return how many tokens of a draft are kept: those before the first with u >= min(1, lenience * p / q).
+
+    logprobs: [tokens or more, vocabulary], the present distributions. With `known`, a token outside of what is known at
+    its place is not kept either: what is drawn in its stead would not be known to come from the right distribution.
+    """
+    if not draft.ids:
+        return 0
+    ids = torch.tensor(draft.ids, device=logprobs.device)
+    new = logprobs[torch.arange(len(ids)), ids].double().cpu().numpy()
+    old = np.array(draft.logprobs)
+    with np.errstate(divide="ignore"):
+        keep = np.log(np.array(random)) < np.log(draft.lenience) + new - old
+    if draft.known:
+        keep &= np.array([token in tokens for token, (tokens, _) in zip(draft.ids, draft.known, strict=True)])
+    return len(keep) if keep.all() else int(np.argmin(keep))
+
+
+def remainder(weights: Tensor, draft: Draft, place: int) -> Tensor:
+    """Return what is left of the present distribution where a draft's token was not kept: (p - min(q, lenience * p))+.
+
+    weights: [vocabulary], p in float64. Without anything known of q it is p itself, and so where rounding leaves nothing.
+    """
+    if not draft.known:
+        return weights
+    tokens, known = draft.known[place]
+    at = torch.tensor(tokens, device=weights.device)
+    old = torch.tensor(known, dtype=torch.float64, device=weights.device).exp()
+    rest = weights.clone()
+    rest[at] -= torch.minimum(old, draft.lenience * weights[at])
+    rest.clamp_(min=0)
+    return rest if float(rest.sum()) > 1e-12 else weights
+
+
+def _log_softmax(rows: Tensor, draw: Draw) -> Tensor:
+    temperature = draw.sampling.temperature
+    return (rows if temperature in (0, 1) else rows / temperature).log_softmax(-1)
+
+
+def _pick(weights: Tensor, uniform: float) -> int:
+    """Return the first token whose cumulative weight exceeds a share of the total, as `sample` does."""
+    cumulative = weights.cumsum(-1)
+    total = cumulative[-1]
+    point = torch.minimum(uniform * total, torch.nextafter(total, torch.zeros_like(total)))
+    return int(torch.searchsorted(cumulative, point.reshape(1), right=True).clamp(max=len(weights) - 1))
+
+
+def _likeliest(logprobs: Tensor, number: int) -> list[Likeliest]:
+    """Return the likeliest tokens of each row and their log-probabilities; [] where none are asked for."""
+    if not number:
+        return []
+    best = logprobs.topk(min(number, logprobs.shape[-1]), dim=-1)
+    return list(zip(best.indices.tolist(), best.values.tolist(), strict=True))

@@ -1,0 +1,115 @@
+"""Earlier replies offered to an engine as drafts: those of the same task and attempt, where the prompt is the very same."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from agentgym.engines import Completing, Completion, Draft, Likeliest, Request
+from agentgym.episodes.episode import Episode
+
+WORDS = 4
+"""Of 32 bits, in what stands for a prompt."""
+Packed = tuple[bytes, bytes]
+"""The replies of an episode: whole numbers, and log-probabilities."""
+Prompt = tuple[int, ...]
+
+
+def key_of(ids: Sequence[int]) -> Prompt:
+    """Return what stands for a prompt: a hash of its tokens."""
+    content = np.asarray(ids, dtype=np.int32).tobytes()
+    return tuple(np.frombuffer(hashlib.blake2b(content, digest_size=4 * WORDS).digest(), dtype=np.int32).tolist())
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a model once answered to a prompt."""
+
+    prompt: Prompt
+    ids: list[int]
+    logprobs: list[float]
+    likeliest: list[Likeliest] = field(default_factory=list[Likeliest])
+
+
+def packed(replies: Sequence[Reply]) -> Packed:
+    """Return replies as plain data that takes little room and is copied at no cost."""
+    known = max((len(tokens) for reply in replies for tokens, _ in reply.likeliest), default=0)
+    numbers: list[int] = [len(replies), known]
+    logprobs: list[float] = []
+    for reply in replies:
+        numbers += [len(reply.ids), *reply.prompt, *reply.ids]
+        logprobs += reply.logprobs
+        for tokens, values in reply.likeliest:
+            numbers += tokens
+            logprobs += values
+    return np.asarray(numbers, dtype=np.int32).tobytes(), np.asarray(logprobs, dtype=np.float32).tobytes()
+
+
+def unpacked(content: Packed) -> list[Reply]:
+    """Return the replies."""
+    numbers: npt.NDArray[np.int32] = np.frombuffer(content[0], dtype=np.int32)
+    logprobs: npt.NDArray[np.float32] = np.frombuffer(content[1], dtype=np.float32)
+    count, known = numbers[:2].tolist()
+    at, place = 2, 0
+    replies: list[Reply] = []
+    for _ in range(count):
+        size = int(numbers[at])
+        prompt = tuple(numbers[at + 1 : at + 1 + WORDS].tolist())
+        at += 1 + WORDS
+        ids, own = numbers[at : at + size].tolist(), logprobs[place : place + size].tolist()
+        at, place = at + size, place + size
+        tokens = numbers[at : at + size * known].reshape(size, known).tolist()
+        values = logprobs[place : place + size * known].reshape(size, known).tolist()
+        at, place = at + size * known, place + size * known
+        replies.append(Reply(prompt, ids, own, list(zip(tokens, values, strict=True)) if known else []))
+    return replies
+
+
+class Drafting(Completing):
+    """An engine that is offered earlier replies, and tells what it answered.
+
+    `earlier`: by episode (`GROUP#ATTEMPT`) the replies of an earlier one at the same task. The first prompt that differs,
+    since the environment answered otherwise or the policy did, finds no draft any more: the prompt holds it all.
+    """
+
+    def __init__(self, engine: Any, earlier: Mapping[str, Sequence[Reply]], lenience: float, known: int) -> None:
+        self.engine, self.lenience, self.known = engine, lenience, known
+        self.replies: dict[str, list[Reply]] = {}
+        """By episode, what was answered."""
+        self.offered = self.kept = 0
+        """Tokens of drafts, and how many of them the engine kept."""
+        self._drafts: dict[str, dict[Prompt, list[Reply]]] = {}
+        for episode, replies in earlier.items():
+            by_prompt = self._drafts.setdefault(episode, {})
+            for reply in replies:
+                by_prompt.setdefault(reply.prompt, []).append(reply)
+
+    async def complete(self, request: Request) -> Completion:
+        """Answer a request, from an earlier reply as far as the engine keeps it."""
+        episode, prompt = request.session.rpartition("#")[0], key_of(request.prompt_ids)
+        drafts = self._drafts.get(episode, {}).get(prompt)
+        earlier = drafts.pop(0) if drafts else None
+        told: dict[str, Any] = {"watch": request.watch} if request.watch else {}
+        if earlier is not None:
+            told["draft"] = Draft(earlier.ids, earlier.logprobs, self.lenience, earlier.likeliest)
+        completion: Completion = await self.engine.generate(
+            request.prompt_ids, request.sampling, request.session, likeliest=self.known, **told
+        )
+        self.offered += len(earlier.ids) if earlier else 0
+        self.kept += completion.reused
+        reply = Reply(prompt, completion.ids, completion.logprobs, completion.likeliest)
+        self.replies.setdefault(episode, []).append(reply)
+        return completion
+
+    def of(self, episode: Episode) -> list[Reply]:
+        """Return the replies that an episode is made of: an attempt that was a fault has left others."""
+        heard = {(r.prompt, tuple(r.ids)): r for r in self.replies.get(f"{episode.group_id}#{episode.attempt}", ())}
+        calls = [call for turn in episode.turns for call in turn.calls if call.output_ids]
+        found = [heard.get((key_of(call.prompt_ids), tuple(call.output_ids))) for call in calls]
+        return [reply for reply in found if reply is not None]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.engine, name)

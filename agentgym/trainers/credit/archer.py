@@ -1,0 +1,40 @@
+"""ArCHer: a turn is worth what its action is worth above its state, by an off-policy critic."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import numpy as np
+
+from agentgym.episodes.episode import Group
+from agentgym.trainers.credit.whitening import whitened
+from agentgym.trainers.stages.credit import Floats, credit
+from agentgym.trainers.stages.seams import Processes, Within
+
+
+@credit("archer", scope="batch", needs=("turn_q",), uniform=True)
+def archer(
+    groups: Sequence[Group],
+    *,
+    run: Processes | None = None,
+    step: int = 0,
+    warmup: Annotated[int, Within(0, 1_000_000)] = 0,
+    whiten: bool = False,
+) -> list[list[Floats]]:
+    """Each token of turn k is credited with A_k = min(Q1, Q2)(s_k, a_k) - min(V1, V2)(s_k), of the need `turn_q`.
+
+    Source: ArCHer, arXiv 2402.19446: policy gradient over tokens with the advantage of the whole utterance. In the first
+    `warmup` steps all are 0: only the critic learns (the published code has such a phase). No discount within a turn.
+    Statistics over turns: with `whiten`, A becomes (A - mean) / (std + 1e-8) over all turns of the step (ddof 0), which is
+    ours. A turn without a value has 0. A group of one and one without spread have a signal: train with `--select keep`.
+    No penalties. Part: the paper's token-level baseline (an option there) is left out.
+    """
+    if step < warmup:
+        return [[np.zeros(len(episode.turns)) for episode in group] for group in groups]
+    advantages = [
+        [
+            np.nan_to_num(np.array([t.extra["turn_q"] - t.extra["turn_v"] for t in episode.turns], dtype=np.float64))
+            for episode in group
+        ]
+        for group in groups
+    ]
+    return whitened(advantages, run) if whiten else advantages

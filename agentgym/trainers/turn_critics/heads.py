@@ -1,0 +1,60 @@
+"""What critics of turns are made of: small networks, and how they stand in a checkpoint."""
+
+# torch is typed in part only.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+import io
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+class Head(nn.Module):
+    """A number from a vector: `hidden` rectified units, or with 0 a linear map; it says 0 at first."""
+
+    def __init__(self, width: int, hidden: int) -> None:
+        super().__init__()
+        last = nn.Linear(hidden or width, 1)
+        nn.init.zeros_(last.weight)
+        nn.init.zeros_(last.bias)
+        self.layers = nn.Sequential(nn.Linear(width, hidden), nn.ReLU(), last) if hidden else nn.Sequential(last)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Return [rows] from [rows, width]."""
+        return self.layers(inputs).squeeze(-1)
+
+
+class SavedCritic(nn.Module):
+    """A critic whose weights and optimizer are saved together, as bytes: the same in every process, and plain data."""
+
+    optimizer: torch.optim.Optimizer
+
+    def saved(self) -> bytes:
+        """Return what goes into the checkpoint."""
+        file = io.BytesIO()
+        torch.save({"weights": self.state_dict(), "optimizer": self.optimizer.state_dict()}, file)
+        return file.getvalue()
+
+    def load(self, content: bytes) -> None:
+        """Go on from it."""
+        saved: dict[str, Any] = torch.load(io.BytesIO(content), weights_only=True)
+        self.load_state_dict(saved["weights"])
+        self.optimizer.load_state_dict(saved["optimizer"])
+
+
+def seeded(seed: int) -> Any:
+    """Return a context in which weights are drawn from a seed, and no other draw is disturbed."""
+    return _Seeded(seed)
+
+
+class _Seeded:
+    def __init__(self, seed: int) -> None:
+        self.seed, self.fork = seed, torch.random.fork_rng(devices=[])
+
+    def __enter__(self) -> None:
+        self.fork.__enter__()
+        torch.manual_seed(self.seed)
+
+    def __exit__(self, *error: Any) -> None:
+        self.fork.__exit__(*error)
