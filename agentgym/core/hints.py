@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agentgym.errors import BadConfig, Fault
 
@@ -82,7 +82,7 @@ def asked(env: "TextEnv", level: float) -> str:
     if not level:
         return ""
     try:
-        text: object = env.hint(level)
+        text: Any = env.hint(level)
     except NotImplementedError:
         return ""
     if not isinstance(text, str):

@@ -147,10 +147,10 @@ class Run:
     def seen(self, draws: Sequence[Draw], episodes: Sequence[Episode], step: int) -> list[Seen]:
         """Return how the groups of all processes ended, in the order of the draws."""
         ended: dict[str, list[tuple[float, bool, bool]]] = {}
-        for group_id, *end in self.gathered(
-            [(e.group_id, e.reward, e.success is True, e.hint is not None) for e in episodes if not e.fault]
+        for group_id, end in self.gathered(
+            [(e.group_id, (e.reward, e.success is True, e.hint is not None)) for e in episodes if not e.fault]
         ):
-            ended.setdefault(group_id, []).append(tuple(end))
+            ended.setdefault(group_id, []).append(end)
         groups: list[Seen] = []
         for draw in draws:
             ends = ended.get(self.rollouts.group_id(draw, f"{step + 1}/"), [])
