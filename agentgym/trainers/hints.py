@@ -29,7 +29,7 @@ def _lacking(env: TextEnv, level: float) -> str:
     """Return why an environment gives no hint; nothing where it gives one for some of its first tasks."""
     plain: Any = env.unwrapped
     if len(plain.roles) > 1:
-        return f"it has the roles {', '.join(plain.roles)}, and a solution is one player's"
+        return f"it has the roles {', '.join(plain.roles)}, and a solution is one role's"
     reason = ""
     for seed in range(TRIED):
         env.reset(seed=seed)

@@ -14,6 +14,7 @@ from agentgym import BadConfig, ChatAgent, Episode, Hint, OracleAgent, SummaryAg
 from agentgym.agents.completion import CompletionAgent
 from agentgym.agents.prompt import parse_prompt
 from agentgym.engines.scripted import ScriptedEngine
+from agentgym.registry import Maker
 from agentgym.rollout.play import Job
 from agentgym.rollout.pool import RolloutPool
 from agentgym.trainers.segments import build
@@ -30,7 +31,7 @@ def task(secret=50):
 
 
 def played(agent, hint, task=None, env=ENV):
-    pool = RolloutPool({"e": lambda: agentgym.make(env)})
+    pool = RolloutPool({"e": Maker(env, {})})
     try:
         (episode,) = asyncio.run(pool.collect(agent, [Job(task or globals()["task"](), 0, 3, "g", "e", hint=hint)]))
     finally:
@@ -128,7 +129,7 @@ def test_a_prompt_may_have_words_of_its_own_for_a_hint():
     assert turn.messages[-1]["content"].endswith("Guess it.\n\n(a teacher says: It is from 50 to 50.)")
     with pytest.raises(BadConfig, match=r"prompt own: \[hint\] has no \{hint\}"):
         parse_prompt("[turn]\n{observation}\n[hint]\nhelp\n[reply]\nbare", "own")
-    with pytest.raises(BadConfig, match=r"field of \[turn\] of prompt own"):
+    with pytest.raises(BadConfig, match=r"no field of \[first\] of prompt own 'hint'"):
         parse_prompt("[turn]\n{hint}\n[reply]\nbare", "own")
 
 
@@ -138,10 +139,9 @@ def test_a_policy_without_tokens_is_shown_no_hint():
 
 
 def test_where_the_environment_has_nothing_to_say_the_episode_has_no_hint():
-    agent = ChatAgent(ScriptedEngine(["<think>a</think><answer>1</answer>"] * 9, TOKENIZER), prompt="react-tools")
-    env = agentgym.make("rlvr/Math-v0")
-    math = env.tasks(1)[0]
-    episode = played(agent, Hint(0.5), math, "rlvr/Math-v0")  # half of one word
+    agent = ChatAgent(ScriptedEngine(lambda *_: "<action>CRANE</action>", TOKENIZER), prompt="act")
+    word = agentgym.make("rlvr/Wordle-v0").tasks(1)[0]
+    episode = played(agent, Hint(0.5), word, "rlvr/Wordle-v0")  # half of one word
     assert episode.hint is None and not any(turn.plain_ids for turn in episode.turns) and "hint" not in episode.to_json()
 
 
