@@ -7,6 +7,7 @@ from agentgym.agents import EXPORTS as _AGENTS
 from agentgym.core.actions import Call, Tool, tool
 from agentgym.core.declared import Declarations
 from agentgym.core.env import Outcome, Snapshot, TextEnv
+from agentgym.core.hints import Hint
 from agentgym.core.outcome import Info
 from agentgym.core.tasks import Task
 from agentgym.core.wrapper import TextWrapper
@@ -53,6 +54,7 @@ __all__ = [
     "ExpertAgent",
     "Fault",
     "Group",
+    "Hint",
     "HumanAgent",
     "Info",
     "MessageAgent",

@@ -10,8 +10,10 @@ import gymnasium
 
 from agentgym.core.actions import Tool
 from agentgym.core.env import Task, TextEnv
+from agentgym.core.hints import Hint
 from agentgym.engines import ChatEngine, Sampling, TokenEngine
 from agentgym.episodes.episode import Turn
+from agentgym.errors import BadConfig
 
 T = TypeVar("T")
 
@@ -72,6 +74,21 @@ def redrawn(talk: Any, changes: Mapping[str, Any]) -> Any:
     """Return a conversation, which is nobody else's, whose replies are drawn in another way from now on."""
     if changes and hasattr(talk, "agent"):
         talk.agent = sampled(talk.agent, changes)
+    return talk
+
+
+def hinted(talk: Any, hint: Hint | None) -> Any:
+    """Return a conversation that has not begun, and whose prompts show a hint if there is one.
+
+    BadConfig for a conversation without exact tokens: what training needs beside a hint, the prompt without it, is tokens.
+    """
+    if hint is not None:
+        if not hasattr(talk, "hint"):
+            raise BadConfig(
+                f"an episode is to be played with a hint, and {type(talk).__name__} shows none: hints are for agents whose "
+                "turns are exact tokens, such as ChatAgent, in training"
+            )
+        talk.hint = hint
     return talk
 
 

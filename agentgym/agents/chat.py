@@ -124,6 +124,7 @@ class RenderedTalk(ChatTalk):
         super().__init__(agent, task, tools)
         self.chat: list[tuple[str, str]] = []  # (role, content with marks), replies included
         self.cores: list[str] = []  # the texts behind the marks
+        self._plain_opening: list[tuple[str, str]] = []  # how the chat begins without the hint, with the same marks
         self._asked: tuple[list[tuple[str, str]], list[str], str, bool] = ([], [], "", False)
         self._expected = ""  # the last rendering and the reply to it: what the next one must begin with
 
@@ -134,7 +135,11 @@ class RenderedTalk(ChatTalk):
         cores = list(self.cores)
         if not self.turns:
             opening = form.opening(values)
+            plain = template.opening(hide(opening.system, cores), hide(opening.user, cores))
+            cores = list(self.cores)
+            opening = self.shown(opening)  # a hint comes last, so that the marks before it are the same
             chat = template.opening(hide(opening.system, cores), hide(opening.user, cores))
+            self._plain_opening = plain
             self._asked = (chat, cores, template.render(chat), False)
             return first
         added, count = form.later(values), len(cores)
@@ -148,6 +153,9 @@ class RenderedTalk(ChatTalk):
         self._asked = (chat, cores, text, rewritten)
         if rewritten:
             self.prompt_ids = template.encoder.compile(text).fill(cores)
+            if self.hint is not None:
+                plain = template.render([*self._plain_opening, *chat[len(self._plain_opening) :]])
+                self._opened = len(self.prompt_ids), template.encoder.compile(plain).fill(cores)
         else:
             end, rest = template.split(text[len(self._expected) :])
             self.prompt_ids = [*self.held, *(() if self.ended else end), *rest.fill(cores)]

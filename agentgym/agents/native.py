@@ -114,6 +114,7 @@ class NativeTalk(CallSide, TokenTalk):
                 prompt_ids=[*whole.prompt_ids, *ids[:start]],
                 output_ids=ids[start:end],
                 logprobs=whole.logprobs[start:end],
+                plain_ids=[*whole.plain_ids, *ids[:start]] if whole.plain_ids else [],
             )
             if len(self.attempts) > 1:
                 turn.text, turn.action = decode(self.without_stop(turn.output_ids)), self.command(attempt.action)

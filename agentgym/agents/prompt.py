@@ -16,7 +16,9 @@ FIELDS = (
 )
 _SECTION = re.compile(r"^\[(\w+)\][ \t]*$", re.MULTILINE)
 _FIELD = re.compile(r"\{([a-z_]+)\}")
-_SECTIONS = ("system", "first", "turn", "reply", "summary", "resume", "most")
+_SECTIONS = ("system", "first", "turn", "reply", "summary", "resume", "hint", "most")
+HINT = "hint"
+"""The one field of the section of that name, and of no other."""
 _NO_TEXT = ("reply", "most")
 
 
@@ -40,6 +42,9 @@ class Section:
             elif piece:
                 filled.append(piece)
         return filled
+
+
+_HINT_SECTION = Section(("Hint: ", HINT, ""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +74,8 @@ class Prompt:
     """What `SummaryAgent` asks for when its memory is full; None: that of the prompt `summary`."""
     resume: Section | None = None
     """What stands for the observation in the first message after a summary; None: that of the prompt `summary`."""
+    hint: Section = _HINT_SECTION
+    """What the first message ends with where an episode of training is played with a hint."""
     most: int | None = None
     """Characters of a later message beyond which `first` is said in its place; None: no limit."""
 
@@ -84,6 +91,10 @@ class Prompt:
         """Return what a conversation begins with; `later`: when it begins again after turns, as a window's does."""
         return Opening(self.system.fill(values), self.later(values) if later else self.first.fill(values))
 
+    def hinted(self, opening: Opening, hint: str) -> Opening:
+        """Return an opening with a hint as the last paragraph of its user message."""
+        return Opening(opening.system, [*opening.user, "\n\n", *self.hint.fill({HINT: lambda: hint})])
+
     def later(self, values: Mapping[str, Callable[[], str]]) -> list[str]:
         """Return the pieces of a message after the first."""
         pieces = self.turn.fill(values)
@@ -95,8 +106,9 @@ class Prompt:
 def load_prompt(name: str | Path | Prompt) -> Prompt:
     """Read a prompt by its short name (`bare`, `react`, …) or from a file.
 
-    A file has sections headed `[system]`, `[first]`, `[turn]`, `[reply]`, `[summary]`, `[resume]` and `[most]`; `{field}`
-    is replaced in all but `[reply]` and `[most]`, a number. Newlines at a section's ends are not its own; `{newline}` is.
+    A file has sections headed `[system]`, `[first]`, `[turn]`, `[reply]`, `[summary]`, `[resume]`, `[hint]` and `[most]`;
+    `{field}` is replaced in all but `[reply]` and `[most]`, a number. `[hint]` has the one field `{hint}`, which no other
+    section has. Newlines at a section's ends are not its own; `{newline}` is.
     Raises UnknownName, or BadConfig naming the file and what is wrong with it.
     """
     if isinstance(name, Prompt):
@@ -135,11 +147,14 @@ def parse_prompt(text: str, name: str) -> Prompt:
     sections = {title: Section(tuple(_FIELD.split(bodies.get(title, "")))) for title in _SECTIONS if title not in _NO_TEXT}
     if "first" not in bodies:
         sections["first"] = sections["turn"]
-    for section in sections.values():
+    for title, section in sections.items():
+        known = (HINT,) if title == HINT else FIELDS
         for field in section.fields:
-            if field not in FIELDS:
-                raise bad_option(f"field of prompt {name}", field, FIELDS)
-    optional = {title: sections[title] for title in ("summary", "resume") if title in bodies}
+            if field not in known:
+                raise bad_option(f"field of [{title}] of prompt {name}", field, known)
+    if HINT in bodies and HINT not in sections[HINT].fields:
+        raise BadConfig(f"prompt {name}: [hint] has no {{hint}}, so the hint would not be shown; put the field into it")
+    optional = {title: sections[title] for title in ("summary", "resume", HINT) if title in bodies}
     most = bodies.get("most")
     if most is not None and not (most.isascii() and most.isdigit()):
         raise BadConfig(f"prompt {name}: [most] is {most!r}; expected a number of characters")

@@ -122,6 +122,7 @@ class SummaryTalk(ChatTalk):
             parsed=bool(self.summary),
             finish=completion.finish,
             policy_version=completion.policy_version,
+            plain_ids=self.plain(prompt),
         )
 
     def prompt(self, observation: str, info: Mapping[str, object]) -> list[int]:

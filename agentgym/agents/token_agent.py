@@ -15,6 +15,7 @@ from agentgym.agents.prompt import Opening, Prompt, load_prompt
 from agentgym.agents.template import ChatTemplate
 from agentgym.core.actions import Call, Tool, key, parse_call
 from agentgym.core.env import Task, TextEnv
+from agentgym.core.hints import Hint
 from agentgym.engines import Completion, Sampling, TokenEngine
 from agentgym.episodes.episode import Turn
 from agentgym.errors import BadConfig, bad_option
@@ -191,6 +192,9 @@ class TokenTalk:
         self.messages: list[dict[str, object]] = []
         """The chat messages that the last prompt added."""
         self.first_observation = ""
+        self.hint: Hint | None = None
+        """What every opening shows besides, in an episode of training; set before the first prompt."""
+        self._opened: tuple[int, list[int]] = (0, [])  # tokens that the prompt begins with, and the same without the hint
 
     async def take(self, observation: str, info: Mapping[str, object], *, env: TextEnv, seed: int, session: str) -> Turn:
         """Answer an observation; see `Conversation.take`. The environment itself is never touched."""
@@ -223,6 +227,7 @@ class TokenTalk:
             parsed=self.parsed,
             finish=completion.finish,
             policy_version=completion.policy_version,
+            plain_ids=self.plain(self.prompt_ids),
         )
 
     def prompt(self, observation: str, info: Mapping[str, object]) -> list[int]:
@@ -230,10 +235,22 @@ class TokenTalk:
         raise NotImplementedError
 
     def opened(self, template: ChatTemplate, opening: Opening) -> list[int]:
-        """Begin with these messages and return their tokens."""
-        self.messages = [*opening.messages]
-        self.prompt_ids = template.start(opening.system, opening.user)
+        """Begin with these messages, and the hint if there is one, and return their tokens."""
+        shown = self.shown(opening)
+        self.messages = [*shown.messages]
+        self.prompt_ids = template.start(shown.system, shown.user)
+        if self.hint is not None:
+            self._opened = len(self.prompt_ids), template.start(opening.system, opening.user)
         return self.prompt_ids
+
+    def shown(self, opening: Opening) -> Opening:
+        """Return an opening as the model sees it."""
+        return opening if self.hint is None else self.agent.prompt.hinted(opening, self.hint.text)
+
+    def plain(self, prompt_ids: Sequence[int]) -> list[int]:
+        """Return a prompt as it would be without the hint; nothing where there is no hint."""
+        length, opening = self._opened
+        return [] if self.hint is None else [*opening, *prompt_ids[length:]]
 
     def reply(self, completion: Completion) -> str:
         """Take in the model's tokens and return the action for the environment."""

@@ -14,6 +14,7 @@ import numpy as np
 from agentgym.core.actions import Call, Tool, parse_call
 from agentgym.core.declared import Declarations
 from agentgym.core.definition import Definition
+from agentgym.core.hints import first_share, solution
 from agentgym.core.names import guarded, kept, refuse_taken
 from agentgym.core.outcome import Info, Outcome, Snapshot, broken_off, copied, returned
 from agentgym.core.seeding import generator
@@ -326,6 +327,15 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
             chance.bit_generator.state = state.random_state
         self._np_random = chance
         return self
+
+    def hint(self, level: float) -> str:
+        """Return guidance for the running task: by default the first share `level` (0 to 1) of a solution, in words.
+
+        Only training asks, and shows it to the agent beside its prompt: it is no observation and no part of the state. The
+        solution is the oracle's, else the expert's; NotImplementedError without either. An override decides what a level
+        gives away, leaves the episode as it is, and returns "" where there is nothing to say.
+        """
+        return first_share(solution(self), level)
 
     @final
     def info(self) -> Info:

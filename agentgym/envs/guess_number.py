@@ -47,6 +47,11 @@ class GuessNumber(TextEnv):
         while True:
             yield str((self.low + self.high) // 2)
 
+    def hint(self, level: float) -> str:
+        """Return a range that is narrower by a share `level` on either side of the number."""
+        below, above = self.secret - self.low, self.high - self.secret
+        return f"It is from {self.secret - round(below * (1 - level))} to {self.secret + round(above * (1 - level))}."
+
     @staticmethod
     def generate(rng: np.random.Generator, difficulty: int) -> Task:
         limit: int = 100 * 10**difficulty

@@ -3,17 +3,19 @@
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import IO, Any, cast
 
 from agentgym.core.folders import hold
+from agentgym.core.hints import Hint
 from agentgym.core.outcome import Info
 from agentgym.episodes.prompt_ids import shared
 from agentgym.errors import BadData
 
 FORMAT = 1
 FAULTS = ("timeout", "crash", "engine")
+_PROMPTS = ("prompt_ids", "plain_ids")
 _OTHER_LINE_ENDS = {mark: f"\\u{mark:04x}" for mark in (0x85, 0x2028, 0x2029)}  # str.splitlines ends a line at these too
 MOST_FAULTS = 0.01
 """Share of faults above which a success rate is not comparable with others: nobody knows what they would have been."""
@@ -66,6 +68,8 @@ class Turn:
     """Wall-clock time of the turn; the only field that may differ between two runs."""
     notes: list["Turn"] = field(default_factory=list["Turn"])
     """What the model wrote for itself before it acted (a summary): trained with this turn, never seen by the environment."""
+    plain_ids: Sequence[int] = field(default_factory=list[int])
+    """The prompt without the hint of an episode that was played with one; empty in all others."""
 
     def asked(self, observation: str, info: Info, role: str) -> None:
         """Write what the agent acted on. The agent's conversation wrote what it said, and has no part in this."""
@@ -119,6 +123,8 @@ class Episode:
     horizon: int = 0
     error: str | None = None
     """What a fault was, also one that the agent's own actions or text brought about: then the reason is `failure`."""
+    hint: Hint | None = None
+    """What the agent was told besides, as only training does: such an episode counts in no success rate of others."""
     format: int = FORMAT
 
     @property
@@ -129,8 +135,11 @@ class Episode:
     def add(self, turn: Turn) -> None:
         """Append a turn; its prompts are kept as what they add to the ones before them."""
         before = self.turns[-1].prompt_ids if self.turns else ()
+        plain = self.turns[-1].plain_ids if self.turns else ()
         for call in turn.calls:
             before = call.prompt_ids = shared(before, call.prompt_ids)
+            if call.plain_ids:
+                plain = call.plain_ids = shared(plain, call.plain_ids)
         self.turns.append(turn)
 
     def to_json(self) -> str:
@@ -138,16 +147,18 @@ class Episode:
 
         It is one line for every reader, also one that splits text where Unicode ends a line.
         """
-        raw = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "turns"}
-        held: list[int] = []
+        raw = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("turns", "hint")}
+        raw |= {"hint": asdict(self.hint)} if self.hint else {}
+        held: dict[str, list[int]] = {name: [] for name in _PROMPTS}
         turns: list[dict[str, object]] = []
         for turn in self.turns:
             *notes, entry = (_shallow(call) for call in turn.calls)
             for written in (*notes, entry):
-                prompt = list(written["prompt_ids"])
-                common = _common_prefix(held, prompt)
-                written["prompt_ids"] = [common, prompt[common:]]
-                held = prompt + written["output_ids"]
+                for name in _PROMPTS if "plain_ids" in written else _PROMPTS[:1]:
+                    prompt = list(written[name])
+                    common = _common_prefix(held[name], prompt)
+                    written[name] = [common, prompt[common:]]
+                    held[name] = prompt + written["output_ids"]
             turns.append({**entry, "notes": [{**note, "notes": []} for note in notes]} if notes else entry)
         line = json.dumps({**raw, "turns": turns}, ensure_ascii=False, default=_jsonable)
         try:
@@ -164,15 +175,18 @@ class Episode:
             if raw.get("format") != FORMAT:
                 raise BadData(f"episode format {raw.get('format')!r}; this version reads {FORMAT}")
             _check(raw)
-            held: list[int] = []
+            held: dict[str, list[int]] = {name: [] for name in _PROMPTS}
             turns = raw.pop("turns")
-            episode = Episode(**raw)
+            hint = raw.pop("hint", None)
+            episode = Episode(**raw, hint=None if hint is None else Hint(**hint))
             for entry in turns:
                 calls: list[Turn] = []
                 for written in (*entry.pop("notes", ()), entry):
-                    common, added = written.pop("prompt_ids")
-                    calls.append(Turn(prompt_ids=held[:common] + added, **written))
-                    held = [*calls[-1].prompt_ids, *calls[-1].output_ids]
+                    for name in _PROMPTS if "plain_ids" in written else _PROMPTS[:1]:
+                        common, added = written[name]
+                        written[name] = held[name][:common] + added
+                        held[name] = written[name] + written.get("output_ids", [])
+                    calls.append(Turn(**written))
                 turn = calls.pop()
                 turn.notes = calls
                 episode.add(turn)
@@ -204,6 +218,11 @@ class Group:
 def fault_share(episodes: Sequence[Episode]) -> float:
     """Return which share of episodes ended as faults; 0 of none."""
     return sum(episode.fault for episode in episodes) / len(episodes) if episodes else 0.0
+
+
+def unhinted(episodes: Iterable[Episode]) -> list[Episode]:
+    """Return the episodes that were played without a hint: those of which a success rate is made."""
+    return [episode for episode in episodes if episode.hint is None]
 
 
 def groups(episodes: Iterable[Episode]) -> list[Group]:
@@ -287,8 +306,10 @@ def _check(raw: dict[str, Any]) -> None:
 
 
 def _shallow(call: Turn) -> dict[str, Any]:
-    """Return the fields of a call without its notes; nothing is copied."""
-    return {f.name: getattr(call, f.name) for f in fields(call) if f.name != "notes"}
+    """Return the fields of a call without its notes, and without the plain prompt of one that has none; nothing is
+    copied."""
+    left_out = ("notes",) if call.plain_ids else ("notes", "plain_ids")
+    return {f.name: getattr(call, f.name) for f in fields(call) if f.name not in left_out}
 
 
 def _common_prefix(a: Sequence[int], b: Sequence[int]) -> int:

@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 
 from agentgym.core.seeding import generator
-from agentgym.episodes.episode import Episode
+from agentgym.episodes.episode import Episode, unhinted
 from agentgym.errors import BadConfig
 from agentgym.evaluate.statistics import CHUNK, Floats
 
@@ -36,7 +36,7 @@ def score_table(episodes: Iterable[Episode]) -> Floats:
     An attempt without any faultless episode in some column is left out: the table has no holes.
     """
     cells: dict[int, dict[tuple[str, str], list[float]]] = {}
-    for episode in episodes:
+    for episode in unhinted(episodes):
         if episode.success is not None:
             column = (episode.env, episode.labels.get("type", ""))
             cells.setdefault(episode.attempt, {}).setdefault(column, []).append(float(episode.success))

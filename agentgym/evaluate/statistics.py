@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agentgym.core.seeding import generator
-from agentgym.episodes.episode import Episode
+from agentgym.episodes.episode import Episode, unhinted
 from agentgym.errors import BadConfig
 
 Outcomes = Mapping[str, Sequence[float]]
@@ -60,17 +60,17 @@ class Success:
 
 
 def outcomes(episodes: Iterable[Episode]) -> dict[str, list[float]]:
-    """Return the outcomes (1 or 0) of faultless episodes by environment and task."""
+    """Return the outcomes (1 or 0) of faultless episodes by environment and task; episodes with a hint are left out."""
     by_task: dict[str, list[float]] = {}
-    for episode in episodes:
+    for episode in unhinted(episodes):
         if episode.success is not None:
             by_task.setdefault(f"{episode.env} {episode.task_id}", []).append(float(episode.success))
     return by_task
 
 
 def success(episodes: Iterable[Episode], *, level: float = 0.95, resamples: int = 10_000, seed: int = 0) -> Success:
-    """Return the success rate and its interval, faults counted apart."""
-    episodes = list(episodes)
+    """Return the success rate and its interval, faults counted apart; episodes with a hint count nowhere."""
+    episodes = unhinted(episodes)
     by_task = outcomes(episodes)
     rate = mean_interval(by_task, level=level, resamples=resamples, seed=seed)
     counted = sum(len(values) for values in by_task.values())

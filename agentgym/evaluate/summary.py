@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from agentgym.episodes.episode import Episode, Turn, fault_share
+from agentgym.episodes.episode import Episode, Turn, fault_share, unhinted
 from agentgym.evaluate.aggregates import (
     THRESHOLDS,
     Aggregate,
@@ -27,8 +27,9 @@ def summarize(episodes: Sequence[Episode]) -> dict[str, object]:
     and `seconds` (of turns), means over episodes; `invalid` and `unparsed` (shares of turns); `avg_at`, `pass_at` and
     `pass_hat` (by k, where every task had that many attempts), `reasons` (counts) and `metrics` (means). The rows of
     all episodes and of environments have `iqm` and `profile` too (`agentgym.evaluate.aggregates`; None without a whole
-    attempt). Faults enter `success.faults` and `reasons` only.
+    attempt). Faults enter `success.faults` and `reasons` only; episodes with a hint, which are of training, nothing.
     """
+    episodes = unhinted(episodes)
     envs: dict[str, object] = {}
     for env in dict.fromkeys(episode.env for episode in episodes):
         mine = [episode for episode in episodes if episode.env == env]

@@ -19,7 +19,7 @@ from agentgym.core.folders import write_whole
 from agentgym.episodes.episode import Episode, Turn
 from agentgym.evaluate.statistics import Interval, mean_interval
 from agentgym.evaluate.summary import level
-from agentgym.report.run_folder import Row, RunFolder, finite, open_run, place
+from agentgym.report.run_folder import TRAINED, Row, RunFolder, finite, open_run, place
 from agentgym.report.sample import display_order, select
 from agentgym.report.tokens import Decode, decoder, tokens
 
@@ -107,7 +107,7 @@ def _embed(run: RunFolder, rows: list[Row], limit: int) -> tuple[list[Row], list
 
 def episode_entry(row: Row, episode: Episode, decode: Decode | None) -> dict[str, object]:
     """Return an episode as the page's script reads it."""
-    part, step = place(episode.group_id) if row.part else ("", "")
+    part, step = (row.part, place(episode.group_id)[1]) if row.part else ("", "")
     return {
         "env": episode.env,
         "task": episode.task_id,
@@ -127,6 +127,7 @@ def episode_entry(row: Row, episode: Episode, decode: Decode | None) -> dict[str
         "metrics": episode.metrics,
         "roles": episode.final_rewards if len(episode.final_rewards) > 1 else {},
         "error": cut(episode.error or ""),
+        "hint": cut(episode.hint.text) if episode.hint else "",
         "final": cut(episode.final_observation),
         "turns": [_turn(turn, decode, first=i == 0 or bool(turn.notes)) for i, turn in enumerate(episode.turns)],
     }
@@ -186,7 +187,7 @@ def _by_type(rows: list[Row], resamples: int) -> list[dict[str, object]]:
         parts.setdefault((row.part, row.step if row.part == "eval" else ""), []).append(row)
     several = len({row.env for row in rows}) > 1
     tables: list[dict[str, object]] = []
-    for (part, step), members in sorted(reversed(parts.items()), key=lambda pair: pair[0][0] == "train"):
+    for (part, step), members in sorted(reversed(parts.items()), key=lambda pair: pair[0][0] in TRAINED):
         lines: list[dict[str, object]] = []
         for env in dict.fromkeys(row.env for row in members):
             mine = [row for row in members if row.env == env]

@@ -10,6 +10,8 @@ from typing import Any, cast
 from agentgym.episodes.episode import FAULTS, Episode
 from agentgym.errors import BadConfig, BadData
 
+TRAINED = ("train", "hinted")
+"""The parts of a training run that are no evaluations."""
 DAMAGED = (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError)
 """What reading a line that is not what it should be may raise."""
 
@@ -24,7 +26,7 @@ class Row:
     type: str
     difficulty: str
     part: str
-    """`train` or `eval` in a training run, empty elsewhere."""
+    """`train`, `hinted` (training with a hint) or `eval` in a training run, empty elsewhere."""
     step: str
     outcome: str
     """`succeeded`, `failed` or `fault`."""
@@ -147,6 +149,7 @@ def row_of(offset: int, raw: dict[str, Any], *, training: bool) -> Row:
     reason, success = str(raw["reason"]), raw["success"]
     outcome = "fault" if reason in FAULTS or success is None else "succeeded" if success else "failed"
     part, step = place(str(raw["group_id"])) if training else ("", "")
+    part = "hinted" if raw.get("hint") and part == "train" else part
     labels = cast("dict[str, object]", raw.get("labels") or {})
     level = str(labels.get("difficulty", ""))
     group, attempt = str(raw["group_id"]), int(raw.get("attempt", 0))

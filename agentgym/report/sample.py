@@ -1,6 +1,6 @@
 """Which episodes a page shows: whole groups, spread evenly over the run, in the order they are looked at."""
 
-from agentgym.report.run_folder import Row
+from agentgym.report.run_folder import TRAINED, Row
 
 SHARES = {"fault": 1, "failed": 2, "succeeded": 1}
 """How much of a page is for groups with a fault, with a failure, and of successes alone."""
@@ -47,7 +47,7 @@ def display_order(rows: list[Row]) -> list[Row]:
     return sorted(
         rows,
         key=lambda row: (
-            row.part == "train",
+            row.part in TRAINED,
             newest[row.part, row.step],
             first[row.env, row.group],
             row.attempt,

@@ -5,13 +5,14 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from agentgym.agents.base import Agent, Conversation, redrawn, sampled
+from agentgym.agents.base import Agent, Conversation, consult, hinted, redrawn, sampled
 from agentgym.core.actions import Tool
 from agentgym.core.env import Snapshot, Task
+from agentgym.core.hints import Hint, asked
 from agentgym.core.outcome import Info
 from agentgym.core.seeding import derive
 from agentgym.episodes.episode import FAULTS, Episode
@@ -49,6 +50,8 @@ class Job:
     """Where it begins; None at the beginning of the task."""
     sampling: Mapping[str, object] = field(default_factory=dict[str, object])
     """What of the agent's way to draw replies is different, such as the temperature."""
+    hint: Hint | None = None
+    """What the agent is told besides, from the beginning of the task; None for nothing, as in every evaluation."""
     moments: deque[Start] | None = None
     """Where the points before each turn are put, from which others may start; None where nobody asks."""
     gate: Gate | None = None
@@ -109,6 +112,7 @@ async def attempt(hosted: HostedEnv, agent: Agent, job: Job, step_seconds: float
         else:
             observation, info = await hosted.restore(job.start.snapshot, job.env_seed, step_seconds)
             talks = {role: redrawn(talk.fork(), job.sampling) for role, talk in job.start.conversations.items()}
+        episode.hint = await _told(hosted, job, talks)
         episode.horizon = hosted.limit
         await play(hosted, agent, talks, job, episode, (observation, info), step_seconds, lockstep)
     except (BadConfig, EngineDead):  # not this episode's: no other would fare better
@@ -142,7 +146,7 @@ async def play(
     while not over:
         started = time.perf_counter()
         role = hosted.role
-        talk = talks.get(role) or talks.setdefault(role, agent.begin(job.task, hosted.tools))
+        talk = talks.get(role) or talks.setdefault(role, hinted(agent.begin(job.task, hosted.tools), episode.hint))
         if job.moments is not None:
             held = {name: talk.fork() for name, talk in talks.items()}
             job.moments.append(Start(await hosted.snapshot(step_seconds), held))
@@ -174,6 +178,17 @@ async def play(
     episode.metrics = info["metrics"]
     episode.final_rewards = dict(hosted.totals)
     episode.reward = sum((turn.reward for turn in episode.turns), 0.0)
+
+
+async def _told(hosted: HostedEnv, job: Job, talks: Mapping[str, Any]) -> Hint | None:
+    """Return what the agent of an episode is told besides, in the words that it sees: None where there is nothing to say."""
+    if job.hint is None:
+        return next((talk.hint for talk in talks.values() if getattr(talk, "hint", None)), None)  # of a branch point
+    if talks:
+        raise BadConfig(f"task {job.task.id!r} is to begin inside an episode and with a hint: leave one of the two out")
+    words = await consult(hosted.env, asked, job.hint.level)
+    text = "\n\n".join(part for part in (words, job.hint.text) if part)
+    return replace(job.hint, text=text) if text else None
 
 
 def blank(job: Job, horizon: int) -> Episode:

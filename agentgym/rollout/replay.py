@@ -5,7 +5,7 @@ import copy
 from collections.abc import Collection
 from typing import Any
 
-from agentgym.agents.base import Agent, Conversation
+from agentgym.agents.base import Agent, Conversation, hinted
 from agentgym.core.tasks import Task
 from agentgym.engines import Completing, Completion, Request
 from agentgym.episodes.episode import Episode
@@ -48,7 +48,7 @@ async def starts(
         other.resample({})  # its variants have that engine too
     options: dict[str, object] = {"task": task, **({"horizon": episode.horizon} if episode.horizon else {})}
     observation, info = await hosted.reset(episode.seed, options, seconds)
-    talk: Conversation = other.begin(task, hosted.tools)
+    talk: Conversation = hinted(other.begin(task, hosted.tools), episode.hint)
     by_number: dict[int, Start] = {}
     for number, turn in enumerate(episode.turns):
         if (observation, info["state_key"]) != (turn.observation, turn.state_key):

@@ -212,7 +212,8 @@ class Loop(Sitting):
             await rewards.pay(fresh, run.rewards, step=step, run=run)
             trainable = [group for group in groups(fresh) if len(group) > 1]
             selected += await needs.finished(run.selection(trainable, step=step, run=run))
-            episodes += fresh
+            episodes += [*fresh, *run.played_again]
+            run.played_again.clear()
             seen += run.seen(draws, fresh, step)
         return selected, episodes, seen
 

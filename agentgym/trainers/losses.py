@@ -28,7 +28,8 @@ class Tokens:
     logprobs: Tensor
     """Log-probabilities under the weights being trained: what has a gradient."""
     behaviour: Tensor
-    """Those that an importance ratio compares with: the trainer's before the update, or the engine's."""
+    """Those that an importance ratio compares with: the trainer's before the update, or the engine's. The engine's in any
+    case for tokens that were sampled with a hint which is not in the row."""
     engine: Tensor
     """Those that the engine recorded."""
     advantages: Tensor
@@ -91,10 +92,15 @@ def policy_loss(
 
     `scores` come from `policy_logprobs`; all tensors are [trained]. `old`: the trainer's own log-probabilities before
     the update. With it the ratio is new / old, and each token's loss is multiplied by min(old / engine, `correction`),
-    which makes up for an engine that computes slightly different numbers. Without it the ratio is new / engine.
+    which makes up for an engine that computes slightly different numbers. Without it the ratio is new / engine. Of tokens
+    whose hint was removed (`batch.hint_removed`) the ratio is new / engine in both cases: pi(token | prompt) by
+    pi_old(token | prompt, hint), as in Guide (arXiv 2506.13923). They have a metric of their own, `hint_ratio`.
     `reference`: log-probabilities of the model that the KL holds the policy to. `function`: see `loss`. Raises ValueError
     where a trained token has no log-probability to compare with.
     """
+    removed = batch.hint_removed
+    if old is not None and removed is not None:
+        old = torch.where(removed, batch.logprobs, old)
     behaviour = batch.logprobs if old is None else old
     if bool(torch.isnan(behaviour).any()):
         raise ValueError("trained tokens without recorded log-probabilities: demonstrations belong in imitation_loss")
@@ -107,7 +113,10 @@ def policy_loss(
     if not losses.requires_grad and scores.logprobs.requires_grad:
         raise BadConfig("a loss has no gradient: it has to be made from tokens.logprobs (tokens.entropy is a measure)")
     sums = {name: total_of(values.detach().float()) for name, values in told.items()}
-    sums |= _sums(scores, batch, scores.logprobs.detach() - behaviour)
+    log_ratio = scores.logprobs.detach() - behaviour
+    sums |= _sums(scores, batch, log_ratio if removed is None else log_ratio[~removed])
+    if removed is not None:
+        sums["hint_ratio"] = total_of(log_ratio[removed].clamp(-LIMIT, LIMIT).exp())
     if old is not None and correction is not None:
         weight = mismatch_weight(old, batch.logprobs, correction)
         losses = losses * weight

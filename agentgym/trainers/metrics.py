@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from agentgym.episodes.episode import Episode, Group
+from agentgym.episodes.episode import Episode, Group, unhinted
 from agentgym.trainers.credit.gigpo import ANCHORS, anchor_statistics
 
 if TYPE_CHECKING:
@@ -24,15 +24,18 @@ class Mean(NamedTuple):
 
 
 def played(episodes: list[Episode]) -> dict[str, Any]:
-    """Return what the episodes of a step amount to in this process."""
-    scored = [e for e in episodes if not e.fault]
+    """Return what the episodes of a step amount to in this process; those with a hint have a success rate of their own."""
+    whole = [e for e in episodes if not e.fault]
+    scored, told = unhinted(whole), [e for e in whole if e.hint is not None]
     turns = [turn for episode in scored for turn in episode.turns]
+    apart = {"success_hinted": Mean(sum(e.success is True for e in told), len(told)), "hinted": len(told)} if told else {}
     return {
         "success_train": Mean(sum(e.success is True for e in scored), len(scored)),
         "reward": Mean(sum(e.reward for e in scored), len(scored)),
         "turns": Mean(len(turns), len(scored)),
         "valid": Mean(sum(t.valid for t in turns), len(turns)),
-        "faults": len(episodes) - len(scored),
+        "faults": len(episodes) - len(whole),
+        **apart,
     }
 
 
@@ -73,7 +76,7 @@ def merged(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
     A mean of nothing is nan.
     """
-    counted = ("groups_dropped", "episodes", "faults", "tokens_per_second")
+    counted = ("groups_dropped", "episodes", "faults", "hinted", "tokens_per_second")
     names = dict.fromkeys(name for row in rows for name in row)
     values = {name: [row[name] for row in rows if name in row] for name in names}
     joined: dict[str, Any] = {name: sum(v) if name in counted else _joined(v) for name, v in values.items()}
@@ -96,9 +99,9 @@ def ages(episodes: Sequence[Episode], version: int) -> dict[str, Any]:
 
 
 def success_by_env(name: str, episodes: Sequence[Episode]) -> dict[str, Mean]:
-    """Return success by environment as NAME/ENV, where there are several."""
+    """Return success by environment as NAME/ENV, where there are several; episodes with a hint are left out."""
     by_env: dict[str, Mean] = {}
-    for episode in episodes:
+    for episode in unhinted(episodes):
         if "env" in episode.labels and not episode.fault:
             key = f"{name}/{episode.labels['env']}"
             total, number = by_env.get(key, (0.0, 0))

@@ -6,13 +6,14 @@
 import asyncio
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, TypeVar
 
 import torch
 from accelerate import Accelerator
 
+from agentgym.core.hints import Hint
 from agentgym.episodes.episode import Episode, Group
 from agentgym.errors import BadConfig
 from agentgym.trainers.run import Run
@@ -113,9 +114,13 @@ def _plain(draw: Draw) -> dict[str, object]:
         "horizon": draw.horizon,
         "sampling": dict(draw.sampling),
         "label": draw.label,
+        "hint": None if draw.hint is None else asdict(draw.hint),
+        "hinted": draw.hinted,
     }
 
 
 def _drawn(run: Run, values: Mapping[str, Any]) -> Draw:
-    others = {name: value for name, value in values.items() if name != "task"}
+    others = {name: value for name, value in values.items() if name not in ("task", "hint")}
+    hint = values.get("hint")
+    others["hint"] = None if hint is None else Hint(**hint)
     return Draw(run.rollouts.env(values["env"]).find(values["task"]), **others)

@@ -45,6 +45,7 @@ class Batch:
     temperatures: Tensor | None = None  # [scored] float32, NaN for the run's own; None where all are
     tree: Tree | None = None
     shares: Tensor | None = None  # [trained] int64, which of the scored tokens each is; None where scored are the trained
+    hint_removed: Tensor | None = None  # [trained] bool, sampled with a hint that the row lacks; None where none was
 
     def __post_init__(self) -> None:
         if not self.counts:
@@ -65,6 +66,7 @@ class Batch:
         )
         moved.temperatures = None if self.temperatures is None else self.temperatures.to(device)
         moved.tree, moved.shares = self.tree, None if self.shares is None else self.shares.to(device)
+        moved.hint_removed = None if self.hint_removed is None else self.hint_removed.to(device)
         return moved
 
     def _flat(self) -> tuple[Tensor, ...]:
@@ -161,6 +163,7 @@ def _flat_batch(
             for name in segments[0].extra
         },
         temperatures=_temperatures(segments),
+        hint_removed=_hint_removed(segments),
     )
 
 
@@ -170,6 +173,14 @@ def _temperatures(segments: Sequence[Segment]) -> Tensor | None:
         return None
     own = [np.full(len(s), np.nan, dtype=np.float32) if s.temperatures is None else s.temperatures for s in segments]
     return torch.as_tensor(np.concatenate([row[s.mask] for row, s in zip(own, segments, strict=True)]))
+
+
+def _hint_removed(segments: Sequence[Segment]) -> Tensor | None:
+    """Return which trained tokens were sampled with a hint that their row lacks; None where none were."""
+    if not any(segment.hint_removed for segment in segments):
+        return None
+    marks = [segment.hint_removed for segment in segments]
+    return torch.as_tensor(np.repeat(marks, [segment.trained for segment in segments]))
 
 
 def unpack(batches: Sequence[Batch], values: Sequence[Tensor], segments: Sequence[Segment]) -> list[npt.NDArray[np.float32]]:

@@ -13,6 +13,7 @@ from agentgym.engines.adapters import is_adapter
 from agentgym.engines.model_names import check_model, is_path
 from agentgym.errors import BadConfig, unknown
 from agentgym.rollout.collect import finished
+from agentgym.trainers import hints
 from agentgym.trainers.config import TrainConfig, homemade, newest_checkpoint, settings_in
 from agentgym.trainers.launch import launched
 from agentgym.trainers.recipe_files import read_config
@@ -118,6 +119,13 @@ def _check_draws(config: TrainConfig, envs: Sequence[tuple[EnvSpec, TextEnv]]) -
     for stage in stages:
         if "expert" in stage.attributes["requires"]:
             _check_demonstrable(config, f"{stage.kind} {stage.name!r}", [env for _, env in envs])
+        if "hint" in stage.attributes["requires"]:
+            hints.check(config, f"{stage.kind} {stage.name!r}", stage.option("level", 1.0), envs)
+    if all("hint" in stage.attributes["requires"] for stage in stages):
+        raise BadConfig(
+            f"sampler {sampler.name!r} with select {selection.name!r}: both play with hints, and what fails with one hint "
+            "would be played with another; use sampler 'uniform' or select 'drop'"
+        )
     if "expert" in sampler.attributes["requires"] and selection.attributes["requires"]:
         raise BadConfig(
             f"sampler {sampler.name!r} with select {selection.name!r}: its episodes begin inside a demonstration, and what "

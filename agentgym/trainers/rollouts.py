@@ -83,6 +83,8 @@ class Rollouts:
     async def evaluate(self, draws: Sequence[Draw], prefix: str, progress: Progress | None = None) -> list[Episode]:
         """Play one episode of every draw."""
         seed = derive("evaluate", self.config.seed)
+        if any(draw.hint for draw in draws):
+            raise BadConfig("an evaluation is asked to play with hints; expected none: hints are for training alone")
         draws = [replace(draw, attempts=1) for draw in draws]
         return await self._played(self.agents(self.config.test_temperature), draws, seed, prefix, progress)
 
@@ -107,7 +109,7 @@ class Rollouts:
     async def _elsewhere(self, agent: GatewayAgent, draws: Sequence[Draw], seed: int, prefix: str) -> list[Episode]:
         """Play with an agent of others, whose environment is wherever it plays."""
         for draw in draws:
-            for name in ("start", "horizon", "sampling", "label"):
+            for name in ("start", "horizon", "sampling", "label", "hint"):
                 if getattr(draw, name):
                     raise BadConfig(
                         f"a draw of task {draw.task.id!r} has {name}, and agent {self.config.agent!r} plays in an "
@@ -148,9 +150,11 @@ class Rollouts:
             horizon = self.config.horizon_at(step, self.envs[draw.env].horizon)
         if step is not None:
             _check_sampling(draw)
+        attempts = draw.attempts or self.config.group_size
+        plain = 0 if draw.hinted is None else attempts - draw.hinted
         return [
-            Job(draw.task, n, seed, group, draw.env, horizon, draw.start, draw.sampling)
-            for n in range(draw.attempts or self.config.group_size)
+            Job(draw.task, n, seed, group, draw.env, horizon, draw.start, draw.sampling, draw.hint if n >= plain else None)
+            for n in range(attempts)
         ]
 
     def group_id(self, draw: Draw, prefix: str) -> str:

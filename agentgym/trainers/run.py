@@ -4,7 +4,7 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportMissingTypeStubs=false
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -50,6 +50,8 @@ class Run:
     generation: Generation
     queue: TaskQueue | None = None
     """What deals a step's groups to the processes; None where each has an even share."""
+    played_again: list[Episode] = field(default_factory=list[Episode])
+    """What a stage of the present step played besides and hands to the loop, which counts and keeps it with the rest."""
 
     @classmethod
     def assemble(cls, config: TrainConfig, folder: Path, accelerator: Accelerator, state: dict[str, Any] | None) -> "Run":
@@ -161,16 +163,17 @@ class Run:
 
     def seen(self, draws: Sequence[Draw], episodes: Sequence[Episode], step: int) -> list[Seen]:
         """Return how the groups of all processes ended, in the order of the draws."""
-        ended: dict[str, list[tuple[float, bool]]] = {}
-        for group_id, reward, success in self.gathered(
-            [(e.group_id, e.reward, e.success is True) for e in episodes if not e.fault]
+        ended: dict[str, list[tuple[float, bool, bool]]] = {}
+        for group_id, end in self.gathered(
+            [(e.group_id, (e.reward, e.success is True, e.hint is not None)) for e in episodes if not e.fault]
         ):
-            ended.setdefault(group_id, []).append((reward, success))
-        ends = [(draw, ended.get(self.rollouts.group_id(draw, f"{step + 1}/"), [])) for draw in draws]
-        return [
-            Seen(d.env, d.task.id, d.task.difficulty, tuple(r for r, _ in pairs), tuple(s for _, s in pairs), d.label)
-            for d, pairs in ends
-        ]
+            ended.setdefault(group_id, []).append(end)
+        groups: list[Seen] = []
+        for draw in draws:
+            ends = ended.get(self.rollouts.group_id(draw, f"{step + 1}/"), [])
+            rewards, successes, hinted = zip(*ends, strict=True) if ends else ((), (), ())
+            groups.append(Seen(draw.env, draw.task.id, draw.task.difficulty, rewards, successes, draw.label, hinted))
+        return groups
 
     def generated(self, episodes: Sequence[Episode], step: int) -> dict[str, float]:
         """Tell the generation how the episodes of a step ended; return its numbers over all processes."""

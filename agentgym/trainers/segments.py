@@ -30,6 +30,9 @@ class Segment:
     """What each was sampled at, where that is not the run's own temperature (NaN); None where it is for all."""
     extra: dict[str, npt.NDArray[np.float32]] = field(default_factory=dict[str, npt.NDArray[np.float32]])
     """By name, what a loss needs to know of each token: [tokens], NaN where nothing was computed."""
+    hint_removed: bool = False
+    """Whether its tokens were sampled from a prompt with a hint, which is not among `ids`: a ratio then compares with
+    `logprobs`, whatever the trainer says of these tokens."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -55,7 +58,8 @@ def build(
     one per output token of all turns in order; None means 1 everywhere (demonstrations). A turn's notes get its number,
     of numbers per token the mean, and are laid out like turns that come before it. Turns with
     `extra["train"] = False` are context only, turns without output (`finish="context"`) are left out, and so are rows in
-    which nothing is trained. `merge=False` gives every turn its own row. Raises BadData for turns without token ids.
+    which nothing is trained. An episode with a hint that training does not keep is laid out from its prompts without the
+    hint. `merge=False` gives every turn its own row. Raises BadData for turns without token ids.
     """
     rows: list[Segment] = []
     if advantages is not None and len(advantages) != len(episodes):
@@ -68,15 +72,16 @@ def build(
             if not call.output_ids:
                 _refuse_text(episode, k, call)
                 continue
-            if not call.prompt_ids:
+            prompt = trained_prompt(episode, call)
+            if not prompt:
                 raise BadData(
                     f"{_where(episode, k)} has output ids but no prompt ids: its tokens have no context to train on"
                 )
-            if current and not (merge and call.prompt_ids[: len(held)] == held):
+            if current and not (merge and prompt[: len(held)] == held):
                 rows.append(_row(index, episode, current, held))
                 current = []
-            current.append(Call(number, k, call, per_turn[k].mean() if note else per_turn[k]))
-            held = [*call.prompt_ids, *call.output_ids]
+            current.append(Call(number, k, call, per_turn[k].mean() if note else per_turn[k], len(prompt)))
+            held = [*prompt, *call.output_ids]
         if current:
             rows.append(_row(index, episode, current, held))
     return [row for row in rows if row.mask.any()]
@@ -89,6 +94,18 @@ class Call(NamedTuple):
     turn: int
     written: Turn
     advantage: npt.NDArray[np.float32] | np.float32  # a number, or one per output token
+    start: int
+    """Where its tokens begin in the row."""
+
+
+def removes_hint(episode: Episode) -> bool:
+    """Return whether an episode is trained without the hint that it was played with."""
+    return episode.hint is not None and not episode.hint.kept
+
+
+def trained_prompt(episode: Episode, call: Turn) -> Sequence[int]:
+    """Return the prompt of a call that training sees: the one that was sampled from, or without a hint that is not kept."""
+    return call.plain_ids if removes_hint(episode) else call.prompt_ids
 
 
 def _row(index: int, episode: Episode, calls: list[Call], held: list[int]) -> Segment:
@@ -101,9 +118,10 @@ def _row(index: int, episode: Episode, calls: list[Call], held: list[int]) -> Se
         advantages=np.zeros(n, dtype=np.float32),
         logprobs=np.full(n, np.nan, dtype=np.float32),
         turns=np.full(n, -1, dtype=np.int32),
+        hint_removed=removes_hint(episode),
     )
-    for number, k, turn, advantage in calls:
-        span = slice(len(turn.prompt_ids), len(turn.prompt_ids) + len(turn.output_ids))
+    for number, k, turn, advantage, start in calls:
+        span = slice(start, start + len(turn.output_ids))
         row.turns[span] = number
         if turn.logprobs:
             if len(turn.logprobs) != len(turn.output_ids):
@@ -119,6 +137,22 @@ def _row(index: int, episode: Episode, calls: list[Call], held: list[int]) -> Se
             row.mask[span] = True
             row.advantages[span] = advantage
     return row
+
+
+def behaviours(rows: Sequence[Segment], scored: Sequence[npt.NDArray[np.float32]]) -> list[npt.NDArray[np.float32]]:
+    """Return what ratios compare with, [tokens] per row: the trainer's scores from before the update, or what was sampled
+    with a hint that the row does not have."""
+    return [row.logprobs if row.hint_removed else own for row, own in zip(rows, scored, strict=True)]
+
+
+def mismatches(rows: Sequence[Segment], scored: Sequence[npt.NDArray[np.float32]]) -> npt.NDArray[np.float32]:
+    """Return what the trainer says of the trained tokens minus what the engine said, [tokens]; NaN where a hint was
+    removed, for the two then speak of different prompts."""
+    gaps = [
+        np.full(row.trained, np.nan, dtype=np.float32) if row.hint_removed else (own - row.logprobs)[row.mask]
+        for row, own in zip(rows, scored, strict=True)
+    ]
+    return np.concatenate(gaps) if gaps else np.empty(0, dtype=np.float32)
 
 
 def _per_turn(episode: Episode, values: npt.NDArray[np.float32] | None) -> list[npt.NDArray[np.float32]]:

@@ -28,7 +28,7 @@ from agentgym.trainers.model.logprobs import Scores, policy_logprobs
 from agentgym.trainers.model.precision import Masters
 from agentgym.trainers.optim.optimizers import set_lr
 from agentgym.trainers.packing import Batch, count, idle, pack, token_weights, unpack
-from agentgym.trainers.segments import Segment, build
+from agentgym.trainers.segments import Segment, behaviours, build, mismatches
 from agentgym.trainers.stages import needs
 from agentgym.trainers.stages.credit import Credit
 from agentgym.trainers.stages.loss import factors, resolve_loss
@@ -136,12 +136,13 @@ def reinforce(
     segments = build(episodes, advantages)
     needs.attach(episodes, segments, (*loss.attributes["needs"], *(("values", TARGET) if learner.critic else ())))
     before = scored(learner, segments, config)["logprobs"] if config.differs and config.updates > 1 else None
+    before = None if before is None else behaviours(segments, before)
     parts: list[Sums] = []
     norms: list[float] = []
     apart: Gaps = np.empty(0, dtype=np.float32)
     if before:
         needs.place(episodes, segments, ("logprobs",), {"logprobs": before})  # the report shows the mismatch of each token
-        apart = np.concatenate([(ours - s.logprobs)[s.mask] for ours, s in zip(before, segments, strict=True)])
+        apart = mismatches(segments, before)
     for epoch in range(config.epochs):
         for rows in minibatches(segments, groups, config, step, epoch):
             total = _everywhere(learner, count([segments[row] for row in rows], config.loss_aggregation))
@@ -267,7 +268,7 @@ def _losses(learner: TrainedModel, update: OneUpdate, config: TrainConfig, loss_
         if config.differs and before is None:  # of a single update, the scores are those from before it
             old = scores.logprobs.detach()
         if batch.segments:  # not what only waits for others
-            update.gaps.append(scores.logprobs.detach() - batch.logprobs)
+            update.gaps.append(_gap(scores, batch))
         loss, sums = policy_loss(
             scores,
             batch,
@@ -314,7 +315,13 @@ def _measured(learner: TrainedModel, segments: list[Segment], config: TrainConfi
     with torch.no_grad():
         scored = [(batch, learner.scorer(batch)) for batch in batches]
     filled = [(batch, scores) for batch, scores in scored if batch.segments]
-    return [entropy_sum(scores) for _, scores in filled], [scores.logprobs - batch.logprobs for batch, scores in filled]
+    return [entropy_sum(scores) for _, scores in filled], [_gap(scores, batch) for batch, scores in filled]
+
+
+def _gap(scores: Scores, batch: Batch) -> Tensor:
+    """Return what the trainer says of each token minus what the engine said; NaN where a hint was removed in between."""
+    gap = scores.logprobs.detach() - batch.logprobs
+    return gap if batch.hint_removed is None else gap.masked_fill(batch.hint_removed, float("nan"))
 
 
 def _everywhere(learner: TrainedModel, number: int) -> int:

@@ -15,7 +15,7 @@ from agentgym.agents.token_agent import TokenAgent
 from agentgym.core.actions import Tool
 from agentgym.core.tasks import Task
 from agentgym.engines import Completion, Sampling
-from agentgym.episodes.episode import Episode, Turn, read_episodes
+from agentgym.episodes.episode import Episode, Turn, read_episodes, unhinted
 from agentgym.errors import BadConfig, BadData, MissingExtra, UnknownName
 from agentgym.registry import full_id
 
@@ -25,7 +25,7 @@ LISTED = frozenset({"admissible", "commands", "actions"})
 
 @dataclass(frozen=True)
 class Filter:
-    """Which stored episodes are taken. Faults, and episodes without a turn, never are."""
+    """Which stored episodes are taken. Faults, episodes without a turn and episodes with a hint never are."""
 
     success: bool = False
     """Only successful episodes."""
@@ -41,6 +41,7 @@ class Filter:
         return bool(
             episode.turns
             and not episode.fault
+            and episode.hint is None
             and (episode.success is True or not self.success)
             and (not self.env or episode.env in (self.env, full_id(self.env)))
             and (self.min_reward is None or episode.reward >= self.min_reward)
@@ -58,10 +59,11 @@ def read_files(files: Sequence[str], which: Filter) -> list[list[Episode]]:
         episodes = read_episodes(path)
         taken = [episode for episode in episodes if which.takes(episode)]
         if not taken:
-            faults = sum(episode.fault for episode in episodes)
+            faults, hinted = sum(episode.fault for episode in episodes), len(episodes) - len(unhinted(episodes))
             raise BadConfig(
-                f"{path} has {len(episodes)} episodes, {faults} of them infrastructure errors, and none that passes the "
-                f"filter ({which}); expected at least one: loosen the filter, or leave the file out"
+                f"{path} has {len(episodes)} episodes, {faults} of them infrastructure errors and {hinted} played with a "
+                f"hint, and none that passes the filter ({which}); expected at least one: loosen the filter, or leave the "
+                "file out"
             )
         files_read.append(taken)
     return files_read

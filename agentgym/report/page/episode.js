@@ -18,6 +18,7 @@ function episodeView(episode, i, alone = false) {
     episode.instruction ? node("h3", {}, episode.instruction) : "",
     node("dl", { class: "facts" }, facts.map(([name, value]) => node("div", {}, node("dt", {}, name), node("dd", {}, value)))),
     episode.error ? node("div", { class: "block wrong" }, node("span", { class: "label" }, "error"), node("pre", {}, episode.error)) : "",
+    episode.hint ? block("hint, of training alone", episode.hint) : "",
     strip(episode),
     alone ? "" : groupView(i),
     promptView(episode.turns[0]),

@@ -110,6 +110,7 @@ function shares(rows) {
 
 function partName(part, step) {
   if (part === "train") return step === "" ? "training" : "training, step " + step;
+  if (part === "hinted") return step === "" ? "training with hints" : "training with hints, step " + step;
   if (part === "eval") return /^\d+$/.test(step) ? "evaluation at step " + step : "test " + step;
   return "all episodes";
 }

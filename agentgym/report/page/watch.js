@@ -109,10 +109,14 @@ function summary() {
     one ? tiles(told[0][1]) : table());
 }
 
+function trained(group) {
+  return group.part === "train" || group.part === "hinted";
+}
+
 // The groups that fit the filters, those of several runs by turns.
 function listed() {
   return runs.flatMap((run, r) => (shown.only < 0 || shown.only === r ? run.episodes.groups : [])
-    .filter((group) => !shown.part || (group.part === "train") === (shown.part === "train")).map((group, place) => ({ ...group, run: r, place })))
+    .filter((group) => !shown.part || trained(group) === (shown.part === "train")).map((group, place) => ({ ...group, run: r, place })))
     .sort((a, b) => a.place - b.place);
 }
 
@@ -120,8 +124,8 @@ function groups() {
   const section = document.getElementById("episodes");
   section.hidden = !runs.some((run) => run.episodes.groups.length);
   if (section.hidden) return;
-  const parts = new Set(runs.flatMap((run) => run.episodes.groups.map((group) => group.part === "train")));
-  if (shown.part === null) shown.part = runs.some((run) => run.episodes.groups.some((group) => group.part === "train" && group.outcomes.length > 1)) ? "train" : "";
+  const parts = new Set(runs.flatMap((run) => run.episodes.groups.map(trained)));
+  if (shown.part === null) shown.part = runs.some((run) => run.episodes.groups.some((group) => trained(group) && group.outcomes.length > 1)) ? "train" : "";
   const pick = (key, label, values) => node("select", { "aria-label": label, onchange: (event) => { shown[key] = key === "only" ? Number(event.target.value) : event.target.value; groups(); } },
     values.map(([value, name]) => node("option", { value, selected: String(shown[key]) === String(value) }, name)));
   if (!section.querySelector(".tools").contains(document.activeElement) || document.activeElement.tagName !== "SELECT") replace(section.querySelector(".tools"),

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, cast
 from agentgym.episodes.episode import Episode
 from agentgym.errors import BadData
 from agentgym.report.html import cut
-from agentgym.report.run_folder import DAMAGED, Row, row_of
+from agentgym.report.run_folder import DAMAGED, TRAINED, Row, row_of
 from agentgym.report.watch.tail import BUDGET, Tail
 
 OUTCOMES = ("", "succeeded", "failed", "fault")
@@ -41,7 +41,7 @@ class EpisodeIndex:
         self.places: list[Place] = []
         self.counts: Counter[tuple[str, str, str, str]] = Counter()
         """Episodes by part, step, environment and outcome."""
-        self._number: dict[tuple[str, str], int] = {}
+        self._number: dict[tuple[str, str, str], int] = {}
         self._members: list[array[int]] = []
         self._group, self._outcome, self._reward = array("I"), bytearray(), array("d")
 
@@ -72,7 +72,7 @@ class EpisodeIndex:
         left = {True: most, False: most}
         for number in reversed(range(len(self._outcome))):
             group = self._group[number]
-            if self._outcome[number] and group not in newest and left[trained := self.places[group].part == "train"]:
+            if self._outcome[number] and group not in newest and left[trained := self.places[group].part in TRAINED]:
                 newest[group] = None
                 left[trained] -= 1
                 if not any(left.values()):
@@ -140,7 +140,7 @@ class EpisodeIndex:
                 del self.counts[key]
 
     def _group_of(self, row: Row, raw: dict[str, Any]) -> int:
-        key = (row.env, row.group)
+        key = (row.env, row.group, row.part)  # its attempts with a hint are a group of their own
         if key not in self._number:
             self._number[key] = len(self.places)
             task = str(raw.get("instruction") or row.task_id)[:SHORT]

@@ -28,7 +28,7 @@ from agentgym.trainers.packing import count, token_weights
 from agentgym.trainers.remote import datums, gradient
 from agentgym.trainers.remote.qualify import Qualified, qualify, read_qualified, show
 from agentgym.trainers.remote.service import Service, Trained
-from agentgym.trainers.segments import Segment, build
+from agentgym.trainers.segments import Segment, behaviours, build, mismatches
 from agentgym.trainers.stages import needs
 from agentgym.trainers.stages.credit import Credit
 from agentgym.trainers.stages.learner import Learner, learner
@@ -152,9 +152,9 @@ class RemoteLearner(Learner):
         episodes, advantages = credited(groups, credit, config.negative_advantage_weight, step=step)
         rows = build(episodes, advantages)
         needs.attach(episodes, rows, loss.attributes["needs"])
-        before = self.score(rows)["logprobs"]
+        before = behaviours(rows, self.score(rows)["logprobs"])
         needs.place(episodes, rows, ("logprobs",), {"logprobs": before})
-        gaps = np.concatenate([(ours - row.logprobs)[row.mask] for ours, row in zip(before, rows, strict=True)])
+        gaps = mismatches(rows, before)
         self._check_sampler(gaps)
         told: list[Any] = []
         for epoch in range(config.epochs):

@@ -15,6 +15,7 @@ from agentgym.core.tasks import Task
 from agentgym.episodes.episode import Episode, Group, Turn
 from agentgym.errors import BadConfig
 from agentgym.rollout.play import Job
+from agentgym.trainers.segments import trained_prompt
 from agentgym.trainers.stages.needs import needs, score
 
 if TYPE_CHECKING:
@@ -48,13 +49,14 @@ async def probe(groups: Sequence[Group], *, run: Any, per_token: bool = False) -
     asked: list[Episode] = []
     for episode in episodes:
         ids = winning[run.env_name(episode), episode.task_id]
-        calls = [Turn("", prompt_ids=turn.prompt_ids, output_ids=ids) for turn in episode.turns if turn.prompt_ids]
+        prompts = [trained_prompt(episode, turn) for turn in episode.turns]
+        calls = [Turn("", prompt_ids=prompt, output_ids=ids) for prompt in prompts if prompt]
         asked.append(Episode(episode.env, episode.task_id, episode.group_id, 0, turns=calls if ids else []))
     score(asked, ("logprobs",), run.learner.score)
     for episode, probes in zip(episodes, asked, strict=True):
         answered = iter(probes.turns)
         for turn in episode.turns:
-            said = next(answered, None) if turn.prompt_ids else None
+            said = next(answered, None) if trained_prompt(episode, turn) else None
             logprobs = None if said is None else np.asarray(said.extra["logprobs"], dtype=np.float64)
             total = math.nan if logprobs is None else float(logprobs.mean() if per_token else logprobs.sum())
             turn.extra["probe"] = math.exp(total)

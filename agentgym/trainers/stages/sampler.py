@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Annotated, Any
 
 from agentgym.core.env import TextEnv
+from agentgym.core.hints import Hint
 from agentgym.core.seeding import generator
 from agentgym.core.tasks import Task
 from agentgym.errors import BadConfig
@@ -24,6 +25,7 @@ SAMPLERS = Seam(
         "starts": "agentgym.trainers.stages.starts:Starts",
         "growing_horizon": "agentgym.trainers.stages.growing:GrowingHorizon",
         "warmer": "agentgym.trainers.stages.warmer:Warmer",
+        "questa": "agentgym.trainers.stages.questa:QuestA",
         "difficulty_range": "agentgym.trainers.stages.growing:DifficultyRange",
     },
     {"requires": ()},
@@ -50,12 +52,23 @@ class Draw:
     """Where the episodes begin; None at the beginning of the task."""
     label: str = ""
     """What tells two groups of one task and epoch apart, such as two starts."""
+    hint: Hint | None = None
+    """What the agent is told besides; None for nothing."""
+    hinted: int | None = None
+    """How many of the attempts, the last ones, have the hint; None for all of them."""
 
     def __post_init__(self) -> None:
-        for name in ("attempts", "horizon"):
+        for name in ("attempts", "horizon", "hinted"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise BadConfig(f"{name} of a draw of task {self.task.id!r} is {value}; expected at least 1, or None")
+        if self.hinted is not None and self.hint is None:
+            raise BadConfig(f"a draw of task {self.task.id!r} has hinted {self.hinted} and no hint; give it one")
+        if self.hint is not None and self.start is not None:
+            raise BadConfig(
+                f"a draw of task {self.task.id!r} has a start and a hint: a conversation that has begun cannot be told "
+                "more, so leave one of the two out"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +82,8 @@ class Seen:
     successes: tuple[bool, ...]
     label: str = ""
     """The draw's."""
+    hinted: tuple[bool, ...] = ()
+    """Which of the episodes were played with a hint, in the order of the others."""
 
 
 def first_tasks(env: TextEnv, tasks: int) -> list[Task]:
@@ -137,7 +152,8 @@ class Sampler(Stateful, ABC):
 def sampler(name: str, requires: Sequence[str] = ()) -> Callable[[Target], Target]:
     """Declare a class as a task sampler (see `Sampler`) and name it; keyword-only parameters are its options.
 
-    `requires`: `expert`, where it plays demonstrations; a run that has none is then refused before anything is loaded.
+    `requires`: `expert`, where it plays demonstrations, or `hint`, where it draws hints (at most at the level of its option
+    `level`); a run that has none is then refused before anything is loaded.
     """
     return SAMPLERS.declare(name, requires=required(requires))
 

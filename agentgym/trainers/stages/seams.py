@@ -19,6 +19,7 @@ HANDED_IN = ("step", "state", "run")
 REQUIRED = {
     "expert": "demonstrations of the environment's expert, in the agent's tokens",
     "repeats": "tasks that come again",
+    "hint": "hints of the environment, and an agent that can show them",
 }
 """What a sampler or a selection may require of a run."""
 MARK = "__stage__"

@@ -14,6 +14,7 @@ SELECTIONS = Seam(
     {
         **{name: f"agentgym.trainers.stages.selection:{name}" for name in ("keep", "drop", "refill", "variance")},
         **{name: f"agentgym.trainers.stages.mixing:{name}" for name in ("replay", "demonstrations")},
+        **{name: f"agentgym.trainers.stages.guidance:{name}" for name in ("guide", "ghpo", "agent_rlvr")},
         **{name: f"agentgym.trainers.stages.filters:{name}" for name in ("void_turns", "resample_on_correct", "accuracy")},
     },
     {"requires": ()},
@@ -28,8 +29,9 @@ def select(name: str, requires: Sequence[str] = ()) -> Callable[[Target], Target
     `oversample` are read by the loop too: how often fresh tasks are played in place of those that were left out, and how
     many times as many tasks as asked for are played at first. `step`, `state` and `run` are handed in. Of several
     processes all call it in every round, also without groups, and each has a `state` of its own, which the checkpoint holds.
-    `requires`: `expert`, where it plays demonstrations, or `repeats`, where it does something only with tasks that come
-    again; a run that has none is then refused before anything is loaded.
+    `requires`: `expert`, where it plays demonstrations, `repeats`, where it does something only with tasks that come
+    again, or `hint`, where it plays with hints (at most at the level of its option `level`); a run that has none is then
+    refused before anything is loaded.
     """
     return SELECTIONS.declare(name, requires=required(requires))
 

@@ -1,0 +1,90 @@
+"""Hints: guidance that an episode of training may be played with, and what the base class makes of a solution."""
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from agentgym.errors import BadConfig, Fault
+
+if TYPE_CHECKING:
+    from agentgym.core.env import TextEnv
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """What an episode of training is told in addition to its prompt; evaluation never has one."""
+
+    level: float = 1.0
+    """Share of a solution, from 0 to 1, that the environment is asked for; 0: it is not asked."""
+    text: str = ""
+    """What is said after the environment's own words; of an episode, all that was said."""
+    kept: bool = False
+    """Whether training keeps the hint in the prompt. False: rows are built from the prompt without it, and the importance
+    ratio compares with the log-probabilities that were sampled with it."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.level, bool) or not isinstance(self.level, int | float) or not 0 <= self.level <= 1:  # pyright: ignore[reportUnnecessaryIsInstance]  # files come from strangers
+            raise BadConfig(f"level of a hint is {self.level!r}; expected a share from 0 to 1")
+        if not isinstance(self.text, str) or not isinstance(self.kept, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise BadConfig(f"a hint has text {self.text!r:.80} and kept {self.kept!r}; expected text, and True or False")
+        if not self.level and not self.text:
+            raise BadConfig("a hint of level 0 without text says nothing: give a level above 0, a text, or no hint")
+
+
+def solution(env: "TextEnv") -> list[str]:
+    """Return the actions that the oracle takes from the present state, else the expert's; the episode stays as it is.
+
+    NotImplementedError where neither knows a solution.
+    """
+    try:
+        return _played(env, "oracle")
+    except NotImplementedError:
+        return _played(env, "expert")
+
+
+def _played(env: "TextEnv", policy: str) -> list[str]:
+    state, actions, reason = env.snapshot(), list[str](), None
+    try:
+        while reason is None and (action := next(iter(getattr(env, policy)()), None)) is not None:
+            info = env.step(action)[4]
+            reason = info["reason"]
+            if reason is not None and info["success"] is None:
+                raise Fault(f"a step failed while the {policy} played for a hint: {info['error']}", reason=reason)
+            actions.append(action)
+    finally:
+        env.restore(state)
+    if reason == "success" or (
+        policy == "oracle" and reason == "horizon"
+    ):  # the beginning of a solution is all that it takes
+        return actions
+    raise NotImplementedError(f"the {policy} of {type(env.unwrapped).__name__} does not solve task {env.task.id!r}")
+
+
+def first_share(actions: Sequence[str], level: float) -> str:
+    """Return the first share of a solution in words, rounded down: of its actions, or of the words of a single one."""
+    if len(actions) == 1:
+        words: list[str] = re.findall(r"\s*\S+", actions[0])
+        shown = "".join(words[: _part(level, len(words))])
+        return f"A solution begins with:\n{shown}" if shown else ""
+    number = _part(level, len(actions))
+    said = "\n".join(actions[:number])
+    return f"The first {number} of the {len(actions)} actions of a solution:\n{said}" if number else ""
+
+
+def _part(level: float, whole: int) -> int:
+    return math.floor(level * whole + 1e-9)
+
+
+def asked(env: "TextEnv", level: float) -> str:
+    """Return what an environment says at a level; nothing at level 0, and of a task that nobody knows a solution of."""
+    if not level:
+        return ""
+    try:
+        text: Any = env.hint(level)
+    except NotImplementedError:
+        return ""
+    if not isinstance(text, str):
+        raise TypeError(f"hint of {type(env.unwrapped).__name__} returned {text!r:.60}; expected text")
+    return text
