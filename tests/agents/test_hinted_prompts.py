@@ -46,7 +46,10 @@ def as_user(agent):
 
 THOUGHT = [f"<think>\nt{n}\n</think>\n\n<action>{n}</action>" for n in (10, 90, 50)]
 CALLS = [json.dumps({"name": "act", "arguments": {"command": str(n)}}) for n in (10, 90, 50)]
-NATIVE = [f"<tool_call>\n{CALLS[0]}\n</tool_call>\n<tool_call>\n{CALLS[1]}\n</tool_call>", f"<tool_call>\n{CALLS[2]}\n</tool_call>"]
+NATIVE = [
+    f"<tool_call>\n{CALLS[0]}\n</tool_call>\n<tool_call>\n{CALLS[1]}\n</tool_call>",
+    f"<tool_call>\n{CALLS[2]}\n</tool_call>",
+]
 UNTIL = ["<think>a</think><search>10</search>", "<think>b</think><search>90</search>", "<answer>50</answer>"]
 GUESSES = [f"<think>a</think><action>{n}</action>" for n in (10, 90, 50)]
 NOTED = [GUESSES[0], GUESSES[1], "<think>x</think>tried 10 and 90", GUESSES[2]]

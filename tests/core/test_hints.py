@@ -135,7 +135,7 @@ def test_without_an_oracle_or_an_expert_there_is_no_hint():
     assert asked(started(Bare), 1.0) == ""  # in a rollout, such a task is played without one
     with pytest.raises(NotImplementedError, match="the expert of Explorer does not solve task"):
         started(Explorer, horizon=2).hint(1.0)
-    assert solution(started(Corridor, horizon=2)) == ["on", "on"]  # an oracle's beginning is right, however short the episode
+    assert solution(started(Corridor, horizon=2)) == ["on", "on"]  # an oracle's beginning is right
 
 
 def test_a_step_that_fails_on_the_way_is_an_infrastructure_error(monkeypatch):

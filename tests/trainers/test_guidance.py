@@ -1,4 +1,4 @@
-"""Training with hints: rows and ratios by hand, the stages that play with them, what a run makes of them, what is refused."""
+"""Training with hints: rows and ratios by hand, the stages that play with them, what runs make of them, what is refused."""
 
 import asyncio
 import dataclasses
@@ -281,7 +281,7 @@ def policy(tmp_path_factory):
 
 
 REFUSED = [
-    ({"env": "test_guidance:small/Untold-v0", "select": "guide"}, r"select 'guide' plays with hints, and .* gives none: a hint"),
+    ({"env": "test_guidance:small/Untold-v0", "select": "guide"}, r"'guide' plays with hints, and .* gives none: a hint"),
     ({"env": "rlvr/Math-v0", "select": "ghpo"}, "at level 0.75 it says nothing"),
     ({"env": "rlvr/TicTacToe-v0", "select": "guide"}, "it has the roles"),
     ({"sampler": "questa", "select": "guide"}, "both play with hints"),
