@@ -8,10 +8,12 @@ from typing import Any, cast
 
 from agentgym.env_server.requests import action_of, authorize, parsed, schema
 from agentgym.env_server.sessions import Session, Sessions
+from agentgym.rollout.limits import one_alarm
 from agentgym.serving.asgi import Gone, Receive, Refusal, Send, headers_of, read_body, send_json
 
 _log = logging.getLogger(__name__)
 _MOST_STEPS = 1024  # of one batch
+_AT_ONCE = 16  # steps of a batch, until others get their turn
 _PARTING = 5.0  # seconds that a refused connection is kept for its client to read why
 _ROUTES = {
     "/metadata": "GET",
@@ -124,10 +126,10 @@ class App:
         if self.sessions.probe.blocking:
             return {"results": await asyncio.gather(*(self._one(step) for step in steps))}
         results: list[dict[str, object]] = []
-        for number, step in enumerate(steps):  # tasks would cost more than the steps
-            results.append(await self._one(step))
-            if number % 16 == 15:
-                await asyncio.sleep(0)  # so that a long list holds nobody else up
+        for start in range(0, len(steps), _AT_ONCE):  # tasks would cost more than the steps
+            with one_alarm():
+                results += [await self._one(step) for step in steps[start : start + _AT_ONCE]]
+            await asyncio.sleep(0)  # so that a long list holds nobody else up
         return {"results": results}
 
     async def _one(self, step: dict[str, Any]) -> dict[str, object]:
