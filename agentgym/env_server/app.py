@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import time
 from typing import Any, cast
 
 from agentgym.env_server.requests import action_of, authorize, parsed, schema
@@ -13,7 +14,7 @@ from agentgym.serving.asgi import Gone, Receive, Refusal, Send, headers_of, read
 
 _log = logging.getLogger(__name__)
 _MOST_STEPS = 1024  # of one batch
-_AT_ONCE = 16  # steps of a batch, until others get their turn
+_SLICE = 0.005  # seconds that a batch takes at a time, until others get their turn
 _PARTING = 5.0  # seconds that a refused connection is kept for its client to read why
 _ROUTES = {
     "/metadata": "GET",
@@ -123,18 +124,24 @@ class App:
         if not 1 <= len(steps) <= _MOST_STEPS or not all(isinstance(step, dict) for step in steps):
             why = f'expected "steps", a list of 1 to {_MOST_STEPS} objects with "session" and "action"'
             raise Refusal(422, why, "VALIDATION_ERROR")
+        brief = data.get("info", True) is False
         if self.sessions.probe.blocking:
-            return {"results": await asyncio.gather(*(self._one(step) for step in steps))}
+            return {"results": await asyncio.gather(*(self._one(step, brief) for step in steps))}
         results: list[dict[str, object]] = []
-        for start in range(0, len(steps), _AT_ONCE):  # tasks would cost more than the steps
+        while len(results) < len(steps):  # one after another, for tasks would cost more than the steps
             with one_alarm():
-                results += [await self._one(step) for step in steps[start : start + _AT_ONCE]]
+                until = time.monotonic() + _SLICE
+                for step in steps[len(results) :]:
+                    results.append(await self._one(step, brief))
+                    if time.monotonic() > until:
+                        break
             await asyncio.sleep(0)  # so that a long list holds nobody else up
         return {"results": results}
 
-    async def _one(self, step: dict[str, Any]) -> dict[str, object]:
+    async def _one(self, step: dict[str, Any], brief: bool) -> dict[str, object]:
         try:
-            return await self._told("step", self.sessions.find(step.get("session")), step)
+            session = self.sessions.find(step.get("session"))
+            return await self.sessions.step(session, action_of(step.get("action"), self.sessions.probe.tools), brief)
         except Refusal as refusal:
             return {"detail": refusal.detail, "code": refusal.code, "status": refusal.status}
 

@@ -25,7 +25,7 @@ def test_under_one_alarm_every_block_has_its_own_limit() -> None:
             sleeps(5, 0.2)
         assert late.value.reason == "timeout" and 0.19 < time.monotonic() - started < 2
         sleeps(0.05, 0.2)
-        with pytest.raises(Fault, match="longer than 0.1 s"):  # the timer is wound up again, also to less than before
+        with pytest.raises(Fault, match=r"longer than 0\.1 s"):  # the timer is wound up again, also to less than before
             sleeps(5, 0.1)
         time.sleep(0.3)  # between blocks nothing is late
     assert signal.getsignal(signal.SIGALRM) is before and signal.getitimer(signal.ITIMER_REAL)[0] == 0
@@ -33,7 +33,7 @@ def test_under_one_alarm_every_block_has_its_own_limit() -> None:
 
 def test_a_limit_of_its_own_rings_and_is_taken_back() -> None:
     before = signal.getsignal(signal.SIGALRM)
-    with pytest.raises(Fault, match="longer than 0.1 s"):
+    with pytest.raises(Fault, match=r"longer than 0\.1 s"):
         sleeps(5, 0.1)
     with one_alarm(), one_alarm(), pytest.raises(Fault):  # the outer one serves
         sleeps(5, 0.1)
