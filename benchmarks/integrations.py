@@ -189,7 +189,7 @@ def verifiers_there(seconds: float) -> Rates:
     async def episodes(url: str, rollouts: int, folder: str) -> tuple[int, float]:
         config = EvalConfig.model_validate(
             {
-                "env": {"taskset": {"id": "agentgym_there", "env": ENV, "tasks": 4}, "horizon": HORIZON},
+                "env": {"taskset": {"id": "agentgym_there", "env": ENV, "tasks": 4}, "horizon": 5},
                 "model": "model",
                 "client": {"base_url": f"{url}/v1", "api_key_var": "FAKE_KEY"},
                 "num_rollouts": rollouts,
