@@ -170,8 +170,8 @@ class App:
             session = self.sessions.begin(connected=True)
             await self._talk(session, receive, send)
         except Refusal as refusal:
-            await _tell(send, "error", {"message": refusal.detail, "code": refusal.code})
-            with contextlib.suppress(TimeoutError):
+            with contextlib.suppress(Gone, TimeoutError):
+                await _tell(send, "error", {"message": refusal.detail, "code": refusal.code})
                 async with asyncio.timeout(_PARTING):
                     await receive()  # OpenEnv's client writes before it reads: closed at once, it would not see why
         except Gone:
@@ -217,4 +217,7 @@ class App:
 
 
 async def _tell(send: Send, kind: str, data: dict[str, object]) -> None:
-    await send({"type": "websocket.send", "text": json.dumps({"type": kind, "data": data})})
+    try:
+        await send({"type": "websocket.send", "text": json.dumps({"type": kind, "data": data})})
+    except OSError:  # how uvicorn says that the client has hung up
+        raise Gone from None
