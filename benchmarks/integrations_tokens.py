@@ -27,11 +27,11 @@ def instant(tokenizer: Any = None) -> Any:
     return App(Gateway(engine, "model"))
 
 
-def policy(folder: str) -> Path:
+def policy(folder: str, template: str = "chatml") -> Path:
     from agentgym.trainers.model.policy import PolicySize, init_policy
 
     size = PolicySize(width=64, layers=1, heads=2, feed_forward=64, vocabulary=400, context=4096)
-    return init_policy(ENV, Path(folder) / "policy", size=size, episodes=20, template="chatml")
+    return init_policy(ENV, Path(folder) / "policy", size=size, episodes=20, template=template)
 
 
 def tokens_alone(path: Path, episodes: int) -> float:
@@ -105,7 +105,7 @@ def verl(seconds: float) -> Rates:
     assert core_algos
     params = {"temperature": 1.0, "top_p": 1.0, "top_k": -1}
     with tempfile.TemporaryDirectory() as folder:
-        path = policy(folder)
+        path = policy(folder, "own")
         model, tokenizer = load_policy(path)
         servers = theirs.Servers(HFEngine(model, tokenizer))
         rows = dataset(ENV, "train", 21)

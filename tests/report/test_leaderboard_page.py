@@ -8,7 +8,6 @@ from conftest import ATTACKS, Watched  # pyright: ignore
 
 from agentgym.report.leaderboard import write_leaderboard
 
-
 Gap = tuple[float, float, float]
 
 
