@@ -4,11 +4,12 @@ python benchmarks/serve_env.py OPENENV_PYTHON [--rounds 3] [--seconds 3] [--clie
 
 OPENENV_PYTHON has openenv-core 0.3 (`./dev test-openenv` makes .venv-openenv/bin/python). Both servers echo, so that what is
 measured is the serving. Each is asked by the same program: one connection, and several at once, in OpenEnv's own messages
-over raw WebSockets; ours also with a step of 256 sessions in one request, which OpenEnv does not have.
+over raw WebSockets; ours also with a step of 256 sessions in one or two requests, which OpenEnv does not have.
 """
 
 import argparse
 import asyncio
+import http.client
 import json
 import os
 import re
@@ -19,6 +20,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import httpx2
 from websockets.asyncio.client import connect
@@ -68,18 +70,36 @@ async def talks(url: str, seconds: float, clients: int) -> float:
     return sum(await asyncio.gather(*(talk(url, until) for _ in range(clients)))) / seconds
 
 
-async def batches(url: str, seconds: float, _: int) -> float:
-    async with httpx2.AsyncClient(base_url=url, timeout=60, trust_env=False) as client:
-        ids = [(await client.post("/reset", json={})).json()["session"] for _ in range(BATCH)]
-        body = {"steps": [{"session": id, "action": "hello"} for id in ids]}
-        steps, until = 0, time.perf_counter() + seconds
-        while time.perf_counter() < until:
-            results = (await client.post("/steps", json=body)).json()["results"]
-            assert all(one["observation"]["text"] == "hello" for one in results)
-            steps += len(results)
-        for id in ids:
-            await client.post("/close", json={"session": id})
-        return steps / seconds
+def asked(url: str, sessions: int, seconds: float, brief: bool) -> float:
+    """Step in many sessions, one request after another, and return how many steps were answered in a second."""
+    client = http.client.HTTPConnection(url.removeprefix("http://"), timeout=60)
+
+    def post(path: str, body: str) -> dict[str, Any]:
+        client.request("POST", path, body.encode(), {"Content-Type": "application/json"})
+        return json.loads(client.getresponse().read())
+
+    ids = [post("/reset", "{}")["session"] for _ in range(sessions)]
+    body = json.dumps({"steps": [{"session": id, "action": "hello"} for id in ids], "info": not brief})
+    steps, started = 0, time.perf_counter()
+    while time.perf_counter() - started < seconds:
+        results = post("/steps", body)["results"]
+        assert all(one["observation"]["text"] == "hello" for one in results)
+        steps += len(results)
+    rate = steps / (time.perf_counter() - started)
+    for id in ids:
+        post("/close", json.dumps({"session": id}))
+    client.close()
+    return rate
+
+
+async def batches(url: str, seconds: float, requests: int, brief: bool = False) -> float:
+    """Step in BATCH sessions, in so many requests at once."""
+    parts = (asyncio.to_thread(asked, url, BATCH // requests, seconds, brief) for _ in range(requests))
+    return sum(await asyncio.gather(*parts))
+
+
+async def brief_batches(url: str, seconds: float, requests: int) -> float:
+    return await batches(url, seconds, requests, brief=True)
 
 
 def ours() -> tuple[subprocess.Popen[str], str]:
@@ -135,7 +155,10 @@ def main() -> None:
     kinds: dict[str, tuple[Callable[[str, float, int], Awaitable[float]], int, tuple[str, ...]]] = {
         "one connection": (talks, 1, ("ours", "OpenEnv")),
         f"{given.clients} connections": (talks, given.clients, ("ours", "OpenEnv")),
-        f"{BATCH} sessions a request": (batches, 1, ("ours",)),
+        f"{BATCH} connections": (talks, BATCH, ("ours", "OpenEnv")),
+        f"{BATCH} sessions, 1 request": (batches, 1, ("ours",)),
+        f"{BATCH} sessions, 2 requests": (batches, 2, ("ours",)),
+        "the same without info": (brief_batches, 2, ("ours",)),
     }
     rates: dict[tuple[str, str], list[tuple[float, float]]] = {}
     try:

@@ -8,6 +8,7 @@ text that spells no control token the result is what the tokenizer itself makes 
 import functools
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -29,6 +30,12 @@ class Foreign(str):
 def mark(name: object) -> str:
     """Return the placeholder that stands for a piece of text while the template is rendered."""
     return f"{_OPEN}{name}{_CLOSE}"
+
+
+def marked_once(rendered: str, count: int) -> bool:
+    """Whether the placeholders 0 to `count` stand in a rendering, each once."""
+    found = Counter(MARK.findall(rendered))
+    return all(found[str(number)] == 1 for number in range(count))
 
 
 def hide(pieces: Iterable[str], cores: list[str]) -> str:
@@ -70,14 +77,15 @@ class Skeleton:
     @staticmethod
     def joined(parts: Iterable[_Part], encode: Callable[[str], tuple[int, ...]]) -> "Skeleton":
         """Make a skeleton of parts in order; neighbouring fixed ids become one."""
-        joined_parts: list[_Part] = []
+        made: list[_Part] = []
+        fixed: list[int] = []  # gathered, since tuples that grow would take time in the square of a conversation's length
         for part in parts:
-            last = joined_parts[-1] if joined_parts else Run()
-            if isinstance(part, Run) or isinstance(last, Run):
-                joined_parts.append(part)
-            else:
-                joined_parts[-1] = last + part
-        return Skeleton(tuple(part for part in joined_parts if part), encode)
+            if not isinstance(part, Run):
+                fixed += part
+            elif part:
+                made += [tuple(fixed), part] if fixed else [part]
+                fixed = []
+        return Skeleton((*made, tuple(fixed)) if fixed else tuple(made), encode)
 
     def fill(self, cores: Sequence[str]) -> list[int]:
         """Return the ids with the gaps filled."""

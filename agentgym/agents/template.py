@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agentgym.agents.encode import Encoder, Skeleton, hide, mark
+from agentgym.agents.encode import Encoder, Skeleton, hide, mark, marked_once
 from agentgym.errors import BadConfig
 
 _CLOCK = datetime.datetime(2024, 7, 26)  # templates that print a date print this one: a prompt never depends on the clock
@@ -206,7 +206,7 @@ class ChatTemplate:
             rendered = self.render(chat)
         except Exception as error:  # whatever the template's author or jinja raise
             raise BadConfig(f"the chat template refuses these messages: {error}") from error
-        if any(rendered.count(mark(number)) != 1 for number in range(len(cores))):
+        if not marked_once(rendered, len(cores)):
             raise BadConfig("the chat template leaves out one of these messages, or writes it twice")
         return rendered
 

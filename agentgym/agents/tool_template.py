@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from os.path import commonprefix
 
-from agentgym.agents.encode import Encoder, hide, mark
+from agentgym.agents.encode import Encoder, hide, mark, marked_once
 from agentgym.agents.template import PROBE, ChatTemplate, Split
 from agentgym.agents.tool_calls import CALL_ID, FAMILIES, Attempt, Family
 from agentgym.core.actions import Call, Tool, parse_call, samples
@@ -202,7 +202,7 @@ class ToolTemplate(ChatTemplate):
         marks: int = 0,
     ) -> Split:
         tail = self._called(shown, attempts, after).partition(mark("a"))[2]
-        if after and any(tail.count(mark(number)) != 1 for number in range(marks)):
+        if after and not marked_once(tail, marks):
             raise BadConfig("the chat template has no place for these messages after the results of tools")
         if self.family.close:
             tail = tail.partition(self.family.close)[2]

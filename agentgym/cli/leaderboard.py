@@ -1,7 +1,7 @@
 """Write several evaluations of the same tasks as one table, the best first, on one self-contained HTML page.
 
 agentgym leaderboard runs/eval-a runs/eval-b runs/eval-c --out board.html
-agentgym leaderboard runs/eval-* --reference runs/eval-grpo --json       differences from that one, as JSON
+agentgym leaderboard runs/eval-* --reference runs/eval-grpo runs/eval-gigpo    differences from both, beside every number
 
 Evaluations of different tasks or protocols are refused.
 """
@@ -29,8 +29,8 @@ class Config:
     """Folders that `agentgym eval` wrote (or the episodes.jsonl in them)."""
     out: str = "leaderboard.html"
     """The page to write."""
-    reference: str = ""
-    """The evaluation that differences are taken against; default: the best."""
+    reference: tuple[str, ...] = ()
+    """The evaluations that differences are taken against, such as your GRPO and GiGPO baselines; default: the best."""
     json: bool = False
     """Print JSON and write no page."""
 
@@ -47,22 +47,26 @@ def run(config: Config) -> int:
     protocol = f"protocol {board['protocol']}" if board["protocol"] else "no protocol"
     console.print(Text(printable(f"{protocol}, {board['tasks']} tasks, task ids {board['task_ids']}")), soft_wrap=True)
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for place, name in enumerate(
-        ("evaluation", "success", "95 %", f"minus {board['reference']}", "95 %, paired", "infrastructure errors")
-    ):
-        width = len("infrastructure") if place == 5 else None  # a word that is not cut
+    against = [f"minus {base}\n95 %, paired" for base in board["references"]]
+    for place, name in enumerate(("evaluation", "success", "95 %", *against, "infrastructure errors")):
+        width = len("infrastructure") if name == "infrastructure errors" else None  # a word that is not cut
         table.add_column(Text(printable(name)), justify="right" if place else "left", min_width=width)
     for entry in board["entries"]:
-        rate, gap = entry["success"], entry["difference"]
-        out = bool(entry["not_comparable"])
+        rate, out = entry["success"], bool(entry["not_comparable"])
         table.add_row(
             Text(printable(entry["name"])),
             "not comparable" if out else f"{rate['mean']:.1%}",
             "" if out else f"{rate['low']:.1%} to {rate['high']:.1%}",
-            f"{100 * gap['mean']:+.1f} points" if gap else "",
-            f"{100 * gap['low']:+.1f} to {100 * gap['high']:+.1f}" if gap else "",
+            *(_gap(entry["differences"].get(base)) for base in board["references"]),
             f"{entry['fault_share']:.1%}",
         )
     console.print(table)
     console.print(str(write_leaderboard(board, config.out)), markup=False, soft_wrap=True)
     return 0
+
+
+def _gap(gap: dict[str, float] | None) -> str:
+    """Return the cell of a difference."""
+    if gap is None:
+        return ""
+    return f"{100 * gap['mean']:+.1f} points\n{100 * gap['low']:+.1f} to {100 * gap['high']:+.1f}"

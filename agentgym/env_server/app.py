@@ -4,14 +4,17 @@ import asyncio
 import contextlib
 import json
 import logging
+import time
 from typing import Any, cast
 
 from agentgym.env_server.requests import action_of, authorize, parsed, schema
 from agentgym.env_server.sessions import Session, Sessions
+from agentgym.rollout.limits import one_alarm
 from agentgym.serving.asgi import Gone, Receive, Refusal, Send, headers_of, read_body, send_json
 
 _log = logging.getLogger(__name__)
 _MOST_STEPS = 1024  # of one batch
+_SLICE = 0.005  # seconds that a batch takes at a time, until others get their turn
 _PARTING = 5.0  # seconds that a refused connection is kept for its client to read why
 _ROUTES = {
     "/metadata": "GET",
@@ -121,18 +124,24 @@ class App:
         if not 1 <= len(steps) <= _MOST_STEPS or not all(isinstance(step, dict) for step in steps):
             why = f'expected "steps", a list of 1 to {_MOST_STEPS} objects with "session" and "action"'
             raise Refusal(422, why, "VALIDATION_ERROR")
+        brief = data.get("info", True) is False
         if self.sessions.probe.blocking:
-            return {"results": await asyncio.gather(*(self._one(step) for step in steps))}
+            return {"results": await asyncio.gather(*(self._one(step, brief) for step in steps))}
         results: list[dict[str, object]] = []
-        for number, step in enumerate(steps):  # tasks would cost more than the steps
-            results.append(await self._one(step))
-            if number % 16 == 15:
-                await asyncio.sleep(0)  # so that a long list holds nobody else up
+        while len(results) < len(steps):  # one after another, for tasks would cost more than the steps
+            with one_alarm():
+                until = time.monotonic() + _SLICE
+                for step in steps[len(results) :]:
+                    results.append(await self._one(step, brief))
+                    if time.monotonic() > until:
+                        break
+            await asyncio.sleep(0)  # so that a long list holds nobody else up
         return {"results": results}
 
-    async def _one(self, step: dict[str, Any]) -> dict[str, object]:
+    async def _one(self, step: dict[str, Any], brief: bool) -> dict[str, object]:
         try:
-            return await self._told("step", self.sessions.find(step.get("session")), step)
+            session = self.sessions.find(step.get("session"))
+            return await self.sessions.step(session, action_of(step.get("action"), self.sessions.probe.tools), brief)
         except Refusal as refusal:
             return {"detail": refusal.detail, "code": refusal.code, "status": refusal.status}
 
@@ -161,8 +170,8 @@ class App:
             session = self.sessions.begin(connected=True)
             await self._talk(session, receive, send)
         except Refusal as refusal:
-            await _tell(send, "error", {"message": refusal.detail, "code": refusal.code})
-            with contextlib.suppress(TimeoutError):
+            with contextlib.suppress(Gone, TimeoutError):
+                await _tell(send, "error", {"message": refusal.detail, "code": refusal.code})
                 async with asyncio.timeout(_PARTING):
                     await receive()  # OpenEnv's client writes before it reads: closed at once, it would not see why
         except Gone:
@@ -208,4 +217,7 @@ class App:
 
 
 async def _tell(send: Send, kind: str, data: dict[str, object]) -> None:
-    await send({"type": "websocket.send", "text": json.dumps({"type": kind, "data": data})})
+    try:
+        await send({"type": "websocket.send", "text": json.dumps({"type": kind, "data": data})})
+    except OSError:  # how uvicorn says that the client has hung up
+        raise Gone from None

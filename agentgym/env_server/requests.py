@@ -53,7 +53,9 @@ def action_of(action: object, tools: Mapping[str, Tool]) -> str:
 
     A call is `{"name": …, "arguments": {…}}`, or OpenEnv's `{"type": "call_tool", "tool_name": …, "arguments": {…}}`.
     """
-    fields: dict[str, object] = {"text": action} if isinstance(action, str) else {}
+    if isinstance(action, str):
+        return _bounded(action)
+    fields: dict[str, object] = {}
     if isinstance(action, dict):
         fields = {str(name): value for name, value in cast("dict[object, object]", action).items() if name != "metadata"}
     name = fields.pop("tool_name", None) if fields.pop("type", None) == "call_tool" else fields.get("name")

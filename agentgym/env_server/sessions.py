@@ -147,8 +147,8 @@ class Sessions:
         session.episode = str(data.get("episode_id") or secrets.token_hex(8))[:255]
         return self._first(session, env, text, info)
 
-    async def step(self, session: Session, action: str) -> dict[str, object]:
-        """Carry out one action."""
+    async def step(self, session: Session, action: str, brief: bool = False) -> dict[str, object]:
+        """Carry out one action; a `brief` answer has no info until the episode is over."""
         env = session.env
         if env is None or not session.running:
             raise Refusal(409, "the episode is over, or none was started: reset first", "EPISODE_OVER")
@@ -163,6 +163,8 @@ class Sessions:
         session.running = not (result[2] or result[3])
         if result[4]["reason"] not in _DECIDED:
             self._drop(session, str(result[4]["error"]))
+        if brief and session.running:
+            return {"observation": {"text": result[0]}, "reward": result[1], "done": False}
         return self._answer(result)
 
     def state(self, session: Session) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Several evaluations of the same tasks in one order, each against the same reference, task by task."""
+"""Several evaluations of the same tasks in one order, each against the same references, task by task."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -39,13 +39,13 @@ class Entry:
         }
 
 
-def leaderboard(paths: Sequence[str | Path], reference: str | Path = "") -> dict[str, Any]:
+def leaderboard(paths: Sequence[str | Path], references: Sequence[str | Path] = ()) -> dict[str, Any]:
     """Return a leaderboard as plain JSON: what all have in common, and the entries, the best first.
 
-    An entry has `success` (rate and interval), `difference` (its success minus the reference's over the same tasks, with
-    the paired interval; None for the reference), `p_value` and `fault_share`; `not_comparable` says why an entry has no
-    rank: more than 1 % infrastructure errors. The reference is the best entry unless one is named. Raises BadConfig where
-    task lists or protocols differ, and where nothing can be ranked.
+    An entry has `success` (rate and interval), `differences` (by reference, its success minus the reference's over the same
+    tasks, with the paired interval and `p_value`; nothing against itself) and `fault_share`; `not_comparable` says why an
+    entry has no rank: more than 1 % infrastructure errors. References are the baselines that are named, else the best
+    entry. Raises BadConfig where task lists or protocols differ, and where nothing can be ranked.
     """
     entries = [_read(Path(path)) for path in paths]
     if len({entry.folder.resolve() for entry in entries}) < len(entries) or len(entries) < 2:
@@ -58,11 +58,10 @@ def leaderboard(paths: Sequence[str | Path], reference: str | Path = "") -> dict
         raise BadConfig(
             "no evaluation can be ranked: " + "; ".join(f"{row['name']}: {row['not_comparable']}" for row in rows)
         )
-    base = _reference(rows, entries, reference) if reference else ranked[0]
+    bases = [_reference(rows, entries, path)["name"] for path in references] or [ranked[0]["name"]]
     for row in ranked:
-        if row is not base:
-            against = compare(results[base["name"]], results[row["name"]])
-            row |= {"difference": asdict(against.difference), "p_value": against.p_value}
+        pairs = {base: compare(results[base], results[row["name"]]) for base in bases if base != row["name"]}
+        row["differences"] = {base: {**asdict(pair.difference), "p_value": pair.p_value} for base, pair in pairs.items()}
     first = entries[0]
     protocol = cast("Mapping[str, object] | None", first.options.get("protocol"))
     return {
@@ -71,7 +70,7 @@ def leaderboard(paths: Sequence[str | Path], reference: str | Path = "") -> dict
         "task_ids": first.key["task ids"],
         "tasks": len({(e.env, e.task_id) for e in first.episodes}),
         "envs": list(dict.fromkeys(e.env for e in first.episodes)),
-        "reference": base["name"],
+        "references": list(dict.fromkeys(bases)),
         "entries": [*ranked, *(row for row in rows if row["not_comparable"])],
         "options": _differing(entries, [row["name"] for row in rows]),
     }
@@ -123,8 +122,7 @@ def _row(entry: Entry) -> dict[str, Any]:
         "envs": {env: asdict(part) for env, part in parts.items()} if len(envs) > 1 else {},
         "fault_share": fault_share(entry.episodes),
         "not_comparable": too_many_faults(entry.episodes),
-        "difference": None,
-        "p_value": None,
+        "differences": {},
     }
 
 

@@ -197,6 +197,14 @@ class Gateway:
             template = self._template(asked)
             return template, *self._prompt(asked, session, template)
 
+        if len(asked.messages) > self.engine.context:  # before any work: each has tokens of its own
+            raise Refusal(
+                400,
+                f"This model's maximum context length is {self.engine.context} tokens. However, there are "
+                f"{len(asked.messages)} messages. Please reduce their number.",
+                "context_length_exceeded",
+                "messages",
+            )
         if asked.size <= _LONG:
             return encode()
         return await asyncio.get_running_loop().run_in_executor(self._thread, encode)

@@ -1,16 +1,13 @@
 """An environment as a rollout sees it, wherever it runs, and one that runs in this process."""
 
-import signal
-import threading
 import time
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from agentgym.core.actions import Tool
 from agentgym.core.env import Snapshot, TextEnv
 from agentgym.core.outcome import Info
-from agentgym.errors import Fault
+from agentgym.rollout.limits import time_limit
 
 StepResult = tuple[str, float, bool, bool, Info]
 
@@ -119,22 +116,3 @@ class LocalEnv:
     def close(self) -> None:
         """Free what the environment holds."""
         self.env.close()
-
-
-@contextmanager
-def time_limit(seconds: float, what: str) -> Generator[None]:
-    """Raise `Fault(reason="timeout")` when the block runs longer; outside the main thread there is no limit."""
-    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
-        yield
-        return
-
-    def ring(*_: object) -> None:
-        raise Fault(f"the environment's {what} took longer than {seconds:g} s", reason="timeout")
-
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)

@@ -1,5 +1,6 @@
 """Served environments under hostile clients: each gets a clear refusal, and an episode beside it goes on undisturbed."""
 
+import asyncio
 import base64
 import concurrent.futures
 import json
@@ -20,7 +21,8 @@ from serving import running
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
-from agentgym.env_server import Limits
+import agentgym
+from agentgym.env_server import App, Limits, Sessions
 
 JSON = {"Content-Type": "application/json"}
 
@@ -174,6 +176,22 @@ def test_a_client_that_hangs_up_leaves_no_session(client):
     ws.recv(60)
     ws.socket.shutdown(socket.SHUT_RDWR)
     wait_for(lambda: len(client_sessions(client)) == 1)
+
+
+def test_a_client_that_hangs_up_while_it_is_answered_is_no_error_of_ours(caplog):
+    sessions = Sessions(lambda: agentgym.make("rlvr/GuessNumber-v0").unwrapped)
+    heard = iter([{"type": "websocket.connect"}, {"type": "websocket.receive", "text": '{"type": "reset"}'}])
+
+    async def receive():
+        return next(heard)
+
+    async def send(message):
+        if message["type"] != "websocket.accept":
+            raise OSError("gone")  # as uvicorn's ClientDisconnected
+
+    scope = {"type": "websocket", "path": "/ws", "headers": [(b"host", b"127.0.0.1:1")]}
+    asyncio.run(App(sessions, name="x")(scope, receive, send))
+    assert not sessions.open and not caplog.records  # else whoever floods and leaves fills the log with stacks
 
 
 def test_only_the_token_lets_in():

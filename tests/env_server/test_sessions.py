@@ -70,6 +70,10 @@ def test_many_sessions_step_in_one_request(client):
     results = client.post("/steps", json={"steps": [*steps, {"session": "nobody", "action": "go"}]}).json()["results"]
     assert [r["observation"]["text"] for r in results[1:5]] == ["1 of 3"] * 4
     assert results[0]["observation"]["info"]["valid"] is False and results[5]["status"] == 404
+    for _ in range(2):
+        brief = client.post("/steps", json={"steps": steps, "info": False}).json()["results"]
+    assert brief[0] == {"observation": {"text": results[0]["observation"]["text"]}, "reward": 0.0, "done": False}
+    assert brief[1]["done"] and brief[1]["observation"]["info"]["success"] is True  # an end says how it ended
     for id in ids:
         client.post("/close", json={"session": id})
 

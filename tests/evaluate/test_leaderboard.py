@@ -46,12 +46,16 @@ def test_order_and_differences_by_hand(tmp_path: Path):
     folders = [written(tmp_path / name, rate) for name, rate in (("grpo", 0.5), ("gigpo", 0.75), ("none", 0.0))]
     board = leaderboard(folders)
     assert [entry["name"] for entry in board["entries"]] == ["gigpo", "grpo", "none"]
-    assert board["reference"] == "gigpo" and board["protocol"] == "me@rules" and board["tasks"] == 40
-    best, second, last = board["entries"]
-    assert best["difference"] is None and second["difference"]["mean"] == -0.25 and last["difference"]["mean"] == -0.75
-    assert second["difference"]["high"] < 0 and second["difference"]["units"] == 40
-    against = leaderboard(folders, folders[0])
-    assert [entry["difference"] and entry["difference"]["mean"] for entry in against["entries"]] == [0.25, None, -0.5]
+    assert board["references"] == ["gigpo"] and board["protocol"] == "me@rules" and board["tasks"] == 40
+    best, second, last = (entry["differences"] for entry in board["entries"])
+    assert best == {} and second["gigpo"]["mean"] == -0.25 and last["gigpo"]["mean"] == -0.75
+    assert second["gigpo"]["high"] < 0 and second["gigpo"]["units"] == 40
+    against = leaderboard(folders, [folders[0]])
+    assert [e["differences"].get("grpo", {}).get("mean") for e in against["entries"]] == [0.25, None, -0.5]
+    both = leaderboard(folders, folders[:2])
+    assert both["references"] == ["grpo", "gigpo"]  # the baselines stand beside every number
+    gaps = [{name: gap["mean"] for name, gap in entry["differences"].items()} for entry in both["entries"]]
+    assert gaps == [{"grpo": 0.25}, {"gigpo": -0.25}, {"grpo": -0.5, "gigpo": -0.75}]
     _, episodes = read_evaluation(folders[0])
     named = re.search(r"task ids (\w+)", comparability({"protocol": PROTOCOL, "model": "m"}, episodes))
     assert named and named[1] == board["task_ids"]  # the same that `eval` prints
@@ -95,9 +99,9 @@ def test_too_many_faults_have_no_rank(tmp_path: Path):
     folders = [written(tmp_path / "a", 0.5), written(tmp_path / "b", 0.9, faults=1), written(tmp_path / "c", 0.4)]
     board = leaderboard(folders)
     assert [entry["name"] for entry in board["entries"]] == ["a", "c", "b"]
-    assert "2.5%" in board["entries"][2]["not_comparable"] and board["entries"][2]["difference"] is None
+    assert "2.5%" in board["entries"][2]["not_comparable"] and board["entries"][2]["differences"] == {}
     with pytest.raises(BadConfig, match="reference"):
-        leaderboard(folders, folders[1])
+        leaderboard(folders, [folders[0], folders[1]])
     with pytest.raises(BadConfig, match="no evaluation can be ranked"):
         leaderboard([folders[1], written(tmp_path / "d", 0.1, faults=4)])
 
@@ -117,7 +121,7 @@ def test_what_is_no_evaluation_is_refused(tmp_path: Path):
         leaderboard([one, run])
     other = written(tmp_path / "b", 0.5)
     with pytest.raises(BadConfig, match="none of the evaluations"):
-        leaderboard([one, other], tmp_path)
+        leaderboard([one, other], [tmp_path])
 
 
 def test_the_order_of_names_changes_nothing_but_ties(tmp_path: Path):
@@ -135,5 +139,8 @@ def test_the_command_prints_and_writes(tmp_path: Path, capsys: pytest.CaptureFix
     assert "b" in shown and "-20.0 points" in shown and str(out) in shown.replace("\n", "")
     assert HOSTILE not in out.read_text() and "connect-src" not in out.read_text()
     assert main(["leaderboard", *folders, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["reference"] == "b"
+    assert json.loads(capsys.readouterr().out)["references"] == ["b"]
+    assert main(["leaderboard", *folders, "--reference", *folders, "--out", str(out)]) == 0
+    shown = capsys.readouterr().out
+    assert "+20.0 points" in shown and "-20.0 points" in shown
     assert main(["leaderboard", *folders, "--out", str(tmp_path)]) == 2

@@ -21,6 +21,7 @@ import httpx2
 import loopback
 import tiny
 
+from agentgym.agents.encode import Foreign
 from agentgym.engines.hf.engine import HFEngine
 from agentgym.engines.scripted import ByteTokenizer, ScriptedEngine
 from agentgym.episodes.episode import append_episodes, read_episodes
@@ -161,6 +162,31 @@ def test_a_long_prompt_is_encoded_while_others_are_served() -> None:
             assert client.post("/v1/chat/completions", json=body()).status_code == 200
             others.set()
         assert answers[0].json()["error"]["code"] == "context_length_exceeded"
+
+
+@pytest.mark.parametrize("text", ["", "x"])
+def test_a_prompt_of_many_messages_takes_time_by_their_number(text: str) -> None:
+    """Not by its square: one request would hold up all long prompts for minutes."""
+    gateway = Gateway(ScriptedEngine(lambda prompt, turn: "yes", context=1 << 20), "tiny")
+
+    def seconds(count: int) -> float:
+        messages = [("user", "assistant")[i % 2] for i in range(count)]
+        started = time.process_time()
+        gateway.template.whole([(role, [Foreign(text)]) for role in messages])
+        return time.process_time() - started
+
+    seconds(101)
+    least = min(seconds(1001) for _ in range(3))
+    assert min(seconds(16_001) for _ in range(2)) < 60 * least  # 16 times as many; with the square 256 times
+
+
+def test_more_messages_than_the_context_has_tokens_are_refused_unread() -> None:
+    gateway = Gateway(ScriptedEngine(lambda prompt, turn: "yes", context=100), "tiny")
+    gateway._prompt = None  # type: ignore[assignment]  # would be called
+    with loopback.serving(App(gateway)) as url, httpx2.Client(base_url=url, timeout=60) as client:
+        many = [{"role": "user", "content": ""}] * 101
+        error = client.post("/v1/chat/completions", json={**body(), "messages": many}).json()["error"]
+        assert error["code"] == "context_length_exceeded" and "101 messages" in error["message"]
 
 
 def test_temperatures_that_no_engine_can_do_are_refused_with_the_reason() -> None:

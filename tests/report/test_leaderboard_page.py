@@ -8,8 +8,10 @@ from conftest import ATTACKS, Watched  # pyright: ignore
 
 from agentgym.report.leaderboard import write_leaderboard
 
+Gap = tuple[float, float, float]
 
-def row(name: str, rate: float, gap: tuple[float, float, float] | None, faults: float = 0.0) -> dict[str, Any]:
+
+def row(name: str, rate: float, gaps: dict[str, Gap], faults: float = 0.0) -> dict[str, Any]:
     success = {"mean": rate, "low": rate - 0.07, "high": rate + 0.07, "tasks": 134, "episodes": 134, "faults": 0}
     return {
         "name": name,
@@ -18,17 +20,19 @@ def row(name: str, rate: float, gap: tuple[float, float, float] | None, faults: 
         "envs": {},
         "fault_share": faults,
         "not_comparable": "faults ended 5.0% of 134 episodes" if faults > 0.01 else "",
-        "difference": None if gap is None else dict(zip(("mean", "low", "high"), gap, strict=True)) | {"units": 134},
-        "p_value": None,
+        "differences": {
+            base: dict(zip(("mean", "low", "high"), gap, strict=True)) | {"units": 134, "p_value": 0.1}
+            for base, gap in gaps.items()
+        },
     }
 
 
 def board(*, name: str = "alfworld@verl-agent") -> dict[str, Any]:
     entries = [
-        row("gigpo", 0.81, None),
-        row(ATTACKS[0], 0.78, (-0.03, -0.08, 0.02)),
-        row("grpo", 0.66, (-0.15, -0.22, -0.08)),
-        row("lost", 0.9, None, 0.05),
+        row("gigpo", 0.81, {"grpo": (0.15, 0.08, 0.22)}),
+        row(ATTACKS[0], 0.78, {"gigpo": (-0.03, -0.08, 0.02), "grpo": (0.12, 0.05, 0.19)}),
+        row("grpo", 0.66, {"gigpo": (-0.15, -0.22, -0.08)}),
+        row("lost", 0.9, {}, 0.05),
     ]
     options = {
         "temperature": {entry["name"]: 0.4 for entry in entries},
@@ -41,7 +45,7 @@ def board(*, name: str = "alfworld@verl-agent") -> dict[str, Any]:
         "tasks": 134,
         "envs": ["rlvr/ALFWorld-v0"],
     }
-    return {**fixed, "reference": "gigpo", "entries": entries, "options": options}
+    return {**fixed, "references": ["gigpo", "grpo"], "entries": entries, "options": options}
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1400, "light"), (1400, "dark"), (390, "light"), (390, "dark")])
@@ -49,7 +53,9 @@ def test_the_page_shows_ranks_and_who_has_none(browser: Any, tmp_path: Path, wid
     watched = Watched(browser, write_leaderboard(board(), tmp_path / "board.html"), width, 900, scheme)
     lines = watched.page.locator(".board tbody tr")
     assert [text.split()[0] for text in lines.all_inner_texts()] == ["1", "2", "3", "–"]
-    assert ATTACKS[0] in lines.nth(1).inner_text() and "no" in lines.nth(1).inner_text().split()
+    assert ATTACKS[0] in lines.nth(1).inner_text() and {"no", "yes"} <= set(lines.nth(1).inner_text().split())
+    heads = watched.page.locator(".board thead").inner_text()
+    assert "minus gigpo, points" in heads and "minus grpo, points" in heads
     assert "yes" in lines.nth(2).inner_text().split() and "not comparable" in lines.nth(3).inner_text()
     assert "5.0% of 134" in watched.page.locator(".notice.trouble").inner_text()
     assert "0123456789abcdef" in watched.page.locator("#head").inner_text()

@@ -114,7 +114,14 @@ async def pydantic_ai(job: Job, act: Act) -> str:
     return str((await agent.run(job["instruction"], usage_limits=UsageLimits(request_limit=STEPS))).output)
 
 
-ENDS = {"MaxTurnsExceeded", "ModelBehaviorError", "GraphRecursionError", "UnexpectedModelBehavior", "UsageLimitExceeded"}
+ENDS = {
+    "MaxTurnsExceeded",
+    "ModelBehaviorError",
+    "GraphRecursionError",
+    "UnexpectedModelBehavior",
+    "UsageLimitExceeded",
+    "OutputTokenLimitExceeded",
+}
 """How harnesses end an attempt whose model goes on for too long, or says what they cannot read: the model's failure."""
 
 

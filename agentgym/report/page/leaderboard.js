@@ -10,29 +10,34 @@ function head() {
     node("div", { class: "tiles" },
       tile("protocol", data.protocol || "none", data.protocol ? data.source : "not comparable with published numbers"),
       tile("tasks", data.tasks, `task ids ${data.task_ids}`), tile("environments", data.envs.length, data.envs.join(", ")),
-      tile("reference", data.reference, "what differences are taken against")));
+      tile(data.references.length > 1 ? "references" : "reference", data.references.join(", "), "what differences are taken against")));
 }
 
 function board() {
   const several = data.envs.length > 1;
   let rank = 0;
   const line = (entry) => {
-    const gap = entry.difference, out = Boolean(entry.not_comparable);
-    const apart = gap && (gap.low > 0 || gap.high < 0);
-    return node("tr", { class: out ? "out" : entry.name === data.reference ? "here" : "" },
+    const out = Boolean(entry.not_comparable), base = data.references.includes(entry.name);
+    const against = (reference) => {
+      const gap = entry.differences[reference];
+      if (!gap) return [node("td", {}, out ? "" : "reference"), node("td", {}), node("td", {})];
+      const apart = gap.low > 0 || gap.high < 0;
+      return [node("td", { class: apart ? (gap.mean > 0 ? "better" : "wrong") : "" }, points(gap.mean)),
+        node("td", {}, `${points(gap.low)} to ${points(gap.high)}`), node("td", {}, apart ? "yes" : "no")];
+    };
+    return node("tr", { class: out ? "out" : base ? "here" : "" },
       node("td", {}, out ? "–" : ++rank), node("th", { scope: "row" }, entry.name, entry.model ? node("div", { class: "soft" }, entry.model) : ""),
       node("td", { class: "bars" }, out ? "" : rail(entry.success)), node("td", {}, out ? "not comparable" : percent(entry.success.mean)),
       node("td", {}, out ? "" : `${percent(entry.success.low)} to ${percent(entry.success.high)}`),
-      node("td", { class: apart ? (gap.mean > 0 ? "better" : "wrong") : "" }, gap ? points(gap.mean) : out ? "" : "reference"),
-      node("td", {}, gap ? `${points(gap.low)} to ${points(gap.high)}` : ""), node("td", {}, gap ? (apart ? "yes" : "no") : ""),
+      data.references.map(against),
       several ? data.envs.map((env) => node("td", {}, out ? "" : percent((entry.envs[env] || {}).mean))) : "",
       node("td", {}, entry.success.episodes + entry.success.faults), node("td", { class: out ? "wrong" : "" }, percent(entry.fault_share)));
   };
   replace(document.querySelector("#board .body"), node("div", { class: "card scroll", tabindex: 0, role: "region", "aria-label": "leaderboard" }, node("table", { class: "board" },
-    node("thead", {}, node("tr", {}, ["", "evaluation", "", "success", "95 % interval", "difference, points", "95 % interval, paired", "told apart",
+    node("thead", {}, node("tr", {}, ["", "evaluation", "", "success", "95 % interval", ...data.references.flatMap((name) => [`minus ${name}, points`, "95 % interval, paired", "told apart"]),
       ...(several ? data.envs : []), "episodes", "infrastructure errors"].map((name) => node("th", { scope: "col" }, name)))),
     node("tbody", {}, data.entries.map(line)))),
-  node("p", { class: "soft" }, "The line over a bar is the 95 % interval over tasks. Differences are taken task by task; an entry is told apart from the reference where the paired " +
+  node("p", { class: "soft" }, "The line over a bar is the 95 % interval over tasks. Differences are taken task by task; an entry is told apart from a reference where the paired " +
     "interval leaves 0 out. With several entries, some are told apart by chance: one in twenty that are equally good. An evaluation with more than 1 % infrastructure errors has no rank."),
   data.entries.filter((entry) => entry.not_comparable).map((entry) => node("p", { class: "notice trouble" }, `${entry.name}: ${entry.not_comparable}`)));
 }
