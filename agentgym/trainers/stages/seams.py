@@ -29,6 +29,11 @@ Target = TypeVar("Target", bound=Callable[..., object])
 class Processes(Protocol):
     """What a stage may ask of the processes of a run."""
 
+    @property
+    def rank(self) -> int:
+        """The number of this process."""
+        ...
+
     def gathered(self, items: list[T]) -> list[T]:
         """Return the items of all processes, in the order of the processes."""
         ...
