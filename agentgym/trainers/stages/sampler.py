@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from agentgym.core.env import TextEnv
 from agentgym.core.seeding import generator
 from agentgym.core.tasks import Task
+from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig
 from agentgym.rollout.play import Start
 from agentgym.trainers.stages.seams import Seam, Stateful, Target, Within, required
@@ -24,6 +25,8 @@ SAMPLERS = Seam(
         "starts": "agentgym.trainers.stages.starts:Starts",
         "growing_horizon": "agentgym.trainers.stages.growing:GrowingHorizon",
         "warmer": "agentgym.trainers.stages.warmer:Warmer",
+        "absolute_zero": "agentgym.trainers.stages.proposals:AbsoluteZero",
+        "search_self_play": "agentgym.trainers.stages.proposals:SearchSelfPlay",
         "difficulty_range": "agentgym.trainers.stages.growing:DifficultyRange",
     },
     {"requires": ()},
@@ -133,11 +136,20 @@ class Sampler(Stateful, ABC):
     def saw(self, groups: Sequence[Seen]) -> None:
         """Take in how the groups of a step ended."""
 
+    def completed(self, groups: Sequence[Seen]) -> list[Episode]:
+        """Return what this process played to make its draws and is to be trained on too, now that these have ended."""
+        return []
+
+    def task(self, task_id: str) -> Task | None:
+        """Return a task that the sampler made itself; None where its environment finds it by its id."""
+        return None
+
 
 def sampler(name: str, requires: Sequence[str] = ()) -> Callable[[Target], Target]:
     """Declare a class as a task sampler (see `Sampler`) and name it; keyword-only parameters are its options.
 
-    `requires`: `expert`, where it plays demonstrations; a run that has none is then refused before anything is loaded.
+    `requires`: `expert`, where it plays demonstrations; `proposals`, where its tasks are made in the step that plays them.
+    A run in which that cannot be is then refused before anything is loaded.
     """
     return SAMPLERS.declare(name, requires=required(requires))
 

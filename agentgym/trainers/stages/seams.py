@@ -19,6 +19,7 @@ HANDED_IN = ("step", "state", "run")
 REQUIRED = {
     "expert": "demonstrations of the environment's expert, in the agent's tokens",
     "repeats": "tasks that come again",
+    "proposals": "tasks that are made in the step that plays them",
 }
 """What a sampler or a selection may require of a run."""
 MARK = "__stage__"
