@@ -5,7 +5,7 @@ import json
 import pytest
 
 import agentgym
-import agentgym.envs.search.proposer  # noqa: F401  # registers it
+import agentgym.envs.search.proposer  # registers it
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Credits for several roles and kinds of tasks: SPIRAL's baseline by episode, MARS, and Task-Relative REINFORCE++, by hand."""
+"""Credits for several roles and kinds of tasks, by hand: SPIRAL's baseline by episode, MARS, Task-Relative REINFORCE++."""
 
 import numpy as np
 import pytest

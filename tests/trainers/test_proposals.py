@@ -7,19 +7,22 @@ import proposing_envs
 import pytest
 from forked import Program
 from proposing_envs import Proposer, Solver
-from small_runs import curve, episodes, policy, small
+from small_runs import TINY, curve, episodes, policy, small
 from test_train import CHILD
 
 from agentgym import BadConfig
 from agentgym.episodes.episode import Episode, Turn
+from agentgym.sandbox.bubblewrap.sandbox import missing
 from agentgym.trainers import resume, train
+from agentgym.trainers.model.policy import init_policy
 from agentgym.trainers.recipe_files import to_toml
+from agentgym.trainers.settings import EnvSpec
 from agentgym.trainers.stages.proposals import AbsoluteZero, SearchSelfPlay
 from agentgym.trainers.stages.sampler import Seen, TaskSource
 
 
 class FakeRollouts:
-    """Ends the episodes of each group as it is told: what each attempt proposes, None for what is invalid, `fault` for one."""
+    """Ends the episodes of each group as it is told: what each attempt proposes, None for nothing valid, or `fault`."""
 
     def __init__(self, *said):
         self.said = list(said)
@@ -98,7 +101,7 @@ def test_repetition_is_not_paid_in_a_later_step_either():
     sampler.completed([seen("proposed/0/0", True, False)])
     draws = asyncio.run(sampler.draw(1, 3, run=FakeRun([2, 4])))
     assert [d.task.id for d in draws] == ["proposed/1/1", "train/0/1"]
-    assert list(paid(sampler, seen("proposed/1/1", True, False)).values())[0] == (0.0, {"proposal": 0.0})
+    assert next(iter(paid(sampler, seen("proposed/1/1", True, False)).values())) == (0.0, {"proposal": 0.0})
 
 
 def test_what_was_not_played_or_cannot_be_judged_is_not_trained():
@@ -143,9 +146,8 @@ def test_the_state_goes_on():
 
 
 def pair(**changes):
-    envs = tuple(
-        {"id": f"{proposing_envs.__name__}:small/{name}-v0", "label": name.lower()} for name in ("Proposer", "Solver")
-    )
+    module = proposing_envs.__name__
+    envs = tuple(EnvSpec(f"{module}:small/{name}-v0", label=name.lower()) for name in ("Proposer", "Solver"))
     return {
         "envs": envs,
         "sampler": "absolute_zero",
@@ -172,9 +174,9 @@ def test_what_cannot_be_is_refused_before_anything_is_loaded(tmp_path, changes, 
 
 @pytest.mark.long
 def test_a_run_of_proposals_that_is_killed_goes_on_to_the_last_digit(tmp_path):
-    names = [spec["id"] for spec in pair()["envs"]]
+    names = [spec.id for spec in pair()["envs"]]
     model = policy(tmp_path / "policy", *names)
-    options = pair(steps=4, tasks_per_step=4, horizon=(2,), sft_episodes=64, sft_batch=8)
+    options = pair(steps=4, tasks_per_step=4, horizon=(2,), sft_episodes=320, sft_batch=8)
     train(small(tmp_path / "whole", model, **options))
     config = tmp_path / "config.toml"
     config.write_text(to_toml(small(tmp_path / "run", model, **options)))
@@ -188,3 +190,35 @@ def test_a_run_of_proposals_that_is_killed_goes_on_to_the_last_digit(tmp_path):
     assert proposals and solved and {len(e["turns"]) for e in proposals} == {1}
     assert all(list(e["turns"][-1]["rewards"]) == ["proposal"] for e in proposals)
     assert any(e["reward"] > 0 for e in proposals)
+
+
+REAL = {
+    "absolute_zero": (
+        ("agentgym.envs.code.proposer:rlvr/CodeProposer-v0", {"types": ("deduction",)}),
+        ("agentgym.envs.code.puzzles:rlvr/CodePuzzle-v0", {"types": ("deduction",)}),
+    ),
+    "search_self_play": (
+        ("agentgym.envs.search.proposer:rlvr/SearchProposer-v0", {}),
+        ("rlvr/Search-v0", {}),
+    ),
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", REAL)
+def test_runs_with_real_sandboxes_and_searches_end_and_are_resumed(tmp_path, name):
+    if name == "absolute_zero" and missing():
+        pytest.skip(missing())
+    (first, options), *others = REAL[name]
+    model = init_policy(first, tmp_path / "policy", size=TINY, episodes=4, beside=others, env_options=options)
+    envs = tuple(EnvSpec(id, options=options, label=id.rpartition("/")[2]) for id, options in REAL[name])
+    run = small(
+        tmp_path / "run", str(model), envs=envs, sampler=name, credit="task_relative", credit_options={}, steps=1,
+        tasks_per_step=3, group_size=2, horizon=(2,), turn_tokens=12, sampler_options={"attempts": 2},
+    )  # fmt: skip
+    train(run)
+    resume(tmp_path / "run", steps=2)
+    rows = curve(tmp_path / "run")
+    assert [row["step"] for row in rows if "loss" in row] == [1, 2]
+    played = {e["task_id"].split("/")[0] for e in episodes(tmp_path / "run")}
+    assert {"propose", "train"} <= played

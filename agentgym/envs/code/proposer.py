@@ -23,7 +23,7 @@ FORBIDDEN = frozenset(
     ("breakpoint", "compile", "delattr", "dir", "eval", "exec", "exit", "getattr", "globals", "hash", "help", "id")
 )
 FORBIDDEN |= {"input", "locals", "memoryview", "object", "open", "print", "quit", "setattr", "super", "type", "vars"}
-"""Names whose results differ from run to run, or that a puzzle needs for nothing. What holds hostile code in is the sandbox."""
+"""Names whose results differ from run to run, or that no puzzle needs. What holds hostile code in is the sandbox."""
 
 
 class Proposer(Puzzles):

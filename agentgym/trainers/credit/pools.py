@@ -11,7 +11,7 @@ from agentgym.trainers.stages.seams import Processes
 def spreads(
     scores: Sequence[tuple[str, Sequence[float]]], run: Processes | None, ddof: int
 ) -> Mapping[str, tuple[float, float]]:
-    """Return mean and standard deviation of the scores of each pool, over all processes; a deviation of 0 for a score alone."""
+    """Return mean and standard deviation of the scores of each pool, over all processes; of one score a deviation of 0."""
     pools: dict[str, list[float]] = {}
     own = [(pool, [float(score) for score in values]) for pool, values in scores]
     for pool, values in own if run is None else run.gathered(own):

@@ -187,7 +187,7 @@ def _pay(episode: Episode, amount: float) -> None:
 
 @sampler("absolute_zero", requires=("proposals",))
 class AbsoluteZero(SelfProposed):
-    """The policy proposes puzzles and solves them: a proposal is paid 1 - r, its task's success rate, or 0 where r is 0 or 1.
+    """The policy proposes puzzles and solves them: a proposal is paid 1 - r, r its success rate, and 0 at 0 or 1.
 
     Source: Absolute Zero, arXiv 2505.03335, its learnability reward. Proposals of three types (deduction, abduction,
     induction) are validated by running them in a sandbox, twice. Credit `task_relative` is its estimator.

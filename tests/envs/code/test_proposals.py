@@ -1,4 +1,4 @@
-"""Puzzles about a function and their proposals: by hand, in the sandbox, and against proposals that want to be paid for nothing."""
+"""Puzzles about a function and their proposals: by hand, in the sandbox, and proposals that are worth nothing."""
 
 import json
 import time
@@ -6,7 +6,7 @@ import time
 import pytest
 
 import agentgym
-import agentgym.envs.code.proposer  # noqa: F401  # registers both
+import agentgym.envs.code.proposer  # registers both
 from agentgym import Task
 from agentgym.envs.code.proposer import own
 from agentgym.sandbox.bubblewrap.sandbox import missing
