@@ -55,8 +55,8 @@ class SearchProposer(Search):
             shown = "\n\n".join(self._read(document) for document in self._given_documents(task))
             return f"Question: {task.data['question']}\nAnswer it in a few words, by these documents alone:\n\n{shown}"
         return (
-            f"Answer: {task.data['answers'][0]}\nWrite a question that has this answer and no other, for somebody else who can "
-            f"search the same {self._documents.size} documents. It should need more than one search. Search and open "
+            f"Answer: {task.data['answers'][0]}\nWrite a question that has this answer and no other, for somebody else who "
+            f"can search the same {self._documents.size} documents. It should need more than one search. Search and open "
             "documents first: a document that you have seen must hold the answer. Then propose the question in one line, "
             "without the answer in it. You can propose only once."
         )
