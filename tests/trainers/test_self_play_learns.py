@@ -1,4 +1,4 @@
-"""Self-play in the negotiation with a policy of one number a choice: both roles learn to reach the deal that is best for both."""
+"""Self-play in the negotiation with a policy of one number a choice: both roles learn the deal that is best for both."""
 
 import numpy as np
 import pytest

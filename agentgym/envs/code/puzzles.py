@@ -160,7 +160,8 @@ def puzzle(kind: str, code: str, entry: str, inputs: Sequence[object], outputs: 
     """Return the data of a puzzle: one input for a result or arguments, all of them for a function."""
     count = len(inputs) if kind == "induction" else 1
     return {
-        "type": kind, "program": code.strip(), "entry": entry, "inputs": list(inputs)[:count], "outputs": list(outputs)[:count]
+        "type": kind, "program": code.strip(), "entry": entry, "inputs": list(inputs)[:count],
+        "outputs": list(outputs)[:count],
     }  # fmt: skip
 
 
