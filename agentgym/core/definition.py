@@ -99,7 +99,10 @@ class Definition(TaskSpace):
         return self.roles[0]
 
     def role_rewards(self) -> dict[str, float] | None:
-        """Return the outcome by role once an episode of an environment with several players is over, else None."""
+        """Return the outcome by role once an episode of an environment with several players is over, else None.
+
+        1 is success of that role; anything less is none.
+        """
         return None
 
     def more_info(self) -> dict[str, object]:

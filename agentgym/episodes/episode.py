@@ -16,6 +16,8 @@ from agentgym.errors import BadData
 FORMAT = 1
 FAULTS = ("timeout", "crash", "engine")
 _PROMPTS = ("prompt_ids", "plain_ids")
+DECIDED = ("success", "failure")
+"""Reasons of an episode that its task decided: of a role that succeeded, and of one that did not."""
 _OTHER_LINE_ENDS = {mark: f"\\u{mark:04x}" for mark in (0x85, 0x2028, 0x2029)}  # str.splitlines ends a line at these too
 MOST_FAULTS = 0.01
 """Share of faults above which a success rate is not comparable with others: nobody knows what they would have been."""
@@ -114,6 +116,8 @@ class Episode:
     """Sum of the turns' rewards (for a group's view: of one role)."""
     final_rewards: dict[str, float] = field(default_factory=dict[str, float])
     """The total by role."""
+    role_success: dict[str, bool] = field(default_factory=dict[str, bool])
+    """Whether each role of several succeeded; empty after a fault, and where there is one role."""
     metrics: dict[str, float] = field(default_factory=dict[str, float])
     """The last value of each measure that was not paid."""
     success: bool | None = None
@@ -238,12 +242,18 @@ def groups(episodes: Iterable[Episode]) -> list[Group]:
 
 
 def view(episode: Episode, role: str) -> Episode:
-    """Return the episode as one role sees it: its own turns, its own reward."""
-    if all(turn.role == role for turn in episode.turns):
+    """Return the episode as one role sees it: its own turns, its own reward and success, and nothing of the others'."""
+    if not episode.role_success and all(turn.role == role for turn in episode.turns):
         return episode
     values = {f.name: getattr(episode, f.name) for f in fields(episode)}
     values["turns"] = [turn for turn in episode.turns if turn.role == role]
     values["reward"] = episode.final_rewards.get(role, 0.0)
+    values["final_rewards"] = {role: values["reward"]}
+    if role in episode.role_success:
+        values["success"] = episode.role_success[role]
+        values["role_success"] = {role: values["success"]}
+        if episode.reason in DECIDED:
+            values["reason"] = DECIDED[not values["success"]]
     return Episode(**values)
 
 

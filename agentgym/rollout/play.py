@@ -177,6 +177,8 @@ async def play(
     episode.final_observation, episode.final_state_key = observation, info["state_key"]
     episode.metrics = info["metrics"]
     episode.final_rewards = dict(hosted.totals)
+    if len(episode.final_rewards) > 1 and episode.success is not None:
+        episode.role_success = {role: reward >= 1 for role, reward in episode.final_rewards.items()}
     episode.reward = sum((turn.reward for turn in episode.turns), 0.0)
 
 

@@ -210,11 +210,13 @@ class Loop(Sitting):
                 draws = await run.draw(step, math.ceil(wanted * factor), drawn)
                 fresh = await run.collect(draws, step, f"{step}/{number}", self._counting(step, draws))
             await rewards.pay(fresh, run.rewards, step=step, run=run)
+            ended = run.seen(draws, fresh, step)
+            fresh += run.sampler.completed(ended)
             trainable = [group for group in groups(fresh) if len(group) > 1]
             selected += await needs.finished(run.selection(trainable, step=step, run=run))
             episodes += [*fresh, *run.played_again]
             run.played_again.clear()
-            seen += run.seen(draws, fresh, step)
+            seen += ended
         return selected, episodes, seen
 
     def _sft_step(self) -> None:

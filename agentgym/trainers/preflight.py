@@ -78,6 +78,7 @@ def _check_stages(config: TrainConfig) -> list[Stage]:
     if config.task_queue and config.processes == 1 and not launched():
         raise BadConfig("task_queue does nothing with one process: give --processes 2 or more, or leave it out")
     _check_starts(config)
+    _check_proposals(config)
     return rewards
 
 
@@ -94,6 +95,21 @@ def _check_starts(config: TrainConfig) -> None:
         )
     if config.task_queue:
         raise BadConfig(f"task_queue {begins} no other process has that point; use another sampler, or leave it off")
+
+
+def _check_proposals(config: TrainConfig) -> None:
+    """Raise BadConfig where tasks that are made in the step that plays them would be needed elsewhere."""
+    sampler = SAMPLERS.resolve(config.sampler, config.sampler_options)
+    if "proposals" not in sampler.attributes["requires"]:
+        return
+    made = f"with sampler {sampler.name!r}: its tasks are made in the step that plays them, and"
+    if config.async_level:
+        raise BadConfig(
+            f"async_level is {config.async_level} {made} a checkpoint cannot hold them for what is in flight; use another "
+            "sampler, or leave async_level at 0"
+        )
+    if config.task_queue:
+        raise BadConfig(f"task_queue {made} its proposals belong to one process; use another sampler, or leave it off")
 
 
 def chosen_needs(config: TrainConfig) -> list[Stage]:

@@ -135,7 +135,8 @@ class Run:
 
     def task(self, episode: Episode) -> Task:
         """Return the task of an episode, answers included."""
-        return self.rollouts.env(self.env_name(episode)).find(episode.task_id)
+        made = self.sampler.task(episode.task_id)
+        return self.rollouts.env(self.env_name(episode)).find(episode.task_id) if made is None else made
 
     async def draw(self, step: int, number: int, before: set[str]) -> list[Draw]:
         """Return what the task sampler draws; BadConfig for what cannot be played. `before`: the step's groups so far."""

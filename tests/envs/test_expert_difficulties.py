@@ -16,6 +16,7 @@ QUICK = (
     "FrozenLake",
     "TicTacToe",
     "ConnectFour",
+    "Negotiation",
     "BabyAI",
     "TextCraft",
     "TwentyQuestions",

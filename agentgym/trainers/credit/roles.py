@@ -1,7 +1,7 @@
 """Credit against what a role is used to earning: for several players, and groups that cannot be compared."""
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 
@@ -17,19 +17,43 @@ def role_baseline(
     state: dict[str, float],
     run: Processes | None = None,
     decay: Annotated[float, Within(0, 1)] = 0.95,
+    every: Literal["step", "episode"] = "step",
 ) -> list[list[Floats]]:
     """Every turn is credited with R - b, the return less a moving average of what its role earns in that environment.
 
-    Source: SPIRAL, arXiv 2506.24119, role-conditioned advantage estimation. Once a step, before the advantages, b becomes
-    decay * b + (1 - decay) * mean R over the step's episodes of that role (SPIRAL: after every episode); b begins at 0.
+    Source: SPIRAL, arXiv 2506.24119, role-conditioned advantage estimation. b begins at 0. With `every="step"` b becomes
+    decay * b + (1 - decay) * mean R once a step, before the advantages, over the step's episodes of that role. With
+    `every="episode"`, as SPIRAL has it, b becomes decay * b + (1 - decay) * R with each episode, and that episode's
+    advantage is R - b with the b just updated; episodes count in the order of the step's groups, process by process.
     Statistics over trajectories, kept in the `state` from step to step; of several processes, over those of all. No ddof,
     no eps: nothing is divided. A group of one, and one without spread, have a signal: train with `--select keep`. No
     penalties.
     """
     seen = [(f"{e.env} {group.role}", e.reward) for group in groups for e in group]
-    by_role: dict[str, list[float]] = {}
-    for role, reward in seen if run is None else run.gathered(seen):
-        by_role.setdefault(role, []).append(reward)
-    for role, rewards in sorted(by_role.items()):
-        state[role] = decay * state.get(role, 0.0) + (1 - decay) * float(sum(rewards)) / len(rewards)
-    return [[np.full(len(e.turns), e.reward - state[f"{e.env} {group.role}"]) for e in group] for group in groups]
+    everyone = seen if run is None else run.gathered(seen)
+    if every == "episode":
+        first = 0 if run is None else _before(run, len(seen))
+        baselines = _updated(everyone, state, decay)[first : first + len(seen)]
+    else:
+        by_role: dict[str, list[float]] = {}
+        for role, reward in everyone:
+            by_role.setdefault(role, []).append(reward)
+        for role, rewards in sorted(by_role.items()):
+            state[role] = decay * state.get(role, 0.0) + (1 - decay) * float(sum(rewards)) / len(rewards)
+        baselines = [state[role] for role, _ in seen]
+    left = iter(baselines)
+    return [[np.full(len(e.turns), e.reward - next(left)) for e in group] for group in groups]
+
+
+def _before(run: Processes, count: int) -> int:
+    """Return how many episodes the processes before this one have."""
+    return sum(run.gathered([count])[: run.rank])
+
+
+def _updated(seen: Sequence[tuple[str, float]], state: dict[str, float], decay: float) -> list[float]:
+    """Return each episode's baseline, after the average has taken it in."""
+    baselines: list[float] = []
+    for role, reward in seen:
+        state[role] = decay * state.get(role, 0.0) + (1 - decay) * reward
+        baselines.append(state[role])
+    return baselines

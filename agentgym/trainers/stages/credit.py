@@ -25,6 +25,8 @@ CREDITS = Seam(
         "gigpo": "agentgym.trainers.credit.gigpo:gigpo",
         "gigpo_reference": "agentgym.trainers.credit.gigpo_reference:gigpo_reference",
         "role_baseline": "agentgym.trainers.credit.roles:role_baseline",
+        "mars": "agentgym.trainers.credit.mars:mars",
+        "task_relative": "agentgym.trainers.credit.task_relative:task_relative",
         "state_td": "agentgym.trainers.credit.state_td:state_td",
         "branch_td": "agentgym.trainers.credit.state_td:branch_td",
         "turn_gae": "agentgym.trainers.credit.gae:turn_gae",

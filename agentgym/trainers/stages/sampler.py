@@ -11,6 +11,7 @@ from agentgym.core.env import TextEnv
 from agentgym.core.hints import Hint
 from agentgym.core.seeding import generator
 from agentgym.core.tasks import Task
+from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig
 from agentgym.rollout.play import Start
 from agentgym.trainers.stages.seams import Seam, Stateful, Target, Within, required
@@ -26,6 +27,8 @@ SAMPLERS = Seam(
         "growing_horizon": "agentgym.trainers.stages.growing:GrowingHorizon",
         "warmer": "agentgym.trainers.stages.warmer:Warmer",
         "questa": "agentgym.trainers.stages.questa:QuestA",
+        "absolute_zero": "agentgym.trainers.stages.proposals:AbsoluteZero",
+        "search_self_play": "agentgym.trainers.stages.proposals:SearchSelfPlay",
         "difficulty_range": "agentgym.trainers.stages.growing:DifficultyRange",
     },
     {"requires": ()},
@@ -148,12 +151,21 @@ class Sampler(Stateful, ABC):
     def saw(self, groups: Sequence[Seen]) -> None:
         """Take in how the groups of a step ended."""
 
+    def completed(self, groups: Sequence[Seen]) -> list[Episode]:
+        """Return what this process played to make its draws and is to be trained on too, now that these have ended."""
+        return []
+
+    def task(self, task_id: str) -> Task | None:
+        """Return a task that the sampler made itself; None where its environment finds it by its id."""
+        return None
+
 
 def sampler(name: str, requires: Sequence[str] = ()) -> Callable[[Target], Target]:
     """Declare a class as a task sampler (see `Sampler`) and name it; keyword-only parameters are its options.
 
-    `requires`: `expert`, where it plays demonstrations, or `hint`, where it draws hints (at most at the level of its option
-    `level`); a run that has none is then refused before anything is loaded.
+    `requires`: `expert`, where it plays demonstrations; `hint`, where it draws hints (at most at the level of its option
+    `level`); `proposals`, where its tasks are made in the step that plays them. A run that cannot have it is refused before
+    anything is loaded.
     """
     return SAMPLERS.declare(name, requires=required(requires))
 

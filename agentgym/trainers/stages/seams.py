@@ -20,6 +20,7 @@ REQUIRED = {
     "expert": "demonstrations of the environment's expert, in the agent's tokens",
     "repeats": "tasks that come again",
     "hint": "hints of the environment, and an agent that can show them",
+    "proposals": "tasks that are made in the step that plays them",
 }
 """What a sampler or a selection may require of a run."""
 MARK = "__stage__"
@@ -29,6 +30,11 @@ Target = TypeVar("Target", bound=Callable[..., object])
 
 class Processes(Protocol):
     """What a stage may ask of the processes of a run."""
+
+    @property
+    def rank(self) -> int:
+        """The number of this process."""
+        ...
 
     def gathered(self, items: list[T]) -> list[T]:
         """Return the items of all processes, in the order of the processes."""

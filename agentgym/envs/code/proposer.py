@@ -1,0 +1,188 @@
+"""Proposing puzzles about a function: the proposer's half of Absolute Zero.
+
+`agentgym.envs.code.proposer:rlvr/CodeProposer-v0`; its proposals are tasks of `rlvr/CodePuzzle-v0`.
+"""
+
+import ast
+import dataclasses
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+from agentgym.core.actions import spell, tool
+from agentgym.core.env import Outcome, Task
+from agentgym.envs.code.puzzles import Puzzles, call_of, literals, puzzle, results
+from agentgym.registry import register
+from agentgym.rewards.programs.values import shown
+
+LONGEST, CALLS, LONGEST_RESULT = 2000, 8, 300
+"""Characters of a proposal, calls in it, and characters of a result."""
+MODULES = frozenset(("collections", "functools", "itertools", "math", "operator", "re", "string"))
+FORBIDDEN = frozenset(
+    ("breakpoint", "compile", "delattr", "dir", "eval", "exec", "exit", "getattr", "globals", "hash", "help", "id")
+)
+FORBIDDEN |= {"input", "locals", "memoryview", "object", "open", "print", "quit", "setattr", "super", "type", "vars"}
+"""Names whose results differ from run to run, or that no puzzle needs. What holds hostile code in is the sandbox."""
+
+
+class Proposer(Puzzles):
+    """Propose a puzzle: a program that defines f, then calls of f with literals, one a line.
+
+    `propose` runs it twice, in a fresh sandbox each. It is accepted where every call gives the same result both times, as
+    plain data of moderate size, within the time limit. A deduction or abduction has one call, an induction from 4 to 8
+    with at least two different results. A copy of an example is refused. Whether a proposal is worth anything is not
+    decided here: a task sampler pays it by how often it is solved.
+    """
+
+    offered: ClassVar[tuple[str, ...]] = ("propose",)
+    settings: ClassVar[tuple[str, ...]] = Puzzles.settings
+
+    def begin(self, task: Task) -> str:
+        self.given = None
+        self.accepted = False
+        kind = task.data["type"]
+        asks = {
+            "deduction": "Another programmer is given the program and the call and has to say what it returns.",
+            "abduction": "Another programmer is given the program and what the call returns and has to find its arguments.",
+            "induction": "Another programmer is given some of the calls with their results and has to write the function.",
+        }
+        count = "from 4 to 8 calls" if kind == "induction" else "one call"
+        examples = "\n".join(f"```python\n{text}\n```" for text in task.data["examples"])
+        return (
+            f"Propose a puzzle in Python. {asks[kind]} It should be neither trivial nor impossible.\n"
+            f"Reply with propose: a program that defines the function f, then {count} of f with literal arguments, one a "
+            f"line. It must give the same results every time. Allowed modules: {', '.join(sorted(MODULES))}.\n"
+            f"Do not repeat an example:\n{examples}"
+        )
+
+    def numbered(self, number: int, split: str | None = None, difficulty: int | None = None) -> Task:
+        """Return the proposal of that number to make: a type of puzzle, and a generated puzzle as an example."""
+        task = super().numbered(number, split, difficulty)
+        data = task.data
+        example = {"program": _renamed(data["program"], data["entry"]), "entry": "f", "inputs": data["inputs"]}
+        return dataclasses.replace(task, data={"type": data["type"], "examples": [_written(example)]})
+
+    def split_key(self, task: Task) -> object:
+        """Return what is asked for and the examples."""
+        return super().split_key(task) if "statement" in task.data else (task.data["type"], tuple(task.data["examples"]))
+
+    @staticmethod
+    def conditioned(task: Task, past: Sequence[Mapping[str, Any]]) -> Task:
+        """Return the task with puzzles that were proposed before as its examples."""
+        alike = [_written(data) for data in past if data["type"] == task.data["type"]]
+        return dataclasses.replace(task, data={**task.data, "examples": alike or task.data["examples"]})
+
+    @staticmethod
+    def proposed(final_observation: str) -> dict[str, Any] | None:
+        """Return the puzzle that an accepted proposal became; None of any other end."""
+        head, _, rest = final_observation.partition("\n")
+        return json.loads(rest) if head == ACCEPTED else None
+
+    @tool
+    def propose(self, code: str) -> Outcome:
+        """Propose a puzzle: the program, then the calls, one a line. This ends the episode."""
+        self.given = code[:LONGEST]
+        kind = self.task.data["type"]
+        try:
+            if code.strip() in self.task.data["examples"]:
+                raise ValueError("it repeats an example")
+            body, inputs = _parts(code, kind)
+            outputs = self._results(body, inputs)
+            if kind == "induction" and len({shown(value) for value in outputs}) < 2:
+                raise ValueError("all calls return the same")
+        except ValueError as error:
+            return self.lose(f"The proposal is not valid: {error}.")
+        self.accepted = True
+        return self.win(f"{ACCEPTED}\n{json.dumps(puzzle(kind, body, 'f', inputs, outputs))}")
+
+    def _results(self, body: str, inputs: Sequence[object]) -> list[object]:
+        """Return what the calls return, alike in two fresh sandboxes; ValueError where they do not."""
+        first, second = (self.elsewhere(lambda sandbox: results(sandbox, body, "f", inputs, self.seconds)) for _ in range(2))
+        if isinstance(first, str) or len(first) < len(inputs) or any(error is not None for _, error in first):
+            raise ValueError("the program or a call of it fails, takes too long or returns no plain data")
+        if first != second:
+            raise ValueError("it does not give the same results every time")
+        values = [value for value, _ in first]
+        if any(len(shown(value)) > LONGEST_RESULT for value in values):
+            raise ValueError(f"a result has more than {LONGEST_RESULT} characters")
+        return values
+
+    def state(self) -> object:
+        return self.given, self.accepted
+
+    def oracle(self) -> Iterator[str]:
+        """Propose a small function of its own, chosen by the example."""
+        yield spell("propose", own(self.task.data["type"], repr(self.task.data["examples"])))
+
+    expert = oracle
+
+
+ACCEPTED = "The proposal is valid."
+
+
+def own(kind: str, salt: str) -> str:
+    """Return a valid proposal that depends on the salt."""
+    number = int(hashlib.sha256(salt.encode()).hexdigest()[:6], 16)
+    factor, term = 2 + number % 7, number // 7 % 9
+    calls = [f"f({value})" for value in range(term + 1, term + (5 if kind == "induction" else 2))]
+    return "\n".join([f"def f(x):\n    return x * {factor} + {term}", *calls])
+
+
+def _written(data: Mapping[str, Any]) -> str:
+    """Return a puzzle as a proposal is written."""
+    return "\n".join([data["program"].strip(), *(call_of(dict(data), given) for given in data["inputs"])])
+
+
+def _renamed(code: str, entry: str) -> str:
+    """Return a program of ours with its function called f."""
+    return "\n".join([code.strip(), f"f = {entry}"])
+
+
+def _parts(code: str, kind: str) -> tuple[str, list[object]]:
+    """Return the program of a proposal and the packed arguments of its calls; ValueError, with the reason, for others."""
+    if len(code) > LONGEST:
+        raise ValueError(f"it has {len(code)} characters; at most {LONGEST} are allowed")
+    try:
+        tree = ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise ValueError(f"it is not Python ({type(error).__name__})") from None
+    calls: list[ast.Call] = []
+    while tree.body and isinstance(last := tree.body[-1], ast.Expr) and isinstance(last.value, ast.Call):
+        if not (isinstance(last.value.func, ast.Name) and last.value.func.id == "f") or last.value.keywords:
+            raise ValueError("the last lines are not calls of f with literals")
+        calls.insert(0, last.value)
+        tree.body.pop()
+    least, most = (4, CALLS) if kind == "induction" else (1, 1)
+    if not least <= len(calls) <= most:
+        raise ValueError(f"it has {len(calls)} calls of f at its end; expected {least} to {most}")
+    _check_names(tree)
+    try:
+        inputs: list[object] = [literals(", ".join(map(ast.unparse, call.args))) if call.args else [] for call in calls]
+        body = ast.unparse(tree)
+    except (ValueError, RecursionError, MemoryError):
+        raise ValueError("the arguments of f are not literals") from None
+    if kind == "induction" and len({repr(given) for given in inputs}) < len(inputs):
+        raise ValueError("two calls are the same")
+    return body, inputs
+
+
+def _check_names(tree: ast.AST) -> None:
+    """Raise ValueError for what makes results differ from run to run."""
+    defined = False
+    for node in ast.walk(tree):
+        names = [node.id] if isinstance(node, ast.Name) else [node.attr] if isinstance(node, ast.Attribute) else []
+        if isinstance(node, ast.Import):
+            names += [f"module {name.name}" for name in node.names if name.name not in MODULES]
+        if isinstance(node, ast.ImportFrom) and node.module not in MODULES:
+            names.append(f"module {node.module}")
+        for name in names:
+            if name in FORBIDDEN or name.startswith(("__", "module ")):
+                raise ValueError(f"it uses {name[:40]}, which is not allowed")
+        defined |= isinstance(node, ast.FunctionDef) and node.name == "f"
+        defined |= isinstance(node, ast.Name) and node.id == "f" and isinstance(node.ctx, ast.Store)
+    if not defined:
+        raise ValueError("it does not define f")
+
+
+register("rlvr/CodeProposer-v0", Proposer, description="propose a puzzle about a function, for another to solve")

@@ -1,0 +1,193 @@
+"""Puzzles about one function, as Absolute Zero poses them: its result, its arguments, or the function itself is asked for.
+
+`agentgym.envs.code.puzzles:rlvr/CodePuzzle-v0`; `agentgym.envs.code.proposer` proposes such puzzles.
+"""
+
+import ast
+import dataclasses
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, cast
+
+import agentgym.rewards.programs.values as packed_values
+from agentgym.core.actions import spell, tool
+from agentgym.core.declared import Declarations
+from agentgym.core.env import Outcome, Task
+from agentgym.core.seeding import generator
+from agentgym.envs.code.env import Code
+from agentgym.envs.code.grading.compare import COMPARISONS
+from agentgym.envs.code.grading.tests import PATIENCE, START, CodeTests, read_answers, run_tests
+from agentgym.envs.code.text import defines, syntax_error
+from agentgym.errors import BadConfig, unknown
+from agentgym.registry import register
+from agentgym.rewards.programs.program import program
+from agentgym.rewards.programs.values import pack, shown
+from agentgym.sandbox.protocol import Sandbox
+
+TYPES = ("deduction", "abduction", "induction")
+LONGEST_ANSWER = 4000
+
+
+class Puzzles(Code):
+    """Deduce what a function returns, find arguments for a result, or write the function from examples.
+
+    The puzzles are made of the solutions of the generated families of `rlvr/Code-v0`; a task sampler may hand in others
+    that a policy proposed. What an answer means is found out in the sandbox: a result is compared as data, arguments are
+    literals that the function is called with, and a function has to give the results of all inputs, those not shown too.
+    """
+
+    horizon = 4
+    settings: ClassVar[tuple[str, ...]] = (*Code.settings, "types")
+    types: tuple[str, ...] = TYPES
+    """Which puzzles: `deduction`, `abduction`, `induction`."""
+    declared = Declarations(random_bound=0.0, expert_bound=0.0)
+
+    def check_options(self) -> None:
+        if isinstance(self.types, str):
+            self.types = tuple(self.types.split(","))
+        for name in self.types:
+            if name not in TYPES:
+                raise unknown("type of puzzle", name, TYPES)
+        if self.data is not None:
+            raise BadConfig(f"data is {self.data!r}; puzzles are made of generated tasks alone: leave it out")
+        super().check_options()
+
+    def setup(self) -> None:
+        super().setup()
+        self.tools = {name: value for name, value in self.tools.items() if name in self.offered}
+
+    offered: ClassVar[tuple[str, ...]] = ("answer",)
+
+    def numbered(self, number: int, split: str | None = None, difficulty: int | None = None) -> Task:
+        """Return the puzzle of that number, made of a task whose solution is a function."""
+        for attempt in range(50):
+            task = super().numbered(number * 50 + attempt, split, difficulty)
+            if task.data["kind"] == "function":
+                kind = self.types[int(generator("puzzle", number, task.split).integers(len(self.types)))]
+                cases = [*task.data["public"], *task.data["hidden"]][:6]
+                data = puzzle(kind, task.data["reference"], task.data["entry"], *map(list, zip(*cases, strict=True)))
+                id = f"{task.split}/{task.difficulty}/{number}"
+                return dataclasses.replace(task, id=id, instruction="Solve the puzzle.", data=data)
+        raise BadConfig(f"families {', '.join(self.families)} have no functions to make puzzles of; name others")
+
+    def split_key(self, task: Task) -> object:
+        """Return the program, or what it is made of."""
+        return super().split_key(task) if "statement" in task.data else (task.data["program"], task.data["type"])
+
+    def begin(self, task: Task) -> str:
+        self.given: str | None = None
+        return f"{self.question(task.data)}\nYou can answer only once."
+
+    @staticmethod
+    def question(data: dict[str, Any]) -> str:
+        """Return what is asked; what was proposed stands between marks and is data."""
+        calls = [call_of(data, given) for given in data["inputs"]]
+        code = f"```python\n{data['program']}\n```"
+        if data["type"] == "deduction":
+            return f"What does {calls[0]} return?\n{code}\nReply with answer and the value as a Python literal."
+        if data["type"] == "abduction":
+            wanted = shown(data["outputs"][0])
+            return (
+                f"Find arguments with which {data['entry']} returns {wanted}.\n{code}\n"
+                "Reply with answer and the arguments as Python literals, separated by commas."
+            )
+        half = range(max(1, len(calls) // 2))
+        examples = "\n".join(f"{calls[place]} returns {shown(data['outputs'][place])}" for place in half)
+        return (
+            f"Write a Python function {data['entry']} that does this:\n{examples}\n"
+            "Reply with answer and the code. Other calls decide whether it is correct."
+        )
+
+    @tool
+    def answer(self, text: str) -> Outcome:
+        """Give the answer. This ends the episode."""
+        if not text.strip() or len(text) > LONGEST_ANSWER:
+            return self.invalid(f"the answer has {len(text)} characters; expected from 1 to {LONGEST_ANSWER}.")
+        data = self.task.data
+        if data["type"] == "induction":
+            problem = syntax_error(text) or ("" if defines(text, data["entry"]) else f"it does not define {data['entry']}")
+            if problem:
+                return self.invalid(f"the answer is no function {data['entry']}: {problem}.")
+            right = self._gives(text, data["inputs"], data["outputs"])
+        else:
+            try:
+                literal = literals(text)
+            except ValueError as error:
+                return self.invalid(f"the answer is not made of Python literals: {error}")
+            if data["type"] == "deduction":
+                right = len(literal) == 1 and COMPARISONS["exact"](data["outputs"][0], literal[0], 1e-9)
+                right = right or COMPARISONS["exact"](
+                    data["outputs"][0], pack(tuple(map(packed_values.unpack, literal))), 1e-9
+                )
+            else:
+                right = self._gives(data["program"], [literal], data["outputs"][:1])
+        self.given = text
+        return self.win("The answer is right.") if right else self.lose("The answer is wrong.")
+
+    def _gives(self, code: str, inputs: Sequence[object], outputs: Sequence[object]) -> bool:
+        cases = [list(pair) for pair in zip(inputs, outputs, strict=True)]
+        tests = CodeTests("function", self.task.data["entry"], cases, "exact", 1e-9, self.seconds)
+        return all(tried.passed for tried in self.elsewhere(lambda sandbox: run_tests(sandbox, code, tests)))
+
+    def state(self) -> object:
+        return self.given
+
+    def measures(self) -> dict[str, float]:
+        return {}
+
+    def oracle(self) -> Iterator[str]:
+        data = self.task.data
+        if data["type"] == "induction":
+            yield spell("answer", data["program"])
+        values = data["outputs"][:1] if data["type"] == "deduction" else data["inputs"][0]
+        yield spell("answer", ", ".join(map(shown, values)))
+
+    def expert(self) -> Iterator[str]:
+        """Run the function where its result is asked for."""
+        data = self.task.data
+        if data["type"] != "deduction":
+            raise NotImplementedError("the expert runs functions; give types=('deduction',)")
+        found = self.elsewhere(
+            lambda sandbox: results(sandbox, data["program"], data["entry"], data["inputs"][:1], self.seconds)
+        )
+        yield spell("answer", shown(cast("list[list[object]]", found)[0][0]))
+
+    def shortcuts(self) -> Any:
+        return {}
+
+
+def puzzle(kind: str, code: str, entry: str, inputs: Sequence[object], outputs: Sequence[object]) -> dict[str, Any]:
+    """Return the data of a puzzle: one input for a result or arguments, all of them for a function."""
+    count = len(inputs) if kind == "induction" else 1
+    return {
+        "type": kind, "program": code.strip(), "entry": entry, "inputs": list(inputs)[:count],
+        "outputs": list(outputs)[:count],
+    }  # fmt: skip
+
+
+def call_of(data: dict[str, Any], given: Sequence[object]) -> str:
+    """Return a call as one writes it."""
+    return f"{data['entry']}({', '.join(map(shown, given))})"
+
+
+def literals(text: str) -> list[object]:
+    """Return the packed values of Python literals separated by commas; ValueError where text is anything else."""
+    try:
+        values = ast.literal_eval(f"({text.strip()}\n,)")
+        return [pack(value) for value in values]
+    except (SyntaxError, TypeError, RecursionError, MemoryError, OverflowError, packed_values.NotData) as error:
+        raise ValueError(f"{type(error).__name__}") from None
+
+
+def results(sandbox: Sandbox, code: str, entry: str, inputs: Sequence[object], seconds: float) -> list[list[object]] | str:
+    """Return [value, error] of each call in a sandbox that is used for nothing else; text where the code itself failed."""
+    request = {
+        "code": code, "entry": entry, "kind": "function", "inputs": list(inputs), "seconds": seconds,
+        "room": sandbox.limits.output // 2, "patience": PATIENCE,
+    }  # fmt: skip
+    limit = START + seconds * (1 + min(len(inputs), PATIENCE))
+    result = sandbox.python(program("main()"), stdin=json.dumps(request).encode(), timeout=limit)
+    return read_answers(result.stdout, len(inputs))
+
+
+register("rlvr/CodePuzzle-v0", Puzzles, description="what a function returns, its arguments, or the function itself")

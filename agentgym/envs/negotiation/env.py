@@ -1,0 +1,203 @@
+"""The environment: two sides divide some things, and neither is shown what they are worth to the other."""
+
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+
+import numpy as np
+
+from agentgym.core.declared import Declarations
+from agentgym.core.env import Outcome, Task, TextEnv
+from agentgym.envs.negotiation import deals, expert, shortcuts
+from agentgym.envs.negotiation.deals import Share
+from agentgym.envs.negotiation.scripted import answered, succeeds, wins
+from agentgym.envs.negotiation.text import amounts, division, statement
+from agentgym.errors import BadConfig
+
+KINDS = ("book", "hat", "ball", "cup", "lamp", "coin", "drum", "kite")
+SCORINGS = ("competitive", "cooperative")
+
+
+class Negotiation(TextEnv):
+    """Divide things with another side so that you, or both together, get enough points.
+
+    All things together are worth equally many points to each side, and neither side is shown the other's points. A side
+    offers what it takes (`propose 1 0 2`) or accepts the last offer; without a deal nobody gets anything.
+
+    `scoring="competitive"`: a side succeeds with more points than in the fairest deal, the one with the greatest product
+    of both sides' points (Nash's bargaining solution); no deal lets both sides succeed. `scoring="cooperative"`: both
+    succeed with a deal that brings as many points in total as any does.
+
+    The `scripted` other side insists on less with every offer, in even steps from all of its points down to a floor, which
+    is not shown. It accepts what is worth as much as it insists on. Else it asks for what leaves you closest to your last
+    offer. With `opponent="self"` the same rollout plays both roles, A first; `success` is then A's, and the rewards of
+    both are in `role_rewards()`. The oracle plays for A whoever moves. Declared bounds hold against `scripted`.
+
+    Things and points grow with difficulty: 5 things of 3 kinds worth 10 points at difficulty 0, up to 9 things of 5 kinds,
+    and 2 more points at each level without end. No task is won by saying one thing again and again where that is the first
+    or last offer there is, an even split or everything, or by accepting what is offered.
+    """
+
+    roles = ("A", "B")
+    splits: Mapping[str, float] = MappingProxyType({"train": 0.6, "valid": 0.2, "test": 0.2})
+    settings = ("opponent", "scoring", "rounds")
+    opponent: str = "scripted"
+    """Who plays the other side: `scripted`, or `self` for the same agent in both roles."""
+    scoring: str = "competitive"
+    """What a side needs: `competitive`, more points than in the fairest deal; `cooperative`, the most points in total."""
+    rounds: int = 6
+    """Offers that each side may make."""
+    horizon = 20
+    declared = Declarations(random_bound=0.1, expert_bound=0.6)
+
+    def check_options(self) -> None:
+        if self.opponent not in ("scripted", "self"):
+            raise BadConfig(f"opponent is {self.opponent!r}; expected 'scripted' or 'self'")
+        if self.scoring not in SCORINGS:
+            raise BadConfig(f"scoring is {self.scoring!r}; expected one of {', '.join(map(repr, SCORINGS))}")
+        if isinstance(self.rounds, bool) or not isinstance(self.rounds, int) or self.rounds < 2:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise BadConfig(f"rounds of Negotiation is {self.rounds!r}; expected an integer from 2")
+        super().check_options()
+
+    # Tasks
+
+    def generate(self, rng: np.random.Generator, difficulty: int) -> Task:
+        kinds, things, total = min(3 + difficulty // 2, 5), min(5 + difficulty, 9), 10 + 2 * difficulty
+        while True:
+            draw = deals.drawn(rng, kinds, things, total)
+            names = [KINDS[int(place)] for place in rng.permutation(len(KINDS))[:kinds].tolist()]
+            if draw is None:
+                continue
+            task = self._task(names, *draw)
+            if task is not None and not any(wins(task.data, say) for say in shortcuts.fixed(task.data["counts"])):
+                return task
+
+    def _task(self, names: list[str], counts: Share, values: tuple[Share, Share]) -> Task | None:
+        """Return the task of these things; None where the first side cannot get what it needs, or needs no other's part."""
+        got = [deals.points(counts, values, share) for share in deals.divisions(counts)]
+        if self.scoring == "cooperative":
+            goals = (deals.best_total(counts, values),) * 2
+            good = [pair for pair in got if sum(pair) >= goals[0]]
+        else:
+            goals = (deals.fair(counts, values)[0] + 1, deals.fair(counts, values)[1] + 1)
+            good = [pair for pair in got if pair[0] >= goals[0]]
+        floor = max((pair[1] for pair in good), default=0)
+        if floor < 1:
+            return None
+        data = {"names": names, "counts": counts, "values": values, "goals": goals, "floor": floor}
+        return Task(instruction="Make a good deal.", data={**data, "scoring": self.scoring, "rounds": self.rounds})
+
+    def split_key(self, task: Task) -> object:
+        """Return counts and values, whatever the kinds are called and whatever their order."""
+        kinds = zip(task.data["counts"], *task.data["values"], strict=True)
+        return sorted(kinds), task.data["scoring"], task.data["rounds"]
+
+    # The episode
+
+    def begin(self, task: Task) -> str:
+        self.counts: Share = tuple(task.data["counts"])
+        self.offers: tuple[Share, ...] = ()
+        """What A takes by each offer so far; A made the first, and then the sides took turns."""
+        self.deal: Share | None = None
+        return self._picture(rules=True)
+
+    @property
+    def role(self) -> str:
+        return self.roles[len(self.offers) % 2] if self.opponent == "self" and "offers" in self.__dict__ else self.roles[0]
+
+    @property
+    def place(self) -> int:
+        """The number of the role that moves."""
+        return self.roles.index(self.role)
+
+    @property
+    def last(self) -> int:
+        """The number of the last offer, which is A's."""
+        return 2 * int(self.task.data["rounds"]) - 1
+
+    def act(self, action: str) -> str | Outcome:
+        share = self._read(action)
+        if isinstance(share, Outcome):
+            return share
+        if share is None:
+            return self._closed(self.offers[-1])
+        self.offers = (*self.offers, share if self.place == 0 else deals.rest(self.counts, share))
+        if self.opponent == "self":
+            if len(self.offers) > self.last:
+                return self.lose("No more offers can be made. There is no deal.")
+            return self._picture(rules=len(self.offers) == 1)
+        answer = answered(self.task.data, share, len(self.offers))
+        if answer is None:
+            return self._closed(share)
+        if len(self.offers) >= self.last:
+            return self.lose("The other side declines your last offer. There is no deal.")
+        self.offers = (*self.offers, answer)
+        return self._picture()
+
+    def _read(self, action: str) -> Share | Outcome | None:
+        """Return what a reply asks for, None where it accepts, and what is wrong with any other."""
+        words = action.split()
+        if words == ["accept"]:
+            if not self.offers:
+                return self.invalid(f"There is no offer to accept yet. Make one, for example {self._example()}.")
+            return None
+        share = tuple(int(word) for word in words[1:] if word.isascii() and word.isdigit() and len(word) < 4)
+        if words[:1] == ["propose"] and len(share) == len(words) - 1 == len(self.counts):
+            if all(taken <= count for taken, count in zip(share, self.counts, strict=True)):
+                return share
+            return self.invalid(f"There are only {amounts(self.task.data['names'], self.counts)}.")
+        shown = " ".join(words)[:40]
+        return self.invalid(f"{shown!r} is not a move. Reply with an offer such as {self._example()}, or with accept.")
+
+    def _example(self) -> str:
+        return f"propose {' '.join(str(count // 2) for count in self.counts)}"
+
+    def _closed(self, share: Share) -> Outcome:
+        self.deal = share
+        text = f"It is a deal: {division(self.task.data['names'], self.counts, share, self.opponent == 'self')}."
+        return self.win(text) if succeeds(self.task.data, share) else self.lose(text)
+
+    def _picture(self, *, rules: bool = False) -> str:
+        place, offer = self.place, self.offers[-1] if self.offers else None
+        left = (self.last - len(self.offers) + 1 + (place == 0)) // 2
+        return statement(self.task.data, place, offer, left, rules=rules)
+
+    def admissible(self) -> list[str]:
+        offers = [f"propose {' '.join(map(str, share))}" for share in deals.divisions(self.counts)]
+        return [*offers, "accept"] if self.offers else offers
+
+    def state(self) -> object:
+        return self.offers[-1:], len(self.offers), self.deal
+
+    def measures(self) -> dict[str, float]:
+        """Return A's share of its points, and whether the deal is efficient."""
+        if self.deal is None:
+            return {"points": 0.0, "efficient": 0.0}
+        values = self.task.data["values"]
+        mine = deals.worth(self.deal, values[0]) / deals.worth(self.counts, values[0])
+        return {"points": mine, "efficient": float(self.deal in deals.frontier(self.counts, values))}
+
+    def role_rewards(self) -> dict[str, float]:
+        outcome = {
+            role: float(self.deal is not None and succeeds(self.task.data, self.deal, place))
+            for place, role in enumerate(self.roles)
+        }
+        return outcome if self.opponent == "self" else {**outcome, "B": 0.0}
+
+    # Who plays
+
+    def oracle(self) -> Iterator[str]:
+        """Offer, or accept, the deal that succeeds for A and is worth most to the other side."""
+        values = self.task.data["values"]
+        while True:
+            good = [share for share in deals.divisions(self.counts) if succeeds(self.task.data, share)]
+            if self.offers and self.offers[-1] in good:
+                yield "accept"
+            best = max(good, key=lambda share: (deals.points(self.counts, values, share)[1], share))
+            yield f"propose {' '.join(map(str, best if self.place == 0 else deals.rest(self.counts, best)))}"
+
+    def expert(self) -> Iterator[str]:
+        while True:
+            yield expert.move(self)
+
+    def shortcuts(self) -> Mapping[str, Callable[[list[str]], str]]:
+        return shortcuts.shortcuts()

@@ -1,0 +1,113 @@
+"""The expert: which points of the other side fit what it did, and the offer that most of them favor."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from agentgym.envs.negotiation.deals import Share, all_values, divisions, rest, ways, worth
+
+if TYPE_CHECKING:
+    from agentgym.envs.negotiation.env import Negotiation
+
+MOST = 5000
+"""Ways to value the things above which the expert does not go through them."""
+Numbers = npt.NDArray[Any]
+
+
+def move(env: "Negotiation") -> str:
+    """Return a good move by what the side that moves was shown, and by how the scripted side gives way.
+
+    It keeps every way in which the other side could value the things that fits all its answers so far, and makes the
+    offer that would be accepted and succeed in most of these, less those in which it would be accepted and fail. Where
+    nothing fits, as in self-play, it takes the other side to value most what it asked for most.
+    """
+    seen = _Seen(env)
+    candidates = seen.candidates()
+    return seen.guessed() if candidates is None else seen.best(candidates)
+
+
+class _Seen:
+    """What a side knows, laid out by every share that it could take."""
+
+    def __init__(self, env: "Negotiation") -> None:
+        place, self.counts = env.place, env.counts
+        self.values: Share = tuple(env.task.data["values"][place])
+        self.cooperative, self.last = env.task.data["scoring"] == "cooperative", env.last
+        self.goal = 0 if self.cooperative else int(env.task.data["goals"][place])
+        self.shares = divisions(self.counts)
+        self.number = {share: number for number, share in enumerate(self.shares)}
+        self.left = np.array([rest(self.counts, share) for share in self.shares])
+        """What each share leaves the other side, [shares, kinds]."""
+        self.own = np.array([worth(share, self.values) for share in self.shares])
+        mine = [share if place == 0 else rest(self.counts, share) for share in env.offers]
+        self.asked, self.offered = mine[place::2], mine[1 - place :: 2]
+        self.made, self.alone = len(env.offers), env.opponent == "scripted"
+
+    @property
+    def total(self) -> int:
+        """What all things together are worth."""
+        return worth(self.counts, self.values)
+
+    def candidates(self) -> Numbers | None:
+        """Return what each share leaves the other side in points, a row for each way that fits; None where none does."""
+        if not self.alone or ways(self.counts, self.total) > MOST:
+            return None
+        theirs = np.array(all_values(self.counts, self.total)) @ self.left.T  # [ways, shares]
+        floors = self.floors(theirs)
+        fits = floors >= 1
+        for turn, (asked, answer) in enumerate(zip(self.asked, self.offered, strict=False)):
+            made, ask = 2 * turn + 1, self.number[asked]
+            fits &= theirs[:, ask] < self.levels(floors, made)
+            fits &= self.answers(theirs, self.levels(floors, made + 1), ask) == self.number[answer]
+        return theirs[fits] if fits.any() else None
+
+    def good(self, theirs: Numbers) -> Numbers:
+        """Return which shares succeed, [ways, shares]."""
+        if not self.cooperative:
+            return np.broadcast_to(self.own >= self.goal, theirs.shape)
+        totals = self.own + theirs
+        return totals == totals.max(axis=1, keepdims=True)
+
+    def floors(self, theirs: Numbers) -> Numbers:
+        """Return the least the other side would settle for, by way."""
+        return np.where(self.good(theirs), theirs, 0).max(axis=1)
+
+    def levels(self, floors: Numbers, made: int) -> Numbers:
+        """Return what the other side insists on after so many offers, by way."""
+        return floors + np.ceil((self.total - floors) * max(self.last - made, 0) / self.last).astype(int)
+
+    def answers(self, theirs: Numbers, levels: Numbers, ask: int) -> Numbers:
+        """Return the number of the share that the other side would offer instead of what was asked for, by way."""
+        distance = np.abs(np.array(self.shares) - self.shares[ask]).sum(axis=1)
+        later = np.arange(len(self.shares))[::-1]  # the first of its own shares is the last of ours
+        rank = (distance * 10**9 - theirs * 10**5 + later).astype(float)
+        return np.where(theirs >= levels[:, None], rank, np.inf).argmin(axis=1)
+
+    def best(self, theirs: Numbers) -> str:
+        """Return the move that most ways favor."""
+        good, floors = self.good(theirs), self.floors(theirs)
+        accepted = theirs >= self.levels(floors, self.made + 1)[:, None]
+        gain = (accepted & good).sum(axis=0) - (accepted & ~good).sum(axis=0) * 1.0
+        table = good[:, self.number[self.offered[-1]]].mean() if self.offered else 0.0
+        if table == 1 or (self.made + 1 >= self.last and table > max(gain.max(), 0) / len(theirs)):
+            return "accept"
+        hope = (good & (theirs >= floors[:, None])).sum(axis=0)
+        fresh = np.array([share not in self.asked for share in self.shares])
+        order = np.lexsort((-self.own, -hope, ~fresh, -gain))
+        return f"propose {' '.join(map(str, self.shares[int(order[0])]))}"
+
+    def guessed(self) -> str:
+        """Return a move by what the other side asked for most."""
+        weights = [1 + sum(1 - taken[kind] / count for taken in self.offered) for kind, count in enumerate(self.counts)]
+        theirs = self.left @ np.array(weights) * self.total / float(np.dot(weights, self.counts))
+        if self.cooperative:
+            order = np.lexsort((-self.own, -(self.own + theirs).round(9)))
+            enough = bool(self.offered) and self.number[self.offered[-1]] == int(order[0])
+        else:
+            order = np.lexsort((-self.own, -theirs.round(9), self.own < self.goal))
+            enough = bool(self.offered) and worth(self.offered[-1], self.values) >= self.goal
+        ranked: Sequence[Share] = [self.shares[int(place)] for place in order]
+        fresh = [share for share in ranked if share not in self.asked]
+        return "accept" if enough else f"propose {' '.join(map(str, [*fresh, *ranked][0]))}"

@@ -1,0 +1,36 @@
+"""The policies that should not succeed."""
+
+import re
+from collections.abc import Callable, Mapping
+
+from agentgym.envs.negotiation.deals import Share, rest
+from agentgym.envs.negotiation.scripted import Say
+
+_EXAMPLE = re.compile(r"propose((?: \d+)+) means")
+
+
+def fixed(counts: Share) -> list[Say]:
+    """Return policies that win no task: the same offer always, or the same offer first and then anything is accepted."""
+    half = tuple(count // 2 for count in counts)
+    shares = [tuple(0 for _ in counts), tuple(counts), half, rest(counts, half)]
+
+    def always(share: Share) -> Say:
+        return lambda _: share
+
+    def then_accepts(share: Share) -> Say:
+        return lambda offer: share if offer is None else None
+
+    return [policy(share) for policy in (always, then_accepts) for share in shares]
+
+
+def shortcuts() -> Mapping[str, Callable[[list[str]], str]]:
+    """Return policies that look at the example of the rules and at whether there is an offer."""
+
+    def example(seen: list[str]) -> str:
+        match = _EXAMPLE.search(seen[0])
+        return "accept" if match is None else f"propose{match[1]}"
+
+    return {
+        "even split": example,
+        "accept anything": lambda seen: "accept" if "offers you" in seen[-1] else example(seen),
+    }

@@ -1,0 +1,150 @@
+"""Proposing questions by searching: the proposer's half of Search Self-play.
+
+`agentgym.envs.search.proposer:rlvr/SearchProposer-v0`; its proposals are tasks of `rlvr/Search-v0`.
+"""
+
+import dataclasses
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
+
+from agentgym.core.actions import spell, tool
+from agentgym.core.declared import Declarations
+from agentgym.core.env import Outcome, Task
+from agentgym.core.seeding import generator
+from agentgym.envs.search.env import Search
+from agentgym.errors import BadConfig
+from agentgym.registry import register
+from agentgym.rewards.exact_match import normalise
+
+LONGEST, NOISE = 300, 2
+"""Characters of a question, and documents beside those of its proposer when it is tried."""
+ACCEPTED = "The question is valid."
+
+
+class SearchProposer(Search):
+    """Search for an answer that is given, then propose a question that has it; or answer one from documents alone.
+
+    A question is accepted where it is one line of 3 words to 300 characters, does not hold the answer, and a document that
+    the search showed does. Whether it is worth anything is not decided here: a task sampler has it tried with the
+    documents of its proposer and some others (the second kind of task, where `answer` is the only tool) and pays it by how
+    often it is solved.
+    """
+
+    declared = Declarations(random_bound=0.0, expert_bound=0.3)
+
+    def check_options(self) -> None:
+        super().check_options()
+        if self.library is not None:
+            raise BadConfig("questions are proposed over generated worlds: leave out data, corpus, questions and retriever")
+
+    def setup(self) -> None:
+        super().setup()
+        self.every_tool = dict(self.tools)
+
+    def numbered(self, number: int, split: str | None = None, difficulty: int | None = None) -> Task:
+        """Return the proposal of that number to make: an answer of a generated question, which is not shown."""
+        task = super().numbered(number, split, difficulty)
+        return dataclasses.replace(task, instruction="Propose a question.", data={**task.data, "type": "propose"})
+
+    def begin(self, task: Task) -> str:
+        self._offer(task)
+        self.asked_for = ""
+        super().begin(task)
+        if task.data["type"] == "check":
+            shown = "\n\n".join(self._read(document) for document in self._given_documents(task))
+            return f"Question: {task.data['question']}\nAnswer it in a few words, by these documents alone:\n\n{shown}"
+        return (
+            f"Answer: {task.data['answers'][0]}\nWrite a question that has this answer and no other, for somebody else who "
+            f"can search the same {self._documents.size} documents. It should need more than one search. Search and open "
+            "documents first: a document that you have seen must hold the answer. Then propose the question in one line, "
+            "without the answer in it. You can propose only once."
+        )
+
+    def load(self, payload: object) -> None:
+        inner, self.asked_for = cast("tuple[object, str]", payload)
+        super().load(inner)
+        self._offer(self.task)
+
+    def _offer(self, task: Task) -> None:
+        checks = task.data["type"] == "check"
+        self.tools.clear()
+        self.tools.update({k: v for k, v in self.every_tool.items() if (k == "answer") == checks})
+
+    def _given_documents(self, task: Task) -> list[Any]:
+        found = [self._documents.find(id) for id in task.data["documents"]]
+        return [document for document in found if document is not None]
+
+    @tool
+    def propose(self, question: str) -> Outcome:
+        """Propose the question. This ends the episode."""
+        text, [answer, *_] = " ".join(question.split()), self.task.data["answers"]
+        self.asked_for = text[:LONGEST]
+        holds = [document for document in self._shown.values() if normalise(answer) in normalise(document.text)]
+        problem = ""
+        if not text.isprintable() or len(text) > LONGEST or len(text.split()) < 3:
+            problem = f"it is not one line of 3 words to {LONGEST} characters"
+        elif normalise(answer) in normalise(text):
+            problem = "it holds the answer"
+        elif not holds:
+            problem = "no document that you have seen holds the answer"
+        if problem:
+            return self.lose(f"The question is not valid: {problem}.")
+        data = {name: self.task.data[name] for name in ("answers", "world", "size", "hops")}
+        found = sorted(self._shown)
+        return self.win(f"{ACCEPTED}\n{json.dumps({**data, 'question': text, 'evidence': [], 'documents': found})}")
+
+    @staticmethod
+    def proposed(final_observation: str) -> dict[str, Any] | None:
+        """Return the question that an accepted proposal became; None of any other end."""
+        head, _, rest = final_observation.partition("\n")
+        return json.loads(rest) if head == ACCEPTED else None
+
+    @staticmethod
+    def conditioned(task: Task, past: Sequence[Mapping[str, Any]]) -> Task:
+        """Return the task as it is: the answer that is given says what to ask about."""
+        return task
+
+    def gate(self, data: Mapping[str, Any]) -> Task:
+        """Return the task of answering a question from its proposer's documents, among some that it did not see."""
+        task = Task("Answer the question.", {**data, "type": "check"}, difficulty=int(data["size"]))
+        documents = self._documents_of(task)
+        rng = generator("noise", data["question"], data["world"])
+        words = [str(word) for word in rng.permutation(data["question"].split())[:NOISE]]
+        others = [
+            hit.document.id
+            for hits in documents.search(words, 5)
+            for hit in hits
+            if hit.document.id not in data["documents"]
+        ]
+        mixed = [str(id) for id in rng.permutation([*data["documents"], *sorted(set(others))[:NOISE]])]
+        return dataclasses.replace(task, data={**task.data, "documents": mixed})
+
+    def state(self) -> object:
+        return super().state(), self.asked_for
+
+    def save(self) -> Any:
+        return super().save(), self.asked_for
+
+    def oracle(self) -> Iterator[str]:
+        if self.task.data["type"] == "check":
+            yield spell("answer", self.task.data["answers"][0])
+        yield from self.expert()
+
+    def expert(self) -> Iterator[str]:
+        """Search for the answer, then leave it out of a sentence that holds it."""
+        answer = self.task.data["answers"][0]
+        while True:
+            if self.task.data["type"] == "check":
+                raise NotImplementedError("the expert proposes questions; to answer one from documents, use oracle()")
+            sentences = [s for d in self._in_order() for s in self._seen(d)[1].split(". ") if answer in s]
+            if sentences or self._asked:
+                blank = sentences[0].replace(answer, "which one") if sentences else "nothing was found"
+                yield spell("propose", " ".join(f"What is left out here: {blank}".split())[:LONGEST])
+            yield spell("search", answer)
+
+    def shortcuts(self) -> Any:
+        return {}
+
+
+register("rlvr/SearchProposer-v0", SearchProposer, description="propose a question by searching, for another to answer")

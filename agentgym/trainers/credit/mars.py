@@ -1,0 +1,43 @@
+"""Credit for self-play over several turns: what comes after a turn, against what comes after the turns of that role."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from agentgym.episodes.episode import Group
+from agentgym.trainers.credit.pools import spreads, standing
+from agentgym.trainers.credit.scores import Norm, discounted, turn_rewards
+from agentgym.trainers.stages.credit import Floats, Within, credit
+from agentgym.trainers.stages.seams import Processes
+
+
+@credit("mars", scope="batch", uniform=True)
+def mars(
+    groups: Sequence[Group],
+    *,
+    run: Processes | None = None,
+    gamma: Annotated[float, Within(0, 1)] = 1.0,
+    norm: Norm = "mean",
+    eps: Annotated[float, Within(0)] = 1e-6,
+) -> list[list[Floats]]:
+    """A_k = G_k - mean G, G_k = r_k + gamma G_{k+1}, the mean over all turns of that role in the step.
+
+    Source: MARS (later MARSHAL), arXiv 2510.15414: rewards are summed from a turn on first and normalized then, and each
+    role of each environment is normalized by itself, since roles of a game do not earn alike. r_k is what a role was paid
+    for its turn; the outcome of a role that did not move last belongs to its last turn. `norm="std"` divides by the
+    spread (ddof 0) + eps; the published settings only subtract the mean. A pool without spread gives 0. Of several
+    processes the statistics are over the turns of all. No penalties.
+
+    Part: the paper normalizes over a group; the published code by default over the batch, which is what this does
+    (`turn_mc` is the same over one group). Every turn counts once there and here, however many tokens it has; whitening of
+    rewards and of advantages, which its training scripts switch on, is left out.
+    """
+    returns = [[discounted(turn_rewards(e), gamma) for e in group] for group in groups]
+    pools = [[f"{e.env} {group.role}" for e in group] for group in groups]
+    scored = [
+        (name, g.tolist()) for names, gs in zip(pools, returns, strict=True) for name, g in zip(names, gs, strict=True)
+    ]
+    pooled = spreads(scored, run, ddof=0)
+    return [
+        [standing(g, pooled[name], norm=norm, eps=eps) for name, g in zip(names, gs, strict=True)]
+        for names, gs in zip(pools, returns, strict=True)
+    ]

@@ -1,0 +1,30 @@
+"""Statistics over a step's episodes by pool, such as a role: what credits that compare more than one group share."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from agentgym.trainers.stages.credit import Floats
+from agentgym.trainers.stages.seams import Processes
+
+
+def spreads(
+    scores: Sequence[tuple[str, Sequence[float]]], run: Processes | None, ddof: int
+) -> Mapping[str, tuple[float, float]]:
+    """Return mean and standard deviation of the scores of each pool, over all processes; of one score a deviation of 0."""
+    pools: dict[str, list[float]] = {}
+    own = [(pool, [float(score) for score in values]) for pool, values in scores]
+    for pool, values in own if run is None else run.gathered(own):
+        pools.setdefault(pool, []).extend(values)
+    return {
+        pool: (float(np.mean(values)), float(np.std(values, ddof=ddof)) if len(values) > ddof else 0.0)
+        for pool, values in pools.items()
+    }
+
+
+def standing(scores: Floats, pool: tuple[float, float], *, norm: str, eps: float) -> Floats:
+    """Return scores less their pool's mean, divided by (std + eps) where `norm` is `std`; 0 where the pool has no spread."""
+    mean, std = pool
+    if std < 1e-12:
+        return np.zeros_like(scores)
+    return (scores - mean) / (std + eps) if norm == "std" else scores - mean
