@@ -163,7 +163,7 @@ class Run:
         """Return how the groups of all processes ended, in the order of the draws."""
         ended: dict[str, list[tuple[float, bool]]] = {}
         for group_id, reward, success in self.gathered(
-            [(e.group_id, e.reward, e.success is True) for e in episodes if not e.fault]
+            [(e.group_id, e.reward, e.success is True) for e in episodes if not e.fault and not e.forks]
         ):
             ended.setdefault(group_id, []).append((reward, success))
         ends = [(draw, ended.get(self.rollouts.group_id(draw, f"{step + 1}/"), [])) for draw in draws]
