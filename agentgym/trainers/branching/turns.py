@@ -33,7 +33,8 @@ def turns(
         return []
     points = [(e, number) for e in growth.episodes for number in range(1, len(e.turns))]
     met = Counter(turn.state_key for episode in growth.episodes for turn in episode.turns)
-    order = [points[place] for place in growth.chance.permutation(len(points))]
+    drawn: list[int] = growth.chance.permutation(len(points)).tolist()
+    order = [points[place] for place in drawn]
     if at == "uncertain":
         order.sort(key=lambda point: -surprise(point[0].turns[point[1]], tokens))
     elif at != "all":

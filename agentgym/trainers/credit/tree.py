@@ -116,6 +116,8 @@ def _plain(group: Group, norm: str, eps: float) -> list[Floats]:
 def _shared(group: Group, rows: Sequence[Floats]) -> list[Floats]:
     """Return rows in which a turn has the mean of what the episodes that hold it have there."""
     held = _held(group)
-    return [
-        np.array([np.mean([rows[place][key[1]] for place in held[key]]) for key in names]) for names in keys(group.episodes)
-    ]
+
+    def mean(key: Key) -> float:
+        return sum(float(rows[place][key[1]]) for place in held[key]) / len(held[key])
+
+    return [np.array([mean(key) for key in names], dtype=np.float64) for names in keys(group.episodes)]
