@@ -57,7 +57,7 @@ class Growth:
         """Return by turn how many branches left the path of an episode there so far, its own included."""
         counts: dict[int, int] = {}
         for other in self.episodes:
-            for attempt, turn, _ in other.forks:
+            for attempt, turn, _ in other.forks[-1:]:
                 if turn <= len(episode.turns) and episode.player(turn - 1) == attempt:
                     counts[turn] = counts.get(turn, 0) + 1
         return counts
