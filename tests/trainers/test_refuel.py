@@ -80,7 +80,6 @@ def test_the_gradient_is_that_of_the_squared_error(tokens):
         batch_tokens=tokens, grad_clip=1e9,
     )  # fmt: skip
     learner = TrainedModel(Accelerator(cpu=True), Scorer(model, 0.7), [torch.optim.SGD(model.parameters(), lr=1.0)])
-    learner.set_lr = lambda lr: None
     fork([group])
     metrics = reinforce(learner, [group], resolve("relative_future"), config, 0)
     moved = before - torch.cat([p.detach().flatten() for p in model.parameters()])

@@ -5,6 +5,7 @@ import pytest
 from credit_envs import episode, group
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tabular_tree import TabularTree
 from test_trees import any_tree
 from trees import tree
 
