@@ -72,8 +72,8 @@ def _check_stages(config: TrainConfig) -> list[Stage]:
     generation = GENERATIONS.resolve(config.generation, config.generation_options)
     if config.branching and config.generation != type(config).generation:
         raise BadConfig(
-            f"branching {config.branching!r} with generation {config.generation!r}: a group that branches is played round by "
-            "round, by the plain way of generating; leave out one of the two"
+            f"branching {config.branching!r} with generation {config.generation!r}: a group that branches is played round "
+            "by round, in the plain way; leave out one of the two"
         )
     for stage in (*needed, generation):
         if stage.attributes["embeds"]:

@@ -20,8 +20,8 @@ from agentgym.trainers.branched import Grower, together
 from agentgym.trainers.config import TrainConfig, settings_in
 from agentgym.trainers.gateway_agent import GatewayAgent, Play
 from agentgym.trainers.settings import EnvSpec
-from agentgym.trainers.stages.generation import Generation
 from agentgym.trainers.stages.branching import resolve_branching
+from agentgym.trainers.stages.generation import Generation
 from agentgym.trainers.stages.sampler import Draw, TaskSource, first_tasks
 
 Progress = Callable[[Episode], None]
