@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from agentgym.agents.summary import SummaryAgent
     from agentgym.agents.window import WindowAgent
     from agentgym.rollout.session import Session
+    from agentgym.trainers.stages.branching import branching
     from agentgym.trainers.stages.credit import credit
     from agentgym.trainers.stages.generation import generation
     from agentgym.trainers.stages.learner import learner
@@ -78,6 +79,7 @@ __all__ = [
     "Within",
     "__version__",
     "acollect",
+    "branching",
     "collect",
     "credit",
     "engine",
@@ -101,6 +103,7 @@ __all__ = [
 ]
 
 _LATE = {
+    "branching": "agentgym.trainers.stages.branching",
     "credit": "agentgym.trainers.stages.credit",
     "generation": "agentgym.trainers.stages.generation",
     "learner": "agentgym.trainers.stages.learner",

@@ -92,7 +92,7 @@ def read(arguments: Sequence[str]) -> Config:
         default = dataclasses.replace(default, engine_options={})
     if config.env != default.env:
         default = dataclasses.replace(default, env_options={}, envs=(), train_split="", valid_split="", test_split="")
-    for stage in ("sampler", "generation", "reward", "select", "loss", "learner"):
+    for stage in ("sampler", "branching", "generation", "reward", "select", "loss", "learner"):
         if getattr(config, stage) != getattr(default, stage):
             default = dataclasses.replace(default, **{f"{stage}_options": {}})
     config = read_flags(TrainConfig, words, command="train", default=default)

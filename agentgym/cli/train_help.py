@@ -9,6 +9,7 @@ from agentgym.cli.help_text import docs
 from agentgym.trainers.checks import types
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.settings import TABLES
+from agentgym.trainers.stages.branching import BRANCHINGS
 from agentgym.trainers.stages.credit import CREDITS
 from agentgym.trainers.stages.generation import GENERATIONS
 from agentgym.trainers.stages.learner import LEARNERS
@@ -48,6 +49,7 @@ SWITCHES = {
 STAGES = {
     "sampler": SAMPLERS,
     "generation": GENERATIONS,
+    "branching": BRANCHINGS,
     "reward": REWARDS,
     "select": SELECTIONS,
     "needs_options": NEEDS,

@@ -129,7 +129,24 @@ class Episode:
     """What a fault was, also one that the agent's own actions or text brought about: then the reason is `failure`."""
     hint: Hint | None = None
     """What the agent was told besides, as only training does: such an episode counts in no success rate of others."""
+    forks: list[list[int]] = field(default_factory=list[list[int]])
+    """Where this attempt branched off from others of its group: [attempt, turn, seed], the earliest first. Turns from the
+    previous fork up to that `turn` were played by that attempt, with that seed; from the last fork on, by this one."""
     format: int = FORMAT
+
+    @property
+    def shared(self) -> int:
+        """How many turns at the beginning were played by other attempts; 0 unless it is a branch."""
+        return self.forks[-1][1] if self.forks else 0
+
+    def player(self, turn: int) -> int:
+        """Return the attempt that played a turn, counted from 0."""
+        return next((attempt for attempt, end, _ in self.forks if turn < end), self.attempt)
+
+    @property
+    def sampled(self) -> int:
+        """How many tokens the model sampled for this attempt; those of turns that it shares are another's."""
+        return sum(turn.sampled for turn in self.turns[self.shared :])
 
     @property
     def fault(self) -> bool:
@@ -313,6 +330,13 @@ def _check(raw: dict[str, Any]) -> None:
         raise TypeError("env, task_id, group_id, instruction, split, reason and labels must be texts")
     if not (success is None or isinstance(success, bool)) or type(raw.get("attempt", 0)) is not int:
         raise TypeError("success must be true, false or null, and attempt an integer")
+    forks: Any = raw.get("forks", [])
+    if type(forks) is not list or not all(_is_fork(fork) for fork in cast("list[Any]", forks)):
+        raise TypeError("forks must be lists of three integers: attempt, turn and seed")
+
+
+def _is_fork(fork: Any) -> bool:
+    return type(fork) is list and [type(number) for number in cast("list[Any]", fork)] == [int] * 3
 
 
 def _shallow(call: Turn) -> dict[str, Any]:

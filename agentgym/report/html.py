@@ -121,6 +121,7 @@ def episode_entry(row: Row, episode: Episode, decode: Decode | None) -> dict[str
         "split": episode.split,
         "seed": str(episode.seed),  # JavaScript's numbers would round it
         "attempt": episode.attempt,
+        "branch": episode.forks[-1][:2] if episode.forks else [],
         "horizon": episode.horizon,
         "instruction": cut(episode.instruction),
         "reward": episode.reward,

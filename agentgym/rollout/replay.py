@@ -39,7 +39,8 @@ async def starts(
 ) -> dict[int, Start]:
     """Return a branch point before each of these turns (counted from 0) of an episode that one role played.
 
-    Turns are left out from the first one on where something else is seen than was then: it cannot be repeated.
+    Turns are left out from the first one on where something else is seen than was then: it cannot be repeated. A branch is
+    gone through from the beginning of the task: chance is drawn afresh where it was then, at each of its forks.
     """
     session = f"{episode.group_id}#{episode.attempt}#replay"
     other: Any = copy.copy(agent)
@@ -47,10 +48,14 @@ async def starts(
         other.engine = Replayed(agent.engine, session, episode)
         other.resample({})  # its variants have that engine too
     options: dict[str, object] = {"task": task, **({"horizon": episode.horizon} if episode.horizon else {})}
-    observation, info = await hosted.reset(episode.seed, options, seconds)
+    seeds = [*(seed for _, _, seed in episode.forks), episode.seed]
+    afresh = {turn: seed for (_, turn, _), seed in zip(episode.forks, seeds[1:], strict=True)}
+    observation, info = await hosted.reset(seeds[0], options, seconds)
     talk: Conversation = hinted(other.begin(task, hosted.tools), episode.hint)
     by_number: dict[int, Start] = {}
     for number, turn in enumerate(episode.turns):
+        if number in afresh:
+            observation, info = await hosted.restore(await hosted.snapshot(seconds), afresh[number], seconds)
         if (observation, info["state_key"]) != (turn.observation, turn.state_key):
             break
         held = Start(await hosted.snapshot(seconds), {hosted.role: talk.fork()}) if number in turns else None

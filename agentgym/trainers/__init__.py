@@ -10,6 +10,8 @@ _LAZY = {
     "Generation": "agentgym.trainers.stages.generation",
     "Learner": "agentgym.trainers.stages.learner",
     "LocalLearner": "agentgym.trainers.local",
+    "Branch": "agentgym.trainers.stages.branching",
+    "Growth": "agentgym.trainers.stages.branching",
     "Sampler": "agentgym.trainers.stages.sampler",
     "build": "agentgym.trainers.segments",
     "load_policy": "agentgym.trainers.model.policy",

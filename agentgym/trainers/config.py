@@ -12,6 +12,7 @@ from agentgym.trainers import checks
 from agentgym.trainers.learner_kinds import LearnerKind
 from agentgym.trainers.settings import (
     AgentConfig,
+    BranchingConfig,
     CreditConfig,
     EngineConfig,
     EnvSpec,
@@ -49,6 +50,7 @@ class TrainConfig(
     RewardConfig,
     GenerationConfig,
     RolloutConfig,
+    BranchingConfig,
     SamplerConfig,
     SFTConfig,
     LoraConfig,

@@ -44,7 +44,7 @@ class Critic(nn.Module):
         states = scores.states if self.policy_weight else scores.states.detach()
         return states.float() @ self.weight / len(self.weight) + self.bias
 
-    def loss(self, scores: Scores, batch: Batch, total: int) -> tuple[Tensor, Sums]:
+    def loss(self, scores: Scores, batch: Batch, total: float) -> tuple[Tensor, Sums]:
         """Return a micro-batch's share of 1/2 mean max((V - T)^2, (clip(V, V_old +- clip) - T)^2), and its metrics.
 
         The mean is over the `total` tokens with a target of the update, in all processes. PPO's loss as in verl.

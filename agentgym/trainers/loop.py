@@ -36,6 +36,7 @@ from agentgym.trainers.stages.learner import Parts
 from agentgym.trainers.stages.sampler import Draw, Seen
 from agentgym.trainers.step import CannotGoOn
 from agentgym.trainers.tally import LOST_STEPS, Tally
+from agentgym.trainers.trees import settled
 
 
 def train(config: TrainConfig, show: Show | None = None) -> dict[str, object]:
@@ -213,7 +214,8 @@ class Loop(Sitting):
             ended = run.seen(draws, fresh, step)
             fresh += run.sampler.completed(ended)
             trainable = [group for group in groups(fresh) if len(group) > 1]
-            selected += await needs.finished(run.selection(trainable, step=step, run=run))
+            chosen = await needs.finished(run.selection(trainable, step=step, run=run))
+            selected += settled(chosen, config.shared_turns)
             episodes += [*fresh, *run.played_again]
             run.played_again.clear()
             seen += ended

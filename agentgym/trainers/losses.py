@@ -57,6 +57,8 @@ class Update:
     """Which turn each belongs to, numbered over the update."""
     episodes: Any
     extra: Mapping[str, Any]
+    present: Any = None
+    """Log-probabilities under the present weights, where the loss asks for them."""
 
 
 @loss("clip")

@@ -12,6 +12,7 @@ from agentgym.trainers.credit.gigpo import ANCHORS, anchor_statistics
 if TYPE_CHECKING:
     from agentgym.trainers.run import Run
 
+COUNTED = ("branched_episodes", "branched_tokens", "branched_turns_shared", "branched_lost")
 LIMIT = 20.0
 """Log-ratios are held within it, so that exp stays finite."""
 
@@ -25,8 +26,8 @@ class Mean(NamedTuple):
 
 def played(episodes: list[Episode]) -> dict[str, Any]:
     """Return what the episodes of a step amount to in this process; those with a hint have a success rate of their own."""
-    whole = [e for e in episodes if not e.fault]
-    scored, told = unhinted(whole), [e for e in whole if e.hint is not None]
+    faultless = [e for e in episodes if not e.fault]
+    scored, told = unhinted(whole(episodes)), [e for e in faultless if e.hint is not None]
     turns = [turn for episode in scored for turn in episode.turns]
     apart = {"success_hinted": Mean(sum(e.success is True for e in told), len(told)), "hinted": len(told)} if told else {}
     return {
@@ -34,8 +35,26 @@ def played(episodes: list[Episode]) -> dict[str, Any]:
         "reward": Mean(sum(e.reward for e in scored), len(scored)),
         "turns": Mean(len(turns), len(scored)),
         "valid": Mean(sum(t.valid for t in turns), len(turns)),
-        "faults": len(episodes) - len(whole),
+        "faults": len(episodes) - len(faultless),
         **apart,
+    }
+
+
+def whole(episodes: Sequence[Episode]) -> list[Episode]:
+    """Return the faultless episodes that were played from the beginning of their task: what the policy can do."""
+    return [episode for episode in episodes if not episode.fault and not episode.forks]
+
+
+def branched(episodes: Sequence[Episode], lost: int) -> dict[str, Any]:
+    """Return what the branches of a step amount to, in this process."""
+    found = [episode for episode in episodes if episode.forks]
+    scored = [episode for episode in found if not episode.fault]
+    return {
+        "branched_episodes": len(found),
+        "branched_tokens": sum(episode.sampled for episode in found),
+        "branched_turns_shared": sum(episode.shared for episode in found),
+        "branched_lost": lost,
+        "branched_success": Mean(sum(e.success is True for e in scored), len(scored)),
     }
 
 
@@ -43,7 +62,7 @@ def shares(episodes: list[Episode], env: float, rollout: float, update: float) -
     """Return throughput and where the time of a step went."""
     whole = rollout + update
     return {
-        "tokens_per_second": sum(t.sampled for e in episodes for t in e.turns) / whole,
+        "tokens_per_second": sum(e.sampled for e in episodes) / whole,
         "share_env": env / whole,
         "share_rollout": (rollout - env) / whole,
         "share_train": update / whole,
@@ -76,7 +95,7 @@ def merged(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
     A mean of nothing is nan.
     """
-    counted = ("groups_dropped", "episodes", "faults", "hinted", "tokens_per_second")
+    counted = ("groups_dropped", "episodes", "faults", "hinted", "tokens_per_second", *COUNTED)
     names = dict.fromkeys(name for row in rows for name in row)
     values = {name: [row[name] for row in rows if name in row] for name in names}
     joined: dict[str, Any] = {name: sum(v) if name in counted else _joined(v) for name, v in values.items()}
@@ -101,8 +120,8 @@ def ages(episodes: Sequence[Episode], version: int) -> dict[str, Any]:
 def success_by_env(name: str, episodes: Sequence[Episode]) -> dict[str, Mean]:
     """Return success by environment as NAME/ENV, where there are several; episodes with a hint are left out."""
     by_env: dict[str, Mean] = {}
-    for episode in unhinted(episodes):
-        if "env" in episode.labels and not episode.fault:
+    for episode in unhinted(whole(episodes)):
+        if "env" in episode.labels:
             key = f"{name}/{episode.labels['env']}"
             total, number = by_env.get(key, (0.0, 0))
             by_env[key] = Mean(total + (episode.success is True), number + 1)
@@ -116,7 +135,7 @@ def part_names(episodes: Sequence[Episode]) -> set[str]:
 
 def parts(episodes: Sequence[Episode], names: Sequence[str]) -> dict[str, Mean]:
     """Return what each named part paid an episode, as `reward/NAME`; an episode without it was paid 0."""
-    scored = [episode for episode in episodes if not episode.fault]
+    scored = whole(episodes)
     return {
         f"reward/{name}": Mean(sum(turn.rewards.get(name, 0.0) for e in scored for turn in e.turns), len(scored))
         for name in sorted(set(names))
@@ -135,6 +154,8 @@ def step_row(
     """Return the numbers of a step over all processes. `seconds`: in environments, of the rollout, of the update."""
     row: dict[str, Any] = {**played(episodes), "groups_dropped": dropped, "episodes": len(episodes)}
     row |= success_by_env("success_train", episodes) | shares(episodes, *seconds)
+    if run.rollouts.grower:
+        row |= branched(episodes, run.rollouts.grower.take_lost())
     if run.rewards:
         row |= parts(episodes, run.gathered(sorted(part_names(episodes))))
     anchor = str(run.credit.stage.option("anchor", ""))  # a credit of a user's may mean something else by it

@@ -193,24 +193,34 @@ def unpack(batches: Sequence[Batch], values: Sequence[Tensor], segments: Sequenc
     return arrays
 
 
-def count(segments: Sequence[Segment], loss_aggregation: str) -> int:
+def count(segments: Sequence[Segment], loss_aggregation: str) -> float:
     """Return what the losses of these rows are divided by; add it up over processes before `token_weights`.
 
-    Trained tokens (`token`), turns with any (`turn`), or episodes with any (the rest).
+    Trained tokens (`token`), turns with any (`turn`), or episodes with any (the rest). Tokens that several rows hold count
+    by their shares, and so do turns.
     """
     if loss_aggregation not in LOSS_AGGREGATIONS:
         raise BadConfig(
             f"loss_aggregation is {loss_aggregation!r}; expected one of {', '.join(map(repr, LOSS_AGGREGATIONS))}"
         )
     if loss_aggregation == "token":
-        return sum(segment.trained for segment in segments)
+        return sum(segment.trained if segment.shares is None else float(segment.counted.sum()) for segment in segments)
     if loss_aggregation == "turn":
-        return sum(len(np.unique(segment.turns[segment.mask])) for segment in segments)
+        return sum(_turns(segment) for segment in segments)
     return len({segment.episode for segment in segments if segment.trained})
 
 
+def _turns(segment: Segment) -> float:
+    numbers, first = np.unique(segment.turns[segment.mask], return_index=True)
+    return len(numbers) if segment.shares is None else float(segment.counted[segment.mask][first].sum())
+
+
 def token_weights(
-    segments: Sequence[Segment], loss_aggregation: str = "token", *, total: int | None = None, constant: float | None = None
+    segments: Sequence[Segment],
+    loss_aggregation: str = "token",
+    *,
+    total: float | None = None,
+    constant: float | None = None,
 ) -> list[npt.NDArray[np.float32]]:
     """Return per row what each token's loss is multiplied by, so that a plain sum is the mean that was asked for.
 
@@ -226,17 +236,17 @@ def token_weights(
             f"loss_aggregation {loss_aggregation!r} with constant {constant}; 'constant' needs a length above 0, and no "
             f"other takes one"
         )
-    per_episode: dict[int, int] = {}
+    per_episode: dict[int, float] = {}
     for segment in segments:
-        per_episode[segment.episode] = per_episode.get(segment.episode, 0) + segment.trained
+        per_episode[segment.episode] = per_episode.get(segment.episode, 0) + float(segment.counted.sum())
     arrays: list[npt.NDArray[np.float32]] = []
     for segment in segments:
-        weights = segment.mask / np.float64(max(total, 1))
+        weights = segment.counted / np.float64(total or 1)
         if loss_aggregation == "turn":
             lengths = np.bincount(segment.turns[segment.mask])
             weights[segment.mask] /= lengths[segment.turns[segment.mask]]
         elif loss_aggregation == "episode":
-            weights /= max(per_episode[segment.episode], 1)
+            weights /= per_episode[segment.episode] or 1
         elif constant is not None:
             weights /= constant
         arrays.append(weights.astype(np.float32))

@@ -16,8 +16,10 @@ from agentgym.rollout.collect import finished
 from agentgym.trainers import hints
 from agentgym.trainers.config import TrainConfig, homemade, newest_checkpoint, settings_in
 from agentgym.trainers.launch import launched
+from agentgym.trainers.learner_kinds import LOCAL
 from agentgym.trainers.recipe_files import read_config
 from agentgym.trainers.settings import EnvSpec
+from agentgym.trainers.stages.branching import check_branching, resolve_branching
 from agentgym.trainers.stages.credit import resolve
 from agentgym.trainers.stages.generation import GENERATIONS
 from agentgym.trainers.stages.learner import check_embeds, check_learner
@@ -66,20 +68,40 @@ def _check_stages(config: TrainConfig) -> list[Stage]:
             f"reward {rewards[0].name!r} does nothing with steps = 0: rewards are paid in steps of reinforcement learning, "
             "not in an SFT warm start or an evaluation"
         )
+    resolve_branching(config)
     resolve_loggers(config.loggers, config.logger_options)
     generation = GENERATIONS.resolve(config.generation, config.generation_options)
+    if config.branching and config.generation != type(config).generation:
+        raise BadConfig(
+            f"branching {config.branching!r} with generation {config.generation!r}: a group that branches is played round "
+            "by round, in the plain way; leave out one of the two"
+        )
     for stage in (*needed, generation):
         if stage.attributes["embeds"]:
             check_embeds(config, f"{stage.kind} {stage.name!r}")
     if generation.attributes["check"] and config.steps:
         generation.attributes["check"](config)
     if config.loss != "clip" or config.loss_options:  # the package's own import torch, and that one needs no check
-        resolve_loss(config)
+        _check_present(config, resolve_loss(config))
     if config.task_queue and config.processes == 1 and not launched():
         raise BadConfig("task_queue does nothing with one process: give --processes 2 or more, or leave it out")
     _check_starts(config)
     _check_proposals(config)
     return rewards
+
+
+def _check_present(config: TrainConfig, loss: Stage) -> None:
+    """Raise BadConfig where a loss that compares turns of the whole step with one another would not see them together."""
+    if loss.attributes["present"] and config.steps and config.minibatches > 1:
+        raise BadConfig(
+            f"loss {loss.name!r} with minibatches = {config.minibatches}: it compares turns with one another, and an update "
+            "would hold some of them only; give --minibatches 1 (and --epochs for more updates)"
+        )
+    if loss.attributes["present"] and config.learner_kind is not LOCAL:
+        raise BadConfig(
+            f"loss {loss.name!r} with learner {config.learner!r}: it scores all tokens once more before each update, which "
+            "learner 'local' alone does; take that one, or another loss"
+        )
 
 
 def _check_starts(config: TrainConfig) -> None:
@@ -142,6 +164,11 @@ def _check_draws(config: TrainConfig, envs: Sequence[tuple[EnvSpec, TextEnv]]) -
             f"sampler {sampler.name!r} with select {selection.name!r}: both play with hints, and what fails with one hint "
             "would be played with another; use sampler 'uniform' or select 'drop'"
         )
+    if "expert" in sampler.attributes["requires"] and config.branching:
+        raise BadConfig(
+            f"sampler {sampler.name!r} with branching {config.branching!r}: its episodes begin inside a demonstration, and "
+            "branches are found by going through an episode from the beginning of its task; leave out one of the two"
+        )
     if "expert" in sampler.attributes["requires"] and selection.attributes["requires"]:
         raise BadConfig(
             f"sampler {sampler.name!r} with select {selection.name!r}: its episodes begin inside a demonstration, and what "
@@ -172,6 +199,7 @@ def _look_at_env(config: TrainConfig, spec: EnvSpec) -> tuple[EnvSpec, TextEnv]:
     settings = settings_in(config, spec)
     env = registry.make(spec.id, **spec.options)
     check_needs(chosen_needs(config), config, env, spec.name)
+    check_branching(config, env, spec.name)
     if settings.agent in AGENTS:
         settings.spec.check_tools(env.tools)
     if settings.agent in AGENTS and (config.sft_episodes or config.model == "init"):

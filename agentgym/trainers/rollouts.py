@@ -16,9 +16,11 @@ from agentgym.registry import Maker, full_id, load, make
 from agentgym.rollout.collect import group_of
 from agentgym.rollout.play import Job
 from agentgym.rollout.pool import RolloutPool
+from agentgym.trainers.branched import Grower, together
 from agentgym.trainers.config import TrainConfig, settings_in
 from agentgym.trainers.gateway_agent import GatewayAgent, Play
 from agentgym.trainers.settings import EnvSpec
+from agentgym.trainers.stages.branching import resolve_branching
 from agentgym.trainers.stages.generation import Generation
 from agentgym.trainers.stages.sampler import Draw, TaskSource, first_tasks
 
@@ -32,6 +34,9 @@ class Rollouts:
         self.config, self.engine, self.tokenizer = config, engine, tokenizer
         self.envs: dict[str, EnvSpec] = {env.name: env for env in config.mix}
         self.pool = RolloutPool({name: Maker(env.id, env.options) for name, env in self.envs.items()}, config)
+        stage = resolve_branching(config)
+        self.grower = Grower(self, stage) if stage else None
+        """What plays groups whose episodes branch off from one another, where they do."""
         self._ids = {name: full_id(env.id) for name, env in self.envs.items()}
         self._agents: dict[float, dict[str, object]] = {}
         self._askable: dict[str, TextEnv] = {}
@@ -77,8 +82,13 @@ class Rollouts:
 
     async def collect(self, draws: Sequence[Draw], step: int, progress: Progress | None = None) -> list[Episode]:
         """Play a group of episodes of every draw, for a step counted from 0; of several at a time earlier ones go first."""
-        seed = derive("train", self.config.seed, step)
-        return await self._played(self.agents(self.config.temperature), draws, seed, f"{step + 1}/", progress, step)
+        seed, agents = derive("train", self.config.seed, step), self.agents(self.config.temperature)
+        if self.grower is None:
+            return await self._played(agents, draws, seed, f"{step + 1}/", progress, step)
+        grown = await together(
+            self.grower.grow(agents, self.jobs(draw, seed, f"{step + 1}/", step), step, progress) for draw in draws
+        )
+        return [episode for group in grown for episode in group]
 
     async def evaluate(self, draws: Sequence[Draw], prefix: str, progress: Progress | None = None) -> list[Episode]:
         """Play one episode of every draw."""

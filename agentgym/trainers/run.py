@@ -165,9 +165,8 @@ class Run:
     def seen(self, draws: Sequence[Draw], episodes: Sequence[Episode], step: int) -> list[Seen]:
         """Return how the groups of all processes ended, in the order of the draws."""
         ended: dict[str, list[tuple[float, bool, bool]]] = {}
-        for group_id, end in self.gathered(
-            [(e.group_id, (e.reward, e.success is True, e.hint is not None)) for e in episodes if not e.fault]
-        ):
+        whole = [episode for episode in episodes if not episode.fault and not episode.forks]
+        for group_id, end in self.gathered([(e.group_id, (e.reward, e.success is True, e.hint is not None)) for e in whole]):
             ended.setdefault(group_id, []).append(end)
         groups: list[Seen] = []
         for draw in draws:

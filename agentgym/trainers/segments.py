@@ -28,6 +28,8 @@ class Segment:
     """Index of the model's call in its episode (notes count) for every sampled token; -1 for prompt tokens."""
     temperatures: npt.NDArray[np.float32] | None = None  # [tokens]
     """What each was sampled at, where that is not the run's own temperature (NaN); None where it is for all."""
+    shares: npt.NDArray[np.float32] | None = None  # [tokens]
+    """What each counts, where several rows hold one token (`extra["weight"]` of its turn); None where all count 1."""
     extra: dict[str, npt.NDArray[np.float32]] = field(default_factory=dict[str, npt.NDArray[np.float32]])
     """By name, what a loss needs to know of each token: [tokens], NaN where nothing was computed."""
     hint_removed: bool = False
@@ -43,6 +45,11 @@ class Segment:
         return int(self.mask.sum())
 
     @property
+    def counted(self) -> npt.NDArray[np.float64]:
+        """What each token counts in the weights of a loss: 0 where it is not trained, else 1 or its share."""
+        return self.mask * np.float64(1) if self.shares is None else self.mask * self.shares.astype(np.float64)
+
+    @property
     def scored(self) -> bool:
         """Whether the engine's log-probability of every trained token is known; False for demonstrations."""
         return not bool(np.isnan(self.logprobs[self.mask]).any())
@@ -53,13 +60,13 @@ def build(
 ) -> list[Segment]:
     """Return the rows of all episodes, in order.
 
-    A turn whose prompt starts with exactly the tokens held so far (earlier prompts and outputs) is appended to its row;
-    any other starts a new row: nothing is ever realigned. `advantages` has an array per episode, a number per turn or
-    one per output token of all turns in order; None means 1 everywhere (demonstrations). A turn's notes get its number,
-    of numbers per token the mean, and are laid out like turns that come before it. Turns with
-    `extra["train"] = False` are context only, turns without output (`finish="context"`) are left out, and so are rows in
-    which nothing is trained. An episode with a hint that training does not keep is laid out from its prompts without the
-    hint. `merge=False` gives every turn its own row. Raises BadData for turns without token ids.
+    A turn whose prompt starts with exactly the tokens held so far (earlier prompts and outputs) is appended to its row; any
+    other starts a new row: nothing is ever realigned. `advantages` has an array per episode, a number per turn or one per
+    output token of all turns in order; None means 1 everywhere (demonstrations). A turn's notes get its number, of numbers
+    per token the mean, and are laid out like turns that come before it. Turns with `extra["train"] = False` are context
+    only, tokens of one with `extra["weight"]` count so much, turns without output (`finish="context"`) are left out, and so
+    are rows in which nothing is trained. An episode with a hint that training does not keep is laid out from its prompts
+    without the hint. `merge=False` gives every turn its own row. Raises BadData for turns without token ids.
     """
     rows: list[Segment] = []
     if advantages is not None and len(advantages) != len(episodes):
@@ -133,6 +140,9 @@ def _row(index: int, episode: Episode, calls: list[Call], held: list[int]) -> Se
         if "temperature" in turn.extra:
             row.temperatures = np.full(n, np.nan, dtype=np.float32) if row.temperatures is None else row.temperatures
             row.temperatures[span] = turn.extra["temperature"]
+        if "weight" in turn.extra:
+            row.shares = np.ones(n, dtype=np.float32) if row.shares is None else row.shares
+            row.shares[span] = turn.extra["weight"]
         if turn.extra.get("train") is not False:
             row.mask[span] = True
             row.advantages[span] = advantage

@@ -176,6 +176,18 @@ class SamplerConfig:
 
 
 @dataclass(frozen=True)
+class BranchingConfig:
+    """Whether episodes of a group begin inside one another."""
+
+    branching: str = ""
+    """Which episodes of a group branch off from which turns of others: a name or MODULE:NAME; by default none does."""
+    branching_options: Options = field(default_factory=dict[str, object])
+    """Its options: --branching.KEY VALUE."""
+    shared_turns: Literal["once", "each"] = "once"
+    """How a turn that several episodes hold is trained: in one of them (`once`), or in each with its share of the weight."""
+
+
+@dataclass(frozen=True)
 class RolloutConfig(pool.RolloutConfig):
     """How episodes are played: as anywhere, with options that come from flags."""
 
@@ -356,6 +368,7 @@ TABLES: dict[type, str] = {
     LoraConfig: "lora",
     SFTConfig: "sft",
     SamplerConfig: "sampler",
+    BranchingConfig: "branching",
     RolloutConfig: "rollout",
     GenerationConfig: "generation",
     RewardConfig: "reward",

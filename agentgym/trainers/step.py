@@ -5,7 +5,7 @@
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, cast
 
@@ -135,7 +135,8 @@ def reinforce(
     episodes, advantages = credited(groups, credit, config.negative_advantage_weight, step=step)
     segments = build(episodes, advantages)
     needs.attach(episodes, segments, (*loss.attributes["needs"], *(("values", TARGET) if learner.critic else ())))
-    before = scored(learner, segments, config)["logprobs"] if config.differs and config.updates > 1 else None
+    again = config.updates > 1 or loss.attributes["present"]
+    before = scored(learner, segments, config)["logprobs"] if config.differs and again else None
     before = None if before is None else behaviours(segments, before)
     parts: list[Sums] = []
     norms: list[float] = []
@@ -169,10 +170,12 @@ class OneUpdate:
     """The rows of one optimizer step, and what was measured on them."""
 
     segments: list[Segment]
-    total: int
+    total: float
     """`count` of these rows over all processes."""
     before: list[npt.NDArray[np.float32]] | None
     """The trainer's log-probabilities before the first update, [tokens] per row."""
+    present: list[npt.NDArray[np.float32]] | None = None
+    """Those right before this update, where the loss asks for them."""
     parts: list[Sums] = field(default_factory=list[Sums])
     gaps: list[Tensor] = field(default_factory=list[Tensor])
     """What the trainer says minus what the engine said, [tokens] per micro-batch."""
@@ -195,6 +198,7 @@ class OneUpdate:
             turns=np.unique(turns, return_inverse=True)[1],
             episodes=joined([np.full(len(row), row.episode) for row in rows]),
             extra={name: joined([row.extra[name] for row in rows]) for name in rows[0].extra},
+            present=self.present and joined(self.present),
         )
 
 
@@ -241,11 +245,12 @@ def _losses(learner: TrainedModel, update: OneUpdate, config: TrainConfig, loss_
     rows, before = update.segments, update.before
     constant = config.constant if config.loss_aggregation == "constant" else None
     weights = token_weights(rows, config.loss_aggregation, total=update.total, constant=constant)
+    now = scored(learner, rows, config)["logprobs"] if loss_stage.attributes["present"] else None
     if rows and loss_stage.attributes["choose"]:
-        weights = chosen(update, weights, loss_stage, step)
+        weights = chosen(replace(update, present=now), weights, loss_stage, step)
     targets = _everywhere(learner, targets_of(rows)) if learner.critic else 0
     if not config.kl:  # a row without advantage has no gradient, unless it teaches the critic: it is only measured
-        idle_rows = {i for i, row in enumerate(rows) if not row.advantages.any() and not targets_of([row])}
+        idle_rows = {i for i, row in enumerate(rows) if _idle(row, loss_stage)}
         parts, gaps = _measured(learner, [rows[i] for i in sorted(idle_rows)], config)
         update.parts.extend(parts)
         update.gaps.extend(gaps)
@@ -287,6 +292,12 @@ def _losses(learner: TrainedModel, update: OneUpdate, config: TrainConfig, loss_
             update.parts.append(sums | _saved(batch, rows) if config.share_prefixes else sums)
 
 
+def _idle(row: Segment, loss: Stage) -> bool:
+    """Return whether nothing is learned from a row."""
+    pulled = bool(loss.attributes["present"]) and bool(np.nan_to_num(row.extra["chosen"]).any())
+    return not row.advantages.any() and not targets_of([row]) and not pulled
+
+
 def _saved(batch: Batch, rows: list[Segment]) -> Sums:
     """Return how many tokens of a micro-batch's rows were computed with another's, of how many."""
     total = sum(len(rows[i]) for i in batch.segments)
@@ -324,12 +335,12 @@ def _gap(scores: Scores, batch: Batch) -> Tensor:
     return gap if batch.hint_removed is None else gap.masked_fill(batch.hint_removed, float("nan"))
 
 
-def _everywhere(learner: TrainedModel, number: int) -> int:
+def _everywhere(learner: TrainedModel, number: float) -> float:
     """Return the sum of a number over all processes."""
     accelerator = learner.accelerator
     if accelerator.num_processes == 1:
         return number
-    return int(accelerator.reduce(torch.tensor(number, device=accelerator.device)))
+    return float(accelerator.reduce(torch.tensor(number, device=accelerator.device, dtype=torch.float64)))
 
 
 def _together(learner: TrainedModel, sums: Sums, gaps: Gaps) -> tuple[Sums, Gaps]:

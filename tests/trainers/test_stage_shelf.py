@@ -16,6 +16,7 @@ from agentgym.episodes.episode import Group
 from agentgym.errors import BadConfig
 from agentgym.trainers import resume, train
 from agentgym.trainers.rewards.calibration import confidence
+from agentgym.trainers.stages.branching import BRANCHINGS
 from agentgym.trainers.stages.credit import CREDITS
 from agentgym.trainers.stages.loss import LOSSES
 from agentgym.trainers.stages.needs import NEEDS
@@ -253,7 +254,15 @@ def test_calibration_by_hand_and_the_truth_pays_best():
 def test_every_name_of_the_tables_is_on_its_page():
     folder = Path(__file__).parents[2] / "docs"
     algorithms, stages, credit = ((folder / f"{name}.md").read_text() for name in ("algorithms", "stages", "credit"))
-    pages = {SAMPLERS: stages, SELECTIONS: stages, REWARDS: stages, LOSSES: stages, NEEDS: stages, CREDITS: credit}
+    pages = {
+        SAMPLERS: stages,
+        SELECTIONS: stages,
+        REWARDS: stages,
+        LOSSES: stages,
+        NEEDS: stages,
+        CREDITS: credit,
+        BRANCHINGS: stages,
+    }
     for seam, page in pages.items():
         missing = [name for name in seam.table if f"`{name}`" not in page or f"`{name}`" not in algorithms]
         assert not missing, (seam.kind, missing)

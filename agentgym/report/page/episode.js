@@ -6,6 +6,7 @@ function episodeView(episode, i, alone = false) {
   const facts = [
     ["task", episode.task], ["environment", episode.env], ["type", episode.type], ["difficulty", episode.difficulty], ["split", episode.split],
     ["part", episode.part ? partName(episode.part, episode.step) : ""], ["attempt", episode.attempt],
+    ["branch of", episode.branch?.length ? `attempt ${episode.branch[0]}, from turn ${episode.branch[1] + 1} on` : ""],
     ["turns", episode.turns.length + (episode.horizon ? ` of ${episode.horizon}` : "")], ["reward", short(episode.reward)],
     ...Object.entries(episode.roles).map(([role, value]) => ["reward of " + role, short(value)]),
     ...Object.entries(episode.metrics).map(([name, value]) => [name, short(value)]),

@@ -2,18 +2,20 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from agentgym.agents.spec import AGENTS
 from agentgym.core.env import TextEnv
 from agentgym.core.seeding import derive
 from agentgym.core.tasks import Task
 from agentgym.episodes.episode import Episode, Group, Turn
 from agentgym.errors import BadConfig
 from agentgym.rollout.play import Job
+from agentgym.trainers.stages.branching import unbranchable
 from agentgym.trainers.stages.needs import needs
 from agentgym.trainers.stages.seams import Within, unfolded
+from agentgym.trainers.trees import holders, told
 
 if TYPE_CHECKING:
     from agentgym.trainers.config import TrainConfig
@@ -24,15 +26,8 @@ At = Literal["all", "alone", "uncertain"]
 
 
 def _check(config: "TrainConfig", env: TextEnv, name: str) -> None:
-    plain: Any = env.unwrapped
-    reason = ""
-    if config.agent not in AGENTS:
-        reason = f"agent {config.agent!r} plays in an environment of its own, from its beginning"
-    elif len(plain.roles) > 1:
-        reason = f"{name} has the roles {', '.join(plain.roles)}, and an episode is played on for one role only"
-    elif plain.declared.nondeterministic:
-        reason = f"{name} cannot be repeated ({plain.declared.nondeterministic})"
-    elif config.reward:
+    reason = unbranchable(config, env, name)
+    if not reason and config.reward:
         reason = f"reward {', '.join(config.reward)} pays whole episodes, and branches are parts of episodes"
     given = unfolded(config.needs_options, ("branches",))
     own = {key.removeprefix("branches."): value for key, value in given.items()}
@@ -63,37 +58,71 @@ async def branches(
     to the turn by going through the episode once more; continuations are drawn as the run's episodes are, at the run's own
     temperature. Returns `branch_episodes`, `branch_tokens` (sampled), `branch_faults` and `branch_turns_lost`.
     """
-    took = {"branch_episodes": 0.0, "branch_tokens": 0.0, "branch_faults": 0.0, "branch_turns_lost": 0.0}
-    branched = {id(turn) for turn in _chosen(groups, at, share)}
-    by_env: dict[str, list[Episode]] = {}
+    chosen = {id(turn) for turn in _chosen(groups, at, share)}
+    played = Continued(run, step, k, every, gamma, "branches", run.config.temperature)
+    paid = await played.of(groups, chosen)
     for episode in (episode for group in groups for episode in group):
-        by_env.setdefault(run.env_name(episode), []).append(episode)
         for turn in episode.turns:
-            turn.extra["branches"] = math.nan
-    rollouts: Rollouts = run.rollouts
-    agents = rollouts.agents(run.config.temperature)
-    for name, episodes in by_env.items():
-        asked: list[Asked] = [
-            (run.task(e), e, [n for n in range(0, len(e.turns), every) if id(e.turns[n]) in branched]) for e in episodes
-        ]
+            worth = paid.get(id(turn))
+            turn.extra["branches"] = sum(worth) / len(worth) if worth else math.nan
+    told(groups, ("branches",))
+    return {f"branch_{name}": number for name, number in played.took.items()}
+
+
+@dataclass(slots=True)
+class Continued:
+    """Continuations from turns of episodes that are not trained on themselves, and what they took."""
+
+    run: Any
+    step: int
+    k: int
+    every: int
+    gamma: float
+    salt: str
+    """What their chance is drawn by, besides seed, step and turn."""
+    temperature: float
+    took: dict[str, float] = field(
+        default_factory=lambda: dict.fromkeys(("episodes", "tokens", "faults", "turns_lost"), 0.0)
+    )
+
+    async def of(self, groups: Sequence[Group], chosen: Container[int]) -> dict[int, list[float]]:
+        """Return what continuations earned, by the id of the turn from which on they were played; faults are left out.
+
+        Of the turns in `chosen` (ids) every `every`-th is played on from, each once, also where several episodes hold it.
+        """
+        run, paid = self.run, dict[int, list[float]]()
+        by_env: dict[str, list[tuple[Episode, list[int]]]] = {}
+        for group in groups:
+            first = {(places[0], key[1]) for key, places in holders(group.episodes).items()}
+            for place, episode in enumerate(group):
+                numbers = [n for n in range(0, len(episode.turns), self.every) if (place, n) in first]
+                wanted = [n for n in numbers if id(episode.turns[n]) in chosen]
+                by_env.setdefault(run.env_name(episode), []).append((episode, wanted))
+        for name, pairs in by_env.items():
+            paid |= await self._in(name, [(run.task(episode), episode, wanted) for episode, wanted in pairs])
+        return paid
+
+    async def _in(self, name: str, asked: Sequence[Asked]) -> dict[int, list[float]]:
+        rollouts: Rollouts = self.run.rollouts
+        agents = rollouts.agents(self.temperature)
         starts = await rollouts.pool.starts(agents[name], name, asked)
         jobs: list[Job] = []
         turns: list[Turn] = []
         for (task, episode, wanted), points in zip(asked, starts, strict=True):
-            took["branch_turns_lost"] += len(wanted) - len(points)
+            self.took["turns_lost"] += len(wanted) - len(points)
             for number, start in points.items():
-                seed = derive("branches", run.config.seed, step, episode.group_id, episode.attempt, number)
+                seed = derive(self.salt, self.run.config.seed, self.step, episode.group_id, episode.attempt, number)
                 group = f"{episode.group_id}/{episode.attempt}/{number}"
-                jobs += [Job(task, n, seed, group, name, start=start) for n in range(k)]
+                jobs += [Job(task, n, seed, group, name, start=start) for n in range(self.k)]
                 turns.append(episode.turns[number])
         played = await rollouts.pool.collect(agents, jobs)
-        for place, turn in enumerate(turns):
-            paid = [_worth(e, gamma) for e in played[place * k : (place + 1) * k] if not e.fault]
-            turn.extra["branches"] = sum(paid) / len(paid) if paid else math.nan
-        took["branch_episodes"] += len(played)
-        took["branch_faults"] += sum(episode.fault for episode in played)
-        took["branch_tokens"] += sum(turn.sampled for episode in played for turn in episode.turns)
-    return took
+        self.took["episodes"] += len(played)
+        self.took["faults"] += sum(episode.fault for episode in played)
+        self.took["tokens"] += sum(turn.sampled for episode in played for turn in episode.turns)
+        parts = [played[place * self.k : (place + 1) * self.k] for place in range(len(turns))]
+        return {
+            id(turn): [_worth(e, self.gamma) for e in part if not e.fault] for turn, part in zip(turns, parts, strict=True)
+        }
 
 
 def _chosen(groups: Sequence[Group], at: At, share: float) -> list[Turn]:

@@ -43,6 +43,12 @@ CREDITS = Seam(
         "archer": "agentgym.trainers.credit.archer:archer",
         "sweet": "agentgym.trainers.credit.sweet:sweet",
         "rl_zvp": "agentgym.trainers.credit.rl_zvp:rl_zvp",
+        "arpo": "agentgym.trainers.credit.tree:arpo",
+        "aepo": "agentgym.trainers.credit.tree:aepo",
+        "treerl": "agentgym.trainers.credit.tree:treerl",
+        "relative_future": "agentgym.trainers.credit.tree:relative_future",
+        "pav": "agentgym.trainers.credit.pav:pav",
+        "spa": "agentgym.trainers.credit.spa:spa",
     },
     {"scope": "group", "needs": (), "uniform": False},
 )

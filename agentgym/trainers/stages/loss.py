@@ -15,18 +15,24 @@ LOSSES = Seam(
         "clip": "agentgym.trainers.losses:clip",
         **{
             name: f"agentgym.trainers.loss.{name}:{name}"
-            for name in ("cispo", "dppo", "epo", "gspo", "high_entropy", "icepop", "llds", "simko")
+            for name in ("cispo", "dppo", "epo", "gspo", "high_entropy", "icepop", "llds", "refuel", "simko")
         },
         **{name: f"agentgym.trainers.loss.covariance:{name}" for name in ("clip_cov", "kl_cov")},
     },
-    {"needs": (), "choose": None, "marks": False, "top": ""},
+    {"needs": (), "choose": None, "marks": False, "top": "", "present": False},
 )
 FRAME = ("loss_aggregation", "constant", "kl", "kl_kind", "tis_cap")
 """Fields of `LossConfig` that hold for every loss."""
 
 
 def loss(
-    name: str, needs: Sequence[str] = (), choose: Callable[..., object] | None = None, *, marks: bool = False, top: str = ""
+    name: str,
+    needs: Sequence[str] = (),
+    choose: Callable[..., object] | None = None,
+    *,
+    marks: bool = False,
+    top: str = "",
+    present: bool = False,
 ) -> Callable[[Target], Target]:
     """Declare a function `(tokens, *, options) -> loss of each token`, and give it a short name.
 
@@ -41,9 +47,10 @@ def loss(
     of the same name, and `step` is handed in. Of several processes each sees, ranks and counts the tokens of its own rows;
     what a token left in counts does not depend on how many were left out. With `marks` the factors change no weight: the
     loss finds them as `tokens.extra["chosen"]`. `top` names the option that says of how many of the likeliest tokens the
-    log-probabilities are wanted, as `tokens.top`.
+    log-probabilities are wanted, as `tokens.top`. With `present` the tokens are scored once more before each update, and
+    `choose` finds what they are now in `update.present`; the update then holds all rows of the step (`minibatches` 1).
     """
-    return LOSSES.declare(name, needs=tuple(needs), choose=choose, marks=marks, top=top)
+    return LOSSES.declare(name, needs=tuple(needs), choose=choose, marks=marks, top=top, present=present)
 
 
 def resolve_loss(config: LossConfig) -> Stage:

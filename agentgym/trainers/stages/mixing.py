@@ -91,5 +91,5 @@ def _key(group: Group) -> str:
 def _joined(group: Group, episodes: Sequence[Episode]) -> Group:
     """Return a group with further episodes, which become attempts of it."""
     for place, episode in enumerate(episodes):
-        episode.group_id, episode.attempt = group[0].group_id, _attempt(group) + place
+        episode.group_id, episode.attempt, episode.forks = group[0].group_id, _attempt(group) + place, []
     return Group(group.task_id, group.role, [*group, *episodes]) if episodes else group

@@ -11,6 +11,7 @@ from agentgym.episodes.episode import Episode, Group, Turn
 from agentgym.errors import BadConfig
 from agentgym.trainers.segments import Segment, build
 from agentgym.trainers.stages.seams import Processes, Seam, Stage, Target, Within, options_of, shared_out
+from agentgym.trainers.trees import told
 
 if TYPE_CHECKING:
     from agentgym.trainers.config import TrainConfig
@@ -28,6 +29,8 @@ NEEDS = Seam(
         "branches": "agentgym.trainers.stages.branches:branches",
         "turn_q": "agentgym.trainers.stages.turn_q:turn_q",
         "preference": "agentgym.trainers.stages.preference:preference",
+        "prover": "agentgym.trainers.stages.prover:prover",
+        "fork": "agentgym.trainers.stages.fork:fork",
         "entropy_mean": "agentgym.trainers.stages.entropy_mean:entropy_mean",
     },
     {"check": None, "embeds": False},
@@ -160,6 +163,7 @@ async def compute(groups: Sequence[Group], stages: Sequence[Stage], run: Scoring
     scored = [stage.name for stage in stages if stage.name in SCORED]
     if scored:
         score([episode for group in groups for episode in group], scored, run.learner.score)
+        told(groups, scored)
     took: dict[str, float] = {}
     for stage in stages:
         if stage.name not in SCORED:

@@ -1,0 +1,45 @@
+"""Trees that grow at the turns in which the policy was the least sure: TreeRL's search."""
+
+import math
+from typing import Annotated
+
+from agentgym.episodes.episode import Episode, Turn
+from agentgym.trainers.stages.branching import Branch, Growth, branching, surprise
+from agentgym.trainers.stages.seams import Within
+
+Few = Annotated[int, Within(1, 1000)]
+
+
+@branching("treerl")
+def treerl(
+    growth: Growth, *, points: Few = 2, branches: Few = 2, rounds: Few = 1, tokens: Annotated[int, Within(0)] = 0
+) -> list[Branch]:
+    """Trees of one episode each; `rounds` times, `branches` continuations at each tree's `points` most uncertain turns.
+
+    Source: EPTree of TreeRL, arXiv 2506.11902: M trees, L rounds, the N most uncertain tokens of a tree, T branches at each,
+    M (1 + L N T) leaves. Here a group has a size, so M is that divided by 1 + L N T, rounded up, and later branches are left
+    out where it is full. Uncertainty is -log p as in the published code, here the mean over a turn's first `tokens` tokens
+    (0: all), for a branch begins before a turn; the first turn of a task has none (more trees do that), and a turn is
+    branched at once.
+    """
+    if not growth.episodes:
+        return [Branch(max(math.ceil(growth.size / (1 + rounds * points * branches)), 1))]
+    if growth.rounds > rounds:
+        return []
+    trees: dict[int, dict[tuple[int, int], Turn]] = {}
+    branched = {(attempt, turn) for episode in growth.episodes for attempt, turn, _ in episode.forks}
+    for episode in growth.episodes:
+        own = trees.setdefault(episode.player(0), {})
+        for number in range(max(episode.shared, 1), len(episode.turns)):
+            if not _left_at(episode, number, branched):
+                own[episode.attempt, number] = episode.turns[number]
+    chosen: list[Branch] = []
+    for turns in trees.values():
+        order = sorted(turns, key=lambda place: (-surprise(turns[place], tokens), place))
+        chosen += [Branch(branches, attempt, number) for attempt, number in order[:points]]
+    return chosen
+
+
+def _left_at(episode: Episode, number: int, branched: set[tuple[int, int]]) -> bool:
+    """Return whether some episode left the path of this one before a turn, or it began there itself."""
+    return number == episode.shared or (episode.player(number - 1), number) in branched

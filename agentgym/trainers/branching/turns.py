@@ -1,0 +1,44 @@
+"""Continuations from chosen turns of whole episodes: at random, where the policy was unsure, or at states met before."""
+
+import math
+from collections import Counter
+from typing import Annotated, Literal
+
+from agentgym.trainers.stages.branching import Branch, Growth, branching, surprise
+from agentgym.trainers.stages.seams import Within
+
+At = Literal["all", "uncertain", "anchors", "alone"]
+
+
+@branching("turns")
+def turns(
+    growth: Growth,
+    *,
+    at: At = "all",
+    share: Annotated[float, Within(0, 1)] = 0.5,
+    k: Annotated[int, Within(1, 10_000)] = 1,
+    tokens: Annotated[int, Within(0)] = 0,
+) -> list[Branch]:
+    """A `share` of the group from the beginning, the rest `k` at a time from turns of those: VinePPO's branches, trained.
+
+    Source: continuations from turns of an episode as in VinePPO (arXiv 2410.01679), which does not train on them; that they
+    become episodes of the group is ours. The turns are those after the first of all whole episodes, in random order (`all`);
+    the least likely first, by the mean of -log p over their first `tokens` tokens (0: all; `uncertain`); those whose state
+    the group met more than once (`anchors`) or once (`alone`), in random order. Where they are too few for the rest of the
+    group, it is played from the beginning.
+    """
+    if not growth.episodes:
+        return [Branch(max(math.ceil(share * growth.size), 1))]
+    if growth.rounds > 1:
+        return []
+    points = [(e, number) for e in growth.episodes for number in range(1, len(e.turns))]
+    met = Counter(turn.state_key for episode in growth.episodes for turn in episode.turns)
+    drawn: list[int] = growth.chance.permutation(len(points)).tolist()
+    order = [points[place] for place in drawn]
+    if at == "uncertain":
+        order.sort(key=lambda point: -surprise(point[0].turns[point[1]], tokens))
+    elif at != "all":
+        alone = at == "alone"
+        keyed = [(e, n, e.turns[n].state_key) for e, n in order]
+        order = [(e, n) for e, n, key in keyed if (key is None or met[key] == 1) == alone]
+    return [Branch(k, e.attempt, n) for e, n in order[: math.ceil(growth.left / k)]]

@@ -1,0 +1,39 @@
+"""PAV: the outcome, and what each turn changed in the value of a prover policy."""
+
+from typing import Annotated
+
+import numpy as np
+
+from agentgym.episodes.episode import Group
+from agentgym.trainers.credit.group import episode_advantages
+from agentgym.trainers.credit.scores import Norm, turn_rewards
+from agentgym.trainers.stages.credit import Floats, Within, credit
+
+
+@credit("pav", needs=("prover",), uniform=True)
+def pav(group: Group, *, alpha: Annotated[float, Within(0, 1000)] = 1.0, norm: Norm = "mean") -> list[Floats]:
+    """Turn k is credited with R - mean R + alpha * (r_k + V(k + 1) - V(k)), V(k) the prover's value before turn k.
+
+    Source: PAV, arXiv 2410.08146, eq. 5: the effective reward of a step is Q of the policy plus alpha times the advantage of
+    the prover, which is its value after the step minus before. Q is estimated by the episode's own return, with the group's
+    mean as the baseline (`norm="std"`: divided by the spread, ddof 1, as in `grpo`). V after the last turn is 0, so progress
+    sums to R - V(first). Turns without a value share the progress from the last one with a value on; turns before the first
+    have none. Part: alpha; the paper trains a model to predict the advantage, which is measured here (need `prover`). A
+    group of one and one without spread still have progress: train with `--select keep`. No penalties.
+    """
+    plain = episode_advantages(group, norm=norm, ddof=1, eps=1e-6, penalty=0.0, punish="valid", penalty_order="advantage")
+    found: list[Floats] = []
+    for episode, row in zip(group, plain, strict=True):
+        values = np.array([turn.extra["prover"] for turn in episode.turns], dtype=np.float64)
+        found.append(row + alpha * progress(values, turn_rewards(episode)))
+    return found
+
+
+def progress(values: Floats, rewards: Floats) -> Floats:
+    """Return by turn the rewards up to the next turn with a value, plus that value, minus the own one."""
+    known = np.flatnonzero(~np.isnan(values))
+    found = np.zeros_like(values)
+    for t, after in zip(known, [*known[1:], len(values)], strict=True):
+        later = values[after] if after < len(values) else 0.0
+        found[t:after] = rewards[t:after].sum() + later - values[t]
+    return found

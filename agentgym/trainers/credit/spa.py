@@ -1,0 +1,58 @@
+"""SPA-RL: the outcome as a sum of what an estimator says that each turn contributed to it."""
+
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+import numpy as np
+
+from agentgym.episodes.episode import Episode, Group
+from agentgym.trainers.credit.scores import Share, discounted, turn_rewards
+from agentgym.trainers.credit.whitening import whitened
+from agentgym.trainers.stages.credit import Floats, Within, credit
+from agentgym.trainers.stages.seams import Processes
+
+
+@credit("spa", scope="batch", needs=("values",), uniform=True)
+def spa(
+    groups: Sequence[Group],
+    *,
+    rest: Literal["even", "none"] = "even",
+    grounding: Annotated[float, Within(0, 1)] = 0.0,
+    gamma: Share = 1.0,
+    run: Processes | None = None,
+) -> list[list[Floats]]:
+    """Turn k is paid its contribution c_k + grounding * valid_k; it is credited with what is paid from it on, whitened.
+
+    Source: SPA-RL, arXiv 2505.20732: a progress estimator, here the head of need `values` at a turn's last token, learns by
+    (sum of c_k - R)^2 to attribute the outcome R to turns; turns are then paid c_k and a grounding signal (the action was
+    executed). The head learns that loss exactly: at the last token of each turn it gets the target c_k + R - sum of c, whose
+    squared error has the same gradient (of the first update of a step; later ones go towards the same targets). `rest`
+    `even`: what the estimates lack of R is spread evenly, so that contributions sum to R; `none`: as estimated. A turn
+    without a value contributes 0, but for the rest. Advantages are the returns-to-go of that pay, discounted by `gamma`,
+    less their mean over std over all turns of the step in all processes (ddof 0). Part: the paper trains the estimator
+    beforehand, on episodes of a policy after imitation, and then runs PPO with a critic; the weights of both signals. A
+    group of one and one without spread have a signal, and an estimator that never sees them learns wrong contributions:
+    train with `--select keep`. No penalties.
+    """
+    returns: list[list[Floats]] = []
+    for group in groups:
+        returns.append([])
+        for episode in group:
+            paid = contributions(episode, rest) + grounding * np.array([turn.valid for turn in episode.turns])
+            returns[-1].append(discounted(paid, gamma))
+    return whitened(returns, run)
+
+
+def contributions(episode: Episode, rest: str = "even") -> Floats:
+    """Return what each turn contributed, and note in its last token what the estimator is to learn."""
+    total = float(turn_rewards(episode).sum())
+    values = [np.asarray(turn.extra.get("values", ()), dtype=np.float64) for turn in episode.turns]
+    said = np.array([value[-1] if len(value) else np.nan for value in values])
+    lacks = total - float(np.nansum(said))
+    for turn, value in zip(episode.turns, values, strict=True):
+        if len(value):
+            target = np.full(len(value), np.nan, dtype=np.float32)
+            target[-1] = value[-1] + lacks
+            turn.extra["value_target"] = target
+    found = np.nan_to_num(said)
+    return found + lacks / len(found) if rest == "even" else found

@@ -1,0 +1,123 @@
+"""Credit for groups whose episodes branch off from one another: ARPO, AEPO, TreeRL, and REFUEL's relative futures."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import numpy as np
+
+from agentgym.episodes.episode import Group
+from agentgym.trainers.credit.group import episode_advantages
+from agentgym.trainers.credit.scores import Norm, NotNegative, Share, discounted, turn_rewards
+from agentgym.trainers.stages.credit import Floats, Within, credit
+from agentgym.trainers.trees import Key, forks, holders, keys
+
+
+@credit("arpo")
+def arpo(group: Group, *, norm: Norm = "std", eps: NotNegative = 1e-6) -> list[Floats]:
+    """Each turn is credited with the mean of `grpo`'s advantage over the episodes that hold it.
+
+    Source: ARPO, arXiv 2507.19849, hard advantage estimation: tokens of one chain alone have that chain's A_i = (R_i - mean)
+    / std, tokens that d chains share have the mean of their A_i. Its soft estimation leaves A_i to the ratio of each chain:
+    that is credit `grpo` with `shared_turns` `each`, where the turn is trained in every chain with its share of the weight.
+    Statistics over the episodes of the group, branches too; ddof 1. A group of one gives 0; zero spread gives exactly 0. No
+    penalties. Without branches it is `grpo`.
+    """
+    return _shared(group, _plain(group, norm, eps))
+
+
+@credit("aepo", needs=("entropy",))
+def aepo(
+    group: Group, *, alpha: Annotated[float, Within(0, 100)] = 0.2, norm: Norm = "std", eps: NotNegative = 1e-6
+) -> list[Floats]:
+    """Each token is credited with `arpo`'s advantage of its turn times (1 + alpha * z), z its entropy less the mean, by std.
+
+    Source: AEPO, arXiv 2510.14545, entropy-aware advantage estimation: A = A_acc * (1 + alpha * A_dH), where A_dH is the
+    group-normalised entropy. Part: alpha; that z is taken over all tokens of the group, each once (ddof 0). The factor is
+    kept from turning the sign: never below 0. Statistics, a group of one and no spread as in `arpo`; equal entropies give z
+    = 0.
+    """
+    by_turn = _shared(group, _plain(group, norm, eps))
+    known = [np.asarray(group[places[0]].turns[key[1]].extra.get("entropy", ())) for key, places in _held(group).items()]
+    flat = np.concatenate([np.atleast_1d(one) for one in known]).astype(np.float64)
+    spread = flat.std() if len(flat) and flat.max() > flat.min() else 0.0
+    found: list[Floats] = []
+    for episode, row in zip(group, by_turn, strict=True):
+        parts: list[Floats] = []
+        for turn, value in zip(episode.turns, row, strict=True):
+            size, entropy = len(turn.output_ids), np.asarray(turn.extra.get("entropy", ()), dtype=np.float64)
+            z = (entropy - flat.mean()) / spread if spread and entropy.shape == (size,) else np.zeros(size)
+            parts.append(value * np.maximum(1 + alpha * z, 0.0))
+        found.append(np.concatenate(parts))
+    return found
+
+
+@credit("treerl")
+def treerl(group: Group) -> list[Floats]:
+    """Each turn is credited with ((V - V_root) + (V - V_parent)) / sqrt(leaves), V the mean return of those that hold it.
+
+    Source: TreeRL, arXiv 2506.11902, section 3.3: V(s) is the mean over the leaves L(s) under a step s, the global advantage
+    V(s) - V(root), the local one V(s) - V(parent), and R(s) their sum divided by sqrt(|L(s)|), so that early steps, which
+    are in many leaves, do not outweigh the rest. A step is a piece of the tree between forks: all of its turns have the same
+    credit. Leaves are episodes; the root is the mean of all of them. Returns are not normalised (the published code takes
+    the mean of the other leaves off each, which cancels in both differences but for a factor n / (n - 1)). Statistics over
+    episodes; no ddof, no eps. A group of one and one without spread give exactly 0. Without branches it is 2 (R - mean R).
+    No penalties.
+    """
+    returns = np.array([turn_rewards(episode).sum() for episode in group])
+    held, names = _held(group), keys(group.episodes)
+    if returns.max() == returns.min():
+        return [np.zeros(len(episode.turns)) for episode in group]
+    value = {key: float(returns[places].mean()) for key, places in held.items()}
+    root = float(returns.mean())
+    found: list[Floats] = []
+    for row in names:
+        credits, above, before = np.zeros(len(row)), root, root
+        for number, key in enumerate(row):
+            if number and held[key] != held[row[number - 1]]:  # a fork: what was the step is now the parent
+                above = before
+            before = value[key]
+            credits[number] = (2 * value[key] - root - above) / np.sqrt(len(held[key]))
+        found.append(credits)
+    return found
+
+
+@credit("relative_future")
+def relative_future(group: Group, *, gamma: Share = 1.0) -> list[Floats]:
+    """A turn with siblings is credited with its future reward less the mean of theirs; any other with 0.
+
+    Source: REFUEL, arXiv 2410.04612, eq. 4: of two continuations from one turn, the difference of their future rewards.
+    Siblings are turns that follow the same turns: those of branches at their first own turn, and first turns of episodes
+    from the beginning. A_i = G_i - mean of G_j over the other siblings, G the return-to-go from that turn on (over all
+    episodes that hold it, where branches left later), discounted by `gamma`. With two it is the difference itself.
+    Statistics over siblings; no ddof, no eps. A group of one gives 0; no spread gives 0. No penalties. Let branching `pairs`
+    play, and loss `refuel` regress it.
+    """
+    returns = [discounted(turn_rewards(episode), gamma) for episode in group]
+    held = _held(group)
+    future = {key: float(np.mean([returns[place][key[1]] for place in places])) for key, places in held.items()}
+    found = [np.zeros(len(episode.turns)) for episode in group]
+    for siblings in forks(group.episodes):
+        total = sum(future[key] for key in siblings)
+        for key in siblings:
+            others = (total - future[key]) / (len(siblings) - 1)
+            for place in held[key]:
+                found[place][key[1]] = future[key] - others
+    return found
+
+
+def _held(group: Group) -> dict[Key, list[int]]:
+    return holders(group.episodes)
+
+
+def _plain(group: Group, norm: str, eps: float) -> list[Floats]:
+    return episode_advantages(group, norm=norm, ddof=1, eps=eps, penalty=0.0, punish="valid", penalty_order="advantage")
+
+
+def _shared(group: Group, rows: Sequence[Floats]) -> list[Floats]:
+    """Return rows in which a turn has the mean of what the episodes that hold it have there."""
+    held = _held(group)
+
+    def mean(key: Key) -> float:
+        return sum(float(rows[place][key[1]]) for place in held[key]) / len(held[key])
+
+    return [np.array([mean(key) for key in names], dtype=np.float64) for names in keys(group.episodes)]

@@ -1,0 +1,68 @@
+"""A group as a tree: which turns several of its episodes hold, and that such a turn is trained once in all."""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from agentgym.episodes.episode import Episode, Group
+
+Key = tuple[int, int]
+"""A turn of a group: the place in the group of the episode that played it (negative for one that is not there), and its
+number."""
+
+
+def holders(episodes: Sequence[Episode]) -> dict[Key, list[int]]:
+    """Return by turn which episodes of a group (by their places) hold it: several where they branched off later."""
+    places = {episode.attempt: place for place, episode in enumerate(episodes)}
+    found: dict[Key, list[int]] = {}
+    for place, episode in enumerate(episodes):
+        for number in range(len(episode.turns)):
+            found.setdefault(_key(places, place, episode, number), []).append(place)
+    return found
+
+
+def keys(episodes: Sequence[Episode]) -> list[list[Key]]:
+    """Return by episode and turn what `holders` calls it."""
+    places = {episode.attempt: place for place, episode in enumerate(episodes)}
+    return [[_key(places, p, e, number) for number in range(len(e.turns))] for p, e in enumerate(episodes)]
+
+
+def _key(places: Mapping[int, int], place: int, episode: Episode, number: int) -> Key:
+    if number >= episode.shared:
+        return place, number
+    attempt = episode.player(number)
+    return places.get(attempt, -1 - attempt), number
+
+
+def forks(episodes: Sequence[Episode]) -> list[list[Key]]:
+    """Return the turns that are siblings: two or more that follow the very same turns."""
+    children: dict[Key | None, dict[Key, None]] = {}
+    for row in keys(episodes):
+        for before, key in zip([None, *row], row, strict=False):
+            children.setdefault(before, {})[key] = None
+    return [list(siblings) for siblings in children.values() if len(siblings) > 1]
+
+
+def settled(groups: Sequence[Group], shared_turns: Literal["once", "each"]) -> list[Group]:
+    """Return the groups, a turn that several episodes of one hold trained once in all.
+
+    `once`: in the first of them; it is context in the others. `each`: in each of them, with its share of the weight.
+    """
+    for group in groups:
+        for key, places in holders(group.episodes).items() if any(episode.forks for episode in group) else ():
+            for rank, place in enumerate(places if len(places) > 1 else ()):
+                for call in group[place].turns[key[1]].calls:
+                    if shared_turns == "each":
+                        call.extra["weight"] = 1 / len(places)
+                    elif rank:
+                        call.extra["train"] = False
+    return list(groups)
+
+
+def told(groups: Sequence[Group], names: Sequence[str]) -> None:
+    """Let the copies of a turn know what was computed for the one that is trained."""
+    for group in groups:
+        for key, places in holders(group.episodes).items() if any(episode.forks for episode in group) else ():
+            first, *copies = (group[place].turns[key[1]].calls for place in places)
+            for copy in copies:
+                for call, known in zip(copy, first, strict=True):
+                    call.extra |= {name: known.extra[name] for name in names if name in known.extra}
