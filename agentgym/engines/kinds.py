@@ -48,6 +48,8 @@ class EngineKind:
     """It takes and gives exact tokens."""
     drafts: bool = False
     """It builds on drafts (`agentgym.engines.Draft`) and tells the likeliest tokens."""
+    scales_scores: bool = False
+    """It scores tokens at any temperature, not at 1 alone."""
     extra: str = "train"
     """The extra that installs what it needs."""
     most_lora_rank: int | None = None
@@ -230,7 +232,15 @@ class OpenAI(EngineKind):
 
 
 _KINDS = (
-    HF("hf", "agentgym.engines.hf.engine:HFEngine", trains=True, in_process=True, drafts=True, idle=("device", "dtype")),
+    HF(
+        "hf",
+        "agentgym.engines.hf.engine:HFEngine",
+        trains=True,
+        in_process=True,
+        drafts=True,
+        scales_scores=True,
+        idle=("device", "dtype"),
+    ),
     VLLM(
         "vllm",
         "agentgym.engines.vllm.engine:VLLMEngine",
@@ -240,9 +250,9 @@ _KINDS = (
         most_lora_rank=512,  # vLLM 0.32, `MaxLoRARanks`
         gpu_share=0.92,
     ),
-    OpenAI("openai", "agentgym.engines.openai.engine:OpenAIEngine", trains=True, of_address=True),
+    OpenAI("openai", "agentgym.engines.openai.engine:OpenAIEngine", trains=True, of_address=True, scales_scores=True),
     EngineKind("chat", "agentgym.engines.openai.chat:OpenAIChatEngine", of_address=True, tokens=False),
-    EngineKind("scripted", "agentgym.engines.scripted:ScriptedEngine"),
+    EngineKind("scripted", "agentgym.engines.scripted:ScriptedEngine", scales_scores=True),
 )
 ENGINES: dict[str, EngineKind] = {kind.name: kind for kind in _KINDS}
 VLLM_SERVERS = VLLMServers(

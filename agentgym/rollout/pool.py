@@ -5,11 +5,11 @@ import contextlib
 import importlib.util
 import itertools
 import os
-from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from typing import IO, Literal, get_args
+from typing import IO, Literal, TypeVar, get_args
 
 from agentgym.agents.base import Agent
 from agentgym.core.env import TextEnv
@@ -21,11 +21,14 @@ from agentgym.rollout.faults import Repeating
 from agentgym.rollout.hosted import HostedEnv, LocalEnv
 from agentgym.rollout.play import Job, Lockstep, Start, attempt
 from agentgym.rollout.processes import ProcessWorker
-from agentgym.rollout.replay import starts
+from agentgym.rollout.replay import consulted, starts
 from agentgym.rollout.spawning import check_not_importing
 from agentgym.rollout.workers import StartWorker, Workers
 
 Factory = Callable[[], TextEnv]
+T = TypeVar("T")
+Replay = Callable[[HostedEnv, float], Awaitable[T]]
+"""Goes through an episode again in an environment, each step within so many seconds."""
 
 
 WorkerBackend = Literal["process", "ray"]
@@ -221,25 +224,47 @@ class RolloutPool:
 
         The episode is gone through again, in an environment of the pool. A turn that cannot be reached is left out.
         """
+
+        def replay(task: Task, episode: Episode, turns: Collection[int]) -> Replay[dict[int, Start]]:
+            return lambda hosted, seconds: starts(hosted, agent, task, episode, turns, seconds)
+
+        points = await self._replayed(env, [replay(*question) for question in asked])
+        return [of_episode or {} for of_episode in points]
+
+    async def consult(self, env: str, asked: Sequence[tuple[Task, Episode]], ask: Callable[[TextEnv], T]) -> list[list[T]]:
+        """Return what `ask` says of the environment before each turn of episodes, which are gone through again.
+
+        It is called where the environment lives, so it must pickle. An episode's answers end with the last turn that can
+        be reached.
+        """
+
+        def replay(task: Task, episode: Episode) -> Replay[list[T]]:
+            return lambda hosted, seconds: consulted(hosted, task, episode, ask, seconds)
+
+        answers = await self._replayed(env, [replay(*question) for question in asked])
+        return [of_episode or [] for of_episode in answers]
+
+    async def _replayed(self, env: str, replays: Sequence[Replay[T]]) -> list[T | None]:
+        """Return what each replay returns, each in an environment of the pool; None where it fails."""
         slots = asyncio.Semaphore(self.config.concurrency)
 
-        async def replay(task: Task, episode: Episode, turns: Collection[int]) -> dict[int, Start]:
+        async def run(replay: Replay[T]) -> T | None:
             async with slots:
                 source = self._source(env)
-                hosted, points, whole = source.take(), dict[int, Start](), False
+                hosted, whole = source.take(), False
                 try:
-                    points = await starts(hosted, agent, task, episode, turns, source.step_seconds)
+                    found = await replay(hosted, source.step_seconds)
                     whole = True
                 except (BadConfig, EngineDead):
                     raise
-                except Exception:  # the rollout boundary: what failed now did not then, and leaves nothing to branch from
-                    points = {}
+                except Exception:  # the rollout boundary: what failed now did not then, and leaves nothing to go on from
+                    return None
                 finally:
                     source.waiting.append(hosted) if whole else hosted.close()
-                return points
+                return found
 
         async with asyncio.TaskGroup() as group:
-            running = [group.create_task(replay(*question)) for question in asked]
+            running = [group.create_task(run(replay)) for replay in replays]
         return [task.result() for task in running]
 
     def close(self) -> None:

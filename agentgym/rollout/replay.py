@@ -2,15 +2,19 @@
 is told the same replies."""
 
 import copy
-from collections.abc import Collection
-from typing import Any
+from collections.abc import Callable, Collection
+from typing import Any, TypeVar
 
-from agentgym.agents.base import Agent, Conversation, hinted
+from agentgym.agents.base import Agent, Conversation, consult, hinted
+from agentgym.core.env import TextEnv
+from agentgym.core.outcome import Info
 from agentgym.core.tasks import Task
 from agentgym.engines import Completing, Completion, Request
 from agentgym.episodes.episode import Episode
 from agentgym.rollout.hosted import HostedEnv
 from agentgym.rollout.play import Start
+
+T = TypeVar("T")
 
 
 class Replayed(Completing):
@@ -47,10 +51,7 @@ async def starts(
     if agent.engine is not None:
         other.engine = Replayed(agent.engine, session, episode)
         other.resample({})  # its variants have that engine too
-    options: dict[str, object] = {"task": task, **({"horizon": episode.horizon} if episode.horizon else {})}
-    seeds = [*(seed for _, _, seed in episode.forks), episode.seed]
-    afresh = {turn: seed for (_, turn, _), seed in zip(episode.forks, seeds[1:], strict=True)}
-    observation, info = await hosted.reset(seeds[0], options, seconds)
+    observation, info, afresh = await _begun(hosted, task, episode, seconds)
     talk: Conversation = hinted(other.begin(task, hosted.tools), episode.hint)
     by_number: dict[int, Start] = {}
     for number, turn in enumerate(episode.turns):
@@ -72,3 +73,33 @@ async def starts(
             if terminated or truncated:
                 break
     return by_number
+
+
+async def consulted(hosted: HostedEnv, task: Task, episode: Episode, ask: Callable[[TextEnv], T], seconds: float) -> list[T]:
+    """Return what `ask` says of the environment before each turn of an episode that one role played.
+
+    The list ends where something else is seen than was then: the episode cannot be repeated from there on.
+    """
+    answers: list[T] = []
+    observation, info, afresh = await _begun(hosted, task, episode, seconds)
+    for number, turn in enumerate(episode.turns):
+        if number in afresh:
+            observation, info = await hosted.restore(await hosted.snapshot(seconds), afresh[number], seconds)
+        if (observation, info["state_key"]) != (turn.observation, turn.state_key):
+            break
+        answers.append(await consult(hosted.env, ask))
+        if turn is not episode.turns[-1]:
+            observation, _, terminated, truncated, info = await hosted.step(turn.action, seconds)
+            if terminated or truncated:
+                break
+    return answers
+
+
+async def _begun(
+    hosted: HostedEnv, task: Task, episode: Episode, seconds: float
+) -> tuple[str, Info, dict[int, int]]:
+    """Begin an episode's task as it began then; return with it, by turn, the seeds of chance that is drawn afresh there."""
+    options: dict[str, object] = {"task": task, **({"horizon": episode.horizon} if episode.horizon else {})}
+    seeds = [*(seed for _, _, seed in episode.forks), episode.seed]
+    afresh = {turn: seed for (_, turn, _), seed in zip(episode.forks, seeds[1:], strict=True)}
+    return *(await hosted.reset(seeds[0], options, seconds)), afresh

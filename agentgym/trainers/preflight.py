@@ -26,7 +26,7 @@ from agentgym.trainers.stages.learner import check_embeds, check_learner
 from agentgym.trainers.stages.loggers import resolve_loggers
 from agentgym.trainers.stages.loss import LOSSES, resolve_loss
 from agentgym.trainers.stages.needs import check_needs, resolve_needs
-from agentgym.trainers.stages.rewards import reach, resolve_rewards
+from agentgym.trainers.stages.rewards import check_fits, reach, resolve_rewards
 from agentgym.trainers.stages.sampler import SAMPLERS, Sampler, TaskSource
 from agentgym.trainers.stages.seams import Stage, unwritten
 from agentgym.trainers.stages.selection import SELECTIONS
@@ -152,11 +152,14 @@ def _check_draws(config: TrainConfig, envs: Sequence[tuple[EnvSpec, TextEnv]]) -
         raise BadConfig(f"sampler {config.sampler!r} lacks {lacks}; let its class inherit from agentgym.trainers.Sampler")
     if not config.steps:
         return
+    _check_worth(config, selection)
     sources = [TaskSource(env, config.seed, spec.train_split or "train", spec.name, spec.weight) for spec, env in envs]
     sampler(sources)
     for stage in stages:
         if "expert" in stage.attributes["requires"]:
             _check_demonstrable(config, f"{stage.kind} {stage.name!r}", [env for _, env in envs])
+        if "replays" in stage.attributes["requires"]:
+            _check_repeatable(f"{stage.kind} {stage.name!r}", envs)
         if "hint" in stage.attributes["requires"]:
             hints.check(config, f"{stage.kind} {stage.name!r}", stage.option("level", 1.0), envs)
     if all("hint" in stage.attributes["requires"] for stage in stages):
@@ -185,6 +188,34 @@ def _check_draws(config: TrainConfig, envs: Sequence[tuple[EnvSpec, TextEnv]]) -
         )
 
 
+def _check_worth(config: TrainConfig, selection: Stage) -> None:
+    """Raise BadConfig where turns say what they are worth and the credit does not read it, or none do and it would."""
+    reads = resolve(config.credit, **config.credit_options).stage.attributes["worth"]
+    if selection.attributes["worth"] and not reads:
+        raise BadConfig(
+            f"select {config.select!r} puts in turns that say what they are worth, and credit {config.credit!r} does not "
+            f"read that: give --credit off_policy --credit.base {config.credit}"
+        )
+    if reads and not selection.attributes["worth"]:
+        raise BadConfig(
+            f"credit {config.credit!r} is for turns that say what they are worth, and select {config.select!r} puts in "
+            "none: give --select dagger or --select self_imitation, or another credit"
+        )
+
+
+def _check_repeatable(what: str, envs: Sequence[tuple[EnvSpec, TextEnv]]) -> None:
+    """Raise BadConfig where a stage goes through episodes again and an environment does not allow it."""
+    for spec, env in envs:
+        plain: Any = env.unwrapped
+        reason = ""
+        if len(plain.roles) > 1:
+            reason = f"has the roles {', '.join(plain.roles)}, and an episode is gone through again for one role only"
+        elif plain.declared.nondeterministic:
+            reason = f"cannot be repeated ({plain.declared.nondeterministic})"
+        if reason:
+            raise BadConfig(f"{what} goes through episodes again, and {spec.name} {reason}. Use select 'drop' or 'keep'")
+
+
 def _check_demonstrable(config: TrainConfig, what: str, envs: Sequence[TextEnv]) -> None:
     """Raise BadConfig where a stage plays demonstrations and nobody can in the run's agent."""
     for agent in dict.fromkeys((config.agent, *(str(env.agent.get("agent", config.agent)) for env in config.envs))):
@@ -200,6 +231,7 @@ def _look_at_env(config: TrainConfig, spec: EnvSpec) -> tuple[EnvSpec, TextEnv]:
     env = registry.make(spec.id, **spec.options)
     check_needs(chosen_needs(config), config, env, spec.name)
     check_branching(config, env, spec.name)
+    check_fits(resolve_rewards(config.reward, config.reward_options), env, spec.name)
     if settings.agent in AGENTS:
         settings.spec.check_tools(env.tools)
     if settings.agent in AGENTS and (config.sft_episodes or config.model == "init"):

@@ -3,7 +3,8 @@
 # accelerate is typed in parts only
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportMissingTypeStubs=false
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -52,6 +53,8 @@ class Run:
     """What deals a step's groups to the processes; None where each has an even share."""
     played_again: list[Episode] = field(default_factory=list[Episode])
     """What a stage of the present step played besides and hands to the loop, which counts and keeps it with the rest."""
+    held: dict[str, Any] = field(default_factory=dict[str, Any])
+    """By name, what stages made for the whole run; it is closed with it."""
 
     @classmethod
     def assemble(cls, config: TrainConfig, folder: Path, accelerator: Accelerator, state: dict[str, Any] | None) -> "Run":
@@ -102,6 +105,12 @@ class Run:
     def demonstrations(self) -> Demonstrations:
         """What plays the expert."""
         return Demonstrations(self.rollouts)
+
+    def kept(self, name: str, make: Callable[[], Any]) -> Any:
+        """Return what `make` made when this name was asked for first; where it has a `close`, that ends it with the run."""
+        if name not in self.held:
+            self.held[name] = make()
+        return self.held[name]
 
     @property
     def rank(self) -> int:
@@ -198,11 +207,13 @@ class Run:
                 stage.load_state_dict(state[name])
 
     def close(self) -> None:
-        """Free environments and engine."""
-        try:
-            self.rollouts.close()
-        finally:
-            self.learner.close()
+        """Free environments and engine, and what stages made."""
+        with ExitStack() as closing:
+            closing.callback(self.learner.close)
+            closing.callback(self.rollouts.close)
+            for thing in self.held.values():
+                if hasattr(thing, "close"):
+                    closing.callback(thing.close)
 
 
 def _own(states: Sequence[dict[str, Any]], rank: int, processes: int) -> dict[str, Any]:

@@ -99,13 +99,13 @@ def test_replay_puts_the_newest_success_at_a_task_into_a_group_that_failed_as_a_
 
 def test_replay_in_a_run_trains_on_the_log_probabilities_of_the_past(taught, tmp_path, monkeypatch):
     mixed = []
-    joined = mixing._joined
+    joined = mixing.joined
 
     def noted(group, added):
         mixed.extend((group, episode) for episode in added)
         return joined(group, added)
 
-    monkeypatch.setattr(mixing, "_joined", noted)
+    monkeypatch.setattr(mixing, "joined", noted)
     options = {"group_size": 2, "steps": 8, "tasks_per_step": 6, "lr": 3e-3, "temperature": 1.2}
     train(small(tmp_path / "run", taught, select="replay", **options))
     played = agentgym.read_episodes(tmp_path / "run" / "episodes.jsonl")

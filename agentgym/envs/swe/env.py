@@ -22,6 +22,7 @@ from agentgym.envs.swe.grading.grading import grade
 from agentgym.envs.swe.library import Library, library
 from agentgym.envs.swe.predictions import LONGEST
 from agentgym.envs.swe.repository import RepositoryEnv
+from agentgym.envs.swe.similarity import similarity
 from agentgym.envs.swe.tasks import EMBEDDED, Instance, read
 from agentgym.envs.swe.tasks.instance import diff
 from agentgym.envs.swe.tasks.pytest_run import FOLDER, PACKAGES
@@ -38,6 +39,7 @@ REMEMBERED = 256
 T = TypeVar("T")
 GRADING = tuple(dict.fromkeys((*PACKAGES, "py")))
 """What a sandbox for grading has loaded."""
+GRADINGS = ("tests", "patch")
 MOST_EDITS = 8
 """In one file, by the oracle; of more the file is written anew."""
 DATE = "2024-01-01T00:00:00Z"
@@ -54,12 +56,16 @@ class SWE(RepositoryEnv):
     The agent gets the broken repository without the tests that notice the bug, as the only commit of a git repository
     where git is installed. Reward: 1 if after `submit` every fail-to-pass and every pass-to-pass test passes, else 0;
     tests and configuration are put back first, and the tests are run in sandboxes of their own (`grading.py`). Measures:
-    `fail_to_pass` and `pass_to_pass`, the shares that passed, both 0 until `submit`.
+    `fail_to_pass` and `pass_to_pass`, the shares that passed, and `similarity`, how much the repair looks like the known
+    one (SWE-RL), all 0 until `submit`. With `grading="patch"` no test is run: success is the known repair itself, and
+    `similarity` is the only measure.
     """
 
-    settings: ClassVar[tuple[str, ...]] = (*RepositoryEnv.settings, "data")
+    settings: ClassVar[tuple[str, ...]] = (*RepositoryEnv.settings, "data", "grading")
     data: str | None = None
     """A file of tasks; None: those that come with agentgym."""
+    grading: str = "tests"
+    """`tests`: hidden tests decide. `patch`: no test is run, and the repair has to be the known one (SWE-RL)."""
     packages = ("tarfile", *(name for name in PACKAGES if name not in ("pytest", "py")))
     """What packs and unpacks the folder, and libraries of pytest; its own two import all of it: see `_make`."""
     root = FOLDER
@@ -72,6 +78,11 @@ class SWE(RepositoryEnv):
         problem = missing(self.backend, GRADING if self.backend != "docker" else (), self.backend_options)
         if problem:
             raise MissingExtra(f"SWE cannot run tests here: {problem}")
+
+    def check_options(self) -> None:
+        if self.grading not in GRADINGS:
+            raise BadConfig(f"grading of SWE is {self.grading!r}; expected 'tests' or 'patch'")
+        super().check_options()
 
     def load_library(self) -> Library[Instance]:
         if self.data is None:
@@ -95,6 +106,8 @@ class SWE(RepositoryEnv):
         """How the folder differs from what the episode began with."""
         self.fresh: dict[str, str] = {}
         """What it began with: digests by name; empty until the sandbox was prepared."""
+        self.alike = 0.0
+        """How much the submitted repair looks like the known one."""
         observation = super().begin(task)
         self._instance().base()  # a repository that is not there, or changed, is refused here
         if self.data is not None:
@@ -202,7 +215,17 @@ class SWE(RepositoryEnv):
         return self._twice(once)
 
     def judge(self) -> Verdict:
+        instance, patch = self._instance(), self.patch()
+        short = patch is not None and len(patch) <= LONGEST
+        self.alike = similarity(instance.broken(), self.tree(), instance.base()) if short else 0.0
+        if self.grading == "patch":
+            said = "The patch is the known repair." if self.alike == 1.0 else "The patch is not the known repair."
+            return Verdict(self.alike == 1.0, 0.0, 0.0, said)
         return grade(self._instance(), self.tree(), self.elsewhere)
+
+    def measures(self) -> dict[str, float]:
+        """Return how alike the repair is to the known one, and the shares of tests that passed if any are run."""
+        return {**(super().measures() if self.grading == "tests" else {}), "similarity": self.alike}
 
     # Who plays
 

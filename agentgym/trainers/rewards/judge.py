@@ -1,24 +1,21 @@
 """A model behind a chat server that grades episodes by a rubric."""
 
 import asyncio
-import functools
 import hashlib
 import json
 import re
-import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
-from agentgym import engines
 from agentgym.core.seeding import derive
 from agentgym.engines import ChatEngine, Sampling
-from agentgym.engines.kinds import ENGINES
 from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig, EngineDead, Fault
-from agentgym.registry import load
+from agentgym.trainers.rewards import chat_engine
+from agentgym.trainers.rewards.chat_engine import grades_file
 from agentgym.trainers.rewards.transcript import transcript
 from agentgym.trainers.stages.rewards import reward
 from agentgym.trainers.stages.seams import Within
@@ -39,39 +36,19 @@ Give your reasons in a few sentences. Then end your reply with one line of exact
 from 0 (worst) to 1 (best), for example 0.5:
 VERDICT {mark} NUMBER"""
 AGAIN = "Your reply did not end with one line of exactly this form, NUMBER from 0 to 1: VERDICT {mark} NUMBER"
-OWN = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
-"""MODULE:NAME of a chat engine of one's own; what comes after the colon of the package's is an address."""
 
 
 def check(*, engine: str, rubric: str, engine_options: object, cache: str, **_: object) -> None:
     """Raise BadConfig for an engine that is none, or one without chat, and for a rubric that cannot be read."""
     _read(rubric)
-    if engine_options is not None and not isinstance(engine_options, Mapping):
-        raise BadConfig(f"engine_options of reward 'judge' is {engine_options!r}; expected a table, as {{timeout = 60}}")
+    chat_engine.check("judge", engine, engine_options)
     if cache and not Path(cache).absolute().parent.is_dir():
         raise BadConfig(f"cache of reward 'judge' is {cache}; expected a file in a folder that is there")
-    kind = engine.partition(":")[0]
-    if OWN.fullmatch(engine) and kind not in ENGINES:
-        if not callable(load(engine, "chat engine", {})):
-            raise BadConfig(f"engine of reward 'judge' is {engine}; expected a class or function that makes a chat engine")
-    elif kind not in ENGINES or ENGINES[kind].tokens:
-        raise BadConfig(
-            f"engine of reward 'judge' is {engine!r}; expected chat:URL#MODEL, for example "
-            "chat:http://localhost:8000/v1#NAME, or MODULE:NAME of a chat engine of your own"
-        )
-    else:
-        ENGINES[kind].check_names(cast("dict[str, object]", engine_options or {}))
 
 
 async def reach(*, engine: str, engine_options: Mapping[str, object] | None, **_: object) -> None:
     """Raise BadConfig unless the judge answers a short question."""
-    asked = _made(engine, engine_options or {})
-    try:
-        await asked.chat([{"role": "user", "content": "Reply with OK."}], (), Sampling(0.0, max_tokens=16), "judge")
-    except (Fault, BadConfig) as error:
-        raise BadConfig(f"the judge {engine} cannot be asked: {error}") from error
-    finally:
-        asked.close()
+    await chat_engine.reach("the judge", engine, engine_options)
 
 
 @reward("judge", check=check, reach=reach)
@@ -105,7 +82,7 @@ async def judge(
     path = cache or (str(run.folder / "judge.sqlite") if run else ":memory:")
     limit = asyncio.Semaphore(concurrency)
     options = json.dumps(engine_options or {}, sort_keys=True)
-    with closing(_grades(path)) as grades:
+    with closing(grades_file(path, "judge")) as grades:
 
         async def graded(prompt: str, mark: str) -> float | Fault:
             key = hashlib.blake2b(json.dumps([engine, tokens, temperature, prompt]).encode(), digest_size=16).hexdigest()
@@ -113,7 +90,7 @@ async def judge(
             if row:
                 return row[0]
             async with limit:
-                grade = await _ask(_kept(engine, options), prompt, mark, sampling, tries)
+                grade = await _ask(chat_engine.kept(engine, options), prompt, mark, sampling, tries)
             if not isinstance(grade, Fault):
                 grades.execute("INSERT OR REPLACE INTO grades VALUES (?, ?)", (key, grade))
             return grade
@@ -176,25 +153,3 @@ def _read(rubric: str) -> str:
     if not text:
         raise BadConfig(f"rubric of reward 'judge' is {rubric}, which is empty; expected what a grade is given for")
     return text
-
-
-def _grades(path: str) -> sqlite3.Connection:
-    """Open the grades given before; several processes may have them open."""
-    try:
-        file = sqlite3.connect(path, timeout=60.0, isolation_level=None)
-        file.execute("CREATE TABLE IF NOT EXISTS grades (content TEXT PRIMARY KEY, grade REAL NOT NULL)")
-    except sqlite3.Error as error:
-        raise BadConfig(f"cache of reward 'judge' is {path}, which cannot be used ({error}); choose another file") from error
-    return file
-
-
-@functools.lru_cache(maxsize=4)
-def _kept(name: str, options: str) -> ChatEngine:
-    """Return the engine of the steps before: connections stay open."""
-    return _made(name, json.loads(options))
-
-
-def _made(name: str, options: Mapping[str, Any]) -> ChatEngine:
-    if OWN.fullmatch(name):
-        return cast("Callable[..., ChatEngine]", load(name, "chat engine", {}))(**options)
-    return cast("ChatEngine", engines.engine(name, **options))  # `check` lets no name of another kind through

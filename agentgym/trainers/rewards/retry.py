@@ -1,10 +1,10 @@
 """The reward `retry`: asking again, in other words, after a search that did not settle the question."""
 
-import re
 from collections.abc import Sequence
 from typing import Annotated
 
 from agentgym.episodes.episode import Episode
+from agentgym.trainers.rewards.calls import answered, valid_calls, words
 from agentgym.trainers.stages.rewards import reward
 from agentgym.trainers.stages.seams import Within
 
@@ -14,28 +14,37 @@ def retry(
     episodes: Sequence[Episode],
     *,
     query: str = "search",
+    failed: bool = False,
     decay: Annotated[float, Within(0, 0.99)] = 0.5,
     weight: Annotated[float, Within(0)] = 0.05,
 ) -> list[dict[str, list[float]]]:
     """Pay the k-th query of an episode, k from 2 on, `weight * decay^(k - 2)`, if an answer is given in the end.
 
-    Source: ReZero, arXiv 2504.11001. Its abstract says that another query after a failed search is paid; that this takes a
-    final answer was not checked against its text, and both constants are ours. A query is a valid turn whose action calls
-    `query` (`search[...]`, `<search>...`, or JSON with this name); one in the words of an earlier one is none. An episode
-    earns at most `weight / (1 - decay)`, and nothing where the horizon or the context cut it off.
+    Source: ReZero, arXiv 2504.11001, and its published code: queries are paid only where an answer is given in the end. The
+    code pays 0.2, and 0.15 for each of up to five queries, also in the words of an earlier one; that later ones are paid
+    less, and both constants, are ours. A query is a valid turn whose action calls `query` (`search[...]`, `<search>...`, or
+    JSON with this name); one in the words of an earlier one is none. With `failed` only those are paid that follow a query
+    which brought nothing, after which the environment's state was the one before it: the abstract's retry after a failed
+    search, the k-th of them with k - 1 in the exponent. An episode earns at most `weight / (1 - decay)`, and nothing where
+    the horizon or the context cut it off.
     """
-    call = re.compile(rf"\W*(?:name\W+)?{re.escape(query)}\b")
-    return [{"retry": _paid(episode, call, decay, weight)} for episode in episodes]
+    return [{"retry": _paid(episode, query, failed, decay, weight)} for episode in episodes]
 
 
-def _paid(episode: Episode, call: re.Pattern[str], decay: float, weight: float) -> list[float]:
+def _paid(episode: Episode, query: str, failed: bool, decay: float, weight: float) -> list[float]:
     paid = [0.0] * len(episode.turns)
-    if episode.reason not in ("success", "failure") or episode.error:
+    if not answered(episode):
         return paid
     asked: set[str] = set()
-    for place, turn in enumerate(episode.turns):
-        words = " ".join(re.findall(r"\w+", turn.action.casefold()))
-        if turn.valid and call.match(turn.action) and words not in asked:
-            paid[place] = weight * decay ** (len(asked) - 1) if asked else 0.0
-            asked.add(words)
+    calls, again, came = {id(turn) for turn in valid_calls(episode, query)}, 0, True
+    keys = [*(turn.state_key for turn in episode.turns[1:]), episode.final_state_key]
+    for place, (turn, after) in enumerate(zip(episode.turns, keys, strict=True)):
+        if id(turn) not in calls:
+            continue
+        said = words(turn.action)
+        if asked and said not in asked and not (failed and came):
+            paid[place] = weight * decay**again
+            again += 1
+        asked.add(said)
+        came = after is None or after != turn.state_key
     return paid

@@ -17,18 +17,19 @@ def transcript(episode: Episode, characters: int) -> str:
     which a server would read as its own.
     """
     share = max(_LEAST, characters // (2 * len(episode.turns) + 2))
-    lines: list[dict[str, str | int | bool]] = [{"task": _cut(episode.instruction, share)}]
+    lines: list[dict[str, str | int | bool]] = [{"task": cut(episode.instruction, share)}]
     for number, turn in enumerate(episode.turns, 1):
-        lines.append({"turn": number, "observation": _cut(turn.observation, share), "reply": _cut(_said(turn), share)})
-    lines.append({"end": _cut(episode.final_observation, share), "success": bool(episode.success)})
-    return "\n".join(_harmless(json.dumps(line, ensure_ascii=False)) for line in lines)
+        lines.append({"turn": number, "observation": cut(turn.observation, share), "reply": cut(_said(turn), share)})
+    lines.append({"end": cut(episode.final_observation, share), "success": bool(episode.success)})
+    return "\n".join(harmless(json.dumps(line, ensure_ascii=False)) for line in lines)
 
 
 def _said(turn: Turn) -> str:
     return turn.text or turn.action
 
 
-def _cut(text: str, most: int) -> str:
+def cut(text: str, most: int) -> str:
+    """Return a text without its middle where it has more than so many characters."""
     text = text.encode("utf-8", "replace").decode("utf-8")  # halves of surrogate pairs, which no request could hold
     if len(text) <= most:
         return text
@@ -36,5 +37,6 @@ def _cut(text: str, most: int) -> str:
     return f"{text[: most // 2]} ({left} characters left out) {text[len(text) - (most - most // 2) :]}"
 
 
-def _harmless(line: str) -> str:
+def harmless(line: str) -> str:
+    """Return a line of JSON in which no text holds a control string that a server would read as its own."""
     return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", line)

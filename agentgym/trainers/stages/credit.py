@@ -15,6 +15,8 @@ from agentgym.trainers.stages.seams import Within as Within
 
 Floats = npt.NDArray[np.float64]
 CreditFunction = Callable[..., Any]
+WORTH = "worth"
+"""What of `turn.extra` says the advantage of a turn that a selection put in."""
 
 CREDITS = Seam(
     "credit",
@@ -49,8 +51,10 @@ CREDITS = Seam(
         "relative_future": "agentgym.trainers.credit.tree:relative_future",
         "pav": "agentgym.trainers.credit.pav:pav",
         "spa": "agentgym.trainers.credit.spa:spa",
+        "distill": "agentgym.trainers.credit.distill:distill",
+        "off_policy": "agentgym.trainers.credit.off_policy:off_policy",
     },
-    {"scope": "group", "needs": (), "uniform": False},
+    {"scope": "group", "needs": (), "uniform": False, "worth": False},
 )
 
 
@@ -111,7 +115,7 @@ class Credit:
 
 
 def credit(
-    name: str, scope: str = "group", needs: Sequence[str] = (), *, uniform: bool = False
+    name: str, scope: str = "group", needs: Sequence[str] = (), *, uniform: bool = False, worth: bool = False
 ) -> Callable[[CreditFunction], CreditFunction]:
     """Declare a credit function `(group, *, hyper-parameters) -> one array per episode`, and give it a short name.
 
@@ -122,11 +126,12 @@ def credit(
     sees its own groups and has a state of its own in the checkpoint: who keeps one for all makes it from what all see
     (`run.gathered`), with scope `batch`, for a process without groups is called too. The function itself is returned
     unchanged, so it can be called and tested as it is. `uniform` says that groups whose returns
-    are all equal have a signal too: a run that drops them is told so.
+    are all equal have a signal too: a run that drops them is told so. `worth`: it reads `turn.extra["worth"]`, which some
+    selections put into turns that nobody sampled now.
     """
     if scope not in ("group", "batch"):
         raise BadConfig(f"scope of credit {name!r} is {scope!r}; expected 'group' or 'batch'")
-    return CREDITS.declare(name, scope=scope, needs=tuple(needs), uniform=uniform)
+    return CREDITS.declare(name, scope=scope, needs=tuple(needs), uniform=uniform, worth=worth)
 
 
 def resolve(name: str, /, **hyperparameters: object) -> Credit:

@@ -33,7 +33,7 @@ def replay(
     mixed: list[Group] = []
     for group in groups:
         texts = kept.get(_key(group), [])[:number] if uniform(group) and not _solved(group) else []
-        mixed.append(_joined(group, [Episode.from_json(text) for text in texts]))
+        mixed.append(joined(group, [Episode.from_json(text) for text in texts]))
     fresh = [(_key(group), [e.to_json() for e in group if e.success][:number]) for group in groups if _solved(group)]
     for key, texts in run.gathered(fresh):  # of all processes: the task may come to another one next time
         kept.pop(key, None)
@@ -58,14 +58,29 @@ async def demonstrations(
     played = await run.demonstrations.play(jobs)
     await pay(played, run.rewards, step=step, run=run)
     successes = [episode if episode.success else None for episode in played]
-    score([episode for episode in successes if episode], ("logprobs",), run.learner.score)  # all processes go through it
-    for call in (call for episode in successes if episode for turn in episode.turns for call in turn.calls):
-        if "logprobs" in call.extra:
-            call.logprobs = call.extra.pop("logprobs").tolist()
+    stand_in([episode for episode in successes if episode], run)
     mixed = list(groups)
     for place, own in zip(poor, zip(*[iter(successes)] * number, strict=True), strict=True):
-        mixed[place] = _joined(groups[place], [view(episode, groups[place].role) for episode in own if episode])
+        mixed[place] = joined(groups[place], [view(episode, groups[place].role) for episode in own if episode])
     return drop(mixed)
+
+
+def stand_in(episodes: Sequence[Episode], run: Any) -> None:
+    """Give episodes that nobody sampled the log-probabilities of the policy as it is: their ratio begins at 1.
+
+    Of several processes all call it, those without episodes too.
+    """
+    score(episodes, ("logprobs",), run.learner.score)
+    for call in (call for episode in episodes for turn in episode.turns for call in turn.calls):
+        if "logprobs" in call.extra:
+            call.logprobs = call.extra.pop("logprobs").tolist()
+
+
+def joined(group: Group, episodes: Sequence[Episode]) -> Group:
+    """Return a group with further episodes, which become attempts of it."""
+    for place, episode in enumerate(episodes):
+        episode.group_id, episode.attempt, episode.forks = group[0].group_id, _attempt(group) + place, []
+    return Group(group.task_id, group.role, [*group, *episodes]) if episodes else group
 
 
 def _job(group: Group, n: int, run: Any) -> Job:
@@ -86,10 +101,3 @@ def _solved(group: Group) -> bool:
 
 def _key(group: Group) -> str:
     return json.dumps([group[0].labels.get("env", ""), group.role, group.task_id])
-
-
-def _joined(group: Group, episodes: Sequence[Episode]) -> Group:
-    """Return a group with further episodes, which become attempts of it."""
-    for place, episode in enumerate(episodes):
-        episode.group_id, episode.attempt, episode.forks = group[0].group_id, _attempt(group) + place, []
-    return Group(group.task_id, group.role, [*group, *episodes]) if episodes else group

@@ -32,6 +32,7 @@ NEEDS = Seam(
         "prover": "agentgym.trainers.stages.prover:prover",
         "fork": "agentgym.trainers.stages.fork:fork",
         "entropy_mean": "agentgym.trainers.stages.entropy_mean:entropy_mean",
+        "teacher_logprobs": "agentgym.trainers.stages.teacher:teacher_logprobs",
     },
     {"check": None, "embeds": False},
     noun="need",

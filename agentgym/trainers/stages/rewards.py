@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from agentgym.core.env import TextEnv
 from agentgym.episodes.episode import FAULTS, Episode
 from agentgym.errors import BadConfig, EngineDead, Fault
 from agentgym.trainers.stages.needs import finished
@@ -16,9 +17,12 @@ REWARDS = Seam(
     "reward",
     {
         name: f"agentgym.trainers.rewards.{name}:{name}"
-        for name in ("calibration", "denoise", "judge", "length", "noise", "repetition", "retry", "ufo")
+        for name in (
+            *("calibration", "denoise", "evidence", "judge", "length", "noise", "patch_similarity", "query_diversity"),
+            *("repetition", "retry", "tool_calls", "ufo"),
+        )
     },
-    {"check": None, "reach": None},
+    {"check": None, "reach": None, "fits": None},
 )
 SCHEDULE = "schedule"
 """The option that every reward with a `weight` has besides its own."""
@@ -40,7 +44,10 @@ class Schedule:
 
 
 def reward(
-    name: str, check: Callable[..., None] | None = None, reach: Callable[..., object] | None = None
+    name: str,
+    check: Callable[..., None] | None = None,
+    reach: Callable[..., object] | None = None,
+    fits: Callable[[TextEnv, str], None] | None = None,
 ) -> Callable[[Target], Target]:
     """Declare a function `(episodes, *, options) -> named parts of each`, async or not, and give it a short name.
 
@@ -50,9 +57,17 @@ def reward(
     Whether an episode succeeded stays the environment's word.
 
     `check` is called with the options (all but `weight`) whenever the reward is chosen, and `reach`, async or not, before a
-    run is started; each raises BadConfig for what cannot work.
+    run is started; each raises BadConfig for what cannot work. `fits` is called with each environment of a run and its
+    name, before anything is loaded, and raises BadConfig for one that the reward cannot judge.
     """
-    return REWARDS.declare(name, check=check, reach=reach)
+    return REWARDS.declare(name, check=check, reach=reach, fits=fits)
+
+
+def check_fits(stages: Sequence[Stage], env: TextEnv, name: str) -> None:
+    """Raise BadConfig where one of the rewards is not for an environment."""
+    for stage in stages:
+        if stage.attributes["fits"]:
+            stage.attributes["fits"](env, name)
 
 
 def resolve_rewards(names: Sequence[str], options: Mapping[str, object]) -> list[Stage]:

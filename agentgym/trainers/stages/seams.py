@@ -21,6 +21,7 @@ REQUIRED = {
     "repeats": "tasks that come again",
     "hint": "hints of the environment, and an agent that can show them",
     "proposals": "tasks that are made in the step that plays them",
+    "replays": "episodes that can be gone through again: environments with one role that answer alike twice",
 }
 """What a sampler or a selection may require of a run."""
 MARK = "__stage__"

@@ -15,14 +15,16 @@ SELECTIONS = Seam(
         **{name: f"agentgym.trainers.stages.selection:{name}" for name in ("keep", "drop", "refill", "variance")},
         **{name: f"agentgym.trainers.stages.mixing:{name}" for name in ("replay", "demonstrations")},
         **{name: f"agentgym.trainers.stages.guidance:{name}" for name in ("guide", "ghpo", "agent_rlvr")},
+        "dagger": "agentgym.trainers.stages.dagger:dagger",
+        "self_imitation": "agentgym.trainers.stages.self_imitation:self_imitation",
         **{name: f"agentgym.trainers.stages.filters:{name}" for name in ("void_turns", "resample_on_correct", "accuracy")},
     },
-    {"requires": ()},
+    {"requires": (), "worth": False},
     noun="selection",
 )
 
 
-def select(name: str, requires: Sequence[str] = ()) -> Callable[[Target], Target]:
+def select(name: str, requires: Sequence[str] = (), *, worth: bool = False) -> Callable[[Target], Target]:
     """Declare a function `(groups, *, options) -> groups to train on`, async or not, and give it a short name.
 
     It sees the groups with at least two faultless episodes, of this process. Options that are called `rounds` and
@@ -30,10 +32,11 @@ def select(name: str, requires: Sequence[str] = ()) -> Callable[[Target], Target
     many times as many tasks as asked for are played at first. `step`, `state` and `run` are handed in. Of several
     processes all call it in every round, also without groups, and each has a `state` of its own, which the checkpoint holds.
     `requires`: `expert`, where it plays demonstrations, `repeats`, where it does something only with tasks that come
-    again, or `hint`, where it plays with hints (at most at the level of its option `level`); a run that has none is then
-    refused before anything is loaded.
+    again, `hint`, where it plays with hints (at most at the level of its option `level`), or `replays`, where it goes
+    through episodes again; a run that has none is then refused before anything is loaded. `worth`: it puts in turns whose
+    `turn.extra["worth"]` is their advantage, which only some credits read.
     """
-    return SELECTIONS.declare(name, requires=required(requires))
+    return SELECTIONS.declare(name, requires=required(requires), worth=worth)
 
 
 def uniform(group: Group) -> bool:

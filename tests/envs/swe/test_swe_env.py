@@ -92,7 +92,7 @@ def test_a_repair_by_hand(environment):
     assert environment.state_key() != start
     _, reward, terminated, _, info = environment.step("submit[]")
     assert (reward, terminated, info["reason"]) == (1.0, True, "success")
-    assert info["metrics"] == {"fail_to_pass": 1.0, "pass_to_pass": 1.0}
+    assert info["metrics"] == {"fail_to_pass": 1.0, "pass_to_pass": 1.0, "similarity": 1.0}
 
 
 def test_submitting_nothing_earns_nothing(environment):

@@ -1,0 +1,47 @@
+"""How much a repair looks like the one that is known: SWE-RL's measure, for which no test has to run."""
+
+import difflib
+from collections.abc import Mapping
+
+from agentgym.envs.swe.tasks.suite import is_cache, is_protected
+
+LONGEST = 20_000
+"""Characters of a change up to which it is compared by characters; a longer one is compared by lines."""
+FACTOR, FREE = 4, 2_000
+"""A change may have so many times the characters of the known one, and so many more; a longer one is not compared."""
+
+
+def similarity(before: Mapping[str, bytes], after: Mapping[str, bytes], known: Mapping[str, bytes]) -> float:
+    """Return from 0 to 1 how alike the changes of a tree are to the known ones; 1 only where both lead to the same files.
+
+    Source: SWE-RL, arXiv 2502.18449, and its published code: the mean, over every file that either of the two changes, of
+    the ratio of difflib between their unified diffs with three lines of context, 0 where only one changes the file. Tests,
+    configuration and caches count as unchanged, for they are not graded. What is far longer than the known change counts 0:
+    its ratio would be small, and takes long.
+    """
+    made, right = changes(before, after), changes(before, known)
+    ratios = [_ratio(made.get(path, ""), right.get(path, "")) for path in sorted({*made, *right})]
+    return sum(ratios) / len(ratios) if ratios else 0.0
+
+
+def changes(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> dict[str, str]:
+    """Return by path the unified diff of each file that differs, without the lines that name it; of texts only."""
+    found: dict[str, str] = {}
+    for path in sorted({*before, *after}):
+        if is_protected(path) or is_cache(path) or before.get(path) == after.get(path):
+            continue
+        old, new = (
+            content.decode("utf-8", "replace").splitlines() for content in (before.get(path, b""), after.get(path, b""))
+        )
+        found[path] = "\n".join([*difflib.unified_diff(old, new, lineterm="", n=3)][2:])
+    return found
+
+
+def _ratio(made: str, right: str) -> float:
+    if made == right:
+        return 1.0
+    if not made or not right or len(made) > FACTOR * len(right) + FREE:
+        return 0.0
+    if max(len(made), len(right)) > LONGEST:
+        return difflib.SequenceMatcher(None, made.split("\n"), right.split("\n"), autojunk=False).ratio()
+    return difflib.SequenceMatcher(None, made, right, autojunk=False).ratio()

@@ -1,0 +1,69 @@
+"""A chat engine that a reward asks: checked by its name, tried before a run, and kept from step to step."""
+
+import functools
+import json
+import re
+import sqlite3
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+from agentgym import engines
+from agentgym.engines import ChatEngine, Sampling
+from agentgym.engines.kinds import ENGINES
+from agentgym.errors import BadConfig, Fault
+from agentgym.registry import load
+
+OWN = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+"""MODULE:NAME of a chat engine of one's own; what comes after the colon of the package's is an address."""
+
+
+def check(name: str, engine: str, options: object) -> None:
+    """Raise BadConfig for an engine of the reward `name` that is none, or one without chat."""
+    if options is not None and not isinstance(options, Mapping):
+        raise BadConfig(f"engine_options of reward {name!r} is {options!r}; expected a table, as {{timeout = 60}}")
+    kind = engine.partition(":")[0]
+    if OWN.fullmatch(engine) and kind not in ENGINES:
+        if not callable(load(engine, "chat engine", {})):
+            raise BadConfig(f"engine of reward {name!r} is {engine}; expected a class or function that makes a chat engine")
+    elif kind not in ENGINES or ENGINES[kind].tokens:
+        raise BadConfig(
+            f"engine of reward {name!r} is {engine!r}; expected chat:URL#MODEL, for example "
+            "chat:http://localhost:8000/v1#NAME, or MODULE:NAME of a chat engine of your own"
+        )
+    else:
+        ENGINES[kind].check_names(cast("dict[str, object]", options or {}))
+
+
+async def reach(who: str, engine: str, options: Mapping[str, object] | None) -> None:
+    """Raise BadConfig unless the engine answers a short question."""
+    asked = _made(engine, options or {})
+    try:
+        await asked.chat([{"role": "user", "content": "Reply with OK."}], (), Sampling(0.0, max_tokens=16), "reach")
+    except (Fault, BadConfig) as error:
+        raise BadConfig(f"{who} {engine} cannot be asked: {error}") from error
+    finally:
+        asked.close()
+
+
+@functools.lru_cache(maxsize=4)
+def kept(name: str, options: str) -> ChatEngine:
+    """Return the engine of the steps before, its options as JSON: connections stay open."""
+    return _made(name, json.loads(options))
+
+
+def _made(name: str, options: Mapping[str, Any]) -> ChatEngine:
+    if OWN.fullmatch(name):
+        return cast("Callable[..., ChatEngine]", load(name, "chat engine", {}))(**options)
+    return cast("ChatEngine", engines.engine(name, **options))  # `check` lets no name of another kind through
+
+
+def grades_file(path: str, name: str) -> sqlite3.Connection:
+    """Open the grades that the reward `name` gave before, by content; several processes may have them open."""
+    try:
+        file = sqlite3.connect(path, timeout=60.0, isolation_level=None)
+        file.execute("CREATE TABLE IF NOT EXISTS grades (content TEXT PRIMARY KEY, grade REAL NOT NULL)")
+    except sqlite3.Error as error:
+        raise BadConfig(
+            f"cache of reward {name!r} is {path}, which cannot be used ({error}); choose another file"
+        ) from error
+    return file

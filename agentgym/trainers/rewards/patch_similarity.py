@@ -1,0 +1,47 @@
+"""The reward `patch_similarity`: how much a patch looks like the one that is known, and less than nothing for none."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from agentgym.core.env import TextEnv
+from agentgym.envs.swe.predictions import patch_of
+from agentgym.episodes.episode import Episode
+from agentgym.errors import BadConfig
+from agentgym.trainers.stages.rewards import reward
+from agentgym.trainers.stages.seams import Within
+
+MEASURE = "similarity"
+
+
+def _fits(env: TextEnv, name: str) -> None:
+    """Raise BadConfig for an environment that does not compare patches, or pays for it already."""
+    env.reset(seed=0)
+    if MEASURE not in env.measures():
+        raise BadConfig(
+            f"reward 'patch_similarity' pays by the measure {MEASURE!r}, which {name} does not have; it is for rlvr/SWE-v0"
+        )
+    if MEASURE in env.shaping:
+        raise BadConfig(f"reward 'patch_similarity' with shaping of {MEASURE!r} in {name} would pay it twice; leave one out")
+
+
+@reward("patch_similarity", fits=_fits)
+def patch_similarity(
+    episodes: Sequence[Episode], *, weight: Annotated[float, Within(0, 0.99)] = 0.5
+) -> list[dict[str, float]]:
+    """Pay `weight` times the similarity of the submitted patch to the known one, and -`weight` where none was submitted.
+
+    Source: SWE-RL, arXiv 2502.18449: the ratio of difflib between both patches (`agentgym.envs.swe.similarity`), and -1 for
+    a reply in the wrong form, which here is an episode that ends without a patch: nothing changed, too long to be told, or
+    never submitted. With `grading="patch"` of the environment no test is run. The weight stays below 1, so that no failure
+    earns what a success does.
+    """
+    return [{"patch_similarity": weight * _earned(episode)} for episode in episodes]
+
+
+def _earned(episode: Episode) -> float:
+    if MEASURE not in episode.metrics and episode.reason in ("success", "failure") and not episode.error:
+        raise BadConfig(
+            f"reward 'patch_similarity': an episode of {episode.env} has no measure {MEASURE!r}; it is for rlvr/SWE-v0, "
+            "without shaping of it"
+        )
+    return episode.metrics.get(MEASURE, 0.0) if patch_of(episode) else -1.0

@@ -1,0 +1,68 @@
+"""The selection `self_imitation`: the policy's own good episodes of the last steps, with advantages computed anew."""
+
+from collections.abc import Sequence
+from statistics import median
+from typing import Annotated, Any
+
+from agentgym.core.seeding import generator
+from agentgym.episodes.episode import Episode, Group
+from agentgym.trainers.stages.credit import WORTH
+from agentgym.trainers.stages.mixing import joined
+from agentgym.trainers.stages.seams import Processes, Within
+from agentgym.trainers.stages.selection import drop, select
+
+Kept = list[tuple[int, str]]
+"""Steps, and episodes of them as JSON text."""
+
+
+@select("self_imitation", worth=True)
+def self_imitation(
+    groups: Sequence[Group],
+    *,
+    number: Annotated[int, Within(1, 100_000)] = 16,
+    threshold: Annotated[float, Within(0)] = 0.0,
+    stale: Annotated[int, Within(1, 1_000_000)] = 5,
+    capacity: Annotated[int, Within(1, 1_000_000)] = 2048,
+    baseline: Annotated[int, Within(1, 10_000_000)] = 10_240,
+    state: dict[str, Any],
+    step: int = 0,
+    run: Processes,
+) -> list[Group]:
+    """Groups whose returns differ, and among them up to `number` earlier episodes that are still better than the median.
+
+    Source: SPEAR, arXiv 2509.22601, and its published code. An episode is kept where its reward R exceeds its group's mean
+    by more than `threshold`, for `stale` steps and at most `capacity` of them. When it is replayed, its advantage is
+    computed anew: R less the median of the mean rewards of the last `baseline` groups, and it takes part only if that is
+    above 0: as the policy gets better, what was good once no longer is. Its turns carry that as their worth, for the credit
+    `off_policy`, whose `warmup` is the paper's schedule; they keep the log-probabilities they were sampled with, so the
+    ratio is that of off-policy data and the loss's clip bounds it. Part: the code replays when its buffer is full, a power
+    of two episodes at once, and divides by a median spread if told to; here each step replays its share. Of several
+    processes each keeps its own episodes, and the median is over the groups of all.
+    """
+    means: list[float] = state.setdefault("means", [])
+    kept: Kept = state.setdefault("kept", [])
+    means += run.gathered([sum(e.reward for e in group) / len(group) for group in groups])
+    del means[:-baseline]
+    kept[:] = [(when, text) for when, text in kept if step - when <= stale]
+    good = _drawn(kept, median(means), number, step) if means else []
+    for group in groups:
+        mean = sum(episode.reward for episode in group) / len(group)
+        kept += [(step, episode.to_json()) for episode in group if episode.reward - mean > threshold]
+    del kept[:-capacity]
+    varied = drop(groups)
+    if good and not varied:  # what is replayed has to stand in some group, and a uniform one has no advantages of its own
+        varied = list(groups[:1])
+    return [joined(group, good[place :: len(varied)]) for place, group in enumerate(varied)]
+
+
+def _drawn(kept: Kept, middle: float, number: int, step: int) -> list[Episode]:
+    """Return so many of the episodes that are worth more than the median, drawn evenly, their turns with that worth."""
+    order = generator("self_imitation", step).permutation(len(kept))
+    drawn: list[Episode] = []
+    for place in order:
+        episode = Episode.from_json(kept[int(place)][1])
+        if episode.reward > middle and len(drawn) < number:
+            for turn in episode.turns:
+                turn.extra[WORTH] = episode.reward - middle
+            drawn.append(episode)
+    return drawn
