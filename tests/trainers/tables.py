@@ -16,6 +16,8 @@ from agentgym.trainers import TrainConfig
 from agentgym.trainers.rollouts import Rollouts
 from agentgym.trainers.run import Run
 from agentgym.trainers.stages.credit import resolve
+from agentgym.trainers.stages.generation import Generation
+from agentgym.trainers.stages.sampler import SAMPLERS
 from agentgym.trainers.stages.selection import SELECTIONS
 
 NUMBERS = 8
@@ -73,7 +75,9 @@ def made(engine, env="small/Eight-v0", seed=0, **changes):
         score=lambda rows: {"logprobs": [np.full(len(row), -0.5, np.float32) for row in rows]},
     )
     rollouts = Rollouts(config, engine, engine.tokenizer)
-    return Run(config, None, Accelerator(cpu=True), learner, rollouts, None, [], None, [], None, None)
+    rollouts.generation = Generation()
+    sampler, played = SAMPLERS.resolve("uniform")(rollouts.sources()), rollouts.generation
+    return Run(config, None, Accelerator(cpu=True), learner, rollouts, sampler, [], None, [], None, None, played)
 
 
 def trained(engine, select, *, steps, lr, select_options=None, credit="off_policy", credit_options=None, **changes):

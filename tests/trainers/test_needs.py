@@ -27,9 +27,10 @@ from agentgym.trainers.rollouts import Rollouts
 from agentgym.trainers.run import Run
 from agentgym.trainers.stages import needs
 from agentgym.trainers.stages.credit import resolve
+from agentgym.trainers.stages.generation import Generation
 from agentgym.trainers.stages.loss import resolve_loss
 from agentgym.trainers.stages.needs import resolve_needs
-from agentgym.trainers.stages.sampler import Draw
+from agentgym.trainers.stages.sampler import SAMPLERS, Draw
 from agentgym.trainers.step import Scorer, TrainedModel, scored
 
 sys.path.append(str(Path(__file__).parents[2] / "examples" / "stages"))
@@ -91,7 +92,9 @@ def made(env="me/Few-v0", engine=None, learner=None, **changes):
     config = TrainConfig(env=f"{__name__}:{env}", turn_tokens=6, prompt="bare", **{"group_size": 2, **changes})
     engine = engine or Guesses()
     rollouts = Rollouts(config, engine, engine.tokenizer)
-    return Run(config, None, Accelerator(cpu=True), learner, rollouts, None, [], None, [], None, None)
+    rollouts.generation = Generation()
+    sampler, played = SAMPLERS.resolve("uniform")(rollouts.sources()), rollouts.generation
+    return Run(config, None, Accelerator(cpu=True), learner, rollouts, sampler, [], None, [], None, None, played)
 
 
 def played(run, numbers=(0, 3)):
