@@ -95,9 +95,7 @@ async def consulted(hosted: HostedEnv, task: Task, episode: Episode, ask: Callab
     return answers
 
 
-async def _begun(
-    hosted: HostedEnv, task: Task, episode: Episode, seconds: float
-) -> tuple[str, Info, dict[int, int]]:
+async def _begun(hosted: HostedEnv, task: Task, episode: Episode, seconds: float) -> tuple[str, Info, dict[int, int]]:
     """Begin an episode's task as it began then; return with it, by turn, the seeds of chance that is drawn afresh there."""
     options: dict[str, object] = {"task": task, **({"horizon": episode.horizon} if episode.horizon else {})}
     seeds = [*(seed for _, _, seed in episode.forks), episode.seed]

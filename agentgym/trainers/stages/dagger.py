@@ -75,7 +75,9 @@ async def _labelled(episodes: Sequence[Episode], run: Any) -> list[Episode]:
         tools = run.rollouts.env(name).tools
         for place, (task, episode), actions in zip(places, asked, answers, strict=True):
             talk: TokenTalk = demonstrator.agent.begin(task, tools)
-            pairs = [*zip(episode.turns, actions, strict=False)][episode.shared :]  # what another attempt played has its label
+            pairs = [*zip(episode.turns, actions, strict=False)][
+                episode.shared :
+            ]  # what another attempt played has its label
             turns = [_label(turn, action, demonstrator, talk) for turn, action in pairs]
             labels[place] = _with_turns(episode, [turn for turn in turns if turn is not None])
     return [labels[place] for place in range(len(episodes))]
