@@ -86,12 +86,17 @@ class Guesses(ScriptedEngine):
         return await super().complete(request)
 
 
+NO_SAMPLER = SimpleNamespace(task=lambda id: None)
+
+
 def made(env="me/Few-v0", engine=None, learner=None, **changes):
     """Return a run whose model is the engine."""
     config = TrainConfig(env=f"{__name__}:{env}", turn_tokens=6, prompt="bare", **{"group_size": 2, **changes})
     engine = engine or Guesses()
     rollouts = Rollouts(config, engine, engine.tokenizer)
-    return Run(config, None, Accelerator(cpu=True), learner, rollouts, None, [], None, [], None, None)
+    return Run(
+        config, None, Accelerator(cpu=True), learner, rollouts, NO_SAMPLER, [], None, [], None, None, rollouts.generation
+    )
 
 
 def played(run, numbers=(0, 3)):
