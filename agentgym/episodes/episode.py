@@ -139,7 +139,7 @@ class Episode:
         """How many turns at the beginning were played by other attempts; 0 unless it is a branch."""
         return self.forks[-1][1] if self.forks else 0
 
-    def player(self, turn: int) -> int:
+    def origin_of(self, turn: int) -> int:
         """Return the attempt that played a turn, counted from 0."""
         return next((attempt for attempt, end, _ in self.forks if turn < end), self.attempt)
 
@@ -168,8 +168,9 @@ class Episode:
 
         It is one line for every reader, also one that splits text where Unicode ends a line.
         """
-        raw = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("turns", "hint")}
+        raw = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("turns", "hint", "forks")}
         raw |= {"hint": asdict(self.hint)} if self.hint else {}
+        raw |= {"forks": self.forks} if self.forks else {}
         held: dict[str, list[int]] = {name: [] for name in _PROMPTS}
         turns: list[dict[str, object]] = []
         for turn in self.turns:

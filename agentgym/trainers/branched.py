@@ -91,7 +91,7 @@ class Grower:
                 f"branching {self.stage.name!r} asked for turn {branch.turn} of attempt {branch.attempt}; expected an "
                 f"attempt of {sorted(by_attempt)} and one of its turns, counted from 0"
             )
-        return by_attempt.get(parent.player(branch.turn - 1), parent), branch.turn
+        return by_attempt.get(parent.origin_of(branch.turn - 1), parent), branch.turn
 
     async def _play(
         self,

@@ -99,3 +99,9 @@ def explained(metrics: dict[str, float]) -> dict[str, float]:
 def targets_of(rows: Sequence[Segment]) -> int:
     """Return how many trained tokens of some rows have a target."""
     return sum(taught(row) for row in rows)
+
+
+def teaches(row: Segment, chosen: bool) -> bool:
+    """Return whether anything is learned from a row: by its advantages, targets, or the factors that a loss has `chosen`."""
+    pulled = chosen and bool(np.nan_to_num(row.extra["chosen"]).any())
+    return bool(row.advantages.any()) or pulled or bool(targets_of([row]))

@@ -19,7 +19,7 @@ from agentgym.trainers.launch import launched
 from agentgym.trainers.learner_kinds import LOCAL
 from agentgym.trainers.recipe_files import read_config
 from agentgym.trainers.settings import EnvSpec
-from agentgym.trainers.stages.branching import check_branching, resolve_branching
+from agentgym.trainers.stages.branching import check_beside, check_branching, resolve_branching
 from agentgym.trainers.stages.credit import resolve
 from agentgym.trainers.stages.generation import GENERATIONS
 from agentgym.trainers.stages.learner import check_embeds, check_learner
@@ -167,11 +167,7 @@ def _check_draws(config: TrainConfig, envs: Sequence[tuple[EnvSpec, TextEnv]]) -
             f"sampler {sampler.name!r} with select {selection.name!r}: both play with hints, and what fails with one hint "
             "would be played with another; use sampler 'uniform' or select 'drop'"
         )
-    if "expert" in sampler.attributes["requires"] and config.branching:
-        raise BadConfig(
-            f"sampler {sampler.name!r} with branching {config.branching!r}: its episodes begin inside a demonstration, and "
-            "branches are found by going through an episode from the beginning of its task; leave out one of the two"
-        )
+    check_beside(config, stages)
     if "expert" in sampler.attributes["requires"] and selection.attributes["requires"]:
         raise BadConfig(
             f"sampler {sampler.name!r} with select {selection.name!r}: its episodes begin inside a demonstration, and what "

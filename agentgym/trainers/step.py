@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from agentgym.episodes.episode import Episode, Group
 from agentgym.errors import BadConfig
 from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.critic import TARGET, Critic, explained, targets_of
+from agentgym.trainers.critic import TARGET, Critic, explained, targets_of, teaches
 from agentgym.trainers.losses import Sums, Update, add_sums, entropy_sum, imitation_loss, means, policy_loss
 from agentgym.trainers.metrics import mismatch
 from agentgym.trainers.minibatches import minibatches
@@ -250,7 +250,7 @@ def _losses(learner: TrainedModel, update: OneUpdate, config: TrainConfig, loss_
         weights = chosen(replace(update, present=now), weights, loss_stage, step)
     targets = _everywhere(learner, targets_of(rows)) if learner.critic else 0
     if not config.kl:  # a row without advantage has no gradient, unless it teaches the critic: it is only measured
-        idle_rows = {i for i, row in enumerate(rows) if _idle(row, loss_stage)}
+        idle_rows = {i for i, row in enumerate(rows) if not teaches(row, loss_stage.attributes["present"])}
         parts, gaps = _measured(learner, [rows[i] for i in sorted(idle_rows)], config)
         update.parts.extend(parts)
         update.gaps.extend(gaps)
@@ -290,12 +290,6 @@ def _losses(learner: TrainedModel, update: OneUpdate, config: TrainConfig, loss_
         yield loss
         if batch.segments:
             update.parts.append(sums | _saved(batch, rows) if config.share_prefixes else sums)
-
-
-def _idle(row: Segment, loss: Stage) -> bool:
-    """Return whether nothing is learned from a row."""
-    pulled = bool(loss.attributes["present"]) and bool(np.nan_to_num(row.extra["chosen"]).any())
-    return not row.advantages.any() and not targets_of([row]) and not pulled
 
 
 def _saved(batch: Batch, rows: list[Segment]) -> Sums:

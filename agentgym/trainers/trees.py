@@ -29,7 +29,7 @@ def keys(episodes: Sequence[Episode]) -> list[list[Key]]:
 def _key(places: Mapping[int, int], place: int, episode: Episode, number: int) -> Key:
     if number >= episode.shared:
         return place, number
-    attempt = episode.player(number)
+    attempt = episode.origin_of(number)
     return places.get(attempt, -1 - attempt), number
 
 

@@ -52,7 +52,7 @@ class TabularTree(Tabular):
                 attempt = len(episodes) + len(new)
                 parent = None if branch is None or branch.attempt is None else by_attempt[branch.attempt]
                 if parent is not None and branch.turn:
-                    parent = by_attempt[parent.player(branch.turn - 1)]
+                    parent = by_attempt[parent.origin_of(branch.turn - 1)]
                 new.append(self.played(attempt, parent, branch.turn if parent is not None else 0))
             episodes = [*episodes, *new]
             rounds += 1

@@ -87,6 +87,9 @@ class Guesses(ScriptedEngine):
         return await super().complete(request)
 
 
+NO_SAMPLER = SimpleNamespace(task=lambda id: None)
+
+
 def made(env="me/Few-v0", engine=None, learner=None, **changes):
     """Return a run whose model is the engine."""
     config = TrainConfig(env=f"{__name__}:{env}", turn_tokens=6, prompt="bare", **{"group_size": 2, **changes})

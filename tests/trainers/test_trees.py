@@ -32,7 +32,7 @@ from agentgym.trainers.trees import forks, holders, keys, settled, told
 def test_who_played_a_turn_by_hand():
     first, second, third, fourth, alone = tree()
     assert (second.forks, third.forks, fourth.forks) == ([[0, 2, 100]], [[0, 1, 100]], [[0, 1, 100], [2, 2, 102]])
-    assert [fourth.player(n) for n in range(3)] == [0, 2, 3]
+    assert [fourth.origin_of(n) for n in range(3)] == [0, 2, 3]
     assert [e.shared for e in (first, second, third, fourth, alone)] == [0, 2, 1, 2, 0]
     assert ["".join(t.action for t in e.turns) for e in (second, third, fourth)] == ["abx", "ayz", "ayw"]
     assert [e.reward for e in tree()] == [1, 0, 1, 0, 0]
@@ -106,7 +106,7 @@ def any_tree(draw):
         if at == 0:
             episodes.append(whole(attempt, names, reward, **options))
         else:
-            owner = next((e for e in episodes if e.attempt == parent.player(at - 1)), parent)
+            owner = next((e for e in episodes if e.attempt == parent.origin_of(at - 1)), parent)
             episodes.append(branch(attempt, owner, at, names, reward, **options))
     return Group("t", "agent", episodes)
 

@@ -29,7 +29,7 @@ def treerl(
     trees: dict[int, dict[tuple[int, int], Turn]] = {}
     branched = {(attempt, turn) for episode in growth.episodes for attempt, turn, _ in episode.forks}
     for episode in growth.episodes:
-        own = trees.setdefault(episode.player(0), {})
+        own = trees.setdefault(episode.origin_of(0), {})
         for number in range(max(episode.shared, 1), len(episode.turns)):
             if not _left_at(episode, number, branched):
                 own[episode.attempt, number] = episode.turns[number]
@@ -42,4 +42,4 @@ def treerl(
 
 def _left_at(episode: Episode, number: int, branched: set[tuple[int, int]]) -> bool:
     """Return whether some episode left the path of this one before a turn, or it began there itself."""
-    return number == episode.shared or (episode.player(number - 1), number) in branched
+    return number == episode.shared or (episode.origin_of(number - 1), number) in branched

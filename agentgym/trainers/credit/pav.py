@@ -18,8 +18,9 @@ def pav(group: Group, *, alpha: Annotated[float, Within(0, 1000)] = 1.0, norm: N
     the prover, which is its value after the step minus before. Q is estimated by the episode's own return, with the group's
     mean as the baseline (`norm="std"`: divided by the spread, ddof 1, as in `grpo`). V after the last turn is 0, so progress
     sums to R - V(first). Turns without a value share the progress from the last one with a value on; turns before the first
-    have none. Part: alpha; the paper trains a model to predict the advantage, which is measured here (need `prover`). A
-    group of one and one without spread still have progress: train with `--select keep`. No penalties.
+    have none. Part: alpha; the paper trains a model to predict the advantage, which is measured here (need `prover`).
+    Statistics over episodes. A group of one and one without spread still have progress: train with `--select keep`. No
+    penalties.
     """
     plain = episode_advantages(group, norm=norm, ddof=1, eps=1e-6, penalty=0.0, punish="valid", penalty_order="advantage")
     found: list[Floats] = []

@@ -27,12 +27,12 @@ def spa(
     (sum of c_k - R)^2 to attribute the outcome R to turns; turns are then paid c_k and a grounding signal (the action was
     executed). The head learns that loss exactly: at the last token of each turn it gets the target c_k + R - sum of c, whose
     squared error has the same gradient (of the first update of a step; later ones go towards the same targets). `rest`
-    `even`: what the estimates lack of R is spread evenly, so that contributions sum to R; `none`: as estimated. A turn
-    without a value contributes 0, but for the rest. Advantages are the returns-to-go of that pay, discounted by `gamma`,
-    less their mean over std over all turns of the step in all processes (ddof 0). Part: the paper trains the estimator
-    beforehand, on episodes of a policy after imitation, and then runs PPO with a critic; the weights of both signals. A
-    group of one and one without spread have a signal, and an estimator that never sees them learns wrong contributions:
-    train with `--select keep`. No penalties.
+    `even`: what the estimates lack of R is spread evenly, so that contributions sum to R; `none`: as estimated. Statistics
+    over turns. A turn without a value contributes 0, but for the rest. Advantages are the returns-to-go of that pay,
+    discounted by `gamma`, less their mean over std over all turns of the step in all processes (ddof 0). Part: the paper
+    trains the estimator beforehand, on episodes of a policy after imitation, and then runs PPO with a critic; the weights of
+    both signals. A group of one and one without spread have a signal, and an estimator that never sees them learns wrong
+    contributions: train with `--select keep`. No penalties.
     """
     returns: list[list[Floats]] = []
     for group in groups:

@@ -34,7 +34,7 @@ def aepo(
     Source: AEPO, arXiv 2510.14545, entropy-aware advantage estimation: A = A_acc * (1 + alpha * A_dH), where A_dH is the
     group-normalised entropy. Part: alpha; that z is taken over all tokens of the group, each once (ddof 0). The factor is
     kept from turning the sign: never below 0. Statistics, a group of one and no spread as in `arpo`; equal entropies give z
-    = 0.
+    = 0. No penalties.
     """
     by_turn = _shared(group, _plain(group, norm, eps))
     known = [np.asarray(group[places[0]].turns[key[1]].extra.get("entropy", ())) for key, places in _held(group).items()]

@@ -58,7 +58,7 @@ class Growth:
         counts: dict[int, int] = {}
         for other in self.episodes:
             for attempt, turn, _ in other.forks[-1:]:
-                if turn <= len(episode.turns) and episode.player(turn - 1) == attempt:
+                if turn <= len(episode.turns) and episode.origin_of(turn - 1) == attempt:
                     counts[turn] = counts.get(turn, 0) + 1
         return counts
 
@@ -105,6 +105,21 @@ def check_branching(config: "TrainConfig", env: TextEnv, name: str) -> None:
     """Raise BadConfig where the run's branching cannot work in one of its environments."""
     if config.branching and (reason := unbranchable(config, env, name)):
         raise BadConfig(f"branching {config.branching!r}: {reason}. Leave it out")
+
+
+def check_beside(config: "TrainConfig", stages: Sequence[Stage]) -> None:
+    """Raise BadConfig for a sampler or a selection with which no episode can branch off."""
+    for stage in stages if config.branching else ():
+        both = f"{stage.kind} {stage.name!r} with branching {config.branching!r}"
+        if "expert" in stage.attributes["requires"] and stage.kind == "sampler":
+            raise BadConfig(
+                f"{both}: its episodes begin inside a demonstration, and branches are found by going through an episode "
+                "from the beginning of its task; leave out one of the two"
+            )
+        if {"hint", "proposals"} & set(stage.attributes["requires"]):
+            raise BadConfig(
+                f"{both}: what it adds to a task was never tried with episodes that branch off; leave out one of the two"
+            )
 
 
 def surprise(turn: Turn, tokens: int = 0) -> float:
