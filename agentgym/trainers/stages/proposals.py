@@ -74,7 +74,7 @@ class SelfProposed(Sampler):
             )
         self.proposers, self.attempts, self.invalid = proposers, attempts, invalid
         self.places = {"proposer": 0, "solver": 0}
-        self.made = 0
+        self.tasks_made = 0
         self.past: list[Data] = []
         self.known: list[str] = []
         self.tasks: dict[str, Task] = {}
@@ -141,9 +141,9 @@ class SelfProposed(Sampler):
         for (place, data), passes in zip(fresh, allowed, strict=True):
             if passes:
                 played = sum(bool(id) for id in ids.values()) < room
-                ids[place] = f"proposed/{step}/{self.made}" if played else ""
+                ids[place] = f"proposed/{step}/{self.tasks_made}" if played else ""
                 if played:
-                    self.made += 1
+                    self.tasks_made += 1
                     self.past = [*self.past, data][-CAPACITY:]
                     instruction = str(data.get("question", "Solve the puzzle."))
                     self.tasks[f"{ids[place]}"] = Task(
@@ -168,11 +168,11 @@ class SelfProposed(Sampler):
 
     def state_dict(self) -> dict[str, object]:
         """Return where the streams stand, and what was proposed."""
-        return {"places": self.places, "made": self.made, "past": json.dumps(self.past), "known": self.known}
+        return {"places": self.places, "tasks_made": self.tasks_made, "past": json.dumps(self.past), "known": self.known}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from there."""
-        self.places, self.made = dict(state["places"]), int(state["made"])
+        self.places, self.tasks_made = dict(state["places"]), int(state["tasks_made"])
         self.past, self.known = json.loads(state["past"]), list(state["known"])
 
 
@@ -223,7 +223,7 @@ class SearchSelfPlay(SelfProposed):
     async def checked(self, proposals: list[Data], step: int, run: Any) -> list[bool]:
         """Return which questions the policy answers with what the proposer retrieved."""
         env: Any = self.proposer.env.unwrapped
-        tasks = [replace(env.gate(data), id=f"check/{step}/{self.made}/{n}") for n, data in enumerate(proposals)]
+        tasks = [replace(env.gate(data), id=f"check/{step}/{self.tasks_made}/{n}") for n, data in enumerate(proposals)]
         draws = [Draw(task, env=self.proposer.name, attempts=1) for task in tasks]
         played: list[Episode] = await run.rollouts.collect(run.share(draws), step)
         passed = set(run.gathered([e.task_id for e in played if e.success]))
