@@ -10,6 +10,8 @@ import numpy as np
 from agentgym.core.seeding import generator, share
 from agentgym.errors import BadConfig, unknown
 
+Data = dict[str, Any]
+"""What a task holds for its environment."""
 DRAWS = 5000  # a split that so many draws do not meet is taken to be empty
 
 

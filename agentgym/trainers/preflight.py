@@ -124,14 +124,14 @@ def _check_proposals(config: TrainConfig) -> None:
     sampler = SAMPLERS.resolve(config.sampler, config.sampler_options)
     if "proposals" not in sampler.attributes["requires"]:
         return
-    made = f"with sampler {sampler.name!r}: its tasks are made in the step that plays them, and"
+    why = f"with sampler {sampler.name!r}: its tasks are made in the step that plays them, and"
     if config.async_level:
         raise BadConfig(
-            f"async_level is {config.async_level} {made} a checkpoint cannot hold them for what is in flight; use another "
+            f"async_level is {config.async_level} {why} a checkpoint cannot hold them for what is in flight; use another "
             "sampler, or leave async_level at 0"
         )
     if config.task_queue:
-        raise BadConfig(f"task_queue {made} its proposals belong to one process; use another sampler, or leave it off")
+        raise BadConfig(f"task_queue {why} its proposals belong to one process; use another sampler, or leave it off")
 
 
 def chosen_needs(config: TrainConfig) -> list[Stage]:

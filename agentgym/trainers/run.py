@@ -144,8 +144,8 @@ class Run:
 
     def task(self, episode: Episode) -> Task:
         """Return the task of an episode, answers included."""
-        made = self.sampler.task(episode.task_id)
-        return self.rollouts.env(self.env_name(episode)).find(episode.task_id) if made is None else made
+        proposed = self.sampler.task(episode.task_id)
+        return self.rollouts.env(self.env_name(episode)).find(episode.task_id) if proposed is None else proposed
 
     async def draw(self, step: int, number: int, before: set[str]) -> list[Draw]:
         """Return what the task sampler draws; BadConfig for what cannot be played. `before`: the step's groups so far."""

@@ -7,11 +7,12 @@ import ast
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
 
 from agentgym.core.actions import spell, tool
 from agentgym.core.env import Outcome, Task
+from agentgym.core.tasks import Data
 from agentgym.envs.code.puzzles import Puzzles, call_of, literals, puzzle, results
 from agentgym.registry import register
 from agentgym.rewards.programs.values import shown
@@ -20,9 +21,32 @@ LONGEST, CALLS, LONGEST_RESULT = 2000, 8, 300
 """Characters of a proposal, calls in it, and characters of a result."""
 MODULES = frozenset(("collections", "functools", "itertools", "math", "operator", "re", "string"))
 FORBIDDEN = frozenset(
-    ("breakpoint", "compile", "delattr", "dir", "eval", "exec", "exit", "getattr", "globals", "hash", "help", "id")
+    (
+        "breakpoint",
+        "compile",
+        "delattr",
+        "dir",
+        "eval",
+        "exec",
+        "exit",
+        "getattr",
+        "globals",
+        "hash",
+        "help",
+        "id",
+        "input",
+        "locals",
+        "memoryview",
+        "object",
+        "open",
+        "print",
+        "quit",
+        "setattr",
+        "super",
+        "type",
+        "vars",
+    )
 )
-FORBIDDEN |= {"input", "locals", "memoryview", "object", "open", "print", "quit", "setattr", "super", "type", "vars"}
 """Names whose results differ from run to run, or that no puzzle needs. What holds hostile code in is the sandbox."""
 
 
@@ -68,13 +92,13 @@ class Proposer(Puzzles):
         return super().split_key(task) if "statement" in task.data else (task.data["type"], tuple(task.data["examples"]))
 
     @staticmethod
-    def conditioned(task: Task, past: Sequence[Mapping[str, Any]]) -> Task:
+    def conditioned(task: Task, past: Sequence[Data]) -> Task:
         """Return the task with puzzles that were proposed before as its examples."""
         alike = [_written(data) for data in past if data["type"] == task.data["type"]]
         return dataclasses.replace(task, data={**task.data, "examples": alike or task.data["examples"]})
 
     @staticmethod
-    def proposed(final_observation: str) -> dict[str, Any] | None:
+    def proposed(final_observation: str) -> Data | None:
         """Return the puzzle that an accepted proposal became; None of any other end."""
         head, _, rest = final_observation.partition("\n")
         return json.loads(rest) if head == ACCEPTED else None
@@ -129,7 +153,7 @@ def own(kind: str, salt: str) -> str:
     return "\n".join([f"def f(x):\n    return x * {factor} + {term}", *calls])
 
 
-def _written(data: Mapping[str, Any]) -> str:
+def _written(data: Data) -> str:
     """Return a puzzle as a proposal is written."""
     return "\n".join([data["program"].strip(), *(call_of(dict(data), given) for given in data["inputs"])])
 

@@ -6,14 +6,15 @@
 import ast
 import dataclasses
 import json
-from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, cast
+from collections.abc import Callable, Iterator, Sequence
+from typing import ClassVar, cast
 
 import agentgym.rewards.programs.values as packed_values
 from agentgym.core.actions import spell, tool
 from agentgym.core.declared import Declarations
 from agentgym.core.env import Outcome, Task
 from agentgym.core.seeding import generator
+from agentgym.core.tasks import Data
 from agentgym.envs.code.env import Code
 from agentgym.envs.code.grading.compare import COMPARISONS
 from agentgym.envs.code.grading.tests import PATIENCE, START, CodeTests, read_answers, run_tests
@@ -79,7 +80,7 @@ class Puzzles(Code):
         return f"{self.question(task.data)}\nYou can answer only once."
 
     @staticmethod
-    def question(data: dict[str, Any]) -> str:
+    def question(data: Data) -> str:
         """Return what is asked; what was proposed stands between marks and is data."""
         calls = [call_of(data, given) for given in data["inputs"]]
         code = f"```python\n{data['program']}\n```"
@@ -147,16 +148,16 @@ class Puzzles(Code):
         data = self.task.data
         if data["type"] != "deduction":
             raise NotImplementedError("the expert runs functions; give types=('deduction',)")
-        found = self.elsewhere(
+        returned = self.elsewhere(
             lambda sandbox: results(sandbox, data["program"], data["entry"], data["inputs"][:1], self.seconds)
         )
-        yield spell("answer", shown(cast("list[list[object]]", found)[0][0]))
+        yield spell("answer", shown(cast("list[list[object]]", returned)[0][0]))
 
-    def shortcuts(self) -> Any:
+    def shortcuts(self) -> dict[str, Callable[[list[str]], str]]:
         return {}
 
 
-def puzzle(kind: str, code: str, entry: str, inputs: Sequence[object], outputs: Sequence[object]) -> dict[str, Any]:
+def puzzle(kind: str, code: str, entry: str, inputs: Sequence[object], outputs: Sequence[object]) -> Data:
     """Return the data of a puzzle: one input for a result or arguments, all of them for a function."""
     count = len(inputs) if kind == "induction" else 1
     return {
@@ -165,7 +166,7 @@ def puzzle(kind: str, code: str, entry: str, inputs: Sequence[object], outputs: 
     }  # fmt: skip
 
 
-def call_of(data: dict[str, Any], given: Sequence[object]) -> str:
+def call_of(data: Data, given: Sequence[object]) -> str:
     """Return a call as one writes it."""
     return f"{data['entry']}({', '.join(map(shown, given))})"
 

@@ -58,9 +58,9 @@ def best_total(counts: Share, values: Sequence[Share]) -> int:
     return sum(count * max(pair) for count, pair in zip(counts, zip(*values, strict=True), strict=True))
 
 
-def level(top: int, floor: int, made: int, last: int) -> int:
+def level(top: int, floor: int, offers: int, last: int) -> int:
     """Return what a side that gives way insists on after so many offers: `top` at first, `floor` at the last, evenly."""
-    return floor + math.ceil((top - floor) * max(last - made, 0) / last)
+    return floor + math.ceil((top - floor) * max(last - offers, 0) / last)
 
 
 def counter(counts: Share, values: Share, least: int, asked: Share) -> Share:

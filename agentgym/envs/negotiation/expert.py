@@ -43,7 +43,7 @@ class _Seen:
         self.own = np.array([worth(share, self.values) for share in self.shares])
         mine = [share if place == 0 else rest(self.counts, share) for share in env.offers]
         self.asked, self.offered = mine[place::2], mine[1 - place :: 2]
-        self.made, self.alone = len(env.offers), env.opponent == "scripted"
+        self.offers, self.alone = len(env.offers), env.opponent == "scripted"
 
     @property
     def total(self) -> int:
@@ -58,9 +58,9 @@ class _Seen:
         floors = self.floors(theirs)
         fits = floors >= 1
         for turn, (asked, answer) in enumerate(zip(self.asked, self.offered, strict=False)):
-            made, ask = 2 * turn + 1, self.number[asked]
-            fits &= theirs[:, ask] < self.levels(floors, made)
-            fits &= self.answers(theirs, self.levels(floors, made + 1), ask) == self.number[answer]
+            offers, ask = 2 * turn + 1, self.number[asked]
+            fits &= theirs[:, ask] < self.levels(floors, offers)
+            fits &= self.answers(theirs, self.levels(floors, offers + 1), ask) == self.number[answer]
         return theirs[fits] if fits.any() else None
 
     def good(self, theirs: Numbers) -> Numbers:
@@ -74,9 +74,9 @@ class _Seen:
         """Return the least the other side would settle for, by way."""
         return np.where(self.good(theirs), theirs, 0).max(axis=1)
 
-    def levels(self, floors: Numbers, made: int) -> Numbers:
+    def levels(self, floors: Numbers, offers: int) -> Numbers:
         """Return what the other side insists on after so many offers, by way."""
-        return floors + np.ceil((self.total - floors) * max(self.last - made, 0) / self.last).astype(int)
+        return floors + np.ceil((self.total - floors) * max(self.last - offers, 0) / self.last).astype(int)
 
     def answers(self, theirs: Numbers, levels: Numbers, ask: int) -> Numbers:
         """Return the number of the share that the other side would offer instead of what was asked for, by way."""
@@ -88,10 +88,10 @@ class _Seen:
     def best(self, theirs: Numbers) -> str:
         """Return the move that most ways favor."""
         good, floors = self.good(theirs), self.floors(theirs)
-        accepted = theirs >= self.levels(floors, self.made + 1)[:, None]
+        accepted = theirs >= self.levels(floors, self.offers + 1)[:, None]
         gain = (accepted & good).sum(axis=0) - (accepted & ~good).sum(axis=0) * 1.0
         table = good[:, self.number[self.offered[-1]]].mean() if self.offered else 0.0
-        if table == 1 or (self.made + 1 >= self.last and table > max(gain.max(), 0) / len(theirs)):
+        if table == 1 or (self.offers + 1 >= self.last and table > max(gain.max(), 0) / len(theirs)):
             return "accept"
         hope = (good & (theirs >= floors[:, None])).sum(axis=0)
         fresh = np.array([share not in self.asked for share in self.shares])

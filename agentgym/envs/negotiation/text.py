@@ -1,8 +1,8 @@
 """What a side is told, in English: its own points, what is on the table, and nothing of the other side's points."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
+from agentgym.core.tasks import Data
 from agentgym.envs.negotiation.deals import Share, rest, worth
 
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
@@ -22,7 +22,7 @@ def division(names: Sequence[str], counts: Share, share: Share, by_role: bool) -
     return f"{first} {amounts(names, share)}, and {second} {amounts(names, rest(counts, share))}"
 
 
-def statement(data: Mapping[str, Any], place: int, offer: Share | None, left: int, *, rules: bool) -> str:
+def statement(data: Data, place: int, offer: Share | None, left: int, *, rules: bool) -> str:
     """Return what a side sees: `offer` is what the first side takes by the last offer, `left` how many it may still make."""
     names, counts, values = data["names"], tuple(data["counts"]), tuple(data["values"][place])
     lines = [_rules(names, counts, values, data["goals"][place], data["scoring"])] if rules else []

@@ -5,16 +5,18 @@
 
 import dataclasses
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Iterator, Sequence
+from typing import cast
 
 from agentgym.core.actions import spell, tool
 from agentgym.core.declared import Declarations
 from agentgym.core.env import Outcome, Task
 from agentgym.core.seeding import generator
+from agentgym.core.tasks import Data
 from agentgym.envs.search.env import Search
 from agentgym.errors import BadConfig
 from agentgym.registry import register
+from agentgym.retrieval import Document
 from agentgym.rewards.exact_match import normalise
 
 LONGEST, NOISE = 300, 2
@@ -71,9 +73,9 @@ class SearchProposer(Search):
         self.tools.clear()
         self.tools.update({k: v for k, v in self.every_tool.items() if (k == "answer") == checks})
 
-    def _given_documents(self, task: Task) -> list[Any]:
-        found = [self._documents.find(id) for id in task.data["documents"]]
-        return [document for document in found if document is not None]
+    def _given_documents(self, task: Task) -> list[Document]:
+        known = [self._documents.find(id) for id in task.data["documents"]]
+        return [document for document in known if document is not None]
 
     @tool
     def propose(self, question: str) -> Outcome:
@@ -91,21 +93,21 @@ class SearchProposer(Search):
         if problem:
             return self.lose(f"The question is not valid: {problem}.")
         data = {name: self.task.data[name] for name in ("answers", "world", "size", "hops")}
-        found = sorted(self._shown)
-        return self.win(f"{ACCEPTED}\n{json.dumps({**data, 'question': text, 'evidence': [], 'documents': found})}")
+        seen = sorted(self._shown)
+        return self.win(f"{ACCEPTED}\n{json.dumps({**data, 'question': text, 'evidence': [], 'documents': seen})}")
 
     @staticmethod
-    def proposed(final_observation: str) -> dict[str, Any] | None:
+    def proposed(final_observation: str) -> Data | None:
         """Return the question that an accepted proposal became; None of any other end."""
         head, _, rest = final_observation.partition("\n")
         return json.loads(rest) if head == ACCEPTED else None
 
     @staticmethod
-    def conditioned(task: Task, past: Sequence[Mapping[str, Any]]) -> Task:
+    def conditioned(task: Task, past: Sequence[Data]) -> Task:
         """Return the task as it is: the answer that is given says what to ask about."""
         return task
 
-    def gate(self, data: Mapping[str, Any]) -> Task:
+    def gate(self, data: Data) -> Task:
         """Return the task of answering a question from its proposer's documents, among some that it did not see."""
         task = Task("Answer the question.", {**data, "type": "check"}, difficulty=int(data["size"]))
         documents = self._documents_of(task)
@@ -123,7 +125,7 @@ class SearchProposer(Search):
     def state(self) -> object:
         return super().state(), self.asked_for
 
-    def save(self) -> Any:
+    def save(self) -> object:  # pyright: ignore[reportIncompatibleMethodOverride]
         return super().save(), self.asked_for
 
     def oracle(self) -> Iterator[str]:
@@ -143,7 +145,7 @@ class SearchProposer(Search):
                 yield spell("propose", " ".join(f"What is left out here: {blank}".split())[:LONGEST])
             yield spell("search", answer)
 
-    def shortcuts(self) -> Any:
+    def shortcuts(self) -> dict[str, Callable[[list[str]], str]]:
         return {}
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Protocol, runtime_checkable
 
 from agentgym.core.seeding import generator
-from agentgym.core.tasks import Task
+from agentgym.core.tasks import Data, Task
 from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig
 from agentgym.trainers.stages.sampler import Draw, Sampler, Seen, TaskSource, sampler
@@ -22,11 +22,11 @@ CAPACITY, EXAMPLES = 200, 2
 class Proposing(Protocol):
     """An environment whose episodes propose tasks of another one; success is a valid proposal."""
 
-    def proposed(self, final_observation: str) -> dict[str, Any] | None:
+    def proposed(self, final_observation: str) -> Data | None:
         """Return the data of the task that was proposed, by how the episode ended; None where none was accepted."""
         ...
 
-    def conditioned(self, task: Task, past: Sequence[Mapping[str, Any]]) -> Task:
+    def conditioned(self, task: Task, past: Sequence[Data]) -> Task:
         """Return a task of proposing that shows what was proposed before."""
         ...
 
@@ -35,7 +35,7 @@ class Proposing(Protocol):
 class Gated(Protocol):
     """A proposing environment in which a proposal can be tried with everything at hand that its proposer found."""
 
-    def gate(self, data: Mapping[str, Any]) -> Task:
+    def gate(self, data: Data) -> Task:
         """Return the task of answering it so."""
         ...
 
@@ -74,8 +74,8 @@ class SelfProposed(Sampler):
             )
         self.proposers, self.attempts, self.invalid = proposers, attempts, invalid
         self.places = {"proposer": 0, "solver": 0}
-        self.made = 0
-        self.past: list[dict[str, Any]] = []
+        self.tasks_made = 0
+        self.past: list[Data] = []
         self.known: list[str] = []
         self.tasks: dict[str, Task] = {}
         self.waiting: list[tuple[Episode, str | None]] = []
@@ -88,7 +88,7 @@ class SelfProposed(Sampler):
     def worth(self, rate: float) -> float:
         """Return what a proposal is paid whose task was solved in this share of the attempts."""
 
-    async def checked(self, proposals: list[dict[str, Any]], step: int, run: Any) -> list[bool]:
+    async def checked(self, proposals: list[Data], step: int, run: Any) -> list[bool]:
         """Return which valid proposals may be played."""
         return [True] * len(proposals)
 
@@ -122,16 +122,16 @@ class SelfProposed(Sampler):
         task = replace(env.conditioned(draw.task, some), id=f"propose/{step}/{place}")
         return replace(draw, task=task, env=self.proposer.name, attempts=self.attempts)
 
-    def _proposed(self, final_observation: str) -> dict[str, Any] | None:
+    def _proposed(self, final_observation: str) -> Data | None:
         env: Any = self.proposer.env.unwrapped
         return env.proposed(final_observation)
 
     async def _tasks_of(
-        self, every: Sequence[tuple[int, int, dict[str, Any] | None]], step: int, room: int, run: Any
+        self, every: Sequence[tuple[int, int, Data | None]], step: int, room: int, run: Any
     ) -> dict[tuple[int, int], str | None]:
         """Return by proposal the id of the task it became; the same in all processes."""
         ids: dict[tuple[int, int], str | None] = {entry[:2]: None for entry in every}
-        fresh: list[tuple[tuple[int, int], dict[str, Any]]] = []
+        fresh: list[tuple[tuple[int, int], Data]] = []
         for *place, data in every:
             key = "" if data is None else hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:16]
             if data is not None and key not in self.known:
@@ -141,9 +141,9 @@ class SelfProposed(Sampler):
         for (place, data), passes in zip(fresh, allowed, strict=True):
             if passes:
                 played = sum(bool(id) for id in ids.values()) < room
-                ids[place] = f"proposed/{step}/{self.made}" if played else ""
+                ids[place] = f"proposed/{step}/{self.tasks_made}" if played else ""
                 if played:
-                    self.made += 1
+                    self.tasks_made += 1
                     self.past = [*self.past, data][-CAPACITY:]
                     instruction = str(data.get("question", "Solve the puzzle."))
                     self.tasks[f"{ids[place]}"] = Task(
@@ -168,11 +168,11 @@ class SelfProposed(Sampler):
 
     def state_dict(self) -> dict[str, object]:
         """Return where the streams stand, and what was proposed."""
-        return {"places": self.places, "made": self.made, "past": json.dumps(self.past), "known": self.known}
+        return {"places": self.places, "tasks_made": self.tasks_made, "past": json.dumps(self.past), "known": self.known}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from there."""
-        self.places, self.made = dict(state["places"]), int(state["made"])
+        self.places, self.tasks_made = dict(state["places"]), int(state["tasks_made"])
         self.past, self.known = json.loads(state["past"]), list(state["known"])
 
 
@@ -220,10 +220,10 @@ class SearchSelfPlay(SelfProposed):
         """Return 1 - rate."""
         return 1 - rate
 
-    async def checked(self, proposals: list[dict[str, Any]], step: int, run: Any) -> list[bool]:
+    async def checked(self, proposals: list[Data], step: int, run: Any) -> list[bool]:
         """Return which questions the policy answers with what the proposer retrieved."""
         env: Any = self.proposer.env.unwrapped
-        tasks = [replace(env.gate(data), id=f"check/{step}/{self.made}/{n}") for n, data in enumerate(proposals)]
+        tasks = [replace(env.gate(data), id=f"check/{step}/{self.tasks_made}/{n}") for n, data in enumerate(proposals)]
         draws = [Draw(task, env=self.proposer.name, attempts=1) for task in tasks]
         played: list[Episode] = await run.rollouts.collect(run.share(draws), step)
         passed = set(run.gathered([e.task_id for e in played if e.success]))
