@@ -59,7 +59,7 @@ def differences(axes: Any, rows: Sequence[dict[str, Any]]) -> None:
     axes.set_title("what a policy learns by it, paired by seed", fontsize=9)
     axes.grid(axis="x", alpha=0.25)
     if labels:
-        axes.legend(fontsize=7, loc="best")
+        axes.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.28), ncols=2, frameon=False)
 
 
 def curves(axes: Any, rows: Sequence[dict[str, Any]]) -> None:

@@ -227,7 +227,7 @@ def sections(page: str) -> dict[str, list[str]]:
 
 def efficiency_of(lines: Sequence[str]) -> list[dict[str, Any]]:
     """Return what the table of `efficiency_lines` says, from the page."""
-    row = re.compile(r"\| (.+?) \| ([\d.]+) \(([\d.]+) to ([\d.]+)\) \| .*\|")
+    row = re.compile(r"\| ([^|]+?) \| ([\d.]+) \(([\d.]+) to ([\d.]+)\) \| [^|]+ \|")
     matches = [match for line in lines if (match := row.fullmatch(line))]
     return [{"credit": match[1], "efficiency": tuple(float(match[n]) for n in (2, 3, 4))} for match in matches]
 
