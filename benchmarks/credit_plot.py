@@ -51,7 +51,7 @@ def differences(axes: Any, rows: Sequence[dict[str, Any]]) -> None:
                 _, mean, half = row[name]
                 place, label = [len(labels) + shift], None if labels else names[name]
                 axes.errorbar([100 * mean], place, xerr=[100 * half], fmt="o", color=color, markersize=4, label=label)
-            labels.append(f"{row['arm']}\n{setting}, {len(row['difference'][0])} pairs")
+            labels.append(f"{row['arm']}, penalty {row['penalty']:g}\n{setting}, {len(row['difference'][0])} pairs")
     axes.set_yticks(range(len(labels)), labels, fontsize=7)
     axes.set_ylim(len(labels) - 0.5, -0.5)
     axes.axvline(0, color="grey", linewidth=1)

@@ -14,8 +14,7 @@ import credit
 from credit_report import MEASURES, paired, percent
 
 SETTING, ARM = "household", "gigpo"
-"""The recipe's credit; its penalty and learning rate are those that the credit bench's tuning seeds chose."""
-LEVELS = (0, 1, 2, 4)
+"""The recipe's credit when this was measured; its penalty and learning rate are those that the credit bench's tuning seeds chose."""
 SHOWN = {
     "versions_behind": "versions behind, mean of all tokens",
     "mismatch_ess": "effective sample size, share of the tokens",
@@ -83,13 +82,16 @@ def draw(runs: Runs, before: float, path: Path) -> None:
             values = [factor * row.get(name, other) for row in by.values()]
             axes.plot(level + np.linspace(-0.12, 0.12, len(values)), values, "o", color="C0", alpha=0.35, markersize=4)
         axes.plot(list(runs), means, "-", color="C0", linewidth=1)
+        if name == "success":
+            axes.set_xticks(list(runs), [f"{level}\n{len(by)} runs" for level, by in runs.items()])
         axes.plot(list(runs), means, "D", color="C0", markersize=6)
-        axes.set_xticks(list(runs))
+        if name != "success":
+            axes.set_xticks(list(runs))
         axes.set_xlabel("async_level k")
         axes.set_title(title, fontsize=9)
         axes.grid(alpha=0.25)
     panels[2].axhline(100 * before, color="grey", linewidth=1, linestyle="--")
-    panels[2].annotate("warm start", (max(runs), 100 * before), fontsize=8, color="grey", ha="right", va="bottom")
+    panels[2].annotate("warm start", (0, 100 * before), fontsize=8, color="grey", va="bottom")
     FigureCanvasSVG(figure).print_svg(path, metadata={"Date": None})
 
 
