@@ -14,7 +14,7 @@ import credit
 from credit_report import MEASURES, paired, percent
 
 SETTING, ARM = "household", "gigpo"
-"""The recipe's credit when this was measured, at the penalty and learning rate that the credit bench's tuning seeds chose."""
+"""The recipe's credit when this was measured, at the penalty and rate that the credit bench's tuning seeds chose."""
 SHOWN = {
     "versions_behind": "versions behind, mean of all tokens",
     "mismatch_ess": "effective sample size, share of the tokens",
