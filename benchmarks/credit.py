@@ -11,7 +11,7 @@ import shutil
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +39,9 @@ class Setting:
 
 _RUNS = {
     "steps": 20, "clip_low": 0.3, "clip_high": 0.3, "lr_warmup": 4, "min_lr_ratio": 0.25, "temperature": 1.0,
-    "select": "keep", "negative_advantage_weight": 0.5,
+    "select": "keep", "negative_advantage_weight": 0.5, "batch_tokens": 8192, "share_prefixes": True,
 }  # fmt: skip
+"""The last two save time and change how sums are rounded."""
 SETTINGS = {
     "household": Setting(
         "household",
@@ -93,6 +94,8 @@ ARMS = {
     "oracle": Arm("oracle", needs={"k": 16}, share=1.0),
     "oracle-4": Arm("oracle", needs={"k": 4}, share=1.0),
 }
+OVERLAP = ("versions_behind", "versions_behind_most", "mismatch_ess", "mismatch_kl", "correction")
+"""Metrics of a step whose means over a run are kept in its row: what overlap does to the tokens that are trained on."""
 TUNING = 100
 """Seeds from here on choose penalties and learning rates, and are in no comparison."""
 
@@ -106,11 +109,13 @@ class Cell:
     penalty: float
     lr: float
     seed: int
+    level: int = 0
+    """Its `async_level`; benchmarks/overlap.py asks for more than 0."""
 
     @property
     def name(self) -> str:
         """What its folder is called."""
-        return f"{self.setting}-{self.arm}-{self.penalty:g}-{self.lr:g}-{self.seed}"
+        return f"{self.setting}-{self.arm}-{self.penalty:g}-{self.lr:g}-{self.seed}" + f"-k{self.level}" * (self.level > 0)
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
@@ -159,6 +164,16 @@ def warm_start(out: Path, name: str) -> Path:
     return trained(replace(base(SETTINGS[name]), out=str(out / f"{name}-warm"), seed=0, steps=0))
 
 
+def warm_success(out: Path, name: str) -> float:
+    """Return the success of a setting's warm start on the tasks that its runs end with, played once."""
+    path = out / "warm.json"
+    known: dict[str, float] = json.loads(path.read_text()) if path.exists() else {}
+    if name not in known:
+        known[name] = success(base(SETTINGS[name]), warm_start(out, name), SETTINGS[name])
+        path.write_text(json.dumps(known))
+    return known[name]
+
+
 def success(config: TrainConfig, policy: Path, setting: Setting) -> float:
     """Play the setting's tasks once each and return the share that succeeded."""
     from agentgym.engines import Sampling
@@ -177,13 +192,14 @@ def config_of(cell: Cell, out: Path, policy: Path) -> TrainConfig:
     options = {**arm.options, "penalty": cell.penalty}
     return replace(
         base(setting), sft_episodes=0, out=str(out / cell.name), seed=cell.seed, model=str(policy), lr=cell.lr,
-        credit=arm.credit, credit_options=options, needs_options=arm.needs, keep_episodes=1 << 30, **changes,
+        credit=arm.credit, credit_options=options, needs_options=arm.needs, keep_episodes=1 << 30,
+        async_level=cell.level, **changes,
     )  # fmt: skip
 
 
 def train_cell(cell: Cell, out: Path, policy: Path) -> dict[str, Any]:
     """Train and test one cell and return its row; of its folder only metrics are kept."""
-    started, setting = time.time(), SETTINGS[cell.setting]
+    started, computed, setting = time.time(), time.process_time(), SETTINGS[cell.setting]
     config = config_of(cell, out, policy)
     rate = success(config, trained(config), setting)
     folder = Path(config.out)
@@ -192,20 +208,22 @@ def train_cell(cell: Cell, out: Path, policy: Path) -> dict[str, Any]:
         sum(turn.sampled for turn in e.turns) for e in agentgym.read_episodes(folder / "episodes.jsonl") if e.turns
     )
     branches = sum(row.get("branch_tokens", 0) for row in rl)
+    overlap = {name: float(np.mean([row[name] for row in rl])) for name in OVERLAP if all(name in row for row in rl)}
     for part in ("checkpoints", "episodes.jsonl"):
         path = folder / part
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     return {
         **vars(cell), "success": rate, "tasks": setting.tasks, "steps": len(rl), "tokens": sampled + branches,
         "branch_tokens": branches, "entropy": rl[-1].get("entropy"), "train": [row["success_train"] for row in rl],
-        "seconds": round(time.time() - started, 1),
+        "seconds": round(time.time() - started, 1), "cpu": round(time.process_time() - computed, 1), **overlap,
     }  # fmt: skip
 
 
 def train_all(cells: Sequence[Cell], out: Path, until: float) -> None:
     """Train the cells that have no row yet, one after another, and start none after `until`."""
-    done = {tuple(row[name] for name in vars(cells[0])) for row in lines(out / "train.jsonl")}
-    todo = [cell for cell in cells if tuple(vars(cell).values()) not in done]
+    names = [part.name for part in fields(Cell)]
+    done = {Cell(**{name: row[name] for name in names if name in row}) for row in lines(out / "train.jsonl")}
+    todo = [cell for cell in cells if cell not in done]
     for number, cell in enumerate(todo, 1):
         if time.time() > until:
             print(f"time is up: {len(todo) - number + 1} cells are left", flush=True)
@@ -225,6 +243,23 @@ def seeds(text: str) -> list[int]:
     return found
 
 
+def variants(options: argparse.Namespace, setting: str) -> list[tuple[str, float, float]]:
+    """Return the arms that are asked for, each with its penalties and learning rates."""
+    if options.tuned:
+        return [tuned(options.out, setting, arm) for arm in options.arms]
+    return [(arm, penalty, lr) for penalty in options.penalties for lr in options.lrs for arm in options.arms]
+
+
+def tuned(out: Path, setting: str, arm: str) -> tuple[str, float, float]:
+    """Return an arm with the penalty and the learning rate that its tuning seeds chose."""
+    from credit_report import best
+
+    found = best(lines(out / "train.jsonl"), setting, arm, range(TUNING, 1 << 30))
+    if found is None:
+        raise SystemExit(f"{arm} has no run of a seed from {TUNING} on in {out}: run such seeds first, or leave out --tuned")
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("runs/credit"))
@@ -232,6 +267,7 @@ def main() -> None:
     parser.add_argument("--arms", nargs="+", default=["grpo", "gigpo", "state_td"], choices=ARMS)
     parser.add_argument("--penalties", nargs="+", type=float, default=[0.0])
     parser.add_argument("--lrs", nargs="+", type=float, default=[1e-3])
+    parser.add_argument("--tuned", action="store_true", help="each arm at the penalty and rate its tuning seeds chose")
     parser.add_argument("--seeds", type=seeds, default=seeds("0-7"))
     parser.add_argument("--minutes", type=float, default=1e9, help="start no run after so many")
     parser.add_argument("--efficiency", action="store_true")
@@ -257,9 +293,7 @@ def main() -> None:
             Cell(setting, arm, penalty, lr, seed)
             for setting in options.settings
             for seed in options.seeds
-            for penalty in options.penalties
-            for lr in options.lrs
-            for arm in options.arms
+            for arm, penalty, lr in variants(options, setting)
         ]
         train_all(cells, options.out, until)
 

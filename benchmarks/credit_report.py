@@ -1,7 +1,9 @@
 """The page and the picture of the credit bench, from the rows that are there; what was not run is printed so."""
 
+import itertools
 import json
 import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,19 @@ HALF_WIDTH = 0.03
 """Half of the 95 % interval of a paired difference that a cell should have at most."""
 Variant = tuple[str, float, float]
 """Arm, penalty, learning rate."""
+
+
+def unseen(row: dict[str, Any]) -> float:
+    """Return the success of a run's last policy on unseen tasks."""
+    return float(row["success"])
+
+
+def late(row: dict[str, Any]) -> float:
+    """Return the success of a run's last five steps of training."""
+    return float(np.mean(row["train"][-5:]))
+
+
+MEASURES = {"success": unseen, "late": late}
 
 
 def quantile(freedom: int) -> float:
@@ -41,15 +56,20 @@ def by_variant(rows: Sequence[dict[str, Any]], setting: str, seeds: range) -> di
     """Return the rows of a setting by variant and seed."""
     found: dict[Variant, dict[int, dict[str, Any]]] = {}
     for row in rows:
-        if row["setting"] == setting and row["seed"] in seeds:
+        if row["setting"] == setting and row["seed"] in seeds and not row.get("level", 0):
             found.setdefault((row["arm"], row["penalty"], row["lr"]), {})[row["seed"]] = row
     return found
 
 
 def best(rows: Sequence[dict[str, Any]], setting: str, arm: str, tuning: range) -> Variant | None:
-    """Return the variant of an arm with the highest mean success over tuning seeds; None where none was tuned."""
+    """Return the variant of an arm with the highest mean `score` over tuning seeds; None where none was tuned."""
     found = {v: by for v, by in by_variant(rows, setting, tuning).items() if v[0] == arm}
-    return max(found, key=lambda v: (np.mean([r["success"] for r in found[v].values()]), v[1:])) if found else None
+    return max(found, key=lambda v: (np.mean([score(r) for r in found[v].values()]), v[1:])) if found else None
+
+
+def score(row: dict[str, Any]) -> float:
+    """Return what a tuning run is chosen by: the mean of its two successes, which is surer than either."""
+    return float(np.mean([of(row) for of in MEASURES.values()]))
 
 
 def training(rows: Sequence[dict[str, Any]], setting: str, arms: Sequence[str]) -> list[dict[str, Any]]:
@@ -69,15 +89,11 @@ def training(rows: Sequence[dict[str, Any]], setting: str, arms: Sequence[str]) 
             by = found[variant]
             row = {"arm": arm, "run": True, "penalty": variant[1], "lr": variant[2], "seeds": len(by)}
             row |= {name: float(np.mean([r[name] for r in by.values()])) for name in ("success", "tokens", "entropy")}
-            row["late"] = float(np.mean([np.mean(r["train"][-5:]) for r in by.values()]))
+            row["late"] = float(np.mean([MEASURES["late"](r) for r in by.values()]))
             row["best"] = variant == best(rows, setting, arm, tuning)
             if base and variant != base:
-                for name, of in (
-                    ("difference", lambda r: r["success"]),
-                    ("late_difference", lambda r: np.mean(r["train"][-5:])),
-                ):
-                    ours, theirs = ({seed: float(of(r)) for seed, r in found[v].items()} for v in (variant, base))
-                    row[name] = paired(ours, theirs)
+                for name, of in zip(("difference", "late_difference"), MEASURES.values(), strict=True):
+                    row[name] = paired(*({seed: of(r) for seed, r in found[v].items()} for v in (variant, base)))
             table.append(row)
     return table
 
@@ -168,66 +184,96 @@ def ladder_lines(out: Path) -> list[str]:
     return lines
 
 
+def tuning_lines(rows: Sequence[dict[str, Any]], setting: str, arms: Sequence[str]) -> list[str]:
+    """Return the table of the runs that chose each arm's penalty and learning rate."""
+    from credit import TUNING
+
+    seeds = range(TUNING, 1 << 30)
+    lines = [
+        "| credit | penalty | learning rate | seeds | success | in the last 5 steps of training | chosen |",
+        "|---" * 7 + "|",
+    ]
+    for arm in arms:
+        for variant, by in sorted(by_variant(rows, setting, seeds).items()):
+            if variant[0] == arm:
+                success, late = (np.mean([of(row) for row in by.values()]) for of in MEASURES.values())
+                cells = [f"`{arm}`", f"{variant[1]:g}", f"{variant[2]:g}", str(len(by)), f"{percent(success)} %"]
+                cells += [f"{percent(late)} %", "yes" if variant == best(rows, setting, arm, seeds) else ""]
+                lines.append(f"| {' | '.join(cells)} |")
+    return lines if len(lines) > 2 else []
+
+
+def pair_lines(rows: Sequence[dict[str, Any]], setting: str, arms: Sequence[str]) -> list[str]:
+    """Return the table of each two arms, both as their tuning seeds chose."""
+    from credit import TUNING
+
+    found = by_variant(rows, setting, range(TUNING))
+    chosen = [v for arm in arms if (v := best(rows, setting, arm, range(TUNING, 1 << 30))) in found]
+    lines = ["| pair | seeds in common | success | in the last 5 steps of training |", "|---" * 4 + "|"]
+    for first, second in itertools.combinations(chosen, 2):
+        both = [paired(*({s: of(r) for s, r in found[v].items()} for v in (second, first))) for of in MEASURES.values()]
+        lines.append(f"| `{second[0]}` - `{first[0]}` | {len(both[0][0])} | {said(both[0])} | {said(both[1])} |")
+    return lines if len(lines) > 2 else []
+
+
+def sections(page: str) -> dict[str, list[str]]:
+    """Return the lines of each section of a page that begins with `### `, by its title."""
+    found: dict[str, list[str]] = {}
+    for part in page.split("\n### ")[1:]:
+        title, _, text = part.partition("\n")
+        found[title] = text.strip().split("\n")
+    return found
+
+
+def efficiency_of(lines: Sequence[str]) -> list[dict[str, Any]]:
+    """Return what the table of `efficiency_lines` says, from the page."""
+    row = re.compile(r"\| ([^|]+?) \| ([\d.]+) \(([\d.]+) to ([\d.]+)\) \| [^|]+ \|")
+    matches = [match for line in lines if (match := row.fullmatch(line))]
+    return [{"credit": match[1], "efficiency": tuple(float(match[n]) for n in (2, 3, 4))} for match in matches]
+
+
+def training_section(rows: Sequence[dict[str, Any]], name: str, arms: Sequence[str]) -> list[str]:
+    """Return the tables of a setting's training runs; nothing where there are none."""
+    table = training(rows, name, arms)
+    if not any(row["run"] for row in table):
+        return []
+    text = training_lines(table)
+    if pairs := pair_lines(rows, name, arms):
+        text += ["", "Each arm at its own penalty and learning rate, paired by seed:", "", *pairs]
+    if tuned := tuning_lines(rows, name, arms):
+        text += ["", "What was tried to choose them, on seeds that are in no comparison:", "", *tuned]
+    return text
+
+
 def write(out: Path, page: Path) -> None:
-    """Write PAGE.svg, and put the tables between the two marks of PAGE.md (a page without marks gets them at its end)."""
+    """Write PAGE.svg, and put the tables between the two marks of PAGE.md (a page without marks gets them at its end).
+
+    A section whose measurements are not in `out` stays as it is on the page.
+    """
     from credit import ARMS, SETTINGS, lines
     from credit_efficiency import Measured, files
+    from credit_plot import draw
 
-    rows = lines(out / "train.jsonl")
-    text: list[str] = []
-    measured = {name: Measured(out, name) for name in SETTINGS if files(out, name)[1].exists()}
-    for name in SETTINGS:
-        text += [f"### {name}: efficiency", ""]
-        if name in measured:
-            found = measured[name]
-            text += [f"{len(found.rows)} turns of {len(found.members)} groups.", "", *efficiency_lines(found), ""]
-            text += ["By kind of turn:", "", *where_lines(found), ""]
-        else:
-            text += ["Not run.", ""]
-        text += [f"### {name}: training", ""]
-        table = training(rows, name, list(ARMS))
-        text += [*(training_lines(table) if any(row["run"] for row in table) else ["Not run."]), ""]
-    text += ["### a ladder, whose advantages are known", "", *ladder_lines(out), ""]
     path, (first, last) = page.with_suffix(".md"), ("<!-- tables -->", "<!-- end of the tables -->")
     old = path.read_text() if path.exists() else ""
     if first not in old:
         old += f"\n{first}\n{last}\n"
     head, tail = old.split(first)[0], old.split(last)[1]
-    path.write_text(head + first + "\n\n" + "\n".join(text) + last + tail)
-    draw(page.with_suffix(".svg"), {name: m.table() for name, m in measured.items()}, rows)
-    print(f"{path}, {page.with_suffix('.svg')}")
-
-
-def draw(path: Path, efficiency: dict[str, list[dict[str, Any]]], rows: Sequence[dict[str, Any]]) -> None:
-    """Draw efficiencies with their intervals, and differences of success to GRPO."""
-    import matplotlib as mpl
-    from credit import ARMS, SETTINGS
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.figure import Figure
-
-    mpl.rcParams["svg.hashsalt"] = "credit"
-    figure = Figure(figsize=(9, 0.4 * max([8, *(len(t) for t in efficiency.values())])), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    for name, table in efficiency.items():
-        values = np.array([row["efficiency"] for row in table])  # [credits, 3]
-        places = np.arange(len(table))
-        low, high = values[:, 0] - values[:, 1], values[:, 2] - values[:, 0]
-        left.errorbar(values[:, 0], places, xerr=np.maximum([low, high], 0), fmt="o", label=name)
-        left.set_yticks(places, [row["credit"] for row in table], fontsize=7)
-    left.invert_yaxis()
-    left.set_xlabel("efficiency, 95 % interval")
-    place, labels = 0, list[str]()
+    known = sections(old.split(first)[1].split(last)[0])
+    rows, new = lines(out / "train.jsonl"), dict[str, list[str]]()
     for name in SETTINGS:
-        for row in training(rows, name, list(ARMS)):
-            if row["run"] and "difference" in row and len(row["difference"][0]) > 1:
-                _, mean, half = row["difference"]
-                right.errorbar([100 * mean], [place], xerr=[100 * half], fmt="o", color="C1")
-                labels.append(
-                    f"{name}: {row['arm']}, penalty {row['penalty']:g}, lr {row['lr']:g}, n = {len(row['difference'][0])}"
-                )
-                place += 1
-    right.set_yticks(range(place), labels, fontsize=7)
-    right.axvline(0, color="grey", linewidth=1)
-    right.invert_yaxis()
-    right.set_xlabel("success - GRPO, percentage points")
-    FigureCanvasSVG(figure).print_svg(path, metadata={"Date": None})
+        if files(out, name)[1].exists():
+            found = Measured(out, name)
+            text = [f"{len(found.rows)} turns of {len(found.members)} groups.", "", *efficiency_lines(found), ""]
+            new[f"{name}: efficiency"] = [*text, "By kind of turn:", "", *where_lines(found)]
+        new[f"{name}: training"] = training_section(rows, name, list(ARMS))
+    ladder = "a ladder, whose advantages are known"
+    if ladder not in known or (out / "ladder.json").exists():
+        new[ladder] = ladder_lines(out)
+    titles = [f"{name}: {kind}" for name in SETTINGS for kind in ("efficiency", "training")] + [ladder]
+    text = {title: new.get(title) or known.get(title) or ["Not run."] for title in titles}
+    tables = "\n".join(line for title in titles for line in (f"### {title}", "", *text[title], ""))
+    path.write_text(head + first + "\n\n" + tables + last + tail)
+    efficiency = {name: efficiency_of(text[f"{name}: efficiency"]) for name in SETTINGS}
+    draw(page.with_suffix(".svg"), {name: table for name, table in efficiency.items() if table}, rows)
+    print(f"{path}, {page.with_suffix('.svg')}")

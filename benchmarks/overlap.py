@@ -1,11 +1,13 @@
 """Rollouts beside the update (`async_level`): how much faster where steps are slow and uneven, and what old tokens cost.
 
-    python benchmarks/overlap.py [--rounds 3] [--steps 8] [--stale-steps 0] [--out overlap.json]
+    python benchmarks/overlap.py [--rounds 3] [--steps 8] [--out overlap.json]
+    python benchmarks/overlap.py --rounds 0 --seeds 0-7 --runs runs/credit --picture docs/overlap.svg
 
 `speed`: an environment in worker processes whose steps take log-normal times and whose episodes take 3 to 10 turns; whole
 training runs of the default small policy with the hf engine, k = 0 and k = 1 in turn (A B B A), the same tasks and as many
 episodes in flight in both. Episodes a second are those of the steps after the first two, from the end of one to the next.
-`staleness` (with `--stale-steps`): Household `tiny`, one SFT warm start, then so many steps with k = 0, 1, 2, 4.
+`staleness` (with `--seeds`): runs of the credit bench in Household `tiny` with k = 0, 1, 2, 4, paired by seed. They share
+its warm start, tuned values and rows at k = 0 through `--runs`, and go on where they were stopped.
 """
 
 import argparse
@@ -26,9 +28,7 @@ from agentgym.core.env import Outcome
 from agentgym.core.tasks import Task
 
 MEDIAN, SIGMA = 0.25, 1.0  # seconds of a step: a mean of 0.41, one in a hundred above 2.5
-LEVELS = (0, 1, 2, 4)
 POLICY = {"prompt": "bare", "turn_tokens": 16, "threads": 1, "eval_every": 0}
-WARM = {"sft_batch": 16, "sft_lr": 8e-3, "sft_noise": 0.14, "sft_invalid": 0.05, "sft_forget": 0.03}
 
 
 class Uneven(TextEnv):
@@ -105,41 +105,15 @@ def speed(folder: Path, rounds: int, steps: int) -> dict[str, Any]:
     return {"arms": {str(level): runs for level, runs in arms.items()}, "ratios": ratios}
 
 
-def staleness(folder: Path, steps: int, sft_episodes: int, test_tasks: int, seed: int) -> list[dict[str, Any]]:
-    """Train Household from one warm start at several levels and return how old tokens were and what became of it."""
-    from agentgym.trainers import TrainConfig, train
-
-    shared: dict[str, Any] = {"env": "rlvr/Household-v0", "env_options": {"preset": "tiny", "search": "listed"}, **POLICY}
-    shared |= {"temperature": 1.3, "valid_split": "valid_seen", "test_split": "valid_unseen", "seed": seed}
-    warm = TrainConfig(out=str(folder / "warm"), steps=0, sft_episodes=sft_episodes, test_tasks=0, **WARM, **shared)
-    train(warm)
-    learn = {"lr": 2e-3, "lr_warmup": 3, "negative_advantage_weight": 0.5, "credit_options": {"penalty": 0.01}}
-    table: list[dict[str, Any]] = []
-    for level in LEVELS:
-        out = folder / f"k{level}"
-        options: dict[str, Any] = {"model": warm.out, "sft_episodes": 0, "tasks_per_step": 8, "group_size": 8}
-        options |= {"test_tasks": test_tasks, "steps": steps, "async_level": level, "checkpoint_every": 10_000}
-        summary = train(TrainConfig(out=str(out), **options, **learn, **shared))
-        rows = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
-        found: dict[str, Any] = {"level": level}
-        for name, otherwise in (("versions_behind", 0.0), ("mismatch_ess", 1.0), ("correction", 1.0)):
-            values = [row[name] for row in rows if row.get(name) is not None]
-            found[name] = statistics.mean(values) if values else otherwise
-        found |= {name: summary[name] for name in ("success_before", "success_after", "fault_share")}
-        last = [row["success_train"] for row in rows[-5:]]
-        table.append({**found, "success_train_last_5": statistics.mean(last), "train_seconds": summary["train_seconds"]})
-        print(table[-1], flush=True)
-    return table
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3, help="pairs of runs; 0 leaves the speed out")
     parser.add_argument("--steps", type=int, default=8, help="of each of these runs")
-    parser.add_argument("--stale-steps", type=int, default=0, help="of each run of Household; 0 leaves them out")
-    parser.add_argument("--sft-episodes", type=int, default=1600, help="of the warm start of Household")
-    parser.add_argument("--test-tasks", type=int, default=200, help="of the runs of Household")
-    parser.add_argument("--seed", type=int, default=0, help="of the runs of Household")
+    parser.add_argument("--seeds", default="", help="of the runs of Household, as 0-7; none leaves them out")
+    parser.add_argument("--levels", nargs="+", type=int, default=[0, 1, 2, 4], help="async_level of these runs")
+    parser.add_argument("--runs", type=Path, default=Path("runs/credit"), help="the folder of the credit bench")
+    parser.add_argument("--minutes", type=float, default=1e9, help="start no run of Household after so many")
+    parser.add_argument("--picture", type=Path, default=None, metavar="SVG", help="draw these runs")
     parser.add_argument("--out", type=Path, default=None, help="where to write the result as JSON")
     arguments = parser.parse_args()
     sys.path.insert(0, str(Path(__file__).parent))  # worker processes and the run import the environment from here
@@ -147,9 +121,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         if arguments.rounds:
             results["speed"] = speed(Path(folder), arguments.rounds, arguments.steps)
-        if arguments.stale_steps:
-            steps, episodes, tasks = arguments.stale_steps, arguments.sft_episodes, arguments.test_tasks
-            results["staleness"] = staleness(Path(folder), steps, episodes, tasks, arguments.seed)
+    if arguments.seeds:
+        import credit
+        from overlap_staleness import main as staleness
+
+        until = time.time() + 60 * arguments.minutes
+        seeds = credit.seeds(arguments.seeds)
+        results["staleness"] = staleness(arguments.runs, seeds, arguments.levels, until, arguments.picture)
     if arguments.out:
         arguments.out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 

@@ -12,6 +12,7 @@ sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 import credit as bench
 import credit_efficiency
 import credit_report as report
+import overlap_staleness
 from credit import Cell
 
 
@@ -68,6 +69,67 @@ def test_cells_that_have_a_row_are_not_trained_again(tmp_path, monkeypatch):
     assert trained == cells
     bench.train_all([Cell("household", "grpo", 0.0, 1e-3, 7)], tmp_path, 0.0)  # the time is up
     assert len(trained) == 2
+
+
+def test_tuned_values_and_pairs_by_hand(tmp_path):
+    rows = [row("grpo", 100, 0.5), row("grpo", 100, 0.45, lr=2e-3), row("state_td", 100, 0.4, penalty=0.01)]
+    rows[1]["train"] = [0.1, *5 * [0.6]]  # (0.45 + 0.6) / 2 against 0.5: what tuning runs end with counts as much
+    rows += [row("grpo", seed, 0.4, lr=2e-3) for seed in range(2)] + [row("grpo", 0, 0.9, lr=2e-3, level=1)]
+    rows += [row("state_td", seed, 0.5 + 0.1 * seed, penalty=0.01) for seed in range(2)]
+    for one in rows:
+        bench.append(tmp_path / "train.jsonl", one)
+    assert bench.tuned(tmp_path, "household", "grpo") == ("grpo", 0.0, 2e-3)
+    with pytest.raises(SystemExit, match="gigpo has no run of a seed from 100 on"):
+        bench.tuned(tmp_path, "household", "gigpo")
+    table = report.training(rows, "household", ["grpo", "state_td"])
+    assert [r["success"] for r in table] == pytest.approx([0.4, 0.55])  # the run at a level is in no comparison of credits
+    pair = report.pair_lines(rows, "household", ["grpo", "state_td"])[-1]
+    assert pair.startswith(
+        "| `state_td` - `grpo` | 2 | +15.0 (-48.5 to +78.5; needs "
+    )  # 0.1, 0.2: 12.706 * 0.0707 / sqrt(2)
+    assert report.tuning_lines(rows, "household", ["grpo"])[2:] == [
+        "| `grpo` | 0 | 0.001 | 1 | 50.0 % | 50.0 % |  |",
+        "| `grpo` | 0 | 0.002 | 1 | 45.0 % | 60.0 % | yes |",
+    ]
+
+
+def test_runs_at_a_level_by_hand(tmp_path):
+    rows = [row("gigpo", 100, 0.5)]
+    for level in (0, 2):
+        old = {"versions_behind": 1.5, "mismatch_ess": 0.75} if level else {"mismatch_ess": 1.0}
+        rows += [row("gigpo", seed, 0.5 - 0.1 * seed * level, level=level, **old) for seed in range(3)]
+    for one in [*rows, row("grpo", 0, 0.1, level=2), row("gigpo", 0, 0.1, lr=2e-3, level=2)]:
+        bench.append(tmp_path / "train.jsonl", one)
+    runs = overlap_staleness.found(tmp_path)
+    assert {level: sorted(by) for level, by in runs.items()} == {0: [0, 1, 2], 2: [0, 1, 2]}
+    # 0, -0.2, -0.4: half of the interval 4.303 * 0.2 / sqrt(3)
+    assert overlap_staleness.table(runs, 0.4)[-1].startswith(
+        "| 2 | 3 | 1.50 | 0.7500 | 40.0 % | 30.0 % | -20.0 (-69.7 to +29.7) |"
+    )
+    assert [cell.name for cell in overlap_staleness.cells(tmp_path, [4], [0, 1])] == [
+        "household-gigpo-0-0.001-4",
+        "household-gigpo-0-0.001-4-k1",
+    ]
+    overlap_staleness.draw(runs, 0.4, tmp_path / "levels.svg")
+    assert (tmp_path / "levels.svg").read_text().startswith("<?xml")
+
+
+def test_a_page_keeps_what_was_measured_elsewhere(tmp_path):
+    page = tmp_path / "page.md"
+    kept = "| grpo | 0.050 (0.010 to 0.150) | 1 |\n| state_td | 0.300 (0.200 to 0.500) | 6.00 (2.00 to 9.00) |"
+    ladder = "### a ladder, whose advantages are known\n\n| as it is |"
+    page.write_text(
+        f"text\n<!-- tables -->\n\n### household: efficiency\n\n{kept}\n\n{ladder}\n\n<!-- end of the tables -->\nmore\n"
+    )
+    for seed in (0, 1):
+        bench.append(tmp_path / "train.jsonl", row("grpo", seed, 0.5))
+    report.write(tmp_path, tmp_path / "page")
+    text = page.read_text()
+    assert kept in text and ladder in text and text.startswith("text\n") and text.endswith("\nmore\n")
+    assert "| `grpo` | 0 | 0.001 | 2 | 50.0 % | (base) |" in text
+    assert report.efficiency_of(kept.split("\n"))[1] == {"credit": "state_td", "efficiency": (0.3, 0.2, 0.5)}
+    report.write(tmp_path, tmp_path / "page")
+    assert page.read_text() == text
 
 
 def test_the_noise_of_a_measured_advantage_by_hand():
