@@ -1,7 +1,7 @@
 """Rollouts beside the update (`async_level`): how much faster where steps are slow and uneven, and what old tokens cost.
 
     python benchmarks/overlap.py [--rounds 3] [--steps 8] [--stale-steps 0] [--out overlap.json]
-    python benchmarks/overlap.py --waits SWE [--engine vllm]      the waits of recorded episodes: Web, SWE or Terminal
+    python benchmarks/overlap.py --waits Web [--engine vllm]      the waits of recorded episodes: Web or Terminal
 
 `speed`: an environment in worker processes whose steps take log-normal times and whose episodes take 3 to 10 turns; whole
 training runs of the default small policy with the hf engine, k = 0 and k = 1 in turn (A B B A), the same tasks and as many
@@ -81,7 +81,7 @@ class Replayed(Uneven):
         return self.waits[-self.left]
 
 
-RECORDED = {name: f"rlvr/{name}-v0" for name in ("Web", "SWE", "Terminal")}
+RECORDED = {name: f"rlvr/{name}-v0" for name in ("Web", "Terminal")}
 if __name__ == Path(__file__).stem:  # as the run and its worker processes import it
     agentgym.register("bench/Uneven-v0", Uneven, horizon=10)
     for name, recorded in RECORDED.items():

@@ -81,7 +81,8 @@ def cut(run: Sequence[str | int]) -> list[list[str | int]]:
             continue
         first, *others = pieces(piece)
         parts[-1].append(first)
+        if others[1:]:
+            parts.append(["".join(others[:-1])])
         if others:
-            middle: list[list[str | int]] = [["".join(others[:-1])]] if others[1:] else []
-            parts += [*middle, [others[-1]]]
+            parts.append([others[-1]])
     return parts

@@ -140,7 +140,7 @@ class Encoder:
         blank = {token.content: int(id) for id, token in tokenizer.added_tokens_decoder.items() if not token.content.strip()}
         self._moved: dict[int, int] = {self._plain.token_to_id(content): id for content, id in blank.items()}
         self._cached = functools.lru_cache(16384)(self._encode)
-        self._word = functools.lru_cache(16384)(lambda word: self._whole(" " + word))
+        self._word = functools.lru_cache(16384)(self._after_blank)
         self._cut = borders.holds(source, self._whole)
         self._remembered = functools.lru_cache(16384)(self._text)
 
@@ -156,6 +156,9 @@ class Encoder:
         if not words or max(map(len, words)) > _CACHED:
             return self._whole(text)
         return tuple(chain(self._whole(first), chain.from_iterable(map(self._word, words))))
+
+    def _after_blank(self, word: str) -> tuple[int, ...]:
+        return self._whole(" " + word)
 
     def _whole(self, text: str) -> tuple[int, ...]:
         given: list[int] = self._ids(text)
