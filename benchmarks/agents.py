@@ -1,12 +1,15 @@
-"""What a turn costs apart from the engine: microseconds per `take()` of the agents with a model.
+"""What a turn costs apart from the engine: microseconds of CPU per `take()` of the agents with a model.
 
-Run `python benchmarks/agents.py`. The engine answers at once; observations are short, new to the agent's cache in the first
-pass and known in the second.
+Run `python benchmarks/agents.py [--tokenizer tokenizer.json …] [--rounds 5]`. The engine answers at once; observations are
+short and were seen before. `whole` encodes each text as one; both arms run in turn (A B B A); medians.
 """
 
+import argparse
 import asyncio
+import statistics
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from agentgym import ChatAgent, Sampling, Task, WindowAgent
@@ -37,29 +40,56 @@ class Instant:
 async def microseconds(agent: Any) -> float:
     """Return the mean time of a turn."""
     observations = [f"On the desk {i}, you see a book {j}, a pencil 2, and a cup 1." for i in range(20) for j in range(20)]
-    started, count = time.perf_counter(), 0
+    started, count = time.process_time(), 0
     for episode in range(EPISODES):
         talk = agent.begin(Task(instruction="put a book in shelf"), {})
         for turn in range(TURNS):
             observation = observations[(7 * episode + 13 * turn) % len(observations)]
             await talk.take(observation, {"admissible": COMMANDS}, env=None, seed=count, session="a")
             count += 1
-    return (time.perf_counter() - started) / count * 1e6
+    return (time.process_time() - started) / count * 1e6
+
+
+def tokenizers(paths: Sequence[Path]) -> dict[str, Any]:
+    """Return one token a byte, and those of files with a ChatML template."""
+    from transformers import PreTrainedTokenizerFast
+
+    own = ByteTokenizer()
+    kinds: dict[str, Any] = {"bytes": own}
+    for path in paths:
+        tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(path), eos_token=own.eos_token)
+        tokenizer.add_tokens([*own.control], special_tokens=True)
+        tokenizer.chat_template = own.chat_template
+        kinds[str(path)] = tokenizer
+    return kinds
 
 
 def main() -> None:
     """Print a table."""
-    tokenizer = ByteTokenizer()
-    kinds = {
-        "ChatAgent bare": ChatAgent(Instant(tokenizer), prompt="bare"),  # type: ignore[arg-type]
-        "ChatAgent react": ChatAgent(Instant(tokenizer), prompt="react"),  # type: ignore[arg-type]
-        "ChatAgent bare, history=template": ChatAgent(Instant(tokenizer), prompt="bare", history="template"),  # type: ignore[arg-type]
-        "WindowAgent": WindowAgent(Instant(tokenizer)),  # type: ignore[arg-type]
-    }
-    print("| agent | first pass, µs a turn | again |\n|---|---|---|")
-    for name, agent in kinds.items():
-        first, again = asyncio.run(microseconds(agent)), asyncio.run(microseconds(agent))
-        print(f"| {name} | {first:.0f} | {again:.0f} |")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tokenizer", type=Path, nargs="*", default=[], help="tokenizer.json of models, besides bytes")
+    parser.add_argument("--rounds", type=int, default=5, help="pairs of both arms")
+    given = parser.parse_args()
+    print("| tokenizer | agent | whole, µs a turn | in words | ratio |\n|---|---|---|---|---|")
+    for name, tokenizer in tokenizers(given.tokenizer).items():
+        kinds: dict[str, Any] = {
+            "ChatAgent bare": lambda engine: ChatAgent(engine, prompt="bare"),
+            "ChatAgent react": lambda engine: ChatAgent(engine, prompt="react"),
+            "ChatAgent bare, history=template": lambda engine: ChatAgent(engine, prompt="bare", history="template"),
+            "WindowAgent": WindowAgent,
+        }
+        for kind, make in kinds.items():
+            arms = [make(Instant(tokenizer)) for _ in range(2)]
+            arms[0].template.encoder._cut = False
+            times: tuple[list[float], list[float]] = ([], [])
+            for agent in arms:
+                asyncio.run(microseconds(agent))
+            for number in range(given.rounds):
+                for arm in (0, 1) if number % 2 == 0 else (1, 0):
+                    times[arm].append(asyncio.run(microseconds(arms[arm])))
+            whole, cut = map(statistics.median, times)
+            ratio = statistics.median(a / b for a, b in zip(*times, strict=True))
+            print(f"| {name} | {kind} | {whole:.0f} | {cut:.0f} | {ratio:.1f} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Rollouts beside the update (`async_level`): how much faster where steps are slow and uneven, and what old tokens cost.
 
     python benchmarks/overlap.py [--rounds 3] [--steps 8] [--out overlap.json]
+    python benchmarks/overlap.py --waits Web [--engine vllm]      the waits of recorded episodes: Web or Terminal
     python benchmarks/overlap.py --rounds 0 --seeds 0-7 --runs runs/credit --picture docs/overlap.svg
 
 `speed`: an environment in worker processes whose steps take log-normal times and whose episodes take 3 to 10 turns; whole
@@ -43,11 +44,14 @@ class Uneven(TextEnv):
         return "Say which of the drawers you open next, and why."
 
     def act(self, action: str) -> str | Outcome:
-        time.sleep(MEDIAN * float(self.np_random.lognormal(0.0, SIGMA)))
+        time.sleep(self.wait())
         self.left -= 1
         text = f"Drawer {int(self.np_random.integers(100))} is empty, and so is the one beside it."
         luck = {} if self.left else {"luck": float(self.np_random.random())}
         return Outcome(text, success=None if self.left else False, measures=luck)
+
+    def wait(self) -> float:
+        return MEDIAN * float(self.np_random.lognormal(0.0, SIGMA))
 
     def state(self) -> int:
         return self.left
@@ -57,11 +61,37 @@ class Uneven(TextEnv):
         return Task(data={"key": int(rng.integers(2**31))})
 
 
+class Replayed(Uneven):
+    """Waits as long as recorded episodes of an environment did (`steps.json`): each reset, and each step in its order."""
+
+    horizon = 1000
+
+    def __init__(self, recorded: str, **options: Any) -> None:
+        super().__init__(**options)
+        path = Path(__file__).with_name("steps.json")
+        self.episodes: list[list[float]] = json.loads(path.read_text())[recorded]["episodes"]
+
+    def begin(self, task: Task) -> str:
+        reset, *self.waits = self.episodes[int(self.np_random.integers(len(self.episodes)))]
+        time.sleep(reset)
+        self.left = len(self.waits)
+        return "Say which of the drawers you open next, and why."
+
+    def wait(self) -> float:
+        return self.waits[-self.left]
+
+
+RECORDED = {name: f"rlvr/{name}-v0" for name in ("Web", "Terminal")}
 if __name__ == Path(__file__).stem:  # as the run and its worker processes import it
     agentgym.register("bench/Uneven-v0", Uneven, horizon=10)
+    for name, recorded in RECORDED.items():
+        agentgym.register(f"bench/{name}-v0", Replayed, recorded=recorded)
 
 
-def timed(folder: Path, model: str, level: int, steps: int) -> dict[str, Any]:
+VLLM = {"enforce_eager": True, "max_num_seqs": 16, "kv_cache_memory_bytes": 64 << 20}
+
+
+def timed(folder: Path, model: str, level: int, steps: int, waits: str, engine: str) -> dict[str, Any]:
     """Train some steps and return episodes a second and the shares of the time that went into waiting and updating."""
     from agentgym.trainers import TrainConfig, train
 
@@ -72,7 +102,8 @@ def timed(folder: Path, model: str, level: int, steps: int) -> dict[str, Any]:
             ends.append((time.perf_counter(), numbers))
 
     config = TrainConfig(
-        env=f"{Path(__file__).stem}:bench/Uneven-v0", model=model, out=str(folder), steps=steps, tasks_per_step=4,
+        env=f"{Path(__file__).stem}:bench/{waits}-v0", model=model, out=str(folder), steps=steps, tasks_per_step=4,
+        engine=engine, engine_options=VLLM if engine == "vllm" else {},
         group_size=4, concurrency=16, test_tasks=0, select="keep", credit="grpo", minibatches=1, async_level=level,
         lr=1e-4, checkpoint_every=10_000, keep_episodes=10_000, **POLICY,
     )  # fmt: skip
@@ -88,7 +119,7 @@ def timed(folder: Path, model: str, level: int, steps: int) -> dict[str, Any]:
     }
 
 
-def speed(folder: Path, rounds: int, steps: int) -> dict[str, Any]:
+def speed(folder: Path, rounds: int, steps: int, waits: str, engine: str) -> dict[str, Any]:
     """Run both arms in turn and return what each did, and the ratio of each pair."""
     from agentgym.trainers.model.policy import init_policy
 
@@ -97,11 +128,14 @@ def speed(folder: Path, rounds: int, steps: int) -> dict[str, Any]:
     for number in range(rounds):
         for level in (0, 1) if number % 2 == 0 else (1, 0):
             load = os.getloadavg()[0]
-            arms[level].append({**timed(folder / f"{number}-{level}", model, level, steps), "load": load})
+            arms[level].append({**timed(folder / f"{number}-{level}", model, level, steps, waits, engine), "load": load})
             print(f"round {number + 1}, k = {level}: {arms[level][-1]}", flush=True)
     pairs = zip(*([run["episodes_per_second"] for run in arms[level]] for level in (0, 1)), strict=True)
     ratios = [faster / slower for slower, faster in pairs]
-    print(f"k = 1 over k = 0: {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})", flush=True)
+    print(
+        f"{engine}, {waits}: k = 1 over k = 0: {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})",
+        flush=True,
+    )
     return {"arms": {str(level): runs for level, runs in arms.items()}, "ratios": ratios}
 
 
@@ -109,6 +143,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3, help="pairs of runs; 0 leaves the speed out")
     parser.add_argument("--steps", type=int, default=8, help="of each of these runs")
+    parser.add_argument(
+        "--waits", choices=("Uneven", *RECORDED), default="Uneven", help="drawn, or recorded in which environment"
+    )
+    parser.add_argument("--engine", choices=("hf", "vllm"), default="hf", help="of these runs")
     parser.add_argument("--seeds", default="", help="of the runs of Household, as 0-7; none leaves them out")
     parser.add_argument("--levels", nargs="+", type=int, default=[0, 1, 2, 4], help="async_level of these runs")
     parser.add_argument("--runs", type=Path, default=Path("runs/credit"), help="the folder of the credit bench")
@@ -120,7 +158,7 @@ def main() -> None:
     results: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
         if arguments.rounds:
-            results["speed"] = speed(Path(folder), arguments.rounds, arguments.steps)
+            results["speed"] = speed(Path(folder), arguments.rounds, arguments.steps, arguments.waits, arguments.engine)
     if arguments.seeds:
         import credit
         from overlap_staleness import main as staleness

@@ -11,8 +11,10 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, cast
 
+from agentgym.agents import borders
 from agentgym.errors import BadConfig
 
 _OPEN, _CLOSE = "\ue000", "\ue001"
@@ -133,10 +135,13 @@ class Encoder:
         longest_first = sorted(self.control, key=len, reverse=True)
         self._splitter = re.compile("|".join([MARK.pattern, *map(re.escape, longest_first)]))
         self._decode: Callable[..., str] = backend.decode
-        self._plain: Any = backend.__class__.from_str(_without_control_tokens(backend.to_str()))
+        source = _without_control_tokens(backend.to_str())
+        self._plain: Any = backend.__class__.from_str(source)
         blank = {token.content: int(id) for id, token in tokenizer.added_tokens_decoder.items() if not token.content.strip()}
         self._moved: dict[int, int] = {self._plain.token_to_id(content): id for content, id in blank.items()}
         self._cached = functools.lru_cache(16384)(self._encode)
+        self._word = functools.lru_cache(16384)(self._after_blank)
+        self._cut = borders.holds(source, self._whole)
         self._remembered = functools.lru_cache(16384)(self._text)
 
     def plain(self, text: str) -> tuple[int, ...]:
@@ -144,6 +149,18 @@ class Encoder:
         return self._cached(text) if len(text) <= _CACHED else self._encode(text)
 
     def _encode(self, text: str) -> tuple[int, ...]:
+        """Return the tokens of a text, by its words where that gives the same: most words were seen before."""
+        if not self._cut or len(text) >= _LONG:
+            return self._whole(text)
+        first, *words = borders.BORDER.split(text)
+        if not words or max(map(len, words)) > _CACHED:
+            return self._whole(text)
+        return tuple(chain(self._whole(first), chain.from_iterable(map(self._word, words))))
+
+    def _after_blank(self, word: str) -> tuple[int, ...]:
+        return self._whole(" " + word)
+
+    def _whole(self, text: str) -> tuple[int, ...]:
         given: list[int] = self._ids(text)
         if self._moved:
             given = [self._moved.get(id, id) for id in given]
@@ -194,17 +211,21 @@ class Encoder:
             if match[1] is not None:
                 run.append(int(match[1]))
                 continue
-            parts += [self._run(run), (self.control[match[0]],)]
+            parts += [*self._runs(run), (self.control[match[0]],)]
             run, swallow = [], match[0] in self._right
         text = rendered[position:]
         run += [text.lstrip() if swallow and not run else text]
-        return Skeleton.joined([*parts, self._run(run)], self.plain)
+        return Skeleton.joined([*parts, *self._runs(run)], self.plain)
 
-    def _run(self, run: Sequence[str | int]) -> "_Part":
-        """Return a run with gaps as it is, and one without them in tokens."""
-        if any(isinstance(piece, int) for piece in run):
-            return Run(tuple(run))
-        return self._encode("".join(cast("Sequence[str]", run)))
+    def _runs(self, run: Sequence[str | int]) -> "list[_Part]":
+        """Return a run in tokens as far as they do not depend on its gaps."""
+        parts = borders.cut(run) if self._cut else [run]
+        return [
+            Run(part)
+            if any(isinstance(piece, int) for piece in part)
+            else self._encode("".join(cast("Sequence[str]", part)))
+            for part in parts
+        ]
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """Return sampled tokens as text: control tokens the model chose as they are, everything else foreign."""

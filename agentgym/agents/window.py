@@ -51,6 +51,7 @@ class WindowTalk(TokenTalk):
             self.first_observation = observation
         self._observation = self.agent.cut(observation)
         values = {**self.values(observation, info), **window_values(self.pairs, self.turns)}
+        values["observation"] = lambda: self._observation
         return self.opened(template, form.opening(values, later=self.turns > 0))
 
     def reply(self, completion: Completion) -> str:

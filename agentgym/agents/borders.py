@@ -1,0 +1,88 @@
+"""Where a text can be cut such that its parts, encoded one by one, give the tokens of the whole."""
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from itertools import product
+from typing import Any
+
+BORDER = re.compile(r" (?=[A-Za-z])(?<=[A-Za-z] )")
+"""A blank between two letters: the cut is before it."""
+_LEFT = (
+    *(
+        "a",
+        "You see",
+        "don't",
+        "the desk 1, a",
+        "<act",
+        "(x",
+        "a_b",
+        "12ab",
+        "…é a",
+        "\n\nNow",
+        "ok.\nGo",
+        "  two",
+        "A.B",
+        "\tIt",
+    ),
+    *("中文 a", "'s", "LIKE", "camelCase", "e\u0301b", "http", "    return x"),
+)
+_RIGHT = (
+    *(
+        " a",
+        " The end.",
+        " don't",
+        " b 12",
+        " x<y",
+        " I\n\nam",
+        " word  two",
+        " é",
+        " e\u0301",
+        " CamelCase",
+        " a\n",
+        " s's",
+    ),
+    *(" to desk 1', 'go to", " b\u00a0c", " q🙂", " the quick brown fox"),
+)
+
+
+def holds(source: str, encode: Callable[[str], Sequence[int]]) -> bool:
+    """Whether a tokenizer (its JSON, and what it makes of a text) may be given the parts between borders one by one.
+
+    A byte-pair model never joins what no token of its vocabulary spans, so no token may have a blank after anything
+    visible. What the pre-tokenizer makes of a part must not depend on what stands before it, so its patterns may not look
+    back. Whatever else changes text (a normalizer that writes a blank before each text) is found out by trying.
+    """
+    raw: dict[str, Any] = json.loads(source)
+    model = raw["model"]
+    if model["type"] != "BPE" or model.get("dropout"):
+        return False
+    pre_tokenizer = json.dumps(raw.get("pre_tokenizer"))
+    if re.search(r"\(\?<|\\\\[bBAGK]", pre_tokenizer):
+        return False
+    blank = "Ġ" if '"ByteLevel"' in pre_tokenizer else "[▁ ]"
+    if re.search(f"[A-Za-z]{blank}", "\0".join(model["vocab"])):
+        return False
+    return all([*encode(left + right)] == [*encode(left), *encode(right)] for left, right in product(_LEFT, _RIGHT))
+
+
+def pieces(text: str) -> list[str]:
+    """Return a text cut at its borders."""
+    first, *others = BORDER.split(text)
+    return [first, *(" " + other for other in others)]
+
+
+def cut(run: Sequence[str | int]) -> list[list[str | int]]:
+    """Return a run with gaps cut at the first and the last border of its own words, so that what is between is fixed."""
+    parts: list[list[str | int]] = [[]]
+    for piece in run:
+        if isinstance(piece, int):
+            parts[-1].append(piece)
+            continue
+        first, *others = pieces(piece)
+        parts[-1].append(first)
+        if others[1:]:
+            parts.append(["".join(others[:-1])])
+        if others:
+            parts.append([others[-1]])
+    return parts
