@@ -58,8 +58,9 @@ SETTINGS = {
 @agentgym.credit("oracle", scope="batch", needs=("branches",))
 def oracle(groups: Sequence[Any], *, run: Any = None, penalty: float = 0.0) -> list[list[Any]]:
     """Q - V by continuations from before and after each turn, at GRPO's spread: the upper end of what credit can be."""
-    from agentgym.trainers.credit.scores import punished, turn_rewards
+    from agentgym.trainers.credit.scores import punished
     from agentgym.trainers.credit.state_td import factor_to_grpo
+    from agentgym.trainers.turn_rewards import turn_rewards
 
     found: list[list[Any]] = []
     for group in groups:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent / "agentgym"
 FILES = sorted(ROOT.rglob("*.py"))
-MOST_ANY = 11.6
+MOST_ANY = 12.0
 """Words `Any` in a thousand lines, imports included."""
 VAGUE = {"found", "one", "made", "chosen"}
 

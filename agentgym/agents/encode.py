@@ -36,8 +36,8 @@ def mark(name: object) -> str:
 
 def marked_once(rendered: str, count: int) -> bool:
     """Whether the placeholders 0 to `count` stand in a rendering, each once."""
-    found = Counter(MARK.findall(rendered))
-    return all(found[str(number)] == 1 for number in range(count))
+    matches = Counter(MARK.findall(rendered))
+    return all(matches[str(number)] == 1 for number in range(count))
 
 
 def hide(pieces: Iterable[str], cores: list[str]) -> str:
@@ -79,15 +79,15 @@ class Skeleton:
     @staticmethod
     def joined(parts: Iterable[_Part], encode: Callable[[str], tuple[int, ...]]) -> "Skeleton":
         """Make a skeleton of parts in order; neighbouring fixed ids become one."""
-        made: list[_Part] = []
+        built: list[_Part] = []
         fixed: list[int] = []  # gathered, since tuples that grow would take time in the square of a conversation's length
         for part in parts:
             if not isinstance(part, Run):
                 fixed += part
             elif part:
-                made += [tuple(fixed), part] if fixed else [part]
+                built += [tuple(fixed), part] if fixed else [part]
                 fixed = []
-        return Skeleton((*made, tuple(fixed)) if fixed else tuple(made), encode)
+        return Skeleton((*built, tuple(fixed)) if fixed else tuple(built), encode)
 
     def fill(self, cores: Sequence[str]) -> list[int]:
         """Return the ids with the gaps filled."""

@@ -253,7 +253,7 @@ class RolloutPool:
                 source = self._source(env)
                 hosted, whole = source.take(), False
                 try:
-                    found = await replay(hosted, source.step_seconds)
+                    matches = await replay(hosted, source.step_seconds)
                     whole = True
                 except (BadConfig, EngineDead):
                     raise
@@ -261,7 +261,7 @@ class RolloutPool:
                     return None
                 finally:
                     source.waiting.append(hosted) if whole else hosted.close()
-                return found
+                return matches
 
         async with asyncio.TaskGroup() as group:
             running = [group.create_task(run(replay)) for replay in replays]

@@ -113,7 +113,7 @@ async def together(growing: Iterable[Coroutine[Any, Any, list[Episode]]]) -> lis
     """Return what grows beside one another; the first failure ends them all."""
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one) for one in growing]
+            tasks = [group.create_task(item) for item in growing]
     except BaseExceptionGroup as failure:
         raise failure.exceptions[0] from failure
     return [task.result() for task in tasks]
@@ -129,7 +129,7 @@ def graft(episode: Episode, parent: Episode, turn: int) -> None:
         episode.add(_copied(before))
     for after in own:
         episode.add(after)
-    episode.reward = sum((one.reward for one in episode.turns), 0.0)
+    episode.reward = sum((item.reward for item in episode.turns), 0.0)
 
 
 def _copied(turn: Turn) -> Turn:

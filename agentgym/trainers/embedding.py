@@ -53,12 +53,12 @@ def turn_states(
     """
     asked = [_asked(episode, list(prefixes[place]) if prefixes else []) for place, episode in enumerate(episodes)]
     rows = build(asked)
-    found: list[dict[int, Floats]] = [{} for _ in episodes]
+    matches: list[dict[int, Floats]] = [{} for _ in episodes]
     for row, states in zip(rows, embed(rows), strict=True):
         for call, state in zip(row.turns[row.mask].tolist(), states, strict=True):
-            found[row.episode][call] = state
+            matches[row.episode][call] = state
     by_episode: list[list[Floats | None]] = []
-    for episode, states in zip(episodes, found, strict=True):
+    for episode, states in zip(episodes, matches, strict=True):
         said = iter(range(len(episode.turns)))
         calls = [next(said) if turn.output_ids and turn.prompt_ids else None for turn in episode.turns]
         by_episode.append([None if k is None else np.stack([states[2 * k], states[2 * k + 1]]) for k in calls])

@@ -19,29 +19,29 @@ def similarity(before: Mapping[str, bytes], after: Mapping[str, bytes], known: M
     configuration and caches count as unchanged, for they are not graded. What is far longer than the known change counts 0:
     its ratio would be small, and takes long.
     """
-    made, right = changes(before, after), changes(before, known)
-    ratios = [_ratio(made.get(path, ""), right.get(path, "")) for path in sorted({*made, *right})]
+    built, right = changes(before, after), changes(before, known)
+    ratios = [_ratio(built.get(path, ""), right.get(path, "")) for path in sorted({*built, *right})]
     return sum(ratios) / len(ratios) if ratios else 0.0
 
 
 def changes(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> dict[str, str]:
     """Return by path the unified diff of each file that differs, without the lines that name it; of texts only."""
-    found: dict[str, str] = {}
+    matches: dict[str, str] = {}
     for path in sorted({*before, *after}):
         if is_protected(path) or is_cache(path) or before.get(path) == after.get(path):
             continue
         old, new = (
             content.decode("utf-8", "replace").splitlines() for content in (before.get(path, b""), after.get(path, b""))
         )
-        found[path] = "\n".join([*difflib.unified_diff(old, new, lineterm="", n=3)][2:])
-    return found
+        matches[path] = "\n".join([*difflib.unified_diff(old, new, lineterm="", n=3)][2:])
+    return matches
 
 
-def _ratio(made: str, right: str) -> float:
-    if made == right:
+def _ratio(built: str, right: str) -> float:
+    if built == right:
         return 1.0
-    if not made or not right or len(made) > FACTOR * len(right) + FREE:
+    if not built or not right or len(built) > FACTOR * len(right) + FREE:
         return 0.0
-    if max(len(made), len(right)) > LONGEST:
-        return difflib.SequenceMatcher(None, made.split("\n"), right.split("\n"), autojunk=False).ratio()
-    return difflib.SequenceMatcher(None, made, right, autojunk=False).ratio()
+    if max(len(built), len(right)) > LONGEST:
+        return difflib.SequenceMatcher(None, built.split("\n"), right.split("\n"), autojunk=False).ratio()
+    return difflib.SequenceMatcher(None, built, right, autojunk=False).ratio()

@@ -12,9 +12,9 @@ from agentgym.trainers.credit.scores import (
     choice,
     punished,
     rows_against_trajectories,
-    turn_rewards,
 )
 from agentgym.trainers.stages.credit import Floats, credit
+from agentgym.trainers.turn_rewards import turn_rewards
 
 
 @credit("grpo")

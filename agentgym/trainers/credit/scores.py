@@ -5,7 +5,7 @@ from typing import Annotated, Literal, get_args
 
 import numpy as np
 
-from agentgym.episodes.episode import Episode, Turn
+from agentgym.episodes.episode import Turn
 from agentgym.errors import BadConfig
 from agentgym.trainers.stages.credit import Floats, Within
 
@@ -21,15 +21,6 @@ def choice(name: str, value: str, known: Sequence[str]) -> None:
     """Raise BadConfig unless the value of the hyper-parameter is one of the known ones."""
     if value not in known:
         raise BadConfig(f"{name} is {value!r}; expected one of {', '.join(map(repr, known))}")
-
-
-def turn_rewards(episode: Episode) -> Floats:
-    """Return the reward of each turn; what a role was paid outside its own turns goes to its last one."""
-    rewards = np.array([turn.reward for turn in episode.turns], dtype=np.float64)
-    outside = episode.reward - rewards.sum()
-    if abs(outside) > 1e-9:
-        rewards[-1] += outside
-    return rewards
 
 
 def punished(turns: Sequence[Turn], punish: str) -> Floats:

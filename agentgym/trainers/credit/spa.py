@@ -6,10 +6,11 @@ from typing import Annotated, Literal
 import numpy as np
 
 from agentgym.episodes.episode import Episode, Group
-from agentgym.trainers.credit.scores import Share, discounted, turn_rewards
+from agentgym.trainers.credit.scores import Share, discounted
 from agentgym.trainers.credit.whitening import whitened
 from agentgym.trainers.stages.credit import Floats, Within, credit
 from agentgym.trainers.stages.seams import Processes
+from agentgym.trainers.turn_rewards import turn_rewards
 
 
 @credit("spa", scope="batch", needs=("values",), uniform=True)
@@ -54,5 +55,5 @@ def contributions(episode: Episode, rest: str = "even") -> Floats:
             target = np.full(len(value), np.nan, dtype=np.float32)
             target[-1] = value[-1] + lacks
             turn.extra["value_target"] = target
-    found = np.nan_to_num(said)
-    return found + lacks / len(found) if rest == "even" else found
+    matches = np.nan_to_num(said)
+    return matches + lacks / len(matches) if rest == "even" else matches

@@ -7,9 +7,10 @@ import numpy as np
 
 from agentgym.episodes.episode import Group
 from agentgym.trainers.credit.group import episode_advantages
-from agentgym.trainers.credit.scores import Norm, NotNegative, Share, discounted, turn_rewards
+from agentgym.trainers.credit.scores import Norm, NotNegative, Share, discounted
 from agentgym.trainers.stages.credit import Floats, Within, credit
 from agentgym.trainers.trees import Key, forks, holders, keys
+from agentgym.trainers.turn_rewards import turn_rewards
 
 
 @credit("arpo")
@@ -38,17 +39,17 @@ def aepo(
     """
     by_turn = _shared(group, _plain(group, norm, eps))
     known = [np.asarray(group[places[0]].turns[key[1]].extra.get("entropy", ())) for key, places in _held(group).items()]
-    flat = np.concatenate([np.atleast_1d(one) for one in known]).astype(np.float64)
+    flat = np.concatenate([np.atleast_1d(item) for item in known]).astype(np.float64)
     spread = flat.std() if len(flat) and flat.max() > flat.min() else 0.0
-    found: list[Floats] = []
+    matches: list[Floats] = []
     for episode, row in zip(group, by_turn, strict=True):
         parts: list[Floats] = []
         for turn, value in zip(episode.turns, row, strict=True):
             size, entropy = len(turn.output_ids), np.asarray(turn.extra.get("entropy", ()), dtype=np.float64)
             z = (entropy - flat.mean()) / spread if spread and entropy.shape == (size,) else np.zeros(size)
             parts.append(value * np.maximum(1 + alpha * z, 0.0))
-        found.append(np.concatenate(parts))
-    return found
+        matches.append(np.concatenate(parts))
+    return matches
 
 
 @credit("treerl")
@@ -69,7 +70,7 @@ def treerl(group: Group) -> list[Floats]:
         return [np.zeros(len(episode.turns)) for episode in group]
     value = {key: float(returns[places].mean()) for key, places in held.items()}
     root = float(returns.mean())
-    found: list[Floats] = []
+    matches: list[Floats] = []
     for row in names:
         credits, above, before = np.zeros(len(row)), root, root
         for number, key in enumerate(row):
@@ -77,8 +78,8 @@ def treerl(group: Group) -> list[Floats]:
                 above = before
             before = value[key]
             credits[number] = (2 * value[key] - root - above) / np.sqrt(len(held[key]))
-        found.append(credits)
-    return found
+        matches.append(credits)
+    return matches
 
 
 @credit("relative_future")
@@ -95,14 +96,14 @@ def relative_future(group: Group, *, gamma: Share = 1.0) -> list[Floats]:
     returns = [discounted(turn_rewards(episode), gamma) for episode in group]
     held = _held(group)
     future = {key: float(np.mean([returns[place][key[1]] for place in places])) for key, places in held.items()}
-    found = [np.zeros(len(episode.turns)) for episode in group]
+    matches = [np.zeros(len(episode.turns)) for episode in group]
     for siblings in forks(group.episodes):
         total = sum(future[key] for key in siblings)
         for key in siblings:
             others = (total - future[key]) / (len(siblings) - 1)
             for place in held[key]:
-                found[place][key[1]] = future[key] - others
-    return found
+                matches[place][key[1]] = future[key] - others
+    return matches
 
 
 def _held(group: Group) -> dict[Key, list[int]]:

@@ -321,12 +321,12 @@ def with_share(config: TrainConfig, workload: Workload, memory: Memory) -> Train
     """
     if memory.device == "cpu" or not config.engine_kind.gpu_share or "gpu_memory_utilization" in config.engine_options:
         return config
-    made = plan(config, workload, memory)
-    engine = next((part for part in made.parts if part.name == "vLLM"), None)
+    built = plan(config, workload, memory)
+    engine = next((part for part in built.parts if part.name == "vLLM"), None)
     if engine is None:
         return config
-    beside = max(total - own for total, own in zip(made.phases, engine.bytes, strict=True) if own == max(engine.bytes))
-    share = math.floor(100 * ((memory.free / made.sharing - beside) / memory.total - SPARE)) / 100
+    beside = max(total - own for total, own in zip(built.phases, engine.bytes, strict=True) if own == max(engine.bytes))
+    share = math.floor(100 * ((memory.free / built.sharing - beside) / memory.total - SPARE)) / 100
     if share < LEAST_SHARE:
         return config
     share = min(share, config.engine_kind.gpu_share)

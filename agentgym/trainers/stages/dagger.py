@@ -97,10 +97,10 @@ def _label(turn: Turn, action: str | None, demonstrator: Demonstrator, talk: Tok
 
 def _with_turns(episode: Episode, turns: list[Turn]) -> Episode:
     """Return an episode with other turns, which earned nothing."""
-    made = replace(episode, turns=[], reward=0.0, final_rewards={}, forks=[])
+    built = replace(episode, turns=[], reward=0.0, final_rewards={}, forks=[])
     for turn in turns:
-        made.add(turn)
-    return made
+        built.add(turn)
+    return built
 
 
 def _drawn(kept: Sequence[str], number: int, seed: int, step: int) -> list[Episode]:

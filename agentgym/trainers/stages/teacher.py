@@ -149,8 +149,8 @@ async def _scored(engine: Any, row: Segment, temperature: float, teacher: str) -
             raise
         except Fault as fault:
             raise EngineDead(f"teacher {teacher} scores nothing: {fault}") from fault
-        chosen = row.mask & (at == value)
-        scores[chosen] = np.concatenate([[np.nan], said])[chosen]
+        picked = row.mask & (at == value)
+        scores[picked] = np.concatenate([[np.nan], said])[picked]
     return scores
 
 

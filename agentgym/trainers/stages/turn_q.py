@@ -39,9 +39,9 @@ def turn_q(
     Part: the paper's critic encodes text by a model of its own, and V'_i's action is drawn afresh from the policy. Here V
     learns from the step's own turns alone, whose actions are the policy's, and Q from all: no action is sampled for it.
     """
-    from agentgym.trainers.credit.scores import turn_rewards
     from agentgym.trainers.embedding import turn_states
     from agentgym.trainers.turn_critics.twin import Steps, TwinCritic, packed
+    from agentgym.trainers.turn_rewards import turn_rewards
 
     episodes = [episode for group in groups for episode in group]
     own: list[bytes] = []

@@ -30,7 +30,7 @@ def inputs(episode: Seen) -> Tensor:
 
 def pairs(groups: Sequence[Sequence[Seen]]) -> list[tuple[Seen, Seen]]:
     """Return every two episodes of a group with different rewards, the better one first."""
-    return [(one, other) for group in groups for one in group for other in group if one[0] > other[0]]
+    return [(item, other) for group in groups for item in group for other in group if item[0] > other[0]]
 
 
 class PreferenceCritic(SavedCritic):
@@ -43,16 +43,16 @@ class PreferenceCritic(SavedCritic):
             self.head = Head(2 * width, hidden)
         self.optimizer = torch.optim.Adam(self.parameters(), lr=lr)
 
-    def loss(self, chosen: Sequence[tuple[Seen, Seen]]) -> Tensor:
+    def loss(self, picked: Sequence[tuple[Seen, Seen]]) -> Tensor:
         """Return the mean of -log sigmoid(beta (sum of A over the better episode - sum of A over the other))."""
-        episodes = [episode for pair in chosen for episode in pair]
+        episodes = [episode for pair in picked for episode in pair]
         values = self.head(torch.cat([inputs(episode) for episode in episodes]))
         sums = torch.stack([part.sum() for part in values.split([turns for _, turns, _ in episodes])]).view(-1, 2)
         return -F.logsigmoid(self.beta * (sums[:, 0] - sums[:, 1])).mean()
 
-    def update(self, chosen: Sequence[tuple[Seen, Seen]]) -> float:
+    def update(self, picked: Sequence[tuple[Seen, Seen]]) -> float:
         """Take a step and return the loss before it."""
-        loss = self.loss(chosen)
+        loss = self.loss(picked)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         self.optimizer.step()
