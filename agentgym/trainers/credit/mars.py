@@ -25,8 +25,8 @@ def mars(
     Source: MARS (later MARSHAL), arXiv 2510.15414: rewards are summed from a turn on first and normalized then, and each
     role of each environment is normalized by itself, since roles of a game do not earn alike. r_k is what a role was paid
     for its turn; the outcome of a role that did not move last belongs to its last turn. `norm="std"` divides by the
-    spread (ddof 0) + eps; the published settings only subtract the mean. A pool without spread gives 0. Of several
-    processes the statistics are over the turns of all. No penalties.
+    spread (ddof 0) + eps; the published settings only subtract the mean. A pool without spread gives 0. No penalties.
+    Statistics are over the turns of a pool, those of all processes.
 
     Part: the paper normalizes over a group; the published code by default over the batch, which is what this does
     (`turn_mc` is the same over one group). Every turn counts once there and here, however many tokens it has; whitening of
