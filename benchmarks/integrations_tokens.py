@@ -60,7 +60,7 @@ def trl_rollouts(seconds: float) -> Rates:
         rows = dataset(ENV, "train", 8)
         args = GRPOConfig(f"{folder}/out", per_device_train_batch_size=8, num_generations=8, report_to=[], bf16=False)
         trainer = TurnCreditTrainer(str(path), args=args, train_dataset=rows, rollout_func=played, credit="gigpo")
-        prompts = [row["prompt"] for row in rows for _ in range(8)]
+        prompts = [row["prompt"] for row in rows.to_list() for _ in range(8)]
         played(prompts, trainer)
         started = time.perf_counter()
         played(prompts, trainer)
