@@ -172,7 +172,9 @@ def test_filters(tmp_path):
     assert names(success=True) == ["a", "c"] and names(split="train") == ["a", "b"]
     assert names(min_reward=0.4, split="train") == ["a", "b"] and names(min_reward=0.5) == ["a", "c"]
     assert names(env="GuessNumber") == names(env="rlvr/GuessNumber-v0") == ["a", "b", "c"]
-    with pytest.raises(BadConfig, match="4 episodes, 1 of them infrastructure errors, and none that passes"):
+    with pytest.raises(
+        BadConfig, match="4 episodes, 1 of them infrastructure errors and 0 played with a hint, and none that passes"
+    ):
         names(env="rlvr/Sokoban-v0")
 
 

@@ -24,8 +24,8 @@ def task_relative(
 
     Source: Absolute Zero, arXiv 2505.03335, Task-Relative REINFORCE++: one baseline for each of the six pairs of a type of
     task (deduction, abduction, induction) and a role (propose, solve), where the role is an environment of its own here.
-    The type is the episode's label `type`. ddof 0; a pool without spread gives 0. Of several processes the statistics are
-    over the episodes of all. No penalties.
+    The type is the episode's label `type`. ddof 0; a pool without spread gives 0.
+    Statistics are over the episodes of all processes. No penalties.
 
     Part: whether ddof is 0 or 1 could not be settled.
     """
