@@ -34,6 +34,7 @@ def distill(
     without its variance reduction. `base` names a credit without needs, whose advantages are added (with `base_options`);
     without one the environment's reward counts for nothing. Nothing is centred or divided, so a group of one and one without
     spread have a signal: train with `--select keep`. A turn's notes get the mean of the turn's tokens. No penalties.
+    Statistics: none of its own, hence no ddof.
     """
     own = [[_towards(episode, weight, gamma) for episode in group] for group in groups]
     if not base:
