@@ -28,7 +28,7 @@ def off_policy(
     """Turns with a `worth` in `turn.extra` are credited with it, times a weight; all other episodes as `base` credits them.
 
     For selections that put in turns of an expert (`dagger`: worth 1, plain imitation) or of the past (`self_imitation`: the
-    recalibrated advantage). Source: SPEAR, arXiv 2509.22601. Episodes with a worth are no part of the group that `base` compares;
+    recalibrated advantage). Source: SPEAR, arXiv 2509.22601. Episodes with a worth are no part of the group of `base`;
     their other turns get 0. The weight rises from 0 by weight * (1 - cos(pi * step / warmup)) / 2 over the first `warmup`
     steps (SPEAR's schedule of self-imitation), and then stays. `base` is a credit without needs, `base_options` its own.
     Nothing else is centred or divided. A group of one has the signal of its worth alone. Train with a selection that keeps
