@@ -85,8 +85,7 @@ def _check_stages(config: TrainConfig) -> list[Stage]:
         _check_present(config, resolve_loss(config))
     if config.task_queue and config.processes == 1 and not launched():
         raise BadConfig("task_queue does nothing with one process: give --processes 2 or more, or leave it out")
-    _check_starts(config)
-    _check_proposals(config)
+    _check_bound(config)
     return rewards
 
 
@@ -104,34 +103,32 @@ def _check_present(config: TrainConfig, loss: Stage) -> None:
         )
 
 
-def _check_starts(config: TrainConfig) -> None:
-    """Raise BadConfig where episodes begin at points that a checkpoint or another process would need."""
-    sampler = SAMPLERS.resolve(config.sampler, config.sampler_options)
-    if "expert" not in sampler.attributes["requires"]:
-        return
-    begins = f"with sampler {sampler.name!r}: its episodes begin inside a demonstration, and"
-    if config.async_level:
-        raise BadConfig(
-            f"async_level is {config.async_level} {begins} a checkpoint cannot hold such a point for what is in flight; use "
-            "another sampler, or leave async_level at 0"
-        )
-    if config.task_queue:
-        raise BadConfig(f"task_queue {begins} no other process has that point; use another sampler, or leave it off")
+_BOUND = {
+    "expert": ("its episodes begin inside a demonstration", "hold such a point", "no other process has that point"),
+    "proposals": (
+        "its tasks are made in the step that plays them",
+        "hold them",
+        "its proposals belong to one process",
+    ),
+}
+"""By what a sampler requires: why its draws stay in one step of one process, what no checkpoint can do, and why no queue."""
 
 
-def _check_proposals(config: TrainConfig) -> None:
-    """Raise BadConfig where tasks that are made in the step that plays them would be needed elsewhere."""
+def _check_bound(config: TrainConfig) -> None:
+    """Raise BadConfig where draws that stay in one step of one process would be needed elsewhere."""
     sampler = SAMPLERS.resolve(config.sampler, config.sampler_options)
-    if "proposals" not in sampler.attributes["requires"]:
-        return
-    why = f"with sampler {sampler.name!r}: its tasks are made in the step that plays them, and"
-    if config.async_level:
-        raise BadConfig(
-            f"async_level is {config.async_level} {why} a checkpoint cannot hold them for what is in flight; use another "
-            "sampler, or leave async_level at 0"
-        )
-    if config.task_queue:
-        raise BadConfig(f"task_queue {why} its proposals belong to one process; use another sampler, or leave it off")
+    for requirement in sampler.attributes["requires"]:
+        if requirement not in _BOUND:
+            continue
+        why, kept, queued = _BOUND[requirement]
+        why = f"with sampler {sampler.name!r}: {why}, and"
+        if config.async_level:
+            raise BadConfig(
+                f"async_level is {config.async_level} {why} a checkpoint cannot {kept} for what is in flight; use "
+                "another sampler, or leave async_level at 0"
+            )
+        if config.task_queue:
+            raise BadConfig(f"task_queue {why} {queued}; use another sampler, or leave it off")
 
 
 def chosen_needs(config: TrainConfig) -> list[Stage]:
