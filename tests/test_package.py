@@ -227,3 +227,10 @@ def test_every_pin_installs_with_the_python_of_debian_12() -> None:
     asked = {pin: here[pin].metadata.get("Requires-Python") or "" for pin in pins & here.keys()}
     assert len(asked) > 50
     assert not {pin: python for pin, python in asked.items() if not SpecifierSet(python).contains("3.11.2")}
+
+
+def test_no_two_test_files_have_the_same_name() -> None:
+    """pytest imports test files by their bare names: a second `test_x.py` breaks the collection of the whole suite."""
+    paths = [path for path in tracked() if path.match("tests/**/test_*.py")]
+    doubles = {path.name: [str(other) for other in paths if other.name == path.name] for path in paths}
+    assert not {name: found for name, found in doubles.items() if len(found) > 1}

@@ -150,7 +150,7 @@ class Rollouts:
                 model, trainer.processing_class, context=self.context, device=str(trainer.accelerator.device)
             )
         if self._own:
-            self.engine.load_weights(model.named_parameters(), step)
+            self._loop.run(self.engine.load_weights(model.named_parameters(), step))
         sampling = Sampling(temperature=trainer.args.temperature, max_tokens=self.spec.turn_tokens)
         return self.spec.make(self.engine, sampling, trainer.processing_class)
 

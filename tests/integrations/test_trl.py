@@ -108,23 +108,35 @@ def test_log_probabilities_are_those_of_the_trainer(policy: Path, tmp_path: Path
     assert torch.isfinite(output["sampling_per_token_logps"]).all() and ids.shape == whole.shape
 
 
+class Recomputed(ours.TurnCreditTrainer):
+    """Keeps how far TRL's log-probabilities are from those sampled, at each step, and the version that sampled."""
+
+    def _generate_and_score_completions(self, inputs: Any) -> Any:
+        output = super()._generate_and_score_completions(inputs)
+        ids = torch.cat([output["prompt_ids"], output["completion_ids"]], dim=1)
+        whole = torch.cat([output["prompt_mask"], output["completion_mask"]], dim=1)
+        with torch.no_grad():
+            again, *_ = self._get_per_token_logps_and_entropies(self.model, ids, whole, output["completion_ids"].size(1))
+        mask = (output["tool_mask"] * output["completion_mask"]).bool()
+        gap = float((again - output["sampling_per_token_logps"])[mask].abs().max())
+        played: Any = self.rollout_func
+        self.seen = [*getattr(self, "seen", []), (gap, played.engine.policy_version)]
+        return output
+
+
 def test_the_sampled_log_probabilities_are_recomputed_by_trl(policy: Path, tmp_path: Path) -> None:
     model, tokenizer = parts(policy)
-    trainer = Kept(
+    trainer = Recomputed(
         model,
-        args=arguments(tmp_path, max_steps=1, temperature=0.7, learning_rate=0.0),
+        args=arguments(tmp_path, temperature=0.7, learning_rate=3e-2),
         processing_class=tokenizer,
         train_dataset=ours.dataset(ENV, "train", 4),
         rollout_func=ours.rollout(ENV, turn_tokens=6, horizon=2),
+        credit="tests.integrations.credits:by_place",
     )
     trainer.train()
-    output, _ = trainer.batches[0]
-    ids = torch.cat([output["prompt_ids"], output["completion_ids"]], dim=1)
-    whole = torch.cat([output["prompt_mask"], output["completion_mask"]], dim=1)
-    with torch.no_grad():
-        again, *_ = trainer._get_per_token_logps_and_entropies(model, ids, whole, output["completion_ids"].size(1))
-    mask = (output["tool_mask"] * output["completion_mask"]).bool()
-    assert float((again - output["sampling_per_token_logps"])[mask].abs().max()) < 1e-4
+    assert [version for _, version in trainer.seen] == [0, 1, 2]  # the engine is told of every update
+    assert max(gap for gap, _ in trainer.seen) < 1e-4
 
 
 def test_a_fault_is_no_row_to_learn_from(policy: Path) -> None:
