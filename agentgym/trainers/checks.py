@@ -202,11 +202,21 @@ def _check_loss(config: "TrainConfig") -> None:
         raise BadConfig(
             f"constant is {config.constant} and does nothing with loss_aggregation {config.loss_aggregation!r}: leave it out"
         )
-    shared = config.engine_kind.in_process and not config.async_level
-    if config.loss == "icepop" and shared and config.precision == "fp32":
+    same = config.engine_kind.in_process and config.precision == "fp32" and not config.async_level
+    if config.loss == "icepop" and (same or not config.differs):
         raise BadConfig(
-            f"loss 'icepop' leaves out tokens on which engine and trainer differ, and the engine {config.engine} in fp32 is "
-            "the trainer's own model: choose loss 'clip', or an engine that computes for itself"
+            "loss 'icepop' leaves out tokens on which engine and trainer differ, and "
+            + (
+                f"the engine {config.engine} in fp32 is the trainer's own model: choose loss 'clip', or an engine that "
+                "computes for itself"
+                if same
+                else "nothing computes the trainer's log-probabilities here: give --old-logprobs trainer"
+            )
+        )
+    if config.old_logprobs == "engine" and config.learner_kind.addressed:
+        raise BadConfig(
+            f"old_logprobs is 'engine', and learner {config.learner!r} compares with the scores of its own server: leave it "
+            "at 'auto'"
         )
     if config.loss == "llds" and config.updates == 1 and config.steps:
         raise BadConfig(

@@ -114,12 +114,14 @@ class TrainConfig(
 
     @property
     def differs(self) -> bool:
-        """Whether the engine does not compute as the trainer does, so that each token's loss is weighted for the mismatch.
+        """Whether ratios are taken against the trainer's own scores, and each token is weighted by trainer / engine.
 
-        In bf16 the trainer's own model as the engine rounds otherwise too; and episodes that are played beside an update
-        are sampled from weights of before it.
+        By default where the engine computes otherwise than the trainer, as the trainer's own model does in bf16. Tokens of
+        an earlier version are no reason: their ratio to what was sampled is exact.
         """
-        return not self.engine_kind.in_process or self.precision == "bf16" or self.async_level > 0
+        if self.old_logprobs != "auto":
+            return self.old_logprobs == "trainer"
+        return not self.engine_kind.in_process or self.precision == "bf16"
 
     @property
     def apart(self) -> bool:

@@ -21,7 +21,7 @@ LOSSES = Seam(
     },
     {"needs": (), "choose": None, "marks": False, "top": "", "present": False},
 )
-FRAME = ("loss_aggregation", "constant", "kl", "kl_kind", "tis_cap")
+FRAME = ("loss_aggregation", "constant", "kl", "kl_kind", "old_logprobs", "tis_cap")
 """Fields of `LossConfig` that hold for every loss."""
 
 
