@@ -117,8 +117,8 @@ class Encoder:
             backend: Any = tokenizer.backend_tokenizer
         except AttributeError:
             raise BadConfig(
-                f"tokenizer {type(tokenizer).__name__} has no backend_tokenizer: a fast Hugging Face tokenizer is needed "
-                "(transformers.AutoTokenizer makes one), since only that can be told to leave control tokens unread"
+                f"tokenizer {type(tokenizer).__name__} has no backend_tokenizer: use a fast Hugging Face tokenizer "
+                "(transformers.AutoTokenizer creates one), because only those can encode control tokens as plain text"
             ) from None
         unknown = getattr(tokenizer, "unk_token_id", None)
         added: dict[str, tuple[int, Any]] = {

@@ -83,7 +83,7 @@ def tool(method: _Method) -> _Method:
     try:
         hints = {k: v for k, v in get_type_hints(method).items() if k != "return"}
     except NameError as error:
-        raise TypeError(f"{where}: an annotation names what is not defined: {error}") from None
+        raise TypeError(f"{where}: an annotation uses a name that is not defined: {error}") from None
     description, told = described(inspect.getdoc(method) or "")
     properties: dict[str, object] = {}
     required: list[str] = []

@@ -13,8 +13,8 @@ from agentgym.episodes.episode import Episode, Turn, append_episodes
 from agentgym.gateway.rows import Row
 from agentgym.gateway.tools import Message, canonical
 
-UNTOLD = "nobody said how this session ended"
-FOR_ROOM = "this session was closed to make room for others, as the longest idle: fewer agents at a time, or shorter ones"
+UNTOLD = "nothing reported how this session ended"
+FOR_ROOM = "this session was closed to make room, as the one idle longest: run fewer agents at a time, or shorter ones"
 
 
 class StillRunning(RuntimeError):

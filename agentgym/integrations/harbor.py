@@ -164,8 +164,8 @@ class HarborSandbox(BaseSandbox):
         answer = self._ask(f"{prepared} && : > {_PLACE}/in && command -v setsid base64 head > /dev/null", GRACE)
         if answer.return_code:
             raise BadConfig(
-                f"the image of the harbor sandbox lacks what it needs (setsid, base64, head) or user {self.asked.user!r}, "
-                f"or work {self.work!r} cannot be made: {str(answer.stdout or answer.stderr)[-300:]}"
+                f"the image of the harbor sandbox lacks a requirement (setsid, base64, head) or user {self.asked.user!r}, "
+                f"or work {self.work!r} cannot be created: {str(answer.stdout or answer.stderr)[-300:]}"
             )
         self.python3 = self._ask("command -v python3 > /dev/null", GRACE).return_code == 0
         shown = str(self._ask("env -0 | base64 -w 0", GRACE).stdout or "")

@@ -134,7 +134,7 @@ def test_dagger_beats_plain_imitation_with_no_more_labels():
     [
         (
             {"credit": "grpo", "credit_options": {}},
-            "credit 'grpo' does not read that: give --credit off_policy --credit.base",
+            "credit 'grpo' does not read it: use --credit off_policy --credit.base",
         ),
         ({"env": "rlvr/TicTacToe-v0"}, "has the roles X, O"),
         ({"env": "small_envs:small/Silent-v0"}, "needs an environment with an expert"),

@@ -291,10 +291,10 @@ class Still(Learner):
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"steps": 0}, "async_level is 1 and does nothing with steps = 0"),
+        ({"steps": 0}, "async_level is 1 and has no effect with steps = 0"),
         ({"agent": "some:agent"}, "async_level is 1 with agent 'some:agent'"),
         ({"sampler": "starts"}, "async_level is 1 with sampler 'starts': its episodes begin inside a demonstration"),
-        ({"learner": f"{__name__}:Still"}, "learner .* does not say that its engine samples from weights of its own"),
+        ({"learner": f"{__name__}:Still"}, "learner .* does not declare that its engine samples from its own copy"),
     ],
 )
 def test_what_cannot_overlap_is_refused_with_the_reason(changes, said):

@@ -254,7 +254,10 @@ def test_a_sampler_may_be_a_coroutine_that_is_handed_the_run(taught, tmp_path):
     ("changes", "message"),
     [
         ({"sampler": "windo"}, "Did you mean 'window'"),
-        ({"sampler": "window"}, "does nothing: it moves the difficulty of generated tasks, and those of .* are a file's"),
+        (
+            {"sampler": "window"},
+            "it adapts the difficulty of generated tasks, and those of .* come from a file",
+        ),
         ({"sampler": "window", "env": "small/Generated-v0", "sampler_options": {"low": 0.9}}, "expected low below high"),
         (
             {"sampler": "window", "env": "small/Generated-v0", "sampler_options": {"start": 9, "most": 3}},
@@ -275,7 +278,7 @@ def test_a_sampler_may_be_a_coroutine_that_is_handed_the_run(taught, tmp_path):
         ({"sampler": "starts", "sampler_options": {"back": 9, "most": 3}}, "back 9 and most 3"),
         ({"sampler": "starts", "select": "demonstrations"}, "they cannot be compared"),
         ({"select": "demonstrations", "env": "small/Silent-v0"}, "needs an environment with an expert"),
-        ({"select": "replay", "env": "small/Generated-v0"}, "needs tasks that come again"),
+        ({"select": "replay", "env": "small/Generated-v0"}, "needs tasks that repeat"),
         ({"select": "variance", "select_options": {"share": 2}}, "expected a number from 0 to 1"),
     ],
 )

@@ -137,7 +137,7 @@ def test_only_the_newest_episodes_are_kept(tmp_path, model):
     ("changes", "message"),
     [
         ({"engine": "vllm"}, "generation 'spec' with engine 'vllm'"),
-        ({"env": f"{small_envs.__name__}:small/Generated-v0"}, "needs tasks that come again"),
+        ({"env": f"{small_envs.__name__}:small/Generated-v0"}, "needs tasks that repeat"),
         ({"generation_options": {"lenience": -1.0}}, "lenience of generation 'spec' is -1.0"),
         ({"generation_options": {"leniense": 1.0}}, "lenience"),
         ({"generation": "speck"}, "spec"),

@@ -127,8 +127,8 @@ class Members:
         off = apart(scores.values, self._expected)
         if off > TOLERANCE:
             raise BadConfig(
-                f"{member.backend.url} scores a known text {off:.2f} a token apart from what the same weights gave "
-                f"elsewhere; at most {TOLERANCE} is taken for rounding: it serves another model, or with other settings"
+                f"{member.backend.url} scores a known text with a difference of {off:.2f} per token from the same weights "
+                f"elsewhere; rounding explains at most {TOLERANCE}: it serves another model or uses other settings"
             )
         self._serve(member)
 

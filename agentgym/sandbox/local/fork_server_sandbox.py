@@ -111,7 +111,7 @@ class ForkServerSandbox(BaseSandbox):
         for name, error in failed.items():
             raise BadConfig(
                 f"package {name!r} cannot be imported in the sandbox: {error}. "
-                "Name what it needs too, in the order of import: packages=(…)"
+                "List its dependencies too, in the order of import: packages=(…)"
             )
         return host, process
 

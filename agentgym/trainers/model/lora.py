@@ -28,7 +28,7 @@ def check(config: "TrainConfig") -> None:
     if not config.lora_rank:
         for name, default in (("lora_alpha", ALPHA), ("lora_targets", TARGETS)):
             if getattr(config, name) != default:
-                raise BadConfig(f"{name} does nothing without adapters; set lora_rank, for example to 16, or leave it out")
+                raise BadConfig(f"{name} has no effect without adapters; set lora_rank, for example to 16, or leave it out")
         _check_start(config)
         return
     if config.lora_alpha < 1:

@@ -32,7 +32,7 @@ def _check(config: "TrainConfig", env: TextEnv, name: str) -> None:
     given = unfolded(config.needs_options, ("branches",))
     own = {key.removeprefix("branches."): value for key, value in given.items()}
     if "share" in own and own.get("at") != "uncertain":
-        raise BadConfig("share of needs 'branches' does nothing without at='uncertain': leave one out, or set the other")
+        raise BadConfig("share of needs 'branches' has no effect without at='uncertain': leave one out, or set the other")
     if reason:
         raise BadConfig(f"needs 'branches': {reason}. Choose a credit and a loss that do not need them")
 

@@ -124,8 +124,8 @@ def check_learner(config: "TrainConfig", needed: Sequence[str]) -> None:
         _check_methods(target, config, needed)
     if config.async_level and not (kind.overlaps or getattr(target, "overlaps", False)):
         raise BadConfig(
-            f"async_level is {config.async_level}, and learner {config.learner!r} does not say that its engine samples from "
-            "weights of its own while it updates: leave it at 0, or give its class `overlaps = True` where that is so"
+            f"async_level is {config.async_level}, and learner {config.learner!r} does not declare that its engine samples "
+            "from its own copy of the weights during an update: leave it at 0, or declare `overlaps = True` in its class"
         )
 
 

@@ -27,7 +27,7 @@ def _check(config: "TrainConfig", env: TextEnv, name: str) -> None:
     own = {key.removeprefix("prover."): value for key, value in given.items()}
     k, best_of = int(str(own.get("k", K))), int(str(own.get("best_of", BEST_OF)))
     if not reason and best_of > k:
-        reason = f"best_of is {best_of} and k {k}; the best of so many needs as many continuations"
+        reason = f"best_of is {best_of} and k {k}; the best of {best_of} needs at least as many continuations"
     if reason:
         raise BadConfig(f"needs 'prover': {reason}. Choose a credit that does not need it, or other options")
 

@@ -35,13 +35,13 @@ def _check(config: "TrainConfig") -> None:
     if config.agent not in AGENTS:
         reason = f"agent {config.agent!r} plays an attempt as a whole"
     elif config.async_level:
-        reason = f"async_level is {config.async_level}: weights that are being updated tell no states"
+        reason = f"async_level is {config.async_level}: hidden states cannot be read while the weights are being updated"
     elif config.sharded:
-        reason = f"sharding is {config.sharding!r}: a process that has a part of the weights asks no other for a state"
+        reason = f"sharding is {config.sharding!r}: a process that holds a part of the weights cannot compute hidden states"
     elif config.concurrency < config.group_size:
         reason = (
             f"concurrency is {config.concurrency} and group_size {config.group_size}: the episodes of a group wait for one "
-            "another, so all must be under way"
+            "another, so all must run at the same time"
         )
     if reason:
         raise BadConfig(f"generation 'prune': {reason}. Use generation 'plain', or set it otherwise")

@@ -257,7 +257,7 @@ async def tempered(server: Any, prompt: list[int], reference: Any) -> bool:
         return False
     if apart(ours, plain) < apart(ours, scaled):
         raise BadConfig(
-            f"{server.url} tells log-probabilities of temperature 1 where {TEMPERATURE} was asked: "
+            f"{server.url} returns log-probabilities of temperature 1 for a request at {TEMPERATURE}: "
             "serve with --logprobs-mode processed_logprobs"
         )
     return True
