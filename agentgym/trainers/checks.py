@@ -200,7 +200,8 @@ def _check_loss(config: "TrainConfig") -> None:
         raise BadConfig("constant is 0; loss_aggregation 'constant' divides by it: give the fixed length, for example 512")
     if config.constant and config.loss_aggregation != "constant":
         raise BadConfig(
-            f"constant is {config.constant} and has no effect with loss_aggregation {config.loss_aggregation!r}: leave it out"
+            f"constant is {config.constant} and has no effect with loss_aggregation {config.loss_aggregation!r}: "
+            "leave it out"
         )
     same = config.engine_kind.in_process and config.precision == "fp32" and not config.async_level
     if config.loss == "icepop" and (same or not config.differs):

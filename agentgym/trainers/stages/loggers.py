@@ -99,7 +99,8 @@ class Loggers:
             call(*arguments)
         except Exception as error:  # of a service that is not reached, a disk that is full, code of the user's
             if name not in self.failed:
-                said = f"logger {name} failed ({type(error).__name__}: {error}); the run continues, and metrics.jsonl is complete"
+                why = f"{type(error).__name__}: {error}"
+                said = f"logger {name} failed ({why}); the run continues, and metrics.jsonl is complete"
                 warnings.warn(said, stacklevel=2)
             self.failed.add(name)
 
