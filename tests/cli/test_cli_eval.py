@@ -324,4 +324,4 @@ def test_an_evaluation_interrupted_before_it_counted_does_not_say_that_nothing_i
     monkeypatch.setattr("agentgym.evaluate.run.choose", interrupted)
     command = ["eval", "guessnumber", "--policy", "expert", "--out", str(tmp_path)]
     assert main(command) == 130
-    assert "what was on file is kept" in capsys.readouterr().out
+    assert "earlier episodes are kept" in capsys.readouterr().out

@@ -62,7 +62,7 @@ def test_the_hash_is_that_of_the_text() -> None:
         ('history = "all"', 'history = "last 2"', "history is 'last 2', but the evaluation would use 'all'"),
         ('reward = "outcome"', 'reward = "outcme"', "Did you mean 'outcome'"),
         ("admissible = false", "admisible = false", "Did you mean 'admissible'"),
-        ('reward = "outcome"', 'reward = "outcome"\nprompt_hash = "00"', "prompt_hash is '00', and what would"),
+        ('reward = "outcome"', 'reward = "outcome"\nprompt_hash = "00"', "prompt_hash is '00', but the evaluation would"),
         (
             'envs = ["guessnumber"]',
             "[envs]\nguessnumber = { options = { shaping = { a = 1.0 } } }",
