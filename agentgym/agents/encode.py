@@ -36,8 +36,8 @@ def mark(name: object) -> str:
 
 def marked_once(rendered: str, count: int) -> bool:
     """Whether the placeholders 0 to `count` stand in a rendering, each once."""
-    matches = Counter(MARK.findall(rendered))
-    return all(matches[str(number)] == 1 for number in range(count))
+    mark_counts = Counter(MARK.findall(rendered))
+    return all(mark_counts[str(number)] == 1 for number in range(count))
 
 
 def hide(pieces: Iterable[str], cores: list[str]) -> str:

@@ -253,7 +253,7 @@ class RolloutPool:
                 source = self._source(env)
                 hosted, whole = source.take(), False
                 try:
-                    matches = await replay(hosted, source.step_seconds)
+                    answer = await replay(hosted, source.step_seconds)
                     whole = True
                 except (BadConfig, EngineDead):
                     raise
@@ -261,7 +261,7 @@ class RolloutPool:
                     return None
                 finally:
                     source.waiting.append(hosted) if whole else hosted.close()
-                return matches
+                return answer
 
         async with asyncio.TaskGroup() as group:
             running = [group.create_task(run(replay)) for replay in replays]

@@ -101,7 +101,7 @@ def targets_of(rows: Sequence[Segment]) -> int:
     return sum(taught(row) for row in rows)
 
 
-def teaches(row: Segment, picked: bool) -> bool:
+def teaches(row: Segment, reads_chosen: bool) -> bool:
     """Return whether anything is learned from a row: by its advantages, targets, or the factors that a loss has `chosen`."""
-    pulled = picked and bool(np.nan_to_num(row.extra["chosen"]).any())
+    pulled = reads_chosen and bool(np.nan_to_num(row.extra["chosen"]).any())
     return bool(row.advantages.any()) or pulled or bool(targets_of([row]))

@@ -47,12 +47,12 @@ def whole(episodes: Sequence[Episode]) -> list[Episode]:
 
 def branched(episodes: Sequence[Episode], lost: int) -> dict[str, Any]:
     """Return what the branches of a step amount to, in this process."""
-    matches = [episode for episode in episodes if episode.forks]
-    scored = [episode for episode in matches if not episode.fault]
+    branched = [episode for episode in episodes if episode.forks]
+    scored = [episode for episode in branched if not episode.fault]
     return {
-        "branched_episodes": len(matches),
-        "branched_tokens": sum(episode.sampled for episode in matches),
-        "branched_turns_shared": sum(episode.shared for episode in matches),
+        "branched_episodes": len(branched),
+        "branched_tokens": sum(episode.sampled for episode in branched),
+        "branched_turns_shared": sum(episode.shared for episode in branched),
         "branched_lost": lost,
         "branched_success": Mean(sum(e.success is True for e in scored), len(scored)),
     }

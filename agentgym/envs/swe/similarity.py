@@ -26,15 +26,15 @@ def similarity(before: Mapping[str, bytes], after: Mapping[str, bytes], known: M
 
 def changes(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> dict[str, str]:
     """Return by path the unified diff of each file that differs, without the lines that name it; of texts only."""
-    matches: dict[str, str] = {}
+    diffs: dict[str, str] = {}
     for path in sorted({*before, *after}):
         if is_protected(path) or is_cache(path) or before.get(path) == after.get(path):
             continue
         old, new = (
             content.decode("utf-8", "replace").splitlines() for content in (before.get(path, b""), after.get(path, b""))
         )
-        matches[path] = "\n".join([*difflib.unified_diff(old, new, lineterm="", n=3)][2:])
-    return matches
+        diffs[path] = "\n".join([*difflib.unified_diff(old, new, lineterm="", n=3)][2:])
+    return diffs
 
 
 def _ratio(built: str, right: str) -> float:

@@ -79,10 +79,10 @@ async def evidence(
     with closing(chat_engine.grades_file(str(run.folder / "evidence.sqlite"), "evidence")) as grades:
 
         async def paid(episode: Episode) -> dict[str, float] | Fault:
-            matches, task = passages(episode, source), run.task(episode)
-            if not matches:
+            excerpts, task = passages(episode, source), run.task(episode)
+            if not excerpts:
                 return {"evidence": 0.0}
-            prompt = _prompt(matches, str(task.data.get("question") or task.instruction), characters)
+            prompt = _prompt(excerpts, str(task.data.get("question") or task.instruction), characters)
             told = json.dumps([engine, tokens, prompt, task.data["answers"]])
             key = hashlib.blake2b(told.encode(), digest_size=16).hexdigest()
             row = grades.execute("SELECT grade FROM grades WHERE content = ?", (key,)).fetchone()
@@ -116,7 +116,7 @@ def passages(episode: Episode, source: str) -> list[str]:
     return [line for line in dict.fromkeys(lines) if line and line in known]
 
 
-def _prompt(matches: Sequence[str], question: str, characters: int) -> str:
-    share = max(100, characters // len(matches))
-    lines = [harmless(json.dumps(cut(passage, share), ensure_ascii=False)) for passage in matches]
+def _prompt(excerpts: Sequence[str], question: str, characters: int) -> str:
+    share = max(100, characters // len(excerpts))
+    lines = [harmless(json.dumps(cut(passage, share), ensure_ascii=False)) for passage in excerpts]
     return PROMPT.format(passages="\n".join(lines), question=cut(question, 1000))

@@ -58,9 +58,9 @@ async def branches(
     to the turn by going through the episode once more; continuations are drawn as the run's episodes are, at the run's own
     temperature. Returns `branch_episodes`, `branch_tokens` (sampled), `branch_faults` and `branch_turns_lost`.
     """
-    picked = {id(turn) for turn in _chosen(groups, at, share)}
+    turn_ids = {id(turn) for turn in _chosen(groups, at, share)}
     played = Continued(run, step, k, every, gamma, "branches", run.config.temperature)
-    paid = await played.of(groups, picked)
+    paid = await played.of(groups, turn_ids)
     for episode in (episode for group in groups for episode in group):
         for turn in episode.turns:
             worth = paid.get(id(turn))
@@ -85,7 +85,7 @@ class Continued:
         default_factory=lambda: dict.fromkeys(("episodes", "tokens", "faults", "turns_lost"), 0.0)
     )
 
-    async def of(self, groups: Sequence[Group], picked: Container[int]) -> dict[int, list[float]]:
+    async def of(self, groups: Sequence[Group], turn_ids: Container[int]) -> dict[int, list[float]]:
         """Return what continuations earned, by the id of the turn from which on they were played; faults are left out.
 
         Of the turns in `chosen` (ids) every `every`-th is played on from, each once, also where several episodes hold it.
@@ -96,7 +96,7 @@ class Continued:
             first = {(places[0], key[1]) for key, places in holders(group.episodes).items()}
             for place, episode in enumerate(group):
                 numbers = [n for n in range(0, len(episode.turns), self.every) if (place, n) in first]
-                wanted = [n for n in numbers if id(episode.turns[n]) in picked]
+                wanted = [n for n in numbers if id(episode.turns[n]) in turn_ids]
                 by_env.setdefault(run.env_name(episode), []).append((episode, wanted))
         for name, pairs in by_env.items():
             paid |= await self._in(name, [(run.task(episode), episode, wanted) for episode, wanted in pairs])

@@ -54,8 +54,8 @@ async def prover(
     gamma^j, j turns later. Returns `prover_episodes`, `prover_tokens` (sampled), `prover_faults` and `prover_turns_lost`.
     """
     played = Continued(run, step, k, every, gamma, "prover", temperature or run.config.temperature)
-    picked = {id(turn) for group in groups for episode in group for turn in episode.turns}
-    paid = await played.of(groups, picked)
+    turn_ids = {id(turn) for group in groups for episode in group for turn in episode.turns}
+    paid = await played.of(groups, turn_ids)
     for turn in (turn for group in groups for episode in group for turn in episode.turns):
         turn.extra["prover"] = expected_best(paid.get(id(turn), []), best_of)
     told(groups, ("prover",))

@@ -149,8 +149,8 @@ async def _scored(engine: Any, row: Segment, temperature: float, teacher: str) -
             raise
         except Fault as fault:
             raise EngineDead(f"teacher {teacher} scores nothing: {fault}") from fault
-        picked = row.mask & (at == value)
-        scores[picked] = np.concatenate([[np.nan], said])[picked]
+        at_this_temperature = row.mask & (at == value)
+        scores[at_this_temperature] = np.concatenate([[np.nan], said])[at_this_temperature]
     return scores
 
 
