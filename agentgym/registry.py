@@ -120,7 +120,7 @@ def register_foreign(prefix: str, name: str, entry_point: str, **options: object
 
 
 def full_id(name: str) -> str:
-    """Return the id that a name stands for: an id, `module:ns/Name-v0` (which imports the module), or a short name.
+    """Return the full id of an id, `module:ns/Name-v0` (which imports the module), or a short name.
 
     `verifiers:NAME`, `openenv:URL`, `nemo_gym:FOLDER` and `harbor:FOLDER` are other people's, which are registered then.
 
@@ -147,7 +147,7 @@ def full_id(name: str) -> str:
 
 
 def make(id: str, **options: object) -> TextEnv:
-    """Make the environment that an id, `module:ns/Name-v0` or a short name stands for (see `full_id`)."""
+    """Create the environment of an id, `module:ns/Name-v0` or a short name (see `full_id`)."""
     name = full_id(id)
     maker: Callable[..., gymnasium.Env[str, str]] = gymnasium.make  # whose own parameters are options as well
     env = maker(name, **options)
@@ -157,7 +157,7 @@ def make(id: str, **options: object) -> TextEnv:
 
 
 def missing(id: str) -> str:
-    """Return what this machine lacks for a registered environment with its default options; empty where nothing is."""
+    """Return what this machine lacks for a registered environment with its default options; empty if nothing."""
     spec = gymnasium.registry[id]
     kind = load(spec.entry_point, "environment", {}) if isinstance(spec.entry_point, str) else spec.entry_point
     if not (isinstance(kind, type) and issubclass(kind, TextEnv)):

@@ -47,7 +47,7 @@ class Tool:
         return list(cast("list[str]", self.parameters.get("required", [])))
 
     def kind(self, parameter: str) -> str:
-        """Return the JSON type of a parameter: `any` where its schema allows several, `string` where it says nothing."""
+        """Return the JSON type of a parameter: `any` if its schema allows several, `string` if it gives none."""
         schema = self.properties.get(parameter, {})
         stated = schema["type"] if "type" in schema else "string" if _SEVERAL.isdisjoint(schema) else "any"
         return stated if isinstance(stated, str) and stated in _PYTHON_TYPES else "any"

@@ -217,7 +217,7 @@ class Sessions:
         self._file = None if out is None else append_episodes(out)
 
     def get(self, name: str) -> Session:
-        """Return a session, made where there is none."""
+        """Return a session, created if it does not exist."""
         self._trim(0 if name in self.open else 1)
         session = self.open.pop(name, None) or Session(name)
         self.open[name] = session  # the last used comes last
@@ -247,7 +247,7 @@ class Sessions:
         return self._close(name, reward, success, task, group)
 
     def close(self) -> None:
-        """Write what is open, as sessions whose end nobody told."""
+        """Write open sessions, as sessions that nothing finished."""
         for name in list(self.open):
             self._close(name)
         if self._file is not None:

@@ -190,7 +190,7 @@ class HarborSandbox(BaseSandbox):
         return archive.read(self._do, path, self.limits.disk)
 
     def write(self, path: str, content: bytes) -> None:
-        """Write a file, making its folders; OSError where there is no room."""
+        """Write a file, creating its folders; OSError if there is no space."""
         if self.python3:
             inside.write(self._trusted, path, content)
         else:
@@ -201,7 +201,7 @@ class HarborSandbox(BaseSandbox):
         return inside.pack(self._trusted, self._most) if self.python3 else archive.pack(self._do, ".", self._most)
 
     def restore(self, state: bytes) -> None:
-        """Make the working folder what it was."""
+        """Restore the working folder."""
         if self.python3:
             inside.unpack(self._trusted, state)
         else:

@@ -58,7 +58,7 @@ class TrainConfig(
     EngineConfig,
     ModelConfig,
 ):
-    """A training run: the settings of every stage, each of which takes its own dataclass and so also this one."""
+    """A training run: the settings of every stage; this class inherits from the dataclass of each stage."""
 
     def __post_init__(self) -> None:
         checks.check(self)
@@ -78,7 +78,7 @@ class TrainConfig(
 
     @property
     def where(self) -> str:
-        """What the run trains on, for a reader."""
+        """A readable description of what the run trains on."""
         return ", ".join(env.name for env in self.mix)
 
     @property
@@ -89,7 +89,7 @@ class TrainConfig(
 
     @property
     def prompt_asked(self) -> str | None:
-        """The prompt that is asked for by name; a policy made from nothing reads no instructions."""
+        """The prompt requested by name; a policy trained from scratch reads no instructions."""
         own_model = self.model == "init" or homemade(self.model)
         return self.prompt or ("bare" if own_model and self.agent != "completion" else None)
 
@@ -109,7 +109,7 @@ class TrainConfig(
 
     @property
     def served(self) -> bool:
-        """Whether a server samples, whose weights are changed where it runs."""
+        """Whether a server samples and manages its own weights."""
         return self.engine_kind.served
 
     @property

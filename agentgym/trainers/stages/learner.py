@@ -64,13 +64,13 @@ class Learner(Stateful, ABC):
         raise NotImplementedError
 
     def begin(self, phase: str, folder: Path) -> None:
-        """Prepare for `sft` or `rl`; `folder` is the run's, for what has to be remembered of the policy at that point."""
+        """Prepare for `sft` or `rl`; `folder` is the run's, for data about the policy at that point."""
 
     async def rest(self) -> None:
         """Let the engine give back what memory it can until `publish`: nothing samples before an update is over."""
 
     def about(self) -> dict[str, object]:
-        """Return what a reader of the log wants to know: parameters, how many are trained, precision, attention."""
+        """Return facts for the log: parameters, how many are trained, precision, attention."""
         return {}
 
     def close(self) -> None:

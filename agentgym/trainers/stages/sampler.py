@@ -134,7 +134,7 @@ class TaskSource:
 
 
 class Sampler(Stateful, ABC):
-    """Says what a step plays, to inherit from: `draw` is to be written, the rest may be.
+    """Base class that decides what a step plays: implement `draw`; the other methods are optional.
 
     Made as `CLASS(sources, **options)`; every process has one, and all must draw the same. It is made once before anything
     is loaded, so a BadConfig of its constructor costs nobody a minute.

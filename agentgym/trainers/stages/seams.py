@@ -46,7 +46,7 @@ class Stateful:
     """What is kept in the checkpoint of a run; nothing unless a class says otherwise."""
 
     def state_dict(self) -> dict[str, object]:
-        """Return plain data, or tensors, from which `load_state_dict` goes on to the last digit."""
+        """Return plain data, or tensors, from which `load_state_dict` resumes exactly."""
         return {}
 
     def load_state_dict(self, state: Mapping[str, object]) -> None:
