@@ -80,7 +80,7 @@ def _kind(teacher: str) -> EngineKind | None:
     if name not in ENGINES or not all(teacher.partition(":")) or not ENGINES[name].tokens:
         raise BadConfig(
             f"teacher of needs 'teacher_logprobs' is {teacher!r}; expected an engine that scores tokens: hf:FOLDER, "
-            "vllm:URL, openai:URL, or MODULE:NAME of one of your own"
+            "vllm:URL, openai:URL, or MODULE:NAME of your own engine"
         )
     return kind_of(teacher)[0]
 
