@@ -102,6 +102,10 @@ def targets_of(rows: Sequence[Segment]) -> int:
 
 
 def teaches(row: Segment, picked: bool) -> bool:
-    """Return whether anything is learned from a row: by its advantages, targets, or the factors that a loss has `chosen`."""
-    pulled = picked and bool(np.nan_to_num(row.extra["chosen"]).any())
+    """Return whether anything is learned from a row: by its advantages, targets, or the factors that a loss has `chosen`.
+
+    `picked`: the loss pulls at tokens by what they are now, so that a row without advantages teaches too, unless the
+    factors are marked and all 0.
+    """
+    pulled = picked and ("chosen" not in row.extra or bool(np.nan_to_num(row.extra["chosen"]).any()))
     return bool(row.advantages.any()) or pulled or bool(targets_of([row]))

@@ -16,10 +16,12 @@ from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig
 from agentgym.rollout.play import Job
 from agentgym.trainers import TrainConfig, resume, train
+from agentgym.trainers.branched import graft
 from agentgym.trainers.preflight import looked_at
 from agentgym.trainers.recipe_files import to_toml
 from agentgym.trainers.stages.mixing import stand_in
 from agentgym.trainers.stages.selection import SELECTIONS
+from agentgym.trainers.trees import settled
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +75,20 @@ def test_labels_of_earlier_steps_are_drawn_and_the_oldest_forgotten():
     third = labelled(played(run), run, state, step=2, earlier=0.5, capacity=6, own=True)
     assert sum(map(len, third)) == 2 * 4 + 2
     assert [["worth" in e.turns[0].extra for e in group] for group in third] == [[False] * 2 + [True] * 3] * 2
+
+
+def test_labels_beside_the_policys_own_episodes_are_attempts_of_their_own():
+    """Else a turn that a branch shares with its parent would be taken for one of the parent's labels."""
+    run, before = made(learner=LEARNER), []
+    for group in played(run):
+        first, second = group
+        graft(second, first, 1)
+        before.append(group)
+    for group in settled(labelled(before, run, {}, own=True), "once"):
+        first, second, *labels = group
+        assert len({episode.attempt for episode in group}) == len(group) == 3
+        assert [turn.extra.get("train", True) for turn in second.turns] == [False, True, True, True]
+        assert all(turn.extra.get("train", True) for label in labels for turn in label.turns)
 
 
 def test_what_cannot_be_repeated_has_no_label():

@@ -55,8 +55,8 @@ async def dagger(
     known = [group for group in groups if id(group) in fresh]
     mixed: list[Group] = []
     for place, group in enumerate(known):
-        episodes = [*group] if own else []
-        first = Group(group.task_id, group.role, [*episodes, *fresh[id(group)]])
+        labels = fresh[id(group)]
+        first = joined(group, labels) if own else Group(group.task_id, group.role, labels)
         mixed.append(joined(first, old[place :: len(known)]))
     return mixed
 
