@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Collection
 from contextlib import aclosing
 from typing import Any, TypeVar
 
-from agentgym.agents.base import Agent, Conversation, consult, hinted
+from agentgym.agents.base import Agent, consult, hinted
 from agentgym.core.env import TextEnv
 from agentgym.core.outcome import Info
 from agentgym.core.tasks import Task
@@ -52,7 +52,7 @@ async def starts(
     if agent.engine is not None:
         other.engine = Replayed(agent.engine, session, episode)
         other.resample({})  # its variants have that engine too
-    talk: Conversation | None = None
+    talk: Any = None
     by_number: dict[int, Start] = {}
     async with aclosing(_again(hosted, task, episode, seconds)) as turns_again:
         async for number, turn, observation, info in turns_again:

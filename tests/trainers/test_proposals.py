@@ -127,7 +127,9 @@ class Checks(FakeRollouts):
             return await super().collect(draws, step)
         ends = dict(zip((draw.task.id for draw in draws), self.said.pop(0), strict=True))
         return [
-            Episode("p", id, f"{step + 1}/{id}", 0, 0, [Turn("")], success=end, reason="timeout" if end is None else "success")
+            Episode(
+                "p", id, f"{step + 1}/{id}", 0, 0, [Turn("")], success=end, reason="timeout" if end is None else "success"
+            )
             for id, end in ends.items()
         ]
 
@@ -205,6 +207,9 @@ def pair(**changes):
     [
         ({"sampler": "search_self_play"}, "cannot try them"),
         ({"async_level": 1}, "made in the step that plays them"),
+        ({"select": "guide"}, "what the selection plays at a task of proposing has no solvers"),
+        ({"select": "demonstrations"}, "what the selection plays at a task of proposing has no solvers"),
+        ({"credit": "branch_td"}, "nobody solves those of continuations"),
         ({"sampler_options": {"attempts": 1}}, "attempts of sampler 'absolute_zero'"),
         ({"envs": pair()["envs"][1:]}, "0 environments that propose and 1"),
     ],

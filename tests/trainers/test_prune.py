@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from small_runs import curve, episodes, small, taught
+from small_runs import curve, episodes, goes_on_to_the_last_digit, small, taught
 
 from agentgym.episodes.episode import Episode, Turn
 from agentgym.errors import BadConfig
 from agentgym.rollout.gate import PRUNED
 from agentgym.rollout.play import Job
-from agentgym.trainers import resume, train
+from agentgym.trainers import train
 from agentgym.trainers.stages.prune import Prune
 from agentgym.trainers.turn_critics.quality import Quality, survivors
 
@@ -124,7 +124,9 @@ def test_further_attempts_of_a_selection_teach_the_head_nothing():
     fault = next(episode for episode in ended if episode.fault)
     gone = {(job.group_id, job.attempt) for job in jobs(1)} - {(e.group_id, e.attempt) for e in ended}
     assert len(gone) == 32
-    again = [Episode("e", "t", group, 0, attempt, success=True) for group, attempt in [*gone, (fault.group_id, fault.attempt)]]
+    again = [
+        Episode("e", "t", group, 0, attempt, success=True) for group, attempt in [*gone, (fault.group_id, fault.attempt)]
+    ]
     fault.success = None
     assert stage.saw([*ended, *again], 1)["quality_outcomes"] == 31
 
@@ -137,7 +139,9 @@ def test_the_error_of_the_head_is_over_the_outcomes_of_all_processes():
         run.gathered = lambda items: [0, 0] if items == [0] else [*items, *others]
         stage = Prune(run, turns=1, least=4)
         stage.outcomes = [(state, place > 1) for place, state in enumerate(states)]
-        stage._groups = {"g": SimpleNamespace(states={n: np.frombuffer(state, np.float32) for n, (state, _) in enumerate(own)})}
+        stage._groups = {
+            "g": SimpleNamespace(states={n: np.frombuffer(state, np.float32) for n, (state, _) in enumerate(own)})
+        }
         numbers = stage.saw([Episode("e", "t", "g", 0, n, success=won) for n, (_, won) in enumerate(own)], 0)
         return numbers["quality_error"], stage.outcomes
 
@@ -238,19 +242,7 @@ def test_nobody_sees_what_was_pruned_and_every_token_is_counted(tmp_path, model,
 
 
 def test_a_resumed_run_goes_on_to_the_last_digit(tmp_path, model):
-    class Killed(Exception):
-        pass
-
-    def show(kind, numbers):
-        if kind == "progress" and numbers["what"].startswith("step 3, updating"):
-            raise Killed
-
-    train(pruning(tmp_path / "whole", model))
-    with pytest.raises(Killed):
-        train(pruning(tmp_path / "cut", model), show)
-    resume(tmp_path / "cut")
-    assert curve(tmp_path / "cut") == curve(tmp_path / "whole")
-    assert episodes(tmp_path / "cut") == episodes(tmp_path / "whole")
+    goes_on_to_the_last_digit(tmp_path, lambda folder: pruning(folder, model))
 
 
 @pytest.mark.parametrize(

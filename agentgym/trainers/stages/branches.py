@@ -14,6 +14,7 @@ from agentgym.errors import BadConfig
 from agentgym.rollout.play import Job
 from agentgym.trainers.stages.branching import unbranchable
 from agentgym.trainers.stages.needs import needs
+from agentgym.trainers.stages.sampler import SAMPLERS
 from agentgym.trainers.stages.seams import Within, given_to
 from agentgym.trainers.trees import holders, told
 
@@ -35,6 +36,8 @@ def uncontinuable(config: "TrainConfig", env: TextEnv, name: str) -> str:
     reason = unbranchable(config, env, name)
     if not reason and config.reward:
         reason = f"reward {', '.join(config.reward)} pays whole episodes, and continuations are parts of episodes"
+    if not reason and "proposals" in SAMPLERS.looked_up(config.sampler).attributes["requires"]:
+        reason = f"sampler {config.sampler!r} pays proposals by how they are solved, and nobody solves those of continuations"
     return reason
 
 
