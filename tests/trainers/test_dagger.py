@@ -91,6 +91,20 @@ def test_labels_beside_the_policys_own_episodes_are_attempts_of_their_own():
         assert all(turn.extra.get("train", True) for label in labels for turn in label.turns)
 
 
+def test_the_second_call_of_a_reply_has_no_label_and_a_label_knows_the_prompt_without_a_hint():
+    run = made(learner=LEARNER)
+    before = played(run)
+    for episode in (episode for group in before for episode in group):
+        first, second, third = episode.turns
+        second.prompt_ids = [*first.prompt_ids, *first.output_ids]  # the environment's answer to the first came later
+        episode.hint = agentgym.Hint(0.5, "it is 10")
+        third.plain_ids = list(third.prompt_ids)[2:]
+        first.plain_ids = list(first.prompt_ids)[2:]
+    for episode in (episode for group in labelled(before, run, {}) for episode in group):
+        assert [turn.action for turn in episode.turns] == ["50", "51"]  # of the first and the third
+        assert all(list(turn.plain_ids) == list(turn.prompt_ids)[2:] for turn in episode.turns)
+
+
 def test_what_cannot_be_repeated_has_no_label():
     run, state = made("me/Forgetful-v0", learner=LEARNER), {}
     assert labelled(played(run), run, state) == [] and state["labels"] == []

@@ -37,7 +37,9 @@ def uncontinuable(config: "TrainConfig", env: TextEnv, name: str) -> str:
     if not reason and config.reward:
         reason = f"reward {', '.join(config.reward)} pays whole episodes, and continuations are parts of episodes"
     if not reason and "proposals" in SAMPLERS.looked_up(config.sampler).attributes["requires"]:
-        reason = f"sampler {config.sampler!r} pays proposals by how they are solved, and nobody solves those of continuations"
+        reason = (
+            f"sampler {config.sampler!r} pays proposals by how they are solved, and nobody solves those of continuations"
+        )
     return reason
 
 
