@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from small_runs import curve, episodes, goes_on_to_the_last_digit, small, taught
 
 from agentgym.episodes.episode import Episode, Turn
-from agentgym.errors import BadConfig
+from agentgym.errors import BadConfig, EngineDead
 from agentgym.rollout.gate import PRUNED
 from agentgym.rollout.play import Job
 from agentgym.trainers import train
@@ -151,6 +151,14 @@ def test_the_error_of_the_head_is_over_the_outcomes_of_all_processes():
         [np.frombuffer(state, np.float32) for state, _ in fresh]
     )
     assert one + two == pytest.approx(np.mean([(1 - chance) ** 2 for chance in chances])) and after == same
+
+
+def test_a_policy_that_tells_no_states_ends_the_run_and_is_no_fault_of_the_episodes():
+    run = fake_run()
+    run.learner.embed = lambda rows, *, alone: 1 // 0
+    stage, play = Prune(run, turns=1), simulated(np.random.default_rng(0))
+    with pytest.raises(EngineDead, match="cannot read the policy's states: ZeroDivisionError"):
+        asyncio.run(stage.play({}, jobs(0), play, 0))
 
 
 def test_a_share_of_the_groups_is_spared():

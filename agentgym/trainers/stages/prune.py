@@ -14,7 +14,7 @@ from agentgym.agents.base import Agent
 from agentgym.agents.spec import AGENTS
 from agentgym.core.seeding import share
 from agentgym.episodes.episode import Episode, Turn
-from agentgym.errors import BadConfig
+from agentgym.errors import BadConfig, EngineDead
 from agentgym.rollout.gate import PRUNED
 from agentgym.rollout.play import Job
 from agentgym.trainers.segments import build
@@ -95,8 +95,10 @@ class _Group:
             self.states = dict(zip(attempts, self.embed([self._waiting[n] for n in attempts]), strict=True))
             places = self.choose([self.states[n] for n in attempts], [self._ended[n] for n in sorted(self._ended)])
             self._chosen.set_result({attempts[place] for place in places})
-        except Exception as error:  # for everybody who waits
-            self._chosen.set_exception(error)
+        except Exception as error:  # of the policy, not of an environment: no episode would fare better
+            failure = EngineDead(f"generation 'prune' cannot read the policy's states: {type(error).__name__}: {error}")
+            failure.__cause__ = error
+            self._chosen.set_exception(failure)
 
 
 @generation("prune", check=_check, embeds=True)
