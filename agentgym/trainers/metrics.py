@@ -60,12 +60,12 @@ def branched(episodes: Sequence[Episode], lost: int) -> dict[str, Any]:
 
 def shares(episodes: list[Episode], env: float, rollout: float, update: float) -> dict[str, float]:
     """Return throughput and where the time of a step went."""
-    whole = rollout + update
+    total = rollout + update
     return {
-        "tokens_per_second": sum(e.sampled for e in episodes) / whole,
-        "share_env": env / whole,
-        "share_rollout": (rollout - env) / whole,
-        "share_train": update / whole,
+        "tokens_per_second": sum(e.sampled for e in episodes) / total,
+        "share_env": env / total,
+        "share_rollout": (rollout - env) / total,
+        "share_train": update / total,
     }
 
 

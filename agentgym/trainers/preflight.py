@@ -170,6 +170,12 @@ def _check_draws(config: TrainConfig, envs: Sequence[tuple[EnvSpec, TextEnv]]) -
             f"sampler {sampler.name!r} with select {selection.name!r}: its episodes begin inside a demonstration, and those "
             "that the selection adds begin elsewhere, so they cannot be compared; use select 'drop' or 'refill'"
         )
+    played = {"expert", "hint"} & set(selection.attributes["requires"])
+    if "proposals" in sampler.attributes["requires"] and played:
+        raise BadConfig(
+            f"sampler {sampler.name!r} with select {selection.name!r}: what the selection plays at a task of proposing has "
+            "no solvers, so nobody knows what it is worth; use select 'keep', 'drop' or another that plays nothing itself"
+        )
     fresh = config.sampler in SAMPLERS.table and not any(source.finite for source in sources)
     generation = GENERATIONS.resolve(config.generation, config.generation_options)
     for stage in (selection, generation) if fresh else ():

@@ -14,7 +14,8 @@ from agentgym.errors import BadConfig
 from agentgym.rollout.play import Job
 from agentgym.trainers.stages.branching import unbranchable
 from agentgym.trainers.stages.needs import needs
-from agentgym.trainers.stages.seams import Within, unfolded
+from agentgym.trainers.stages.sampler import SAMPLERS
+from agentgym.trainers.stages.seams import Within, given_to
 from agentgym.trainers.trees import holders, told
 
 if TYPE_CHECKING:
@@ -23,14 +24,27 @@ if TYPE_CHECKING:
 
 Asked = tuple[Task, Episode, list[int]]
 At = Literal["all", "alone", "uncertain"]
+Number = Annotated[int, Within(1, 10_000)]
+"""How many continuations a turn has."""
+Every = Annotated[int, Within(1, 1_000_000)]
+"""Of how many turns one is played on from."""
+Discount = Annotated[float, Within(0, 1)]
+
+
+def uncontinuable(config: "TrainConfig", env: TextEnv, name: str) -> str:
+    """Return why a need cannot play on from the turns of episodes; empty where it can."""
+    reason = unbranchable(config, env, name)
+    if not reason and config.reward:
+        reason = f"reward {', '.join(config.reward)} pays whole episodes, and continuations are parts of episodes"
+    if not reason and "proposals" in SAMPLERS.looked_up(config.sampler).attributes["requires"]:
+        reason = (
+            f"sampler {config.sampler!r} pays proposals by how they are solved, and nobody solves those of continuations"
+        )
+    return reason
 
 
 def _check(config: "TrainConfig", env: TextEnv, name: str) -> None:
-    reason = unbranchable(config, env, name)
-    if not reason and config.reward:
-        reason = f"reward {', '.join(config.reward)} pays whole episodes, and branches are parts of episodes"
-    given = unfolded(config.needs_options, ("branches",))
-    own = {key.removeprefix("branches."): value for key, value in given.items()}
+    reason, own = uncontinuable(config, env, name), given_to(config.needs_options, "branches")
     if "share" in own and own.get("at") != "uncertain":
         raise BadConfig("share of needs 'branches' has no effect without at='uncertain': leave one out, or set the other")
     if reason:
@@ -43,11 +57,11 @@ async def branches(
     *,
     run: Any,
     step: int = 0,
-    k: Annotated[int, Within(1, 10_000)] = 4,
-    every: Annotated[int, Within(1, 1_000_000)] = 1,
+    k: Number = 4,
+    every: Every = 1,
     at: At = "all",
     share: Annotated[float, Within(0, 1)] = 0.1,
-    gamma: Annotated[float, Within(0, 1)] = 1.0,
+    gamma: Discount = 1.0,
 ) -> dict[str, float]:
     """The mean reward from a turn on, the turn itself played anew, over `k` continuations (VinePPO, arXiv 2410.01679).
 
@@ -88,7 +102,7 @@ class Continued:
     async def of(self, groups: Sequence[Group], turn_ids: Container[int]) -> dict[int, list[float]]:
         """Return what continuations earned, by the id of the turn from which on they were played; faults are left out.
 
-        Of the turns in `chosen` (ids) every `every`-th is played on from, each once, also where several episodes hold it.
+        Of the turns in `picked` (ids) every `every`-th is played on from, each once, also where several episodes hold it.
         """
         run, paid = self.run, dict[int, list[float]]()
         by_env: dict[str, list[tuple[Episode, list[int]]]] = {}

@@ -49,7 +49,7 @@ class Growth:
     new: Sequence[Episode]
     """Those of them that the last round brought."""
     rounds: int
-    """How many rounds there were."""
+    """How many rounds there were that brought an episode: one of infrastructure errors alone does not count."""
     chance: np.random.Generator
     """All chance of the decision comes from it: it depends on seed, step, group and round."""
 

@@ -280,3 +280,8 @@ def unfolded(options: Mapping[str, object], names: Container[str]) -> dict[str, 
         else:
             flat[key] = value
     return flat
+
+
+def given_to(options: Mapping[str, object], name: str) -> dict[str, object]:
+    """Return the options of one stage of several: those in its table, under its name, and without any name."""
+    return {key.removeprefix(f"{name}."): value for key, value in unfolded(options, (name,)).items()}
