@@ -15,6 +15,9 @@ from agentgym.engines.adapters import describe
 from agentgym.engines.hf.engine import HFEngine
 from agentgym.serving.asgi import read_body, send_json
 
+_LOADING = threading.Lock()
+"""transformers loads models in one thread at a time."""
+
 
 class Refused(Exception):
     def __init__(self, status: int, said: str) -> None:
@@ -168,7 +171,8 @@ class FakeVLLM:
         rank = describe(body["lora_path"])["r"]
         if rank > self.lora:
             raise Refused(500, f"LoRA rank {rank} is greater than max_lora_rank {self.lora}.")
-        self.adapters[name] = body["lora_path"], HFEngine(body["lora_path"], self.engine.tokenizer, slots=16)
+        with _LOADING:
+            self.adapters[name] = body["lora_path"], HFEngine(body["lora_path"], self.engine.tokenizer, slots=16)
         return f"Success: LoRA adapter '{name}' added successfully."
 
     async def _update_weight_version(self, body: dict[str, Any]) -> dict[str, Any]:
