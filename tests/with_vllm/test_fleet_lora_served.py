@@ -124,5 +124,5 @@ def test_a_rank_that_the_servers_have_no_room_for_is_refused(servers: list[Serve
         finally:
             made.close()
 
-    with pytest.raises(BadConfig, match="weights cannot be sent to .*rank 9"):
+    with pytest.raises(BadConfig, match=r"weights cannot be sent to .*rank 9"):
         asyncio.run(play())
