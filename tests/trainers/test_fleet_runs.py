@@ -249,7 +249,6 @@ def test_a_server_of_unscaled_numbers_or_other_settings_is_refused(model, tmp_pa
     ("changes", "said"),
     [
         ({"lora_rank": 600, "sft_muon": False}, "serves adapters up to rank 512"),
-        ({"lora_rank": 4, "sft_muon": False, "weight_transport": "nccl"}, "adapters .* go as a folder"),
         ({"weight_transport": "nccl"}, "servers read weights from files"),
         ({"engine": "vllm:http://127.0.0.1:1,127.0.0.1:2"}, "expected addresses"),
         ({"engine": "vllm:http://127.0.0.1:1,http://127.0.0.1:1/v1"}, "comes 2 times"),
