@@ -110,7 +110,7 @@ class Program:
         self.process = subprocess.Popen(self.command, env=self.environment, start_new_session=True, **quiet)
 
     def ready(self) -> None:
-        deadline = time.monotonic() + 600
+        deadline = time.monotonic() + 900
         while True:
             with contextlib.suppress(OSError), urllib.request.urlopen(self.health, timeout=30):
                 return

@@ -41,7 +41,7 @@ class Server:
         self.process = subprocess.Popen([*command, *self.flags], env=env, start_new_session=True, **quiet)
 
     def ready(self) -> "Server":
-        deadline = time.monotonic() + 400
+        deadline = time.monotonic() + 900
         while self.told("/health") is None:
             assert self.process.poll() is None and time.monotonic() < deadline, "a server did not start"
             time.sleep(0.5)
