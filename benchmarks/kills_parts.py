@@ -85,7 +85,9 @@ def steps(out: Path) -> list[int]:
 
 def weights(out: Path) -> str:
     """Return a hash of the last checkpoint's weights."""
-    newest = max((out / "checkpoints").glob("step-*"))
+    newest = max((out / "checkpoints").glob("step-*"), default=None)
+    if newest is None:
+        return "there are none"
     return hashlib.sha256(b"".join(path.read_bytes() for path in sorted(newest.glob("*.safetensors")))).hexdigest()
 
 
@@ -101,7 +103,8 @@ def note(row: Row, part: Part, out: Path, whole: Path) -> None:
     row.counts, row.tokens, row.weights = row.counts + counts, row.tokens + tokens, row.weights + same
     names = ("servers_lost", "servers_back", "requests_moved")
     table = kills.lines(out / "metrics.jsonl")
-    row.met += [{name: sum(line.get(name, 0) for line in table) for name in names}] if part.fleet else []
+    if part.fleet:
+        row.met.append({name: sum(line.get(name, 0) for line in table) for name in names})
     for holds, what in ((counts, "counts"), (tokens or not part.exact, "tokens"), (same or not part.exact, "weights")):
         if not holds:
             row.wrong.append(f"{out.name}: other {what} than the untouched run")
@@ -173,6 +176,7 @@ def table(name: str, folder: Path, times: int, seed: int) -> Row:
             moment = rng.random() * length
             if killed(part, row, folder / f"run{number}", int(moment), moment % 1 * seconds):
                 note(row, part, folder / f"run{number}", folder / "whole")
+                print(row, *row.wrong, sep="\n", flush=True)
     if row.lost or row.twice:
         row.wrong.append(f"{row.lost} episodes lost, {row.twice} twice")
     return row

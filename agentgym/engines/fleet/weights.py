@@ -45,16 +45,16 @@ class Kept:
         """Replace what is kept with a model folder, an adapter's folder or named tensors; blocks."""
         from agentgym.engines import shards
 
-        adapted = isinstance(weights, str | Path) and is_adapter(weights)
-        if adapted and self._files:
+        adapter = Path(weights) if isinstance(weights, str | Path) and is_adapter(weights) else None
+        if adapter and self._files:
             raise BadConfig(
                 f"{weights} is an adapter, and the servers were sent whole weights before; an adapter belongs to the "
                 "weights that servers start with: start them again and make a new engine"
             )
         self.close()
         self.fresh = False
-        if adapted:
-            self._keep_adapter(Path(weights))
+        if adapter:
+            self._keep_adapter(adapter)
             return
         if isinstance(weights, str | Path):
             self._files = shards.messages(Path(weights))
