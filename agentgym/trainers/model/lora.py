@@ -34,11 +34,6 @@ def check(config: "TrainConfig") -> None:
     if config.lora_alpha < 1:
         raise BadConfig(f"lora_alpha is {config.lora_alpha}; expected at least 1")
     most = config.engine_kind.most_lora_rank
-    if most == 0:
-        raise BadConfig(
-            f"lora_rank is {config.lora_rank}, and adapters are not sent to servers such as {config.engine!r}: train all "
-            "weights (lora_rank = 0), or take engine 'vllm' or 'hf'"
-        )
     if most is not None and config.lora_rank > most:
         raise BadConfig(f"lora_rank is {config.lora_rank}; engine {config.engine!r} serves adapters up to rank {most}")
     _check_combination(config)
