@@ -155,9 +155,9 @@ def killed(part: Part, row: Row, out: Path, after: int, pause: float) -> bool:
             row.wrong.append(f"{out.name}: ended with {run.process.returncode}: {run.words.read_text()[-2000:]}")
         row.wrong += [f"left over: {command}" for command in run.left_over()]
     if part.ends:
-        with kills.started(["train", "--resume", str(out)], **part.environment) as run:
+        with kills.started(kills.take_up(out), **part.environment) as run:  # from the beginning where nothing was written
             if run.process.wait(PATIENCE) != 0:
-                row.wrong.append(f"{out.name}: resumed, it ended: {run.words.read_text()[-2000:]}")
+                row.wrong.append(f"{out.name}: taken up again, it ended: {run.words.read_text()[-2000:]}")
     return True
 
 
