@@ -42,7 +42,8 @@ class Counted:
     """Counts what the steps of a run need, by wrapping its engine's and its learner's methods."""
 
     def __init__(self, loop: Loop) -> None:
-        self.loop, self.engine, self.learner = loop, loop.learner.engine, loop.learner
+        learner: Any = loop.learner
+        self.engine = learner.engine
         config = self.engine.model.config
         self.layers, self.width = config.num_hidden_layers, config.num_attention_heads * config.head_dim
         embedded = self.engine.model.get_input_embeddings().weight.numel()
@@ -51,7 +52,7 @@ class Counted:
         self.operations = {"rollout": 0.0, "update": 0.0}
         self.seconds = {"rollout": 0.0, "engine": 0.0, "update": 0.0}
         self.tokens = {"rollout": 0, "update": 0}
-        backend, update = self.engine._backend, self.learner.update
+        backend, update = self.engine._backend, learner.update
         forward = backend.forward
 
         def counted_forward(rows: Any) -> Any:
@@ -70,7 +71,7 @@ class Counted:
                 self._add("update", 0, len(row), row.trained, times=3)
             return result
 
-        backend.forward, self.learner.update = counted_forward, counted_update
+        backend.forward, learner.update = counted_forward, counted_update
 
     def _add(self, part: str, start: int, fresh: int, asked: int, times: int = 1) -> None:
         seen = fresh * start + fresh * (fresh + 1) / 2

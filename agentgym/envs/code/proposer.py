@@ -19,7 +19,7 @@ from agentgym.rewards.programs.values import shown
 
 LONGEST, CALLS, LONGEST_RESULT = 2000, 8, 300
 """Characters of a proposal, calls in it, and characters of a result."""
-MODULES = frozenset(("collections", "functools", "itertools", "math", "operator", "re", "string"))
+MODULES = frozenset(("collections", "functools", "itertools", "math", "re", "string"))
 FORBIDDEN = frozenset(
     (
         "breakpoint",
