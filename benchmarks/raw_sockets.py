@@ -1,10 +1,14 @@
 """WebSocket clients on bare sockets, which cost two system calls a message, so that the server is what is measured."""
 
+import asyncio
 import base64
+import json
 import os
 import socket
 import struct
 import time
+from collections.abc import Callable
+from typing import cast
 
 
 class RawSocket:
@@ -68,24 +72,57 @@ def framed(text: str) -> bytes:
     return head + mask + bytes(byte ^ mask[place % 4] for place, byte in enumerate(payload))
 
 
-RESET = framed('{"type": "reset", "data": {"info": false}}')  # OpenEnv passes it on to the environment
 STEP = framed('{"type": "step", "data": {"text": "hello"}}')
+ANSWER = b'{"type": "observation", "data": {"observation": {"text": "hello"}, "reward": 0.0, "done": false}}'
+SAID = struct.pack("!BB", 0x81, len(ANSWER)) + ANSWER
 
 
-def steps_a_second(port: int, seconds: float, connections: int, ahead: int) -> float:
-    """Return the steps answered in a second, over so many connections, each with so many messages sent ahead."""
+def steps(
+    url: str, seconds: float, cpu: Callable[[], float], connections: int, ahead: int, info: bool
+) -> tuple[float, float]:
+    """Return the steps a second, by the clock and by `cpu`, each connection with so many messages sent ahead."""
+    port = int(url.rpartition(":")[2])
     sockets = [RawSocket(port) for _ in range(connections)]
     for one in sockets:
-        one.ask(RESET)
+        one.ask(framed(json.dumps({"type": "reset", "data": {"info": info}})))  # OpenEnv hands it to its environment
         assert b'"observation"' in one.answers(1)[0]
-    many, steps, started = STEP * ahead, 0, time.perf_counter()
+    many, found, started, before = STEP * ahead, 0, time.perf_counter(), cpu()
     while (spent := time.perf_counter() - started) < seconds:
         for one in sockets:
             one.ask(many)
         for one in sockets:
             answers = one.answers(ahead)
             assert all(b'"hello"' in answer for answer in answers), answers
-            steps += ahead
+            found += ahead
+    used = cpu() - before
     for one in sockets:
         one.socket.close()
-    return steps / spent
+    return found / spent, found / max(used, 0.01)
+
+
+class Bare(asyncio.Protocol):
+    """Says the same for every whole frame of a step's length: the least that a server of Python's event loop can do."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)
+        self.calls, self.held = 0, 0
+
+    def data_received(self, data: bytes) -> None:
+        self.calls += 1
+        if self.calls <= 2:  # the handshake, and a reset
+            answers = b"HTTP/1.1 101 Switching Protocols\r\n\r\n", SAID
+            self.transport.write(answers[self.calls - 1])
+            return
+        frames, self.held = divmod(self.held + len(data), len(STEP))
+        if frames:
+            self.transport.write(SAID * frames)
+
+
+async def serve() -> None:
+    server = await asyncio.get_running_loop().create_server(Bare, "127.0.0.1", 0)
+    print(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", flush=True)
+    await server.serve_forever()
+
+
+if __name__ == "__main__":
+    asyncio.run(serve())

@@ -10,7 +10,13 @@ import sys
 from typing import Any
 
 os.environ |= {"ANONYMIZED_TELEMETRY": "false", "BROWSER_USE_LOGGING_LEVEL": "result", "BROWSER_USE_VERSION_CHECK": "false"}
-from browser_use import Agent, Browser, ChatOpenAI
+from browser_use import Agent, Browser, ChatOpenAI, Tools
+
+LEFT_OUT = (
+    "search extract search_page find_elements find_text evaluate screenshot save_as_pdf upload_file write_file read_file "
+    "replace_file switch close dropdown_options select_dropdown send_keys"
+).split()
+"""Actions that reach beyond the browser, would ask the model again, or make the prompt long: each is a schema in it."""
 
 
 async def attempt(job: dict[str, Any]) -> None:
@@ -22,7 +28,7 @@ async def attempt(job: dict[str, Any]) -> None:
         task=job["instruction"], llm=llm, browser=Browser(cdp_url=job["cdp"]), use_vision=False, flash_mode=True,
         use_judge=False, enable_planning=False, max_failures=2, final_response_after_failure=False, message_compaction=False,
         override_system_message="Use the browser.", max_clickable_elements_length=1500, directly_open_url=False,
-        llm_timeout=240, step_timeout=280,
+        tools=Tools(exclude_actions=LEFT_OUT), llm_timeout=270, step_timeout=280,
     )  # fmt: skip
     history = await agent.run(max_steps=job["steps"])
     errors = [error for error in history.errors() if error]

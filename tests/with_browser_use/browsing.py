@@ -3,7 +3,9 @@
 import atexit
 import contextlib
 import json
+import os
 import re
+import signal
 import subprocess
 import tempfile
 import threading
@@ -44,7 +46,7 @@ def browser(task: Any) -> Iterator[tuple[str, str, Any]]:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
         words = ["--headless", "--remote-debugging-port=0", f"--user-data-dir={home}", "about:blank"]
         command = [str(chromium()), *arguments(f"http://127.0.0.1:{server.port}"), *words]
-        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
         try:
             assert process.stderr is not None
             line = next(line for line in process.stderr if "DevTools listening" in line)
@@ -52,7 +54,7 @@ def browser(task: Any) -> Iterator[tuple[str, str, Any]]:
             assert port, line
             yield f"http://127.0.0.1:{port[1]}", url, judge
         finally:
-            process.kill()
+            os.killpg(process.pid, signal.SIGKILL)  # Debian's is a shell around the browser
             process.wait(30)
             server.close("one")
             server.http.close()
