@@ -3,12 +3,11 @@
 python benchmarks/serve_env.py OPENENV_PYTHON [--rounds 3] [--seconds 3]
 
 OPENENV_PYTHON has openenv-core 0.3 (`./dev test-openenv` makes .venv-openenv/bin/python). Both servers echo, so that what is
-measured is the serving. Each is asked by the same program in OpenEnv's own messages over WebSockets: over one connection and
-several, one message at a time or many ahead of the answers. The client is a bare socket (raw_sockets.py), so that it does not
-bound what is measured; connecting and resetting are not counted. Beside them stands a server that answers the same bytes each
-time and does nothing else: what the event loop and the system calls cost. Ours is also asked for a step of 256 sessions in
-one or two requests, which OpenEnv has not. Answers have no info (`"info": false` at the reset), as OpenEnv's have none; a line
-of its own has it.
+measured is the serving. One program asks each of them in OpenEnv's own messages over WebSockets: over one connection and
+several, one message at a time or many ahead of the answers. The client is a bare socket (raw_sockets.py), so that it is not
+the bound; connecting and resetting are not counted. A third server answers the same bytes each time and does nothing
+else: what the event loop and the system calls cost. Ours is also asked for a step of 256 sessions in one or two requests,
+which OpenEnv has not. Answers have no info (`"info": false` at the reset), as OpenEnv's have none; one line has it.
 """
 
 import argparse

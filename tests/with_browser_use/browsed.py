@@ -12,10 +12,25 @@ from typing import Any
 os.environ |= {"ANONYMIZED_TELEMETRY": "false", "BROWSER_USE_LOGGING_LEVEL": "result", "BROWSER_USE_VERSION_CHECK": "false"}
 from browser_use import Agent, Browser, ChatOpenAI, Tools
 
-LEFT_OUT = (
-    "search extract search_page find_elements find_text evaluate screenshot save_as_pdf upload_file write_file read_file "
-    "replace_file switch close dropdown_options select_dropdown send_keys"
-).split()
+LEFT_OUT = [
+    "search",
+    "extract",
+    "search_page",
+    "find_elements",
+    "find_text",
+    "evaluate",
+    "screenshot",
+    "save_as_pdf",
+    "upload_file",
+    "write_file",
+    "read_file",
+    "replace_file",
+    "switch",
+    "close",
+    "dropdown_options",
+    "select_dropdown",
+    "send_keys",
+]
 """Actions that reach beyond the browser, would ask the model again, or make the prompt long: each is a schema in it."""
 
 

@@ -14,19 +14,20 @@ from trained_runs import check_run, watched_engine
 from agentgym.trainers import TrainConfig, train
 
 ACTIONS: list[dict[str, Any]] = [
-    {"navigate": {"url": "http://shop.test/", "new_tab": False}},
+    {"navigate": {"url": "http://shop.test/"}},
     {"wait": {"seconds": 1}},
-    {"done": {"text": "4", "success": True}},
+    {"go_back": {}},
+    {"done": {"text": "4"}},
 ]
 
 
 @pytest.fixture
 def policy(tmp_path: Path) -> Path:
-    """A policy of two layers that mostly says one of a few actions; browser-use's prompts have 13,000 of its tokens."""
+    """A policy of two layers that mostly says one of a few actions; browser-use's prompts have 2,700 of its tokens."""
     torch.set_num_threads(1)
     tokenizer = SURVEY.tokenizer_for(SOURCES["qwen2_5"])
-    replies = [json.dumps({"memory": "", "action": [action]}) + "<|im_end|>" for action in ACTIONS]
-    taught(tokenizer, replies, context=32768).save_pretrained(tmp_path / "model")
+    replies = [json.dumps({"memory": "", "action": [action]}, separators=(",", ":")) + "<|im_end|>" for action in ACTIONS]
+    taught(tokenizer, replies, context=16384).save_pretrained(tmp_path / "model")
     tokenizer.save_pretrained(tmp_path / "model")
     return tmp_path / "model"
 
@@ -37,7 +38,7 @@ def test_it_is_trained(policy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     web_harness.TOLD.clear()
     config = TrainConfig(
         env="rlvr/Web-v0", model=str(policy), agent="web_harness:play", out=str(tmp_path / "run"), steps=2,
-        tasks_per_step=1, group_size=4, credit="grpo", minibatches=1, eval_every=0, test_tasks=1, threads=1, lr=1e-3,
+        tasks_per_step=1, group_size=3, credit="grpo", minibatches=1, eval_every=0, test_tasks=1, threads=1, lr=1e-3,
         attempt_seconds=1500.0,
     )  # fmt: skip
     train(config)
@@ -45,4 +46,4 @@ def test_it_is_trained(policy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     tried = [kind for told in web_harness.TOLD for kind in told["actions"]]
     counts = {kind: tried.count(kind) for kind in sorted(set(tried))}
     print(f"\n{found}; attempts {len(web_harness.TOLD)}, actions carried out: {counts}")
-    assert len(web_harness.TOLD) >= 8 and found["updates"] >= 1
+    assert len(web_harness.TOLD) >= 6 and found["updates"] >= 1
