@@ -97,7 +97,7 @@ def steps(
     used = cpu() - before
     for one in sockets:
         one.socket.close()
-    return found / spent, found / max(used, 0.01)
+    return found / spent, found / max(used, 1e-6)
 
 
 class Bare(asyncio.Protocol):

@@ -190,7 +190,7 @@ class App:
         clock = asyncio.get_running_loop().time
         try:
             async with asyncio.timeout(None) as ending:
-                until = wound = clock()  # until: when others get their turn; wound: when the end was last put off
+                wound, busy = clock(), 0.0  # when the end was last put off; seconds of work since others had their turn
                 while True:
                     if (now := clock()) - wound > idle * _SLACK or ending.when() is None:
                         ending.reschedule(now + idle)
@@ -200,11 +200,12 @@ class App:
                         raise Gone
                     if self.sessions.probe.blocking:
                         ending.reschedule(None)
+                    now = clock()
                     if not await self._answered(session, message, send):
                         return
-                    if clock() > until:
+                    if (busy := busy + clock() - now) > _SLICE:
                         await asyncio.sleep(0)
-                        until = clock() + _SLICE
+                        busy = 0.0
         except TimeoutError:
             raise Refusal(408, f"the session was idle for {idle:g} seconds and has ended", "SESSION_ERROR") from None
 
