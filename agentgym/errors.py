@@ -24,7 +24,7 @@ class BadConfig(ValueError):
 
 
 class BadData(ValueError):
-    """A file that is not what it should be; the message names file, line and what was expected."""
+    """A file with unexpected content; the message names the file, the line and what was expected."""
 
 
 class EpisodeOver(RuntimeError):
@@ -47,7 +47,7 @@ class Fault(RuntimeError):
 
 
 class EngineDead(Fault):
-    """An engine that will answer nothing again: it ends the rollout, where a fault of every episode would say no more."""
+    """An engine that will never answer again; it ends the rollout instead of making every episode a fault."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, reason="engine")
@@ -77,7 +77,7 @@ def _suggest(kind: str, name: str, known: Iterable[str], hint: str) -> str:
 
 
 def how_to_install(name: str) -> str:
-    """Return the command that installs an optional dependency where this runs: from a checkout, or beside a wheel.
+    """Return the command that installs an optional dependency here: in a checkout, or next to a wheel.
 
     It names no distribution of ours, for none is published: a checkout installs itself, a wheel's extra is spelled out.
     """

@@ -33,7 +33,7 @@ ENVS: dict[str, tuple[str, str, dict[str, object]]] = {
     "rlvr/Math-v0": ("agentgym.envs.math:Math", "solve problems of mathematics with a Python tool (GSM8K, MATH)", {}),
     "rlvr/Terminal-v0": ("agentgym.envs.terminal:Terminal", "get something done in a shell in a sandbox", {}),
     "rlvr/Harbor-v0": ("agentgym.envs.terminal:Harbor", "task folders of Harbor in containers (path=FOLDER)", {}),
-    "rlvr/SearchR1-v0": ("agentgym.envs.search:SearchR1", "the same in Search-R1's tags, one reply that goes on", {}),
+    "rlvr/SearchR1-v0": ("agentgym.envs.search:SearchR1", "the same in Search-R1's tags, as one continuing reply", {}),
     "rlvr/Shop-v0": ("agentgym.envs.shop:Shop", "search for a product, choose its options and buy it (WebShop)", {}),
     "rlvr/WebShop-v0": ("agentgym.envs.shop:WebShop", "the same shop over WebShop's own products (data=PATH)", {}),
     "rlvr/Web-v0": ("agentgym.envs.web:Web", "use a real browser: shop, forum, wiki and others (WebArena)", {}),
@@ -47,7 +47,7 @@ ENVS: dict[str, tuple[str, str, dict[str, object]]] = {
     "rlvr/ReasoningGym-v0": ("agentgym.envs.reasoning_gym:ReasoningGym", "every task of the reasoning-gym package", {}),
     "rlvr/GuessNumber-v0": ("agentgym.envs.guess_number:GuessNumber", "find a hidden number by asking higher or lower", {}),
     "rlvr/FrozenLake-v0": ("agentgym.envs.frozen_lake:FrozenLake", "cross a slippery frozen lake without falling in", {}),
-    "rlvr/TicTacToe-v0": ("agentgym.envs.duels:TicTacToe", "win noughts and crosses from a won opening; self-play", {}),
+    "rlvr/TicTacToe-v0": ("agentgym.envs.duels:TicTacToe", "win tic-tac-toe from a won opening; self-play", {}),
     "rlvr/ConnectFour-v0": ("agentgym.envs.duels:ConnectFour", "win Connect Four from a won position; self-play", {}),
     "rlvr/Negotiation-v0": ("agentgym.envs.negotiation:Negotiation", "divide things by offers, values unseen", {}),
     "rlvr/Sokoban-v0": ("agentgym.envs.sokoban:Sokoban", "push boxes onto targets", {}),
@@ -57,11 +57,11 @@ ENVS: dict[str, tuple[str, str, dict[str, object]]] = {
     "rlvr/TextCraft-v0": ("agentgym.envs.textcraft:TextCraft", "craft a thing out of things, by a tree of recipes", {}),
     "rlvr/TwentyQuestions-v0": (
         "agentgym.envs.twenty_questions:TwentyQuestions",
-        "find out what is meant by yes-or-no questions",
+        "identify a hidden creature with yes-or-no questions",
         {},
     ),
     "rlvr/Desk-v0": ("agentgym.envs.desk:Desk", "serve a customer by a policy, with tools over a database", {}),
-    "rlvr/Wordle-v0": ("agentgym.envs.wordle:Wordle", "guess hidden words from which letters stand where", {}),
+    "rlvr/Wordle-v0": ("agentgym.envs.wordle:Wordle", "guess hidden words from feedback on letters", {}),
 }
 DESCRIPTIONS: dict[str, str] = {}
 
@@ -120,7 +120,7 @@ def register_foreign(prefix: str, name: str, entry_point: str, **options: object
 
 
 def full_id(name: str) -> str:
-    """Return the id that a name stands for: an id, `module:ns/Name-v0` (which imports the module), or a short name.
+    """Return the full id of an id, `module:ns/Name-v0` (which imports the module), or a short name.
 
     `verifiers:NAME`, `openenv:URL`, `nemo_gym:FOLDER` and `harbor:FOLDER` are other people's, which are registered then.
 
@@ -147,7 +147,7 @@ def full_id(name: str) -> str:
 
 
 def make(id: str, **options: object) -> TextEnv:
-    """Make the environment that an id, `module:ns/Name-v0` or a short name stands for (see `full_id`)."""
+    """Create the environment of an id, `module:ns/Name-v0` or a short name (see `full_id`)."""
     name = full_id(id)
     maker: Callable[..., gymnasium.Env[str, str]] = gymnasium.make  # whose own parameters are options as well
     env = maker(name, **options)
@@ -157,7 +157,7 @@ def make(id: str, **options: object) -> TextEnv:
 
 
 def missing(id: str) -> str:
-    """Return what this machine lacks for a registered environment with its default options; empty where nothing is."""
+    """Return what this machine lacks for a registered environment with its default options; empty if nothing."""
     spec = gymnasium.registry[id]
     kind = load(spec.entry_point, "environment", {}) if isinstance(spec.entry_point, str) else spec.entry_point
     if not (isinstance(kind, type) and issubclass(kind, TextEnv)):

@@ -4,6 +4,7 @@
     python benchmarks/kills.py processes --kills 6                               two: a rank, or the launcher, is killed
     python benchmarks/kills.py eval --kills 10                                   evaluations of two environments
     python benchmarks/kills.py vllm                                              vllm: the trainer twice, its engine once
+    python benchmarks/kills.py parts --only server worker --times 3              parts beside the trainer: `kills_parts.py`
 
 Each is started by its command, `agentgym train …` or `agentgym eval …`. A kill waits for a phase, drawn in turn, and then a
 random time; it is counted under the phase it hit (`benchmarks/watched` notes it from outside). After the last kill the run
@@ -15,6 +16,7 @@ an evaluation has to be there once. Exits with 1 where something differs.
 import argparse
 import collections
 import contextlib
+import importlib
 import json
 import os
 import random
@@ -384,12 +386,16 @@ def unlike(ours: Path, theirs: Path) -> list[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("train", "processes", "eval", "vllm"))
+    parser.add_argument("what", choices=("train", "processes", "eval", "vllm", "parts"))
     parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--only", nargs="+", default=["client", "client-tinker", "server", "worker", "node"], help="parts")
+    parser.add_argument("--times", type=int, default=3, help="kills of each part")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", default="", help="file for every kill as JSON")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="kills-") as folder:
+        if given.what == "parts":
+            return importlib.import_module("kills_parts").main(Path(folder), given.only, given.times, given.seed, given.out)
         if given.what == "vllm":
             tally = killed_vllm(Path(folder), given.seed)
         elif given.what == "eval":

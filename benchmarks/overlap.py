@@ -1,14 +1,14 @@
 """Rollouts beside the update (`async_level`): how much faster where steps are slow and uneven, and what old tokens cost.
 
     python benchmarks/overlap.py [--rounds 3] [--steps 8] [--out overlap.json]
-    python benchmarks/overlap.py --waits Web [--engine vllm]      the waits of recorded episodes: Web or Terminal
+    python benchmarks/overlap.py --waits Web [--engine vllm]      the waits of recorded episodes: Web, Terminal or SWE
     python benchmarks/overlap.py --rounds 0 --seeds 0-7 --runs runs/credit --picture docs/overlap.svg
 
 `speed`: an environment in worker processes whose steps take log-normal times and whose episodes take 3 to 10 turns; whole
 training runs of the default small policy with the hf engine, k = 0 and k = 1 in turn (A B B A), the same tasks and as many
 episodes in flight in both. Episodes a second are those of the steps after the first two, from the end of one to the next.
 `staleness` (with `--seeds`): runs of the credit bench in Household `tiny` with k = 0, 1, 2, 4, paired by seed. They share
-its warm start, tuned values and rows at k = 0 through `--runs`, and go on where they were stopped.
+its warm start and rows at k = 0 through `--runs`, and go on where they were stopped.
 """
 
 import argparse
@@ -81,7 +81,7 @@ class Replayed(Uneven):
         return self.waits[-self.left]
 
 
-RECORDED = {name: f"rlvr/{name}-v0" for name in ("Web", "Terminal")}
+RECORDED = {name: f"rlvr/{name}-v0" for name in ("Web", "Terminal", "SWE")}
 if __name__ == Path(__file__).stem:  # as the run and its worker processes import it
     agentgym.register("bench/Uneven-v0", Uneven, horizon=10)
     for name, recorded in RECORDED.items():
@@ -148,6 +148,8 @@ def main() -> None:
     )
     parser.add_argument("--engine", choices=("hf", "vllm"), default="hf", help="of these runs")
     parser.add_argument("--seeds", default="", help="of the runs of Household, as 0-7; none leaves them out")
+    parser.add_argument("--arm", choices=("state_td", "gigpo"), default="state_td", help="the credit of these runs")
+    parser.add_argument("--lr", type=float, default=None, help="of these runs; left out, the rate tuned for k = 0")
     parser.add_argument("--levels", nargs="+", type=int, default=[0, 1, 2, 4], help="async_level of these runs")
     parser.add_argument("--runs", type=Path, default=Path("runs/credit"), help="the folder of the credit bench")
     parser.add_argument("--minutes", type=float, default=1e9, help="start no run of Household after so many")
@@ -165,7 +167,9 @@ def main() -> None:
 
         until = time.time() + 60 * arguments.minutes
         seeds = credit.seeds(arguments.seeds)
-        results["staleness"] = staleness(arguments.runs, seeds, arguments.levels, until, arguments.picture)
+        results["staleness"] = staleness(
+            arguments.runs, arguments.arm, arguments.lr, seeds, arguments.levels, until, arguments.picture
+        )
     if arguments.out:
         arguments.out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 

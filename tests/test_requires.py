@@ -88,8 +88,8 @@ def test_where_bubblewrap_is_refused_nothing_that_runs_programs_is_made():
         environment = {**os.environ, "PATH": f"{name}{os.pathsep}{os.environ['PATH']}"}
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
     assert done.stderr.splitlines()[-1] == (
-        "agentgym.errors.MissingExtra: Terminal cannot run programs here: bubblewrap cannot make a sandbox here, as in many "
-        "containers (bwrap: No permissions to create new namespace): see docs/sandbox.md"
+        "agentgym.errors.MissingExtra: Terminal cannot run programs here: bubblewrap cannot create a sandbox here, which is "
+        "common in containers (bwrap: No permissions to create new namespace): see docs/sandbox.md"
     )
 
 

@@ -133,6 +133,32 @@ def test_what_is_printed_says_infrastructure_errors():
     assert len(files) > 100 and not wrong, "\n".join(wrong)
 
 
+PAGES = [
+    page
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    if page.stem not in ("api", "architecture", "benchmarks", "credit_bench", "decisions", "household", "templates")
+]
+"""Pages for users; the others are made from the code, or tell what was measured and decided at a date."""
+TRANSLATED = re.compile(
+    r"(?i)\b(?:where there (?:is|are)|that is none|anew|one's own|one of your own|goes on|(?:made )?from nothing"
+    r"|the very (?:same|prompt|tokens)|at the most|(?:agents?|trainers?|harnesses) of others|as ever|as wanted"
+    r"|so many (?:of|as)|does nothing (?:with|without))\b"
+)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_pages_have_no_turns_of_phrase_that_sound_translated(page: Path):
+    text = re.sub(r"(?ms)^```.*?^```", "", page.read_text(encoding="utf-8"))
+    assert not TRANSLATED.findall(text)
+
+
+def test_messages_have_no_turns_of_phrase_that_sound_translated():
+    files = [path for path in (ROOT / "agentgym").rglob("*.py") if not CONTENT.search(path.relative_to(ROOT).as_posix())]
+    files = [path for path in files if path.is_relative_to(ROOT / "agentgym/envs") is False]
+    wrong = [f"{path.relative_to(ROOT)}: {said!r}" for path in files for said in sentences(path) if TRANSLATED.search(said)]
+    assert not wrong, "\n".join(wrong)
+
+
 def test_keys_of_a_run_have_the_field_s_names():
     from agentgym.cli.eval import Config
     from agentgym.trainers.config import TrainConfig

@@ -58,7 +58,7 @@ class ChatAgent(TokenAgent):
         if prompt.reply.kind != "call":
             raise BadConfig(
                 f"prompt {prompt.name!r} asks for a reply of the form {prompt.reply.kind!r}, and tools="
-                f"{tools!r} for tool calls: use prompt='tools', or one of your own with [reply] call"
+                f"{tools!r} for tool calls: use prompt='tools', or your own prompt with [reply] call"
             )
 
     def make_template(self, options: Mapping[str, object] | None) -> ChatTemplate:

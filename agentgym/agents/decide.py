@@ -49,8 +49,8 @@ def decide(
     prompt = load_prompt(default)
     if not prompt.shows(tools):
         raise BadConfig(
-            f"{who} has no prompt that shows the tools of this environment ({', '.join(tools)}), so the model would not be "
-            f"told that they exist: choose another agent, such as chat, or name a prompt (prompt={prompt.name!r} is the one "
-            "that was refused)"
+            f"{who} has no prompt that shows the tools of this environment ({', '.join(tools)}), so the model would not "
+            f"know that they exist: choose another agent, such as chat, or name a prompt (prompt={prompt.name!r} was "
+            "refused)"
         )
     return prompt, TEXT

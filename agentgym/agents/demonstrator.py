@@ -37,7 +37,7 @@ class Demonstrator:
         return DemonstrationTalk(self, self.agent.begin(task, tools), ExpertTalk(self.noise))
 
     def thought(self, agent: TokenAgent) -> list[str]:
-        """Return what is said before the action, parted where the action is said in it."""
+        """Return the text before the action, split where it contains the action."""
         opened = agent.template.opened
         if not (agent.prompt.reply.think or opened):
             return [""]

@@ -36,8 +36,8 @@ def mark(name: object) -> str:
 
 def marked_once(rendered: str, count: int) -> bool:
     """Whether the placeholders 0 to `count` stand in a rendering, each once."""
-    matches = Counter(MARK.findall(rendered))
-    return all(matches[str(number)] == 1 for number in range(count))
+    mark_counts = Counter(MARK.findall(rendered))
+    return all(mark_counts[str(number)] == 1 for number in range(count))
 
 
 def hide(pieces: Iterable[str], cores: list[str]) -> str:
@@ -117,8 +117,8 @@ class Encoder:
             backend: Any = tokenizer.backend_tokenizer
         except AttributeError:
             raise BadConfig(
-                f"tokenizer {type(tokenizer).__name__} has no backend_tokenizer: a fast Hugging Face tokenizer is needed "
-                "(transformers.AutoTokenizer makes one), since only that can be told to leave control tokens unread"
+                f"tokenizer {type(tokenizer).__name__} has no backend_tokenizer: use a fast Hugging Face tokenizer "
+                "(transformers.AutoTokenizer creates one), because only those can encode control tokens as plain text"
             ) from None
         unknown = getattr(tokenizer, "unk_token_id", None)
         added: dict[str, tuple[int, Any]] = {

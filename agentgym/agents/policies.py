@@ -77,7 +77,7 @@ class ScriptedPolicy:
         return silent(observation) if action is None else Turn(observation, text=action, action=action)
 
     def choose(self, env: TextEnv, info: Mapping[str, object], rng: np.random.Generator) -> str | None:
-        """Return the next action; None where there is none to say."""
+        """Return the next action, or None if there is none."""
         raise NotImplementedError
 
     def fork(self) -> Self:
@@ -111,7 +111,7 @@ class RandomAgent(ScriptedPolicy):
 
 
 class ExpertAgent(ScriptedPolicy):
-    """Plays what the environment's expert would do next given what was shown, with mistakes mixed in on request."""
+    """Plays the environment's expert, which knows only what was shown, optionally with mistakes mixed in."""
 
     plays = "expert"
 

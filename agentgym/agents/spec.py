@@ -48,7 +48,7 @@ class AgentSpec:
             if getattr(self, name) < least:
                 raise BadConfig(f"{name} is {getattr(self, name)}; expected at least {least}")
         if "window_turns" not in AGENTS[self.agent].options and self.window_turns != AgentSpec.window_turns:
-            raise BadConfig(f"window_turns does nothing with agent {self.agent!r}: only `window` has a window")
+            raise BadConfig(f"window_turns has no effect with agent {self.agent!r}: only `window` has a window")
         self._check_history()
         self._check_tools()
         self._check_prompt()
@@ -65,7 +65,7 @@ class AgentSpec:
             return
         if "history" not in AGENTS[self.agent].options or self.messages:
             where = "plain chat" if self.messages else f"agent {self.agent!r}"
-            raise BadConfig(f"history {self.history!r} does nothing with {where}: it is for agent 'chat' over tokens")
+            raise BadConfig(f"history {self.history!r} has no effect with {where}: it is for agent 'chat' over tokens")
 
     def _check_tools(self) -> None:
         check_way(self.tools)
@@ -92,7 +92,7 @@ class AgentSpec:
             and "history" not in prompt.turn.fields
         ):
             raise BadConfig(
-                f"window_turns does nothing with prompt {self.prompt!r}, which has no {{history}}: use prompt 'window', or "
+                f"window_turns has no effect with prompt {self.prompt!r}, which has no {{history}}: use prompt 'window', or "
                 "one with {history} in its [turn]"
             )
         if self.agent == "completion" and kind != "until":

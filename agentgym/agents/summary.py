@@ -19,7 +19,7 @@ MEMORY = 4096  # tokens, where the context has no limit
 
 
 class SummaryAgent(TokenAgent):
-    """Full history up to `memory_tokens`; then the model writes a summary and goes on from task, summary, observation.
+    """Full history up to `memory_tokens`; then the model writes a summary and continues from task, summary, observation.
 
     A summary is asked for when a prompt would be longer than `memory_tokens` (default: half of the context, or 4096
     where that has no limit), or after `turns` turns of the environment, whichever comes first; at least one turn lies
@@ -50,7 +50,7 @@ class SummaryAgent(TokenAgent):
         self.memory_tokens, self.summary_tokens, self.turns = memory_tokens, summary_tokens, turns
 
     def become(self, prompt: Prompt, tools: str) -> None:
-        """Take a prompt, completed with what a summary needs, and a way to call tools."""
+        """Use a prompt, completed with the parts for summaries, and a tool format."""
         own = load_prompt("summary")
         request, resume = prompt.summary or own.summary, prompt.resume or own.resume
         assert request and resume

@@ -29,16 +29,16 @@ class Entry:
 
 AGENTS: dict[str, Entry] = {
     "chat": Entry("agentgym.agents.chat:ChatAgent", "full history", {"history": "history"}, messages=True),
-    "completion": Entry("agentgym.agents.completion:CompletionAgent", "full history, as one reply that goes on"),
+    "completion": Entry("agentgym.agents.completion:CompletionAgent", "full history, as one continuing reply"),
     "window": Entry(
         "agentgym.agents.window:WindowAgent", "the last turns, a fresh prompt each", {"window_turns": "turns"}, messages=True
     ),
-    "summary": Entry("agentgym.agents.summary:SummaryAgent", "the model sums up what no longer fits"),
+    "summary": Entry("agentgym.agents.summary:SummaryAgent", "the model summarizes what no longer fits"),
 }
 """Agents with a language model, which `train` and `eval` take as `--agent`."""
 POLICIES: dict[str, Entry] = {
     "oracle": Entry("agentgym.agents.policies:OracleAgent", "the environment's own solution"),
-    "expert": Entry("agentgym.agents.policies:ExpertAgent", "what one can do who sees only what the agent is shown"),
+    "expert": Entry("agentgym.agents.policies:ExpertAgent", "an expert that sees only what the agent sees"),
     "random": Entry("agentgym.agents.policies:RandomAgent", "a random admissible command or tool call"),
     "human": Entry("agentgym.agents.policies:HumanAgent", "a person at the terminal", attended=True),
 }

@@ -103,7 +103,7 @@ class TokenAgent:
         self.sampling = dataclasses.replace(self._sampling, stop_ids=stop_ids)
 
     def resample(self, changes: Mapping[str, object]) -> None:
-        """Draw replies in another way from now on, in every environment: what was fitted to one is made again."""
+        """Use other sampling options from now on, in every environment; data fitted to one environment is rebuilt."""
         self._sampling = dataclasses.replace(self._sampling, **changes)
         self.sampling = dataclasses.replace(self.sampling, **changes)
         self._fitted = {}

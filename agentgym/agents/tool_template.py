@@ -143,8 +143,8 @@ class ToolTemplate(ChatTemplate):
             same = False
         if not same:
             raise BadConfig(
-                "the chat template writes past tool calls in a way that is not known here: send the conversation on as it "
-                "was, without leaving out or changing messages"
+                "the chat template writes past tool calls in an unknown format: send the conversation unchanged, "
+                "without removing or editing messages"
             )
 
     def ends(self, ids: Sequence[int], called: bool) -> bool:

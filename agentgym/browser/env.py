@@ -84,14 +84,14 @@ class BrowserEnv(TextEnv):
         raise NotImplementedError(f"{type(self).__name__} must define start(task)")
 
     def judge(self, answer: str | None) -> bool | None:
-        """Say after an action whether the task is done: True or False ends the episode, None goes on.
+        """Decide after an action whether the task is done: True or False ends the episode, None continues.
 
         `answer` is None but for the tool `answer`, after which the episode ends: None counts as False then.
         """
         raise NotImplementedError(f"{type(self).__name__} must define judge(answer)")
 
     def digest(self) -> object:
-        """Return what decides the future besides the pages: what is in `self.site`."""
+        """Return the state that determines the future besides the pages: the content of `self.site`."""
         return None
 
     @staticmethod
@@ -99,10 +99,10 @@ class BrowserEnv(TextEnv):
         """Free the state that `start` made; no request reaches it any more."""
 
     async def prepare(self, session: Session) -> None:
-        """Do what is to be done in the browser once the first page is there, before its time passes; runs in its loop."""
+        """Prepare the browser after the first page has loaded, before the page's time passes; runs in its loop."""
 
     def opening(self, task: Task) -> str:
-        """Return what the first observation says before the page."""
+        """Return the text of the first observation before the page."""
         return task.instruction
 
     # What it may use
@@ -184,7 +184,7 @@ class BrowserEnv(TextEnv):
     # How it is done
 
     def requires(self) -> None:
-        """Raise MissingExtra where there is no browser, no driver of it or no server of pages."""
+        """Raise MissingExtra if the browser, its driver or the page server is missing."""
         super().requires()
         needed(f"rlvr/{type(self).__name__}-v0")
 

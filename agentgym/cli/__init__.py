@@ -28,7 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "envs": ("agentgym.cli.envs", "list the environments, or show the card of one"),
     "play": ("agentgym.cli.play", "play an environment yourself, or watch a policy play it"),
     "check": ("agentgym.cli.check", "check an environment against the contract"),
-    "doctor": ("agentgym.cli.doctor", "say what is here, what is missing and how to get it"),
+    "doctor": ("agentgym.cli.doctor", "show what is installed, what is missing and how to get it"),
     "init-policy": ("agentgym.cli.init_policy", "make a small policy and tokenizer from an environment's own text"),
     "train": ("agentgym.cli.train", "train an agent by a recipe"),
     "sft": ("agentgym.cli.sft", "imitate stored episodes"),
@@ -43,7 +43,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "swe": ("agentgym.cli.swe", "make software engineering tasks, write and score predictions"),
     "completion": ("agentgym.cli.completion", "print a script that completes commands and flags in your shell"),
     "view": ("agentgym.cli.view", "write a run as one HTML page"),
-    "watch": ("agentgym.cli.watch", "follow runs while they go, in the browser or the terminal"),
+    "watch": ("agentgym.cli.watch", "follow runs live, in the browser or the terminal"),
 }
 
 OUR_ERRORS = (UnknownName, BadConfig, BadData, EpisodeOver, MissingExtra, Fault)
@@ -85,7 +85,7 @@ def _explained(error: Exception) -> str:
         return str(error)
     where = "" if error.filename is None else f"{error.filename}: "
     full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-    advice = ". What was written before is kept: make room, then give the same command again" if full else ""
+    advice = ". Everything written before is kept: free some space, then run the same command again" if full else ""
     return f"{where}{error.strerror}{advice}"
 
 

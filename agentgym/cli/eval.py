@@ -172,8 +172,8 @@ def run(config: Config) -> int:
                 progress=progress.add,
             )
     except KeyboardInterrupt:
-        kept = f"{progress.done} of {progress.total} episodes are" if progress.total else "what was on file is"
-        console.print(Text(f"interrupted: {kept} kept; the same command goes on"))
+        kept = f"{progress.done} of {progress.total} episodes are" if progress.total else "earlier episodes are"
+        console.print(Text(f"interrupted: {kept} kept; the same command continues"))
         return 130
     finally:
         if agent.engine is not None:
@@ -205,7 +205,7 @@ def _show(config: Config, console: Console, folder: Path, summary: dict[str, Any
         f"{folder}: {page.name} shows the episodes; summary.md, summary.json, episodes.jsonl, manifest.json",
     ]
     if met := manifest.met(manifest.read(folder / "manifest.json")):
-        notes.append(f"met on the way: {', '.join(f'{count} x {what}' for what, count in met.items())}")
+        notes.append(f"server errors: {', '.join(f'{count} x {what}' for what, count in met.items())}")
     faults = [episode for episode in episodes if episode.fault]
     if faults:
         last = (faults[0].error or faults[0].reason).strip().splitlines()[-1]
@@ -276,7 +276,7 @@ def _check_who(config: Config) -> None:
         raise unknown("policy", config.policy, UNATTENDED)
     given = [f"--{name.replace('_', '-')}" for name in OF_MODELS if getattr(config, name) is not None]
     if given or config.engine_options:
-        raise BadConfig(f"{', '.join(given) or '--engine'} does nothing with --policy {config.policy}: it is for models")
+        raise BadConfig(f"{', '.join(given) or '--engine'} has no effect with --policy {config.policy}: it is for models")
 
 
 def _model(config: Config, suite: Suite) -> tuple[Agent, dict[str, object]]:

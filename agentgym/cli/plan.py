@@ -34,9 +34,7 @@ def show(config: TrainConfig, console: Console, *, on: str = "", as_json: bool =
     console.print()
     console.print(bytes_table(plan, notes=console.width >= WIDE))
     if plan.host:
-        _print(
-            console, f"beside the GPU: {gib(plan.host)} of the machine's memory for each process, at the most, while loading"
-        )
+        _print(console, f"main memory while loading: at most {gib(plan.host)} for each process")
     console.print()
     _print(console, _activations(config, said))
     if said.rates is None or said.seconds is None:
@@ -58,8 +56,8 @@ def left_out(config: TrainConfig) -> list[str]:
     lines = ["The critic is not counted: a head of one row, its optimizer, a number per token."] if critic else []
     if config.share_prefixes:
         lines.append(
-            "share_prefixes is not counted: updates are planned with every row's whole prefix, which is the most they take, "
-            "but for a mask of batch_tokens by batch_tokens where attention is sdpa."
+            "share_prefixes is not counted: updates are planned with every row's whole prefix, which is an upper bound, "
+            "except for a mask of batch_tokens by batch_tokens if attention is sdpa."
         )
     return lines
 
@@ -78,7 +76,7 @@ def bytes_table(plan: Plan, *, notes: bool = True) -> Table:
     worst = max(plan.phases)
     cells = [Text(gib(size), style="bold" if size == worst else "") for size in plan.phases]
     table.add_section()
-    table.add_row(Text("together", style="bold"), *cells, *([Text("the largest is what it takes")] if notes else []))
+    table.add_row(Text("together", style="bold"), *cells, *([Text("the run needs the largest")] if notes else []))
     return table
 
 
@@ -103,7 +101,7 @@ def seconds_table(config: TrainConfig, columns: tuple[Seconds, Seconds]) -> Tabl
     table = Table(box=None, pad_edge=False, header_style="bold", title="seconds of one update", title_justify="left")
     table.add_column("")
     table.add_column("as the expert plays", justify="right")
-    table.add_column("at the most", justify="right")
+    table.add_column("at most", justify="right")
     for name in TIMES:
         table.add_row(name, *(_cell(config, name, getattr(column, name)) for column in columns))
     table.add_section()
@@ -131,7 +129,7 @@ def _untimed(config: TrainConfig, workload: Workload, plan: Plan) -> list[str]:
     return [
         why,
         f"A step has {episodes:,} episodes of at most {play.horizon} turns of {config.turn_tokens} tokens: at most {most} "
-        f"to sample, in rows of at most {plan.row:,}. That is how {play.episodes} played episodes came out{counted}.",
+        f"to sample, in rows of at most {plan.row:,}. These lengths come from {play.episodes} played episodes{counted}.",
     ]
 
 
@@ -151,7 +149,7 @@ def _source(config: TrainConfig, workload: Workload, rates: Rates) -> str:
     several = "" if config.processes == 1 else " Processes that wait for one another or for memory are not in it."
     return (
         f"Measured: random weights, {model}; {env}. Extrapolated: everything else. As the expert plays: {play.turns:.1f} "
-        f"turns, replies of {play.reply:.1f} tokens. At the most: rows of {play.longest:,} tokens where the context has "
+        f"turns, replies of {play.reply:.1f} tokens. At most: rows of {play.longest:,} tokens if the context has "
         f"room, replies of {config.turn_tokens}.{several}{others}"
     )
 

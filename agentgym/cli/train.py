@@ -123,7 +123,7 @@ def _resumed(folder: str, words: list[str], arguments: tuple[str, ...]) -> Confi
         numbers[name] = int(value) if value else None
     if words:
         raise BadConfig(
-            f"--resume goes on with the run as it was configured; only --steps and --processes can be changed, not "
+            f"--resume continues the run with its own configuration; only --steps and --processes can be changed, not "
             f"{' '.join(words)}"
         )
     return Config(resume=folder, steps=numbers["steps"], processes=numbers["processes"], arguments=arguments)
@@ -135,10 +135,10 @@ def _check_kind(name: str, recipe: TrainConfig, config: TrainConfig) -> None:
     if recipe.model != "init" or folder == "init" or homemade(folder):
         return
     others = [other for other in recipes() if (own := read_recipe(other)).model != "init" and own.env == config.env]
-    instead = f"Take {' or '.join(repr(other) for other in others)}" if others else "`agentgym train --list` shows others"
+    instead = f"Use {' or '.join(repr(other) for other in others)}" if others else "`agentgym train --list` shows others"
     raise BadConfig(
-        f"recipe {name!r} is for a small policy made from nothing (lr {recipe.lr:g}, {recipe.turn_tokens} tokens a reply, "
-        f"prompt {recipe.prompt!r}), and {config.model} is a model of another kind. {instead}: it takes --model too"
+        f"recipe {name!r} is for a small policy trained from scratch (lr {recipe.lr:g}, {recipe.turn_tokens} tokens per "
+        f"reply, prompt {recipe.prompt!r}), and {config.model} is another kind of model. {instead}: it accepts --model too"
     )
 
 
@@ -192,7 +192,7 @@ def sitting(screen: Screen, command: str) -> Generator[None]:
         yield
     except KeyboardInterrupt:
         if main_process():
-            screen.console.print(f"\nstopped; go on with: {command}", markup=False, soft_wrap=True)
+            screen.console.print(f"\nstopped; continue with: {command}", markup=False, soft_wrap=True)
         raise
     except RuntimeError as error:
         if not (launched() and "gloo" in str(error)):  # the transport's own type of error is none
@@ -271,4 +271,4 @@ def _report(console: Console, folder: Path) -> None:
         try:
             console.print(str(make(folder)), markup=False)
         except (OSError, BadData) as error:
-            console.print(f"the run is whole, but its page is not: {error}", markup=False)
+            console.print(f"the run is complete, but its page could not be written: {error}", markup=False)

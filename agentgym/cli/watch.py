@@ -99,13 +99,13 @@ def followed(config: Config) -> list[FollowedRun]:
     if not config.runs:
         raise BadConfig("name at least one run: agentgym watch runs/demo")
     if len(config.runs) > MOST_RUNS:
-        raise BadConfig(f"{len(config.runs)} runs; at most {MOST_RUNS} can be told apart on one page")
+        raise BadConfig(f"{len(config.runs)} runs; one page can show at most {MOST_RUNS}")
     if not 0.1 <= config.seconds <= 3600:
         raise BadConfig(f"--seconds is {config.seconds:g}; expected 0.1 to 3600")
     if config.port is not None:
         check_port(config.port)
     if config.terminal and (config.open or config.port is not None):
-        raise BadConfig("--terminal shows no page: leave --open and --port out")
+        raise BadConfig("--terminal shows no page: remove --open and --port")
     runs = [FollowedRun(path) for path in config.runs]
     for run in runs:
         run.check()

@@ -76,7 +76,9 @@ def spellings(under_test: EnvUnderTest) -> str:
         for wrong in (*prose, written.replace(name, name + "_x", 1)):
             env.reset(seed=0, options={"task": task})
             if env.step(wrong)[4]["valid"]:
-                raise Broken("what is not exactly one call of a known tool is taken as valid", task=task.id, actions=[wrong])
+                raise Broken(
+                    "text that is not exactly one call of a known tool is accepted as valid", task=task.id, actions=[wrong]
+                )
     return f"{len(tools)} tools"
 
 

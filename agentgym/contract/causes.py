@@ -77,7 +77,7 @@ def own_chance(kind: type[TextEnv], work: Callable[[], object]) -> str:
 
 
 _ADVICE = {
-    "time": "leave the clock out of what is decided and shown",
+    "time": "do not use the clock in decisions or observations",
     "hash": "it differs from process to process; use hashlib, or sort",
 }
 

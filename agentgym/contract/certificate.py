@@ -163,7 +163,7 @@ def _shortcuts(results: Sequence[Result]) -> dict[str, dict[str, object]]:
     rows: dict[str, dict[str, object]] = {
         name: {"success": rate, "allowed": allowed.get(name, 0.0)} for name, rate in rates.items()
     }
-    why = "it has no tool that runs commands in a sandbox: an agent leaves no files behind and finds none"
+    why = "it has no tool that runs commands in a sandbox, so an agent can neither leave nor find files"
     for name in FORGERIES:
         if rates and name not in rates:
             rows[name] = {"does not apply": why}

@@ -119,7 +119,7 @@ class EnvUnderTest:
         return [action for action, _ in itertools.islice(turns, steps or self.steps)]
 
     def hold(self, task: Task, seed: int, actions: Sequence[object], breaks: Breaks) -> None:
-        """Raise Broken, with the shortest sequence found by deletion, where `breaks` says what is wrong."""
+        """Raise Broken, with the shortest sequence found by deletion, if `breaks` returns a defect."""
 
         cause = ""
 

@@ -174,7 +174,7 @@ def chance_afresh(under_test: EnvUnderTest) -> str:
     if seeded_one != again or draw(None) != plain:
         raise Broken("the same seed draws otherwise the second time", task=task.id, seed=0)
     if len({plain, seeded_one, seeded_two}) < 3:
-        raise Broken("another seed changes nothing: np_random goes on as before", task=task.id, seed=0)
+        raise Broken("another seed changes nothing: np_random continues as before", task=task.id, seed=0)
     return "four draws"
 
 

@@ -37,7 +37,7 @@ class Broken(Exception):
 
 
 class NotChecked(Exception):
-    """A check says nothing about this environment; the message says why."""
+    """A check does not apply to this environment; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)

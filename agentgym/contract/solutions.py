@@ -50,7 +50,7 @@ def reference_holds(under_test: EnvUnderTest) -> str:
     """Each task's own check of its reference answer says yes: what its authors wrote for that, without any agent."""
     env, said = under_test.env, list[bool | None]()
     if not isinstance(env, Validated):
-        raise NotChecked("it has no check of its own beside its oracle")
+        raise NotChecked("it has no check of its own besides its oracle")
     for task in under_test.many:
         said.append(env.validated(task))
         if said[-1] is False:

@@ -79,9 +79,11 @@ def _sitting(asked: Asked, told: Callable[[Examined], None], done: Sequence[Resu
         if "refused" in subject:
             raise BadConfig(str(subject["refused"]))
         if "broken" not in subject and not _is_subject(subject, asked):
-            subject = {"broken": "what the process said is not what it was asked for"}
+            subject = {"broken": "the process did not print the requested result"}
         if "broken" in subject:  # before any check: each would break on it, and the first says so
-            yield _result(asked.checks[0], "broken", f"it cannot be made, or its tasks not listed: {subject['broken']}")
+            yield _result(
+                asked.checks[0], "broken", f"it cannot be created, or its tasks cannot be listed: {subject['broken']}"
+            )
             yield from (_result(name, "skipped", "not looked at") for name in asked.checks[1:])
             return
         told(subject)
@@ -121,7 +123,11 @@ def _said(heard: Heard, process: BaseProcess, seconds: float) -> Said:
         return {"broken": f"it did not end within {seconds:g} s"}
     except (ValueError, RecursionError):
         message = None
-    return cast("Said", message) if isinstance(message, dict) else {"broken": "what the process said is no result"}
+    return (
+        cast("Said", message)
+        if isinstance(message, dict)
+        else {"broken": "the process printed something that is not a result"}
+    )
 
 
 def _is_subject(said: Said, asked: Asked) -> bool:
@@ -148,7 +154,7 @@ def _read(said: Said, name: str) -> Result:
     }
     fits = all(isinstance(said.get(key), kind) for key, kind in kinds.items()) and isinstance(said.get("seconds"), float)
     if not fits or said["check"] != name or said["status"] not in ("holds", "broken", "skipped"):
-        return _result(name, "broken", "what the process said is no result of this check")
+        return _result(name, "broken", "the process printed something that is not a result of this check")
     fields = {key: said[key] for key in (*kinds, "seconds")}
     return Result(promise=CHECKS[name][0], seed=said.get("seed"), **fields)
 

@@ -47,7 +47,7 @@ class Tool:
         return list(cast("list[str]", self.parameters.get("required", [])))
 
     def kind(self, parameter: str) -> str:
-        """Return the JSON type of a parameter: `any` where its schema allows several, `string` where it says nothing."""
+        """Return the JSON type of a parameter: `any` if its schema allows several, `string` if it gives none."""
         schema = self.properties.get(parameter, {})
         stated = schema["type"] if "type" in schema else "string" if _SEVERAL.isdisjoint(schema) else "any"
         return stated if isinstance(stated, str) and stated in _PYTHON_TYPES else "any"
@@ -83,7 +83,7 @@ def tool(method: _Method) -> _Method:
     try:
         hints = {k: v for k, v in get_type_hints(method).items() if k != "return"}
     except NameError as error:
-        raise TypeError(f"{where}: an annotation names what is not defined: {error}") from None
+        raise TypeError(f"{where}: an annotation uses a name that is not defined: {error}") from None
     description, told = described(inspect.getdoc(method) or "")
     properties: dict[str, object] = {}
     required: list[str] = []

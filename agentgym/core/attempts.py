@@ -9,7 +9,7 @@ from agentgym.errors import BadConfig
 
 
 class Attempts(TextEnv):
-    """An environment that judges answers, and lets an agent try again where the caller says so (`attempts=k`).
+    """An environment that judges answers, and lets an agent try again if the caller allows it (`attempts=k`).
 
     A wrong answer is told to be wrong, and what is right stays hidden; the k-th wrong one ends the episode (unary
     feedback: "A Simple 'Try Again' Can Elicit Multi-Turn LLM Reasoning", 2025). A solution pays 1 whenever it comes;
@@ -37,7 +37,7 @@ class Attempts(TextEnv):
         """Digests of the wrong answers given so far."""
 
     def judged(self, answer: str, right: bool) -> Outcome:
-        """Return what an answer brings: the end, or another attempt."""
+        """Return the result of an answer: the end, or another attempt."""
         if right:
             return self.win("The answer is right.")
         self.tried = (
@@ -50,7 +50,7 @@ class Attempts(TextEnv):
         return Outcome(f"The answer is wrong. Let's try again: {left} attempt{'s' if left > 1 else ''} left.")
 
     def measures(self) -> dict[str, float]:
-        """Return `promptness` where there are several attempts."""
+        """Return `promptness` if several attempts are allowed."""
         if self.attempts == 1:
             return {}
         return {"promptness": (self.attempts - len(self.tried)) / self.attempts if self.success else 0.0}

@@ -36,7 +36,7 @@ class Definition(TaskSpace):
     """What `agentgym check` and the tests hold the environment to."""
 
     def requires(self) -> None:
-        """Raise MissingExtra, in one sentence with how to get it, where this machine lacks what the environment needs.
+        """Raise MissingExtra, with the command to install it, if this machine lacks a requirement of the environment.
 
         Called when the environment is made, once its options are set and before they are checked; `agentgym doctor` calls
         it with the defaults. It looks for files and packages, and starts nothing. An override calls this one.
@@ -54,7 +54,7 @@ class Definition(TaskSpace):
         raise NotImplementedError(f"{type(self).__name__} must define act(action), or methods marked @agentgym.tool")
 
     def state(self) -> object:
-        """Return what decides the future, the turn counter and random state left out; None where it cannot be read."""
+        """Return everything that determines the future except the turn counter and random state; None if unknown."""
         return None
 
     def oracle(self) -> Iterator[str]:
@@ -62,22 +62,22 @@ class Definition(TaskSpace):
         raise NotImplementedError(f"{type(self).__name__} defines no oracle()")
 
     def expert(self) -> Iterator[str]:
-        """Yield good actions using only what the agent has been shown; the framework asks again after every turn."""
+        """Yield good actions using only what the agent has been shown; called again after every turn."""
         raise NotImplementedError(f"{type(self).__name__} defines no expert()")
 
     def mistake(self, rng: np.random.Generator) -> str | None:
-        """Return a plausible wrong action, from what was shown; None where there is none to speak of.
+        """Return a plausible wrong action made from what was shown, or None if there is none.
 
         Noise in demonstrations takes it where commands are not a finite list.
         """
         return None
 
     def admissible(self) -> list[str] | None:
-        """Return the commands that are valid now, or None where they are not a finite list."""
+        """Return the commands that are valid now, or None if they are not a finite list."""
         return None
 
     def health_check(self) -> None:
-        """Raise a Fault where what the environment leans on fails with nothing of the agent's in it.
+        """Raise a Fault if a service that the environment depends on fails without the agent's involvement.
 
         A rollout asks after a step has faulted, in a fresh episode of the same task: by default nothing needs a check.
         """
@@ -106,8 +106,8 @@ class Definition(TaskSpace):
         return None
 
     def more_info(self) -> dict[str, object]:
-        """Return what `info` has besides the keys of every environment: nothing by default."""
+        """Return additional keys for `info`; none by default."""
         return {}
 
     def close(self) -> None:
-        """Free what the environment holds; an episode that runs may be lost."""
+        """Free the environment's resources; a running episode may be lost."""

@@ -102,7 +102,7 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
     @final
     @classmethod
     def option_names(cls) -> tuple[str, ...]:
-        """Return the keywords the constructor takes besides `preset` and `render_mode`."""
+        """Return the keywords of the constructor, without `preset` and `render_mode`."""
         return ("split", "difficulty", "horizon", "feedback", "shaping", *cls.settings)
 
     def check_options(self) -> None:
@@ -208,7 +208,7 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
         return self.horizon
 
     def forget(self) -> None:
-        """Delete what the last episode set on the object."""
+        """Delete the attributes that the last episode set."""
         for name in [k for k in self.__dict__ if k not in self._own]:
             del self.__dict__[name]
 
@@ -246,7 +246,7 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
         return outcome.text, reward, terminated, truncated, info
 
     def break_off(self, fault: Fault) -> tuple[str, float, bool, bool, Info]:
-        """End the episode undecided; the environment is not asked again, for what it leans on has failed."""
+        """End the episode undecided; the environment is not called again, because a service it depends on failed."""
         self._running, self.success, self.observation = False, None, ""
         return "", 0.0, False, True, broken_off(self.task.id, valid=True, error=str(fault), reason=fault.reason)
 
@@ -339,11 +339,11 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
 
     @final
     def info(self) -> Info:
-        """Return the info of the present state, as `reset` would: what a conversation needs after `restore`."""
+        """Return the info of the current state, as `reset` would; a conversation needs it after `restore`."""
         return self._info(Outcome(""), {}, None)
 
     def render(self) -> str:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Return one line that says where the episode stands."""
+        """Return one line with the state of the episode."""
         return f"{self.task.id} turn {self.turn}/{self.limit} success={self.success}"
 
 

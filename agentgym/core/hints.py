@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """What an episode of training is told in addition to its prompt; evaluation never has one."""
+    """Text that a training episode gets in addition to its prompt; evaluations never use one."""
 
     level: float = 1.0
     """Share of a solution, from 0 to 1, that the environment is asked for; 0: it is not asked."""

@@ -10,11 +10,11 @@ from agentgym.core.tasks import Task
 
 
 class Info(TypedDict):
-    """What `reset` and `step` say beside the observation, the same keys at every step; `more_info` may add others."""
+    """The info of `reset` and `step`, with the same keys at every step; `more_info` may add others."""
 
     task_id: str
     state_key: str | None
-    """Hash of what decides the future; None where the state cannot be read."""
+    """Hash of everything that determines the future; None if the state is unknown."""
     valid: bool
     """Whether the environment accepted the action."""
     error: str | None
@@ -51,7 +51,7 @@ def broken_off(task_id: str, *, valid: bool, error: str, reason: str) -> Info:
 
 @dataclass(slots=True)
 class Outcome:
-    """What one action brought. Environments make it through `win`, `lose`, `invalid` and `reward`, or return plain text."""
+    """The result of one action. Environments create it with `win`, `lose`, `invalid` and `reward`, or return plain text."""
 
     text: str
     valid: bool = True

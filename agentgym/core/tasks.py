@@ -17,7 +17,7 @@ DRAWS = 5000  # a split that so many draws do not meet is taken to be empty
 
 @dataclass(frozen=True)
 class Task:
-    """One thing to do. `data` holds what the environment needs, answers included; it never reaches an observation."""
+    """One thing to do. `data` holds what the environment needs, including answers; it never reaches an observation."""
 
     instruction: str = ""
     data: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -94,7 +94,7 @@ class TaskSpace:
         return task
 
     def size(self, split: str | None = None) -> int | None:
-        """Return how many tasks a split has; None where they are generated and nobody has counted them."""
+        """Return the number of tasks in a split; None if they are generated without a known number."""
         return None
 
     def content_key(self, task: Task) -> object:

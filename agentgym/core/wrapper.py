@@ -43,7 +43,7 @@ def forwarded(env: object) -> TextEnv:
     kind = type(env).__name__
     inside: object = getattr(env, "unwrapped", None)
     if isinstance(env, gymnasium.Wrapper) and isinstance(inside, TextEnv):
-        why = f"{kind} is a Gymnasium wrapper, which hides all that a text environment has beside reset and step"
+        why = f"{kind} is a Gymnasium wrapper, which hides everything of a text environment except reset and step"
         raise BadConfig(
             f"{why}. Put agentgym.TextWrapper(…) around it, or derive it from TextWrapper. For a limit of turns use the "
             "keyword `horizon` of the environment instead of TimeLimit"

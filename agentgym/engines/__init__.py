@@ -40,7 +40,7 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A tool call as a chat server tells it; nobody vouches for any part of it."""
+    """A tool call as a chat server returns it; no part of it is trusted."""
 
     id: str
     name: str
@@ -54,7 +54,7 @@ Likeliest = tuple[list[int], list[float]]
 
 @dataclass(slots=True)
 class Completion:
-    """What an engine returns: sampled tokens, stop token included, with their log-probabilities."""
+    """The result of an engine: sampled tokens, including the stop token, with their log-probabilities."""
 
     ids: list[int]
     logprobs: list[float]
@@ -75,7 +75,7 @@ class Completion:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """An earlier reply to the very same prompt, of which an engine keeps the beginning that its present weights accept.
+    """An earlier reply to exactly the same prompt; an engine keeps the beginning that its current weights accept.
 
     Token x, drawn with probability q(x), is kept with probability min(1, lenience * p(x) / q(x)), p being the present
     distribution; at the first token that is not kept the engine draws on by itself.
@@ -105,7 +105,7 @@ def watched(completion: Completion, watch: Watch | None) -> Completion:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A completion that is asked of an engine, with everything that an engine may be told of it."""
+    """A request for a completion, with everything that an engine may need to know about it."""
 
     prompt_ids: list[int]
     sampling: Sampling
@@ -121,12 +121,12 @@ class Request:
     """How many of the likeliest tokens to tell at every place; only for such engines."""
 
     def room(self, context: int) -> int:
-        """Return the most tokens that a completion may have: `max_tokens`, or what the prompt leaves of the context."""
+        """Return the maximum tokens of a completion: `max_tokens`, or what the prompt leaves of the context."""
         return min(self.sampling.max_tokens, context - len(self.prompt_ids))
 
 
 class Completing(Protocol):
-    """What answers requests: a class says how by `complete`, and inherits `generate`, which everybody calls."""
+    """Answers requests: a subclass implements `complete` and inherits `generate`, which callers use."""
 
     async def generate(
         self,
@@ -171,7 +171,7 @@ class TokenEngine(Completing, Protocol):
 
     @abstractmethod
     def abort(self, session: str) -> None:
-        """End the session's request, if one is running, and free what it holds."""
+        """End the session's request, if one is running, and free its resources."""
         ...
 
     @abstractmethod

@@ -53,7 +53,7 @@ class EngineKind:
     extra: str = "train"
     """The extra that installs what it needs."""
     most_lora_rank: int | None = None
-    """The largest rank of an adapter that it serves; 0 where adapters are not sent to it."""
+    """The largest rank of an adapter that it serves; None where its own server decides."""
     gpu_share: float = 0.0
     """The share of a GPU that it takes unless told otherwise; 0 where it takes what it needs."""
     idle: tuple[str, ...] = ()
@@ -262,7 +262,7 @@ VLLM_SERVERS = VLLMServers(
     sent_weights=True,
     of_address=True,
     extra="serve",
-    most_lora_rank=0,
+    most_lora_rank=512,
 )
 """What `vllm:URL,URL,…` names, where `vllm:MODEL` names vLLM in processes of this one."""
 _AT_ADDRESSES: dict[str, EngineKind] = {VLLM_SERVERS.name: VLLM_SERVERS}

@@ -33,8 +33,8 @@ def check_model(name: str) -> None:
     except Exception as error:  # of whichever HTTP library the hub's client uses
         said = str(error).strip().split("\n")[0][:200]
         raise BadConfig(
-            f"no folder {name!r} here, and the hub cannot be asked for a model of that name ({said}). "
-            "Give the path of a folder, or download the model where there is a connection"
+            f"no folder {name!r} here, and the hub cannot be reached for a model of that name ({said}). "
+            "Pass the path of a folder, or download the model on a machine with a connection"
         ) from None
 
 

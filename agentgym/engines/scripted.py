@@ -152,7 +152,7 @@ def read_replies(path: Path) -> list[str]:
 
 
 class ByteTokenizer:
-    """One token a byte, and three control tokens in ChatML; what a Hugging Face tokenizer offers, as far as agents ask."""
+    """One token per byte, and three ChatML control tokens, with the tokenizer methods that agents use."""
 
     eos_token = "<|im_end|>"
     eos_token_id = 258
@@ -191,7 +191,7 @@ class ByteTokenizer:
         add_generation_prompt: bool = False,
         **_: object,
     ) -> str | list[int]:
-        """Return the conversation in ChatML, as text or as ids; what `chat_template` says, without a template engine."""
+        """Return the conversation in ChatML, as text or as ids, like `chat_template` but without a template engine."""
         text = "".join(f"<|im_start|>{m['role']}\n{m['content']}<|im_end|>\n" for m in conversation)
         text += "<|im_start|>assistant\n" if add_generation_prompt else ""
         return self.encode(text) if tokenize else text

@@ -125,5 +125,5 @@ def _completion(ids: list[int], logprobs: list[float], sampling: Sampling, limit
     if len(logprobs) != len(ids) or not ids or len(ids) > limit or any(not -1e4 < value <= 1e-3 for value in logprobs):
         raise Fault(f"a tinker server returned {len(ids)} tokens (at most {limit}) with {len(logprobs)} logprobs", "engine")
     if any(id in sampling.stop_ids for id in ids[:-1]):
-        raise Fault("a tinker server went on after a stop token", "engine")
+        raise Fault("a tinker server kept sampling after a stop token", "engine")
     return Completion(ids, logprobs, "stop" if ids[-1] in sampling.stop_ids else "length", version)

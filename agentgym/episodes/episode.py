@@ -25,7 +25,7 @@ MOST_FAULTS = 0.01
 
 @dataclass(slots=True)
 class Turn:
-    """One action in the environment: what the agent acted on, what it did, and what that brought."""
+    """One action in the environment: the observation before it, the action, and its result."""
 
     observation: str
     """The text the agent acted on."""
@@ -74,12 +74,12 @@ class Turn:
     """The prompt without the hint of an episode that was played with one; empty in all others."""
 
     def asked(self, observation: str, info: Info, role: str) -> None:
-        """Write what the agent acted on. The agent's conversation wrote what it said, and has no part in this."""
+        """Record the observation before the action. The agent's conversation has recorded the reply."""
         self.observation, self.state_key, self.role = observation, info["state_key"], role
         self.admissible = None if info["admissible"] is None else len(info["admissible"])
 
     def answered(self, reward: float, info: Info, seconds: float) -> None:
-        """Write what the action brought. Only the rollout does so, once."""
+        """Record the result of the action. Only the rollout calls this, once."""
         self.reward, self.rewards, self.valid, self.error = reward, info["rewards"], info["valid"], info["error"]
         self.seconds = seconds
 
@@ -154,7 +154,7 @@ class Episode:
         return self.reason in FAULTS
 
     def add(self, turn: Turn) -> None:
-        """Append a turn; its prompts are kept as what they add to the ones before them."""
+        """Append a turn; each prompt is stored as the tokens it adds to the one before."""
         before = self.turns[-1].prompt_ids if self.turns else ()
         plain = self.turns[-1].plain_ids if self.turns else ()
         for call in turn.calls:
@@ -164,7 +164,7 @@ class Episode:
         self.turns.append(turn)
 
     def to_json(self) -> str:
-        """Return one JSON line; each prompt is kept as what it adds to the tokens before it.
+        """Return one JSON line; each prompt is stored as the tokens it adds to those before it.
 
         It is one line for every reader, also one that splits text where Unicode ends a line.
         """
@@ -221,7 +221,7 @@ class Episode:
 
 @dataclass(slots=True)
 class Group:
-    """The episodes of one (task, role): what a credit algorithm compares."""
+    """The episodes of one (task, role), which a credit algorithm compares."""
 
     task_id: str
     role: str

@@ -97,8 +97,8 @@ def _resample(scores_R_C: Floats, measures: Sequence[Callable[[Floats], Floats]]
     parts: list[list[Floats]] = [[] for _ in measures]
     for start in range(0, resamples, chunk):
         size = min(chunk, resamples - start)
-        picked = rng.integers(runs, size=(size, runs, columns))
-        flat: Floats = scores_R_C[picked, np.arange(columns)].reshape(size, -1)
+        resampled_runs = rng.integers(runs, size=(size, runs, columns))
+        flat: Floats = scores_R_C[resampled_runs, np.arange(columns)].reshape(size, -1)
         for part, measure in zip(parts, measures, strict=True):
             part.append(measure(flat))
     return [np.concatenate(part) for part in parts]

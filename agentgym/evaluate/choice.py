@@ -69,8 +69,7 @@ def choose(environment: str, plan: Plan, plays: str = "") -> list[Task]:
     if "difficulty" in options or not plan.difficulties or len({*plan.difficulties}) < len(plan.difficulties):
         raise BadConfig(
             f"difficulties of {environment} are {list(plan.difficulties)} with the options {options}; expected at least "
-            f"one, each "
-            "once, and no option `difficulty` beside them"
+            "one, each once, and no additional option `difficulty`"
         )
     tasks = [
         task for level in plan.difficulties for task in _chosen(environment, plan, {**options, "difficulty": level}, plays)

@@ -102,9 +102,9 @@ def _same(entries: Sequence[Entry]) -> None:
         for what in dict.fromkeys((*first, *other)):
             if first.get(what) != other.get(what):
                 raise BadConfig(
-                    f"{entries[0].folder} and {entry.folder} cannot stand in one table: {what} is "
-                    f"{_said(first.get(what))} there and {_said(other.get(what))} here. Play both by one protocol over the "
-                    "same tasks, to the end"
+                    f"{entries[0].folder} and {entry.folder} cannot share a table: {what} is "
+                    f"{_said(first.get(what))} in the first and {_said(other.get(what))} in the second. Play both to the "
+                    "end under the same protocol, over the same tasks"
                 )
 
 
@@ -134,7 +134,7 @@ def _reference(rows: Sequence[dict[str, Any]], entries: Sequence[Entry], referen
             if row["not_comparable"]:
                 raise BadConfig(f"the reference cannot be compared with: {row['not_comparable']}")
             return row
-    raise BadConfig(f"reference {reference} is none of the evaluations that were named")
+    raise BadConfig(f"reference {reference} is not one of the evaluations on the command line")
 
 
 def _differing(entries: Sequence[Entry], names: Sequence[str]) -> dict[str, dict[str, object]]:

@@ -75,7 +75,7 @@ def _check(where: str, protocol: Protocol, suite: Mapping[str, Any]) -> None:
         ("history", protocol.history, HISTORY.get(suite["agent"])),
     ):
         if stated != true:
-            raise BadConfig(f"{where}: [protocol] {name} is {stated!r}, and what would be played has {true!r}")
+            raise BadConfig(f"{where}: [protocol] {name} is {stated!r}, but the evaluation would use {true!r}")
     if protocol.reward not in REWARDS:
         raise bad_option(f"reward in {where}: [protocol]", protocol.reward, REWARDS)
 

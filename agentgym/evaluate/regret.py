@@ -155,12 +155,12 @@ def _mean(values: Sequence[int]) -> float | None:
 def sentence(env: str, summary: Mapping[str, Any], plain: Callable[[str], str] = str) -> str:
     """Return the regret in an environment as one line of text."""
     if summary["why"]:
-        return f"{plain(env)}: regret is not told: {plain(summary['why'])}"
+        return f"{plain(env)}: no regret: {plain(summary['why'])}"
     said = {name: "-" if summary[name] is None else f"{summary[name]:.1f}" for name in ("distance", "excess", "lost_after")}
     shares = {name: "-" if summary[name] is None else f"{100 * summary[name]:.1f} %" for name in ("wasted", "lost")}
     again = f"; {summary['not_repeated']} episodes could not be repeated" if summary["not_repeated"] else ""
     return (
         f"{plain(env)}: the oracle needs {said['distance']} turns; winners took {said['excess']} more; {shares['wasted']} "
-        f"of turns brought the goal no nearer; {shares['lost']} of {summary['episodes']} episodes were lost, after "
+        f"of turns made no progress; {shares['lost']} of {summary['episodes']} episodes were lost, after "
         f"{said['lost_after']} turns{again}"
     )

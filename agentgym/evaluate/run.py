@@ -37,7 +37,7 @@ def evaluate(
     started: Callable[[int, int], None] | None = None,
     progress: Callable[[Episode], None] | None = None,
 ) -> list[Episode]:
-    """Play what the folder does not hold yet and return all its episodes.
+    """Play the episodes missing from the folder and return all its episodes.
 
     Writes `manifest.json`, `contamination.json`, `episodes.jsonl` and, at the end, `summary.json` and `summary.md`.
     `options` go into the manifest with the plan: what names the agent (model, temperature, prompt). `started` is told how

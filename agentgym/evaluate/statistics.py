@@ -155,21 +155,21 @@ def _resample(tables: Sequence[_Table], resamples: int, seed: int) -> list[Float
     chunk = max(1, CHUNK // (units * width))
     parts: list[list[Floats]] = [[] for _ in tables]
     for start in range(0, resamples, chunk):
-        picked = rng.integers(units, size=(min(chunk, resamples - start), units))  # [resamples, units]
+        resampled_units = rng.integers(units, size=(min(chunk, resamples - start), units))  # [resamples, units]
         for table, part in zip(tables, parts, strict=True):
-            part.append(_attempt_means(table, picked, rng).mean(axis=1))
+            part.append(_attempt_means(table, resampled_units, rng).mean(axis=1))
     return [np.concatenate(part) for part in parts]
 
 
-def _attempt_means(table: _Table, picked: NDArray[np.int64], rng: np.random.Generator) -> Floats:
-    """Return the mean of freshly drawn attempts of each picked unit.  # [resamples, units]"""
+def _attempt_means(table: _Table, resampled_units: NDArray[np.int64], rng: np.random.Generator) -> Floats:
+    """Return the mean of freshly drawn attempts of each resampled unit.  # [resamples, units]"""
     width = table.rows.shape[1]
     if width == 1:
-        return table.rows[picked, 0]
-    sizes = table.sizes[picked][..., None]  # [resamples, units, 1]
-    attempt = (rng.random((*picked.shape, width)) * sizes).astype(np.int64)
+        return table.rows[resampled_units, 0]
+    sizes = table.sizes[resampled_units][..., None]  # [resamples, units, 1]
+    attempt = (rng.random((*resampled_units.shape, width)) * sizes).astype(np.int64)
     place: NDArray[np.int64] = np.arange(width, dtype=np.int64)
-    drawn: Floats = table.rows[picked[..., None], attempt] * np.less(place, sizes)
+    drawn: Floats = table.rows[resampled_units[..., None], attempt] * np.less(place, sizes)
     return drawn.sum(axis=2) / sizes[..., 0]
 
 

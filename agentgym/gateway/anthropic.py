@@ -31,7 +31,7 @@ def read(raw: dict[str, object], session: Session) -> dict[str, object]:
         raise Refusal(400, "thinking: the model thinks as its own template has it, without a budget", None, "thinking")
     edits = entries(table(raw.get("context_management") or {}, "context_management").get("edits") or [], "edits")
     if any(not str(table(edit, "edits").get("type")).startswith("clear_thinking") for edit in edits):
-        raise Refusal(400, "context_management: a prompt is made of all messages", None, "context_management")
+        raise Refusal(400, "context_management: a prompt always includes all messages", None, "context_management")
     chat: dict[str, object] = {name: raw[name] for name in _SAME if raw.get(name) is not None}
     system = text(raw.get("system") or "", "system", ("text",))
     chat["messages"] = [*([{"role": "system", "content": system}] if system else []), *_messages(raw.get("messages"))]

@@ -53,7 +53,7 @@ class App:
         Raises BadConfig where the gateway itself has no key: then everybody may finish every session.
         """
         if self._key is None:
-            raise BadConfig("this gateway has no key of its own, so nobody is kept from anything: expected App(…, key=…)")
+            raise BadConfig("this gateway has no key, so session keys would protect nothing: expected App(…, key=…)")
         return f"{_derived(self._key, name)}:{name}"
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
@@ -159,12 +159,14 @@ class App:
     def _of_session(self, what: str, name: str, caller: _Caller, raw: dict[str, Any]) -> dict[str, object]:
         """Finish a session or return a key for it, where the caller may: an agent never says how it went itself."""
         if caller.alone or caller.name not in ("", name):
-            why = "this key is good for one session" + (" and cannot end it" if caller.alone else f": {caller.name!r:.80}")
-            raise Refusal(403, f"{why}; whoever started the agent does that, with a key that names none", "forbidden")
+            why = "this key is valid for one session" + (" and cannot end it" if caller.alone else f": {caller.name!r:.80}")
+            raise Refusal(
+                403, f"{why}; the program that started the agent must do that, with a key that names no session", "forbidden"
+            )
         if what == "finish":
             return self._finish(name, raw)
         if self._key is None:
-            why = "this gateway has no key of its own (AGENTGYM_KEY), so no other key keeps an agent from anything"
+            why = "this gateway has no key (AGENTGYM_KEY), so a session key would protect nothing"
             raise Refusal(400, why, "no_key")
         return {"api_key": self.session_key(name)}
 

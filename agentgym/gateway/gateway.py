@@ -30,7 +30,7 @@ _LONG = 32 << 10  # bytes of a body; of what is longer the encoding would be fel
 
 
 class Gateway:
-    """Any token engine, asked in messages; `sessions` holds what was said, as turns to train on.
+    """Any token engine behind a messages API; `sessions` records the conversations as turns to train on.
 
     `temperature` overrules what clients ask for, filters included, so that every reply can be trained on (but at 0);
     without it a reply drawn greedily or with filters is context only. `turn_tokens` is what a reply gets whose client
@@ -318,7 +318,7 @@ class Gateway:
         return choice, turn
 
     def counts(self) -> dict[str, int]:
-        """Return what the open sessions hold together."""
+        """Return the totals over the open sessions."""
         total: Counter[str] = Counter()
         for session in self.sessions.open.values():
             total.update(session.counts())

@@ -118,7 +118,7 @@ def read_request(raw: dict[str, object], *, chat: bool, default_tokens: int, siz
             raise Refusal(400, why, "unsupported_parameter", name)
     n = _integer(raw, "n", 1, 1, _MOST_CHOICES)
     if raw.get("best_of") not in (None, n):
-        raise Refusal(400, "best_of must be what n is: every reply drawn is told", "unsupported_parameter", "best_of")
+        raise Refusal(400, "best_of must equal n: every sampled reply is returned", "unsupported_parameter", "best_of")
     if raw.get("modalities") not in (None, ["text"]):
         raise Refusal(400, "replies are text: modalities must be ['text']", "unsupported_parameter", "modalities")
     form = _form(raw, chat)
@@ -160,7 +160,7 @@ def _form(raw: dict[str, object], chat: bool) -> Form | None:
     except ValueError as error:
         raise Refusal(400, str(error), None, "response_format") from None
     if form is not None and not chat:
-        why = "a prompt is answered as it stands: response_format goes with messages"
+        why = "a plain prompt cannot have a response_format: use it with messages"
         raise Refusal(400, why, "unsupported_parameter", "response_format")
     return form
 

@@ -13,8 +13,8 @@ from agentgym.episodes.episode import Episode, Turn, append_episodes
 from agentgym.gateway.rows import Row
 from agentgym.gateway.tools import Message, canonical
 
-UNTOLD = "nobody said how this session ended"
-FOR_ROOM = "this session was closed to make room for others, as the longest idle: fewer agents at a time, or shorter ones"
+UNTOLD = "nothing reported how this session ended"
+FOR_ROOM = "this session was closed to make room, as the one idle longest: run fewer agents at a time, or shorter ones"
 
 
 class StillRunning(RuntimeError):
@@ -217,7 +217,7 @@ class Sessions:
         self._file = None if out is None else append_episodes(out)
 
     def get(self, name: str) -> Session:
-        """Return a session, made where there is none."""
+        """Return a session, created if it does not exist."""
         self._trim(0 if name in self.open else 1)
         session = self.open.pop(name, None) or Session(name)
         self.open[name] = session  # the last used comes last
@@ -247,7 +247,7 @@ class Sessions:
         return self._close(name, reward, success, task, group)
 
     def close(self) -> None:
-        """Write what is open, as sessions whose end nobody told."""
+        """Write open sessions, as sessions that nothing finished."""
         for name in list(self.open):
             self._close(name)
         if self._file is not None:

@@ -164,8 +164,8 @@ class HarborSandbox(BaseSandbox):
         answer = self._ask(f"{prepared} && : > {_PLACE}/in && command -v setsid base64 head > /dev/null", GRACE)
         if answer.return_code:
             raise BadConfig(
-                f"the image of the harbor sandbox lacks what it needs (setsid, base64, head) or user {self.asked.user!r}, "
-                f"or work {self.work!r} cannot be made: {str(answer.stdout or answer.stderr)[-300:]}"
+                f"the image of the harbor sandbox lacks a requirement (setsid, base64, head) or user {self.asked.user!r}, "
+                f"or work {self.work!r} cannot be created: {str(answer.stdout or answer.stderr)[-300:]}"
             )
         self.python3 = self._ask("command -v python3 > /dev/null", GRACE).return_code == 0
         shown = str(self._ask("env -0 | base64 -w 0", GRACE).stdout or "")
@@ -190,7 +190,7 @@ class HarborSandbox(BaseSandbox):
         return archive.read(self._do, path, self.limits.disk)
 
     def write(self, path: str, content: bytes) -> None:
-        """Write a file, making its folders; OSError where there is no room."""
+        """Write a file, creating its folders; OSError if there is no space."""
         if self.python3:
             inside.write(self._trusted, path, content)
         else:
@@ -201,7 +201,7 @@ class HarborSandbox(BaseSandbox):
         return inside.pack(self._trusted, self._most) if self.python3 else archive.pack(self._do, ".", self._most)
 
     def restore(self, state: bytes) -> None:
-        """Make the working folder what it was."""
+        """Restore the working folder."""
         if self.python3:
             inside.unpack(self._trusted, state)
         else:

@@ -228,7 +228,7 @@ def _made(kind: type[Any], place: Path, given: Mapping[str, object]) -> Any:
             config=config, server_client=ServerClient(head_server_config=head, global_config_dict=OmegaConf.create({}))
         )
     except ValueError as error:  # of pydantic
-        raise BadConfig(f"{place.name} cannot be configured: {error}; give what is missing in `config`") from error
+        raise BadConfig(f"{place.name} cannot be configured: {error}; put the missing values into `config`") from error
 
 
 def _read(file: Path) -> list[Row]:

@@ -42,7 +42,7 @@ class McpEnv(TextEnv, replaces=("_respond",)):
     """Most characters of a result; the middle of a longer one is left out."""
 
     def judge(self, answer: str) -> bool:
-        """Say whether an answer is right."""
+        """Return whether an answer is right."""
         raise NotImplementedError(f"{type(self).__name__} must define judge(answer)")
 
     def opening(self, task: Task) -> str:
@@ -69,7 +69,7 @@ class McpEnv(TextEnv, replaces=("_respond",)):
             )
 
     def setup(self) -> None:
-        """Ask the server what it offers; an override calls this one."""
+        """Ask the server for its tools; an override must call this method."""
         self._held: list[tuple[Connection, tuple[Done, ...]]] = []  # the running episode's server, and what was called there
         weakref.finalize(self, _drop, self._held)
         first = Connection(self.tool_server)

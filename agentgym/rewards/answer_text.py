@@ -47,7 +47,7 @@ def _places(text: str) -> tuple[set[int], set[int]]:
 
 
 def words(text: str) -> str | None:
-    """Return what a right answer says where it is words or a label, whose letters have an order; None for mathematics.
+    """Return a right answer made of words or a label, whose letters have an order; None for mathematics.
 
     These are: what is wholly `\\text{…}`; two and more capitals (`AB`, a segment, a code); a word of four letters and
     more, or a capital and small letters; and a few short words. Two or three small letters are a product: `xy` is `yx`.
@@ -63,7 +63,7 @@ def words(text: str) -> str | None:
 
 
 def same_words(answer: str, gold: str) -> bool:
-    """Return whether an answer says the same words; capitals matter in a label of capitals alone."""
+    """Return whether an answer has the same words; case matters only in a label of all capitals."""
     given, wanted = plain(answer), plain(gold)
     if _LABEL.fullmatch(wanted):
         return given == wanted

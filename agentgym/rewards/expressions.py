@@ -38,7 +38,7 @@ def installed() -> bool:
 
 
 def verify(answer: str, gold: str) -> bool | None:
-    """Return whether an answer equals the right one; None where it cannot be read as one value.
+    """Return whether an answer equals the right one; None if it cannot be parsed as one value.
 
     Where a number is wanted the answer must be a number written out: a sum to be worked out is none. `gold` is trusted.
     Raises MissingExtra where an expression is wanted and math-verify is absent.
@@ -51,7 +51,7 @@ def verify(answer: str, gold: str) -> bool | None:
 
 
 def same_expression(answer: str, gold: str) -> bool | None:
-    """Return whether two expressions are equal; None where the answer says more than one thing, or is too complicated."""
+    """Return whether two expressions are equal; None if the answer is ambiguous or too complicated."""
     if not installed():
         raise MissingExtra(f"checking expressions needs math-verify: {how_to_install('math')}")
     if answer.split() == gold.split():
@@ -106,7 +106,7 @@ def warm() -> None:
 
 
 def compare(given: str, wanted: str) -> bool | None:
-    """Ask math-verify, in the process that `bounded` made for it; None where it cannot read what was given."""
+    """Ask math-verify, in the process that `bounded` made for it; None if it cannot parse the answer."""
     math_verify = importlib.import_module("math_verify")
 
     def read(text: str) -> list[object]:
@@ -122,7 +122,7 @@ def compare(given: str, wanted: str) -> bool | None:
 
 
 def readable(answer: str, gold: str) -> str | None:
-    """Return an answer as LaTeX for math-verify, or None where it hedges, is no expression, or is out of bounds."""
+    """Return an answer as LaTeX for math-verify, or None if it hedges, is not an expression, or is out of bounds."""
     if len(answer) > max(LONGEST, 4 * len(gold)):
         return None
     text = unwrapped(answer)

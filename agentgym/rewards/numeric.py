@@ -55,7 +55,7 @@ def read_number(text: str) -> Number | None:
 
 
 def unwrapped(text: str) -> str:
-    """Return the text without what is put around a value: dollars, one box, a full stop, `x =`; minus signs made plain."""
+    """Return the text without the wrapping of a value: dollars, one box, a period, `x =`; minus signs normalized."""
     body = text.strip().replace("−", "-").replace("{,}", ",").replace("\\!", "").replace("\\,", "")
     changed = True
     while changed:

@@ -37,7 +37,7 @@ async def acollect(
     progress: Callable[[Episode], None] | None = None,
     config: RolloutConfig | None = None,
 ) -> list[Episode]:
-    """Play `attempts` episodes of every task, so many at a time as `config` says, and return them in order.
+    """Play `attempts` episodes of every task, with the concurrency in `config`, and return them in order.
 
     `env` is a registered id or a function that makes an environment; `tasks` a number (the first so many of the split's
     fixed list), or tasks or their ids. A task that comes again is played with other seeds, in a group of its own. Each
@@ -96,7 +96,7 @@ def group_of(prefix: str, task: Task, again: int) -> str:
 
 
 def play_out(env: TextEnv, agent: Agent, conversation: Conversation | None = None, *, seed: int = 0) -> Episode:
-    """Play an environment on from where it stands to the end of its episode: one branch from a branch point."""
+    """Play an environment from its current state to the end of its episode: one branch from a branch point."""
     job = Job(env.task, 0, seed, env.task.id, env.spec.id if env.spec else type(env).__name__)
     episode = blank(job, env.limit)
     talks = {} if conversation is None else {env.role: conversation}

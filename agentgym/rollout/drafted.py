@@ -108,8 +108,8 @@ class Drafting(Completing):
         """Return the replies that an episode is made of: an attempt that was a fault has left others."""
         heard = {(r.prompt, tuple(r.ids)): r for r in self.replies.get(f"{episode.group_id}#{episode.attempt}", ())}
         calls = [call for turn in episode.turns for call in turn.calls if call.output_ids]
-        matches = [heard.get((key_of(call.prompt_ids), tuple(call.output_ids))) for call in calls]
-        return [reply for reply in matches if reply is not None]
+        replies = [heard.get((key_of(call.prompt_ids), tuple(call.output_ids))) for call in calls]
+        return [reply for reply in replies if reply is not None]
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.engine, name)

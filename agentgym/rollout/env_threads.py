@@ -46,7 +46,7 @@ class EnvThreads:
         try:
             request: Request = pickle.loads(content)
         except Exception as error:  # objects of the user, whose module may be another here
-            reply(False, f"the worker cannot read what is asked of the environment: {error!r:.500}")
+            reply(False, f"the worker cannot read the request to the environment: {error!r:.500}")
             return
         if env not in self._inboxes:
             self._inboxes[env] = queue.SimpleQueue()

@@ -53,7 +53,7 @@ class RolloutConfig:
     """Options of a Ray actor, such as num_cpus (1) or resources."""
 
     def check_workers(self) -> None:
-        """Raise BadConfig, UnknownName or MissingExtra where no workers of this kind can be had."""
+        """Raise BadConfig, UnknownName or MissingExtra if workers of this kind are not available."""
         if self.worker_backend not in WORKER_BACKENDS:
             raise unknown("worker_backend", str(self.worker_backend), WORKER_BACKENDS)
         if self.worker_options and self.worker_backend == "process":
@@ -253,7 +253,7 @@ class RolloutPool:
                 source = self._source(env)
                 hosted, whole = source.take(), False
                 try:
-                    matches = await replay(hosted, source.step_seconds)
+                    answer = await replay(hosted, source.step_seconds)
                     whole = True
                 except (BadConfig, EngineDead):
                     raise
@@ -261,7 +261,7 @@ class RolloutPool:
                     return None
                 finally:
                     source.waiting.append(hosted) if whole else hosted.close()
-                return matches
+                return answer
 
         async with asyncio.TaskGroup() as group:
             running = [group.create_task(run(replay)) for replay in replays]

@@ -2,15 +2,16 @@
 is told the same replies."""
 
 import copy
-from collections.abc import Callable, Collection
+from collections.abc import AsyncGenerator, Callable, Collection
+from contextlib import aclosing
 from typing import Any, TypeVar
 
-from agentgym.agents.base import Agent, Conversation, consult, hinted
+from agentgym.agents.base import Agent, consult, hinted
 from agentgym.core.env import TextEnv
 from agentgym.core.outcome import Info
 from agentgym.core.tasks import Task
 from agentgym.engines import Completing, Completion, Request
-from agentgym.episodes.episode import Episode
+from agentgym.episodes.episode import Episode, Turn
 from agentgym.rollout.hosted import HostedEnv
 from agentgym.rollout.play import Start
 
@@ -51,27 +52,20 @@ async def starts(
     if agent.engine is not None:
         other.engine = Replayed(agent.engine, session, episode)
         other.resample({})  # its variants have that engine too
-    observation, info, afresh = await _begun(hosted, task, episode, seconds)
-    talk: Conversation = hinted(other.begin(task, hosted.tools), episode.hint)
+    talk: Any = None
     by_number: dict[int, Start] = {}
-    for number, turn in enumerate(episode.turns):
-        if number in afresh:
-            observation, info = await hosted.restore(await hosted.snapshot(seconds), afresh[number], seconds)
-        if (observation, info["state_key"]) != (turn.observation, turn.state_key):
-            break
-        held = Start(await hosted.snapshot(seconds), {hosted.role: talk.fork()}) if number in turns else None
-        try:
-            again = await talk.take(observation, info, env=hosted.env, seed=0, session=session)
-        except ValueError:  # another prompt than was recorded
-            break
-        if again.action != turn.action:
-            break
-        if held is not None:
-            by_number[number] = held
-        if number + 1 < len(episode.turns):
-            observation, _, terminated, truncated, info = await hosted.step(turn.action, seconds)
-            if terminated or truncated:
+    async with aclosing(_again(hosted, task, episode, seconds)) as turns_again:
+        async for number, turn, observation, info in turns_again:
+            talk = talk or hinted(other.begin(task, hosted.tools), episode.hint)
+            held = Start(await hosted.snapshot(seconds), {hosted.role: talk.fork()}) if number in turns else None
+            try:
+                again = await talk.take(observation, info, env=hosted.env, seed=0, session=session)
+            except ValueError:  # another prompt than was recorded
                 break
+            if again.action != turn.action:
+                break
+            if held is not None:
+                by_number[number] = held
     return by_number
 
 
@@ -80,24 +74,28 @@ async def consulted(hosted: HostedEnv, task: Task, episode: Episode, ask: Callab
 
     The list ends where something else is seen than was then: the episode cannot be repeated from there on.
     """
-    answers: list[T] = []
-    observation, info, afresh = await _begun(hosted, task, episode, seconds)
+    async with aclosing(_again(hosted, task, episode, seconds)) as turns_again:
+        return [await consult(hosted.env, ask) async for _ in turns_again]
+
+
+async def _again(
+    hosted: HostedEnv, task: Task, episode: Episode, seconds: float
+) -> AsyncGenerator[tuple[int, Turn, str, Info]]:
+    """Go through an episode once more: before each turn, give its number, the turn, and what is seen there.
+
+    It ends where something else is seen than was then. Chance is drawn afresh at each of the episode's forks, as it was.
+    """
+    seeds = [*(seed for _, _, seed in episode.forks), episode.seed]
+    afresh = {turn: seed for (_, turn, _), seed in zip(episode.forks, seeds[1:], strict=True)}
+    options: dict[str, object] = {"task": task, **({"horizon": episode.horizon} if episode.horizon else {})}
+    observation, info = await hosted.reset(seeds[0], options, seconds)
     for number, turn in enumerate(episode.turns):
         if number in afresh:
             observation, info = await hosted.restore(await hosted.snapshot(seconds), afresh[number], seconds)
         if (observation, info["state_key"]) != (turn.observation, turn.state_key):
-            break
-        answers.append(await consult(hosted.env, ask))
-        if turn is not episode.turns[-1]:
+            return
+        yield number, turn, observation, info
+        if number + 1 < len(episode.turns):
             observation, _, terminated, truncated, info = await hosted.step(turn.action, seconds)
             if terminated or truncated:
-                break
-    return answers
-
-
-async def _begun(hosted: HostedEnv, task: Task, episode: Episode, seconds: float) -> tuple[str, Info, dict[int, int]]:
-    """Begin an episode's task as it began then; return with it, by turn, the seeds of chance that is drawn afresh there."""
-    options: dict[str, object] = {"task": task, **({"horizon": episode.horizon} if episode.horizon else {})}
-    seeds = [*(seed for _, _, seed in episode.forks), episode.seed]
-    afresh = {turn: seed for (_, turn, _), seed in zip(episode.forks, seeds[1:], strict=True)}
-    return *(await hosted.reset(seeds[0], options, seconds)), afresh
+                return

@@ -60,7 +60,7 @@ class Session:
         return sum(self.rewards, 0.0)
 
     def reset(self, task: Task | str | int | None = None, *, seed: int = 0, horizon: int | None = None) -> str:
-        """Start an episode of a task (a Task, its id, its number, or one that the seed draws); return what is seen."""
+        """Start an episode of a task (a Task, its id, its number, or one drawn by the seed); return the observation."""
         self.task = self.env.named_task(task, generator("reset", seed))
         options: dict[str, object] = {"task": self.task, **({} if horizon is None else {"horizon": horizon})}
         self.turns = self.invalid = self.late = 0
@@ -76,7 +76,7 @@ class Session:
         return self.observation
 
     def act(self, action: str) -> str:
-        """Carry out an action as the environment reads it, and return what is seen then."""
+        """Execute an action as the environment parses it, and return the observation."""
         if self.reason is None and self.done:
             raise EpisodeOver("no episode was started: call reset() first")
         if self.done:
@@ -100,13 +100,13 @@ class Session:
         return self.observation
 
     def call(self, name: str, arguments: Mapping[str, object] | None = None) -> str:
-        """Call a tool and return what is seen then; a bad call is an invalid action, which the environment answers."""
+        """Call a tool and return the observation; a bad call is an invalid action, which the environment answers."""
         text = json.dumps({"name": name, "arguments": dict(arguments or {})}, ensure_ascii=False, default=str)
         call = parse_call(text, self.tools) if ACT.name in self.tools and not self.env.tools else None
         return self.act(str(call.arguments["command"]) if isinstance(call, Call) else text)
 
     def close(self) -> None:
-        """Free what was made here; an environment that was given stays open."""
+        """Free what this session created; an environment that was passed in stays open."""
         self.hosted.close()
         if self._own:
             self.env.close()

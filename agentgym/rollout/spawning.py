@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from agentgym.errors import BadConfig
 
-GUARD = 'put what the script runs under `if __name__ == "__main__":`, or the environment into a module of its own'
+GUARD = 'put the script\'s code under `if __name__ == "__main__":`, or the environment into a separate module'
 _LOCK = threading.Lock()
 """Held while the script is hidden, which all threads would see."""
 

@@ -30,7 +30,7 @@ class BaseSandbox(ABC):
 
     @abstractmethod
     def write(self, path: str, content: bytes) -> None:
-        """Write a file, making its folders; OSError where there is no room."""
+        """Write a file, creating its folders; OSError if there is no space."""
 
     @abstractmethod
     def close(self) -> None:

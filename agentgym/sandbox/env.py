@@ -52,10 +52,10 @@ class SandboxEnv(TextEnv):
     """What was done since, each with a hash of how it ended."""
 
     def prepare(self, sandbox: Sandbox) -> None:
-        """Put into a fresh sandbox what the task begins with; nothing by default. Only through `sandbox`."""
+        """Put the task's initial files into a fresh sandbox; none by default. Only through `sandbox`."""
 
     def pack_folder(self, sandbox: Sandbox) -> bytes:
-        """Return what a sandbox's folder holds; an environment whose folder is large says only what changed in it."""
+        """Return the content of a sandbox's folder; an environment with a large folder returns only the changes."""
         return sandbox.snapshot()
 
     def unpack_folder(self, sandbox: Sandbox, folder: bytes) -> None:
@@ -91,7 +91,7 @@ class SandboxEnv(TextEnv):
         return result
 
     def write(self, path: str, content: bytes) -> None:
-        """Write a file in the episode's folder; OSError where it cannot be written."""
+        """Write a file in the episode's folder; OSError if it cannot be written."""
         result = self._carry_out(Step("write", path, content, None))
         if result.exit_code:
             raise OSError(result.exit_code, result.text, path)
@@ -109,7 +109,7 @@ class SandboxEnv(TextEnv):
             return self._in_another(work)
 
     def keep_folder(self) -> None:
-        """Forget how the folder came about and keep what it is: later replays begin there. The Python is ended.
+        """Keep only the folder's current content, where later replays begin. The Python process ends.
 
         OSError where the folder cannot be packed: it holds too much in too many or too deep folders.
         """
@@ -171,7 +171,7 @@ class SandboxEnv(TextEnv):
                 return  # the journal goes on
 
     def save(self) -> object:
-        """Return a payload from which `load` recreates the state: the folder where it is all, else the way to it."""
+        """Return a payload from which `load` recreates the state: the folder if that suffices, else the steps to it."""
         if self.journal:
             self._keep()
         return super().save()
@@ -213,7 +213,7 @@ class SandboxEnv(TextEnv):
         return super().break_off(fault)
 
     def close(self) -> None:
-        """End the sandbox; the episode goes on in another if it is stepped again."""
+        """End the sandbox; the episode continues in another if it is stepped again."""
         self._drop()
 
 

@@ -30,7 +30,7 @@ class BadPath(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one execution may take; the same for every backend."""
+    """Limits of one execution; the same for every backend."""
 
     timeout: float = 10.0
     """Seconds of wall clock."""
@@ -53,7 +53,7 @@ class Limits:
                 raise BadConfig(f"limit {field.name} of a sandbox is {getattr(self, field.name)}; expected a number above 0")
 
     def seconds(self, timeout: float | None) -> float:
-        """Return the wall clock of one execution: what was asked for, else the limit; BadConfig where that is none."""
+        """Return the time limit of one execution: the requested one, else the default; BadConfig if it is invalid."""
         if timeout is not None and not 0 < timeout < float("inf"):
             raise BadConfig(
                 f"timeout is {timeout}; expected seconds above 0, or None for the sandbox's limit of {self.timeout}"
@@ -135,7 +135,7 @@ class Sandbox(Protocol):
         ...
 
     def write(self, path: str, content: bytes) -> None:
-        """Write a file, making its folders; OSError where there is no room."""
+        """Write a file, creating its folders; OSError if there is no space."""
         ...
 
     def snapshot(self) -> bytes:
@@ -143,11 +143,11 @@ class Sandbox(Protocol):
         ...
 
     def restore(self, state: bytes) -> None:
-        """Make the working folder what it was."""
+        """Restore the working folder."""
         ...
 
     def close(self) -> None:
-        """End everything in it and free what it holds."""
+        """End everything in it and free its resources."""
         ...
 
 
@@ -197,7 +197,7 @@ def sandbox(
     packages: Sequence[str] = (),
     **options: Unpack[BackendOptions],
 ) -> Sandbox:
-    """Make a sandbox of a backend; BadConfig with what to install where this machine has not what it takes.
+    """Create a sandbox of a backend; BadConfig with what to install if this machine lacks a requirement.
 
     `packages`: libraries that Python in it has loaded already.
     """

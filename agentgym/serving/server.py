@@ -37,7 +37,7 @@ def terminated_as_interrupted() -> Generator[None]:
 async def serve(
     app: object, host: str, port: int, ready: Callable[[str], None], stop: asyncio.Event | None = None, **settings: object
 ) -> None:
-    """Serve until Ctrl-C, or until `stop` is set; `ready` is told the address once it is bound.
+    """Serve until Ctrl-C, or until `stop` is set; `ready` receives the address once it is bound.
 
     `settings` are uvicorn's, where they are to differ from what is set here.
 
@@ -95,7 +95,7 @@ def named_here(headers: Mapping[str, str]) -> bool:
 
 
 def other_name(headers: Mapping[str, str]) -> str:
-    """Return what is said to a request under another name."""
+    """Return the response to a request under another host name."""
     return f"this server answers to localhost and 127.0.0.1 only, not to {headers.get('host', '')[:200]!r}"
 
 

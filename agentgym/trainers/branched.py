@@ -53,7 +53,7 @@ class Grower:
                 origins = [None] * growth.left
             new = await self._play(agents, jobs[len(played) :][: len(origins)], origins, step, progress)
             played += new
-            rounds += 1
+            rounds += any(not episode.fault for episode in new)  # else it is asked again, as if there had been none
         return played
 
     async def _origins(

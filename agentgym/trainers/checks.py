@@ -200,23 +200,34 @@ def _check_loss(config: "TrainConfig") -> None:
         raise BadConfig("constant is 0; loss_aggregation 'constant' divides by it: give the fixed length, for example 512")
     if config.constant and config.loss_aggregation != "constant":
         raise BadConfig(
-            f"constant is {config.constant} and does nothing with loss_aggregation {config.loss_aggregation!r}: leave it out"
+            f"constant is {config.constant} and has no effect with loss_aggregation {config.loss_aggregation!r}: "
+            "leave it out"
         )
-    shared = config.engine_kind.in_process and not config.async_level
-    if config.loss == "icepop" and shared and config.precision == "fp32":
+    same = config.engine_kind.in_process and config.precision == "fp32" and not config.async_level
+    if config.loss == "icepop" and (same or not config.differs):
         raise BadConfig(
-            f"loss 'icepop' leaves out tokens on which engine and trainer differ, and the engine {config.engine} in fp32 is "
-            "the trainer's own model: choose loss 'clip', or an engine that computes for itself"
+            "loss 'icepop' leaves out tokens on which engine and trainer differ, and "
+            + (
+                f"the engine {config.engine} in fp32 is the trainer's own model: choose loss 'clip', or an engine that "
+                "computes for itself"
+                if same
+                else "nothing computes the trainer's log-probabilities here: give --old-logprobs trainer"
+            )
+        )
+    if config.old_logprobs == "engine" and config.learner_kind.addressed:
+        raise BadConfig(
+            f"old_logprobs is 'engine', and learner {config.learner!r} compares with the scores of its own server: leave it "
+            "at 'auto'"
         )
     if config.loss == "llds" and config.updates == 1 and config.steps:
         raise BadConfig(
-            "loss 'llds' with minibatches = 1 and epochs = 1 does nothing beyond 'clip': the only update of a step sees no "
-            "token that became less likely since its beginning; give minibatches or epochs above 1"
+            "loss 'llds' with minibatches = 1 and epochs = 1 has no effect beyond 'clip': in the only update of a step no "
+            "token has become less likely yet; set minibatches or epochs above 1"
         )
     if 0 < config.context_tokens <= config.turn_tokens:
         raise BadConfig(
             f"context_tokens is {config.context_tokens}; expected more than turn_tokens, {config.turn_tokens}, "
-            "since it must hold a prompt as well"
+            "because it must also hold a prompt"
         )
 
 
@@ -232,7 +243,7 @@ def _check_attention(config: "TrainConfig") -> None:
         raise BadConfig("attention 'flash' with precision 'fp32': its kernels compute in bf16; take 'flex' or 'auto'")
     if config.gradient_reduction != "micro-batch" and config.processes == 1 and not launched():
         raise BadConfig(
-            f"gradient_reduction is {config.gradient_reduction!r} and does nothing with one process: leave it out"
+            f"gradient_reduction is {config.gradient_reduction!r} and has no effect with one process: leave it out"
         )
     if config.share_prefixes and config.attention in ("flash", "rows"):
         raise BadConfig(
@@ -250,7 +261,7 @@ def _check_sharding(config: "TrainConfig") -> None:
     """Raise BadConfig for what sharded weights cannot do, with the reason."""
     what = f"sharding {config.sharding!r}"
     if config.processes == 1 and not launched():
-        raise BadConfig(f"{what} does nothing with one process: give --processes 2 or more, or leave it out")
+        raise BadConfig(f"{what} has no effect with one process: give --processes 2 or more, or leave it out")
     for name, value, why in (
         ("attention", "small", "that pass reads weights past the layers, which gather theirs when they are called"),
         ("compile", True, "layers that gather their weights were never compiled here"),
@@ -283,8 +294,8 @@ def _check_engine(config: "TrainConfig") -> None:
         )
     if config.sleeps and config.async_level:
         raise BadConfig(
-            f"engine.enable_sleep_mode with async_level = {config.async_level}: the engine samples beside the update, and "
-            "cannot give its memory back meanwhile; leave out one of the two"
+            f"engine.enable_sleep_mode with async_level = {config.async_level}: the engine samples during the update, and "
+            "cannot release its memory meanwhile; remove one of the two"
         )
     if config.async_level:
         _check_overlap(config)
@@ -293,11 +304,11 @@ def _check_engine(config: "TrainConfig") -> None:
 def _check_overlap(config: "TrainConfig") -> None:
     level = f"async_level is {config.async_level}"
     if not config.steps:
-        raise BadConfig(f"{level} and does nothing with steps = 0: it plays later steps beside an update; leave it out")
+        raise BadConfig(f"{level} and has no effect with steps = 0: it plays later steps during an update; remove it")
     if config.agent not in AGENTS:
         raise BadConfig(
-            f"{level} with agent {config.agent!r}: an agent of others plays an attempt as a whole, out of reach of the pool "
-            "that puts earlier steps first; leave it at 0"
+            f"{level} with agent {config.agent!r}: an external agent plays a whole attempt on its own, so the pool cannot "
+            "put earlier steps first; leave it at 0"
         )
 
 
@@ -309,7 +320,7 @@ def _check_agent(config: "TrainConfig") -> None:
             raise BadConfig(f"sft_episodes goes with agent {able}: no expert writes what agent {config.agent!r} needs")
         _ = config.spec
         if config.attempt_seconds != default.attempt_seconds:
-            raise BadConfig(f"attempt_seconds does nothing with agent {config.agent!r}: it is for an agent of others")
+            raise BadConfig(f"attempt_seconds has no effect with agent {config.agent!r}: it is for external agents")
         return
     if ":" not in config.agent:
         raise unknown("agent", config.agent, (*AGENTS, "MODULE:NAME"))
@@ -317,4 +328,4 @@ def _check_agent(config: "TrainConfig") -> None:
     for name in ("sft_episodes", *own):
         if getattr(config, name) not in (getattr(default, name), "bare"):  # `bare` is every small recipe's prompt
             has = f"{name.replace('_', ' ')} of its own" if name in own else "no expert"
-            raise BadConfig(f"{name} does nothing with agent {config.agent!r}, which has {has}: leave it out")
+            raise BadConfig(f"{name} has no effect with agent {config.agent!r}, which has {has}: leave it out")

@@ -58,7 +58,7 @@ class TrainConfig(
     EngineConfig,
     ModelConfig,
 ):
-    """A training run: the settings of every stage, each of which takes its own dataclass and so also this one."""
+    """A training run: the settings of every stage; this class inherits from the dataclass of each stage."""
 
     def __post_init__(self) -> None:
         checks.check(self)
@@ -78,7 +78,7 @@ class TrainConfig(
 
     @property
     def where(self) -> str:
-        """What the run trains on, for a reader."""
+        """A readable description of what the run trains on."""
         return ", ".join(env.name for env in self.mix)
 
     @property
@@ -89,7 +89,7 @@ class TrainConfig(
 
     @property
     def prompt_asked(self) -> str | None:
-        """The prompt that is asked for by name; a policy made from nothing reads no instructions."""
+        """The prompt requested by name; a policy trained from scratch reads no instructions."""
         own_model = self.model == "init" or homemade(self.model)
         return self.prompt or ("bare" if own_model and self.agent != "completion" else None)
 
@@ -109,17 +109,19 @@ class TrainConfig(
 
     @property
     def served(self) -> bool:
-        """Whether a server samples, whose weights are changed where it runs."""
+        """Whether a server samples and manages its own weights."""
         return self.engine_kind.served
 
     @property
     def differs(self) -> bool:
-        """Whether the engine does not compute as the trainer does, so that each token's loss is weighted for the mismatch.
+        """Whether ratios are taken against the trainer's own scores, and each token is weighted by trainer / engine.
 
-        In bf16 the trainer's own model as the engine rounds otherwise too; and episodes that are played beside an update
-        are sampled from weights of before it.
+        By default where the engine computes otherwise than the trainer, as the trainer's own model does in bf16. Tokens of
+        an earlier version are no reason: their ratio to what was sampled is exact.
         """
-        return not self.engine_kind.in_process or self.precision == "bf16" or self.async_level > 0
+        if self.old_logprobs != "auto":
+            return self.old_logprobs == "trainer"
+        return not self.engine_kind.in_process or self.precision == "bf16"
 
     @property
     def apart(self) -> bool:

@@ -101,7 +101,11 @@ def targets_of(rows: Sequence[Segment]) -> int:
     return sum(taught(row) for row in rows)
 
 
-def teaches(row: Segment, picked: bool) -> bool:
-    """Return whether anything is learned from a row: by its advantages, targets, or the factors that a loss has `chosen`."""
-    pulled = picked and bool(np.nan_to_num(row.extra["chosen"]).any())
+def teaches(row: Segment, by_present: bool) -> bool:
+    """Return whether anything is learned from a row: by its advantages, targets, or the factors that a loss has `chosen`.
+
+    `by_present`: the loss chooses factors by the present log-probabilities, so a row without advantages teaches too, unless
+    the factors are marked and all 0.
+    """
+    pulled = by_present and ("chosen" not in row.extra or bool(np.nan_to_num(row.extra["chosen"]).any()))
     return bool(row.advantages.any()) or pulled or bool(targets_of([row]))

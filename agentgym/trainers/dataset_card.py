@@ -54,12 +54,12 @@ def card(rows: Sequence[Mapping[str, object]], episodes: Sequence[Episode], form
         f"By `{source}` of agentgym {agentgym.__version__}{f', commit {revision}' if (revision := commit()) else ''}. "
         + (f"Policy versions {versions[0]} to {versions[-1]}. " if versions else "")
         + "Rewards were computed by programs; episodes that ended in an infrastructure error are left out. "
-        "Texts of the agent were written by a model and nobody has read them all.",
+        "The agent's texts were written by a model, and nobody has read all of them.",
         "",
         "## Contamination",
         "",
         (
-            f"**{held} episodes are of held-out splits.** Whoever trains on this dataset must not evaluate on their tasks."
+            f"**{held} episodes are from held-out splits.** If you train on this dataset, do not evaluate on their tasks."
             if held
             else "No episode is of a split called test or valid."
         ),

@@ -53,12 +53,12 @@ def turn_states(
     """
     asked = [_asked(episode, list(prefixes[place]) if prefixes else []) for place, episode in enumerate(episodes)]
     rows = build(asked)
-    matches: list[dict[int, Floats]] = [{} for _ in episodes]
+    states_by_episode: list[dict[int, Floats]] = [{} for _ in episodes]
     for row, states in zip(rows, embed(rows), strict=True):
         for call, state in zip(row.turns[row.mask].tolist(), states, strict=True):
-            matches[row.episode][call] = state
+            states_by_episode[row.episode][call] = state
     by_episode: list[list[Floats | None]] = []
-    for episode, states in zip(episodes, matches, strict=True):
+    for episode, states in zip(episodes, states_by_episode, strict=True):
         said = iter(range(len(episode.turns)))
         calls = [next(said) if turn.output_ids and turn.prompt_ids else None for turn in episode.turns]
         by_episode.append([None if k is None else np.stack([states[2 * k], states[2 * k + 1]]) for k in calls])

@@ -137,8 +137,8 @@ class Imitation(Sitting):
             state = record.newest_state()
             if state is not None and state["data"] != digest(files):
                 raise BadConfig(
-                    f"the files of {folder} ({', '.join(config.files)}) hold other episodes than when it began: a run "
-                    "goes on with the same ones; bring them back, or start another run"
+                    f"the files of {folder} ({', '.join(config.files)}) hold other episodes than at the start of the run: "
+                    "a run must continue with the same ones; restore them, or start another run"
                 )
             record.rewind((0, 0) if state is None else state["offsets"])
             record.note_sitting(0 if state is None else state["position"], config.processes)

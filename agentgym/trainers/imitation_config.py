@@ -123,7 +123,7 @@ class ImitationConfig:
                 raise BadConfig(f"{name} is {getattr(self, name)}; expected from {least} to {most}")
         if self.lr_schedule == "constant" and self.min_lr_ratio != ImitationConfig.min_lr_ratio:
             raise BadConfig(
-                f"min_lr_ratio is {self.min_lr_ratio} and does nothing with lr_schedule 'constant': leave it out"
+                f"min_lr_ratio is {self.min_lr_ratio} and has no effect with lr_schedule 'constant': leave it out"
             )
         if self.lora_rank and self.muon:
             raise BadConfig("muon with lora_rank: Muon is for whole matrices, not for adapters; leave one of the two out")

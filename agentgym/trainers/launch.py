@@ -111,7 +111,7 @@ def _explained(running: Sequence[subprocess.Popen[bytes]], words: str, folder: s
         if process.returncode and process.returncode < 0:
             return (
                 f"error: process {rank + 1} of {len(running)} was ended by signal {-process.returncode}: by hand, or by the "
-                f"system for want of memory. The others were stopped; go on with: agentgym train --resume {folder}\n"
+                f"system for want of memory. The others were stopped; continue with: agentgym train --resume {folder}\n"
             )
     return "" if running[0].returncode not in (None, 0, LOST) else words[-4000:]
 

@@ -43,8 +43,8 @@ class LearnerKind:
         """Raise BadConfig for what a run asks of it and it cannot do, with the reason."""
         if config.sharded and not self.shards:
             raise BadConfig(
-                f"sharding {config.sharding!r} does nothing with learner {config.learner!r}: it is for the local one; "
-                "leave it out"
+                f"sharding {config.sharding!r} has no effect with learner {config.learner!r}: it is for the local learner; "
+                "remove it"
             )
 
     def check_needs(self, names: Sequence[str], config: "TrainConfig") -> None:
@@ -96,15 +96,15 @@ class TinkerKind(LearnerKind):
         for name, free in SERVERS_OWN.items():
             if getattr(config, name) != free and not (name == "precision" and config.precision in ("fp32", "bf16")):
                 raise BadConfig(
-                    f"{name} is {getattr(config, name)!r} and does nothing with {learner}: the server decides it"
+                    f"{name} is {getattr(config, name)!r} and has no effect with {learner}: the server decides it"
                 )
         if config.engine != type(config).engine:
             raise BadConfig(
-                f"engine {config.engine!r} with {learner}: the weights are the server's, and cannot be sent to another "
-                "engine yet. Leave engine out: the server samples from what it trains"
+                f"engine {config.engine!r} with {learner}: the server holds the weights, and they cannot be sent to another "
+                "engine yet. Remove engine: the server samples from the weights it trains"
             )
         if config.engine_options:
-            raise BadConfig(f"engine.{next(iter(config.engine_options))} does nothing with {learner}: the server samples")
+            raise BadConfig(f"engine.{next(iter(config.engine_options))} has no effect with {learner}: the server samples")
         if config.processes != 1:
             raise BadConfig(
                 f"processes is {config.processes} with {learner}: one process plays, and the server has the GPUs"
@@ -125,7 +125,7 @@ class TinkerKind(LearnerKind):
         if "values" in names:
             raise BadConfig(f"a critic with learner {config.learner!r}: servers give no hidden states to learn values from")
         if "entropy" in names:
-            raise BadConfig(f"needs 'entropy' with learner {config.learner!r}: servers tell log-probabilities only")
+            raise BadConfig(f"needs 'entropy' with learner {config.learner!r}: servers report only log-probabilities")
 
     def check_installed(self, config: "TrainConfig") -> None:
         """Raise MissingExtra without the client's package."""

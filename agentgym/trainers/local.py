@@ -84,7 +84,7 @@ class LocalLearner(Learner):
         return masters(self.model, self.config.precision, self.accelerator.num_processes)
 
     def about(self) -> dict[str, object]:
-        """Return what a reader of the log wants to know."""
+        """Return facts for the log."""
         return {
             "parameters": sum(p.numel() for p in self.model.parameters()),
             "trained": sum(p.numel() for p in self.model.parameters() if p.requires_grad),

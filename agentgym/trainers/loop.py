@@ -214,8 +214,8 @@ class Loop(Sitting):
             ended = run.seen(draws, fresh, step)
             fresh += run.sampler.completed(ended)
             trainable = [group for group in groups(fresh) if len(group) > 1]
-            picked = await needs.finished(run.selection(trainable, step=step, run=run))
-            selected += settled(picked, config.shared_turns)
+            kept_groups = await needs.finished(run.selection(trainable, step=step, run=run))
+            selected += settled(kept_groups, config.shared_turns)
             episodes += [*fresh, *run.played_again]
             run.played_again.clear()
             seen += ended

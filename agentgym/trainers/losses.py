@@ -113,7 +113,7 @@ def policy_loss(
     if losses.shape != batch.weights.shape:
         raise BadConfig(f"a loss returned {tuple(losses.shape)}; expected {tuple(batch.weights.shape)}, a number per token")
     if not losses.requires_grad and scores.logprobs.requires_grad:
-        raise BadConfig("a loss has no gradient: it has to be made from tokens.logprobs (tokens.entropy is a measure)")
+        raise BadConfig("a loss has no gradient: compute it from tokens.logprobs (tokens.entropy is only a measurement)")
     sums = {name: total_of(values.detach().float()) for name, values in told.items()}
     log_ratio = scores.logprobs.detach() - behaviour
     sums |= _sums(scores, batch, log_ratio if removed is None else log_ratio[~removed])

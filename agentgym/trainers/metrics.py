@@ -47,12 +47,12 @@ def whole(episodes: Sequence[Episode]) -> list[Episode]:
 
 def branched(episodes: Sequence[Episode], lost: int) -> dict[str, Any]:
     """Return what the branches of a step amount to, in this process."""
-    matches = [episode for episode in episodes if episode.forks]
-    scored = [episode for episode in matches if not episode.fault]
+    branched = [episode for episode in episodes if episode.forks]
+    scored = [episode for episode in branched if not episode.fault]
     return {
-        "branched_episodes": len(matches),
-        "branched_tokens": sum(episode.sampled for episode in matches),
-        "branched_turns_shared": sum(episode.shared for episode in matches),
+        "branched_episodes": len(branched),
+        "branched_tokens": sum(episode.sampled for episode in branched),
+        "branched_turns_shared": sum(episode.shared for episode in branched),
         "branched_lost": lost,
         "branched_success": Mean(sum(e.success is True for e in scored), len(scored)),
     }
@@ -60,12 +60,12 @@ def branched(episodes: Sequence[Episode], lost: int) -> dict[str, Any]:
 
 def shares(episodes: list[Episode], env: float, rollout: float, update: float) -> dict[str, float]:
     """Return throughput and where the time of a step went."""
-    whole = rollout + update
+    total = rollout + update
     return {
-        "tokens_per_second": sum(e.sampled for e in episodes) / whole,
-        "share_env": env / whole,
-        "share_rollout": (rollout - env) / whole,
-        "share_train": update / whole,
+        "tokens_per_second": sum(e.sampled for e in episodes) / total,
+        "share_env": env / total,
+        "share_rollout": (rollout - env) / total,
+        "share_train": update / total,
     }
 
 

@@ -100,8 +100,8 @@ def _check(draw: Draw, sampler: str) -> None:
     """Raise BadConfig for a draw that a checkpoint cannot hold."""
     if draw.start is not None:
         raise BadConfig(
-            f"sampler {sampler!r} drew task {draw.task.id!r} with a start, and a checkpoint cannot hold such a point for "
-            "what is in flight: leave async_level at 0"
+            f"sampler {sampler!r} drew task {draw.task.id!r} with a start, and a checkpoint cannot store the starts of "
+            "episodes in flight: leave async_level at 0"
         )
 
 

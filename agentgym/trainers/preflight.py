@@ -65,7 +65,7 @@ def _check_stages(config: TrainConfig) -> list[Stage]:
     rewards = resolve_rewards(config.reward, config.reward_options)
     if rewards and not config.steps:
         raise BadConfig(
-            f"reward {rewards[0].name!r} does nothing with steps = 0: rewards are paid in steps of reinforcement learning, "
+            f"reward {rewards[0].name!r} has no effect with steps = 0: rewards are paid in steps of reinforcement learning, "
             "not in an SFT warm start or an evaluation"
         )
     resolve_branching(config)
@@ -84,7 +84,7 @@ def _check_stages(config: TrainConfig) -> list[Stage]:
     if config.loss != "clip" or config.loss_options:  # the package's own import torch, and that one needs no check
         _check_present(config, resolve_loss(config))
     if config.task_queue and config.processes == 1 and not launched():
-        raise BadConfig("task_queue does nothing with one process: give --processes 2 or more, or leave it out")
+        raise BadConfig("task_queue has no effect with one process: give --processes 2 or more, or leave it out")
     _check_bound(config)
     return rewards
 
@@ -124,7 +124,7 @@ def _check_bound(config: TrainConfig) -> None:
         why = f"with sampler {sampler.name!r}: {why}, and"
         if config.async_level:
             raise BadConfig(
-                f"async_level is {config.async_level} {why} a checkpoint cannot {kept} for what is in flight; use "
+                f"async_level is {config.async_level} {why} a checkpoint cannot {kept} for episodes in flight; use "
                 "another sampler, or leave async_level at 0"
             )
         if config.task_queue:
@@ -167,8 +167,14 @@ def _check_draws(config: TrainConfig, envs: Sequence[tuple[EnvSpec, TextEnv]]) -
     check_beside(config, stages)
     if "expert" in sampler.attributes["requires"] and selection.attributes["requires"]:
         raise BadConfig(
-            f"sampler {sampler.name!r} with select {selection.name!r}: its episodes begin inside a demonstration, and what "
-            "the selection adds begins elsewhere, so they cannot be compared; use select 'drop' or 'refill'"
+            f"sampler {sampler.name!r} with select {selection.name!r}: its episodes begin inside a demonstration, and those "
+            "that the selection adds begin elsewhere, so they cannot be compared; use select 'drop' or 'refill'"
+        )
+    played = {"expert", "hint"} & set(selection.attributes["requires"])
+    if "proposals" in sampler.attributes["requires"] and played:
+        raise BadConfig(
+            f"sampler {sampler.name!r} with select {selection.name!r}: what the selection plays at a task of proposing has "
+            "no solvers, so nobody knows what it is worth; use select 'keep', 'drop' or another that plays nothing itself"
         )
     fresh = config.sampler in SAMPLERS.table and not any(source.finite for source in sources)
     generation = GENERATIONS.resolve(config.generation, config.generation_options)
@@ -176,8 +182,8 @@ def _check_draws(config: TrainConfig, envs: Sequence[tuple[EnvSpec, TextEnv]]) -
         if "repeats" not in stage.attributes["requires"]:
             continue
         raise BadConfig(
-            f"{stage.kind} {stage.name!r} does nothing: it needs tasks that come again, and the generated tasks of "
-            f"{', '.join(source.name for source in sources)} never do. Use an environment with tasks of a file"
+            f"{stage.kind} {stage.name!r} has no effect: it needs tasks that repeat, and the generated tasks of "
+            f"{', '.join(source.name for source in sources)} never do. Use an environment with tasks from a file"
         )
 
 
@@ -186,13 +192,13 @@ def _check_worth(config: TrainConfig, selection: Stage) -> None:
     reads = resolve(config.credit, **config.credit_options).stage.attributes["worth"]
     if selection.attributes["worth"] and not reads:
         raise BadConfig(
-            f"select {config.select!r} puts in turns that say what they are worth, and credit {config.credit!r} does not "
-            f"read that: give --credit off_policy --credit.base {config.credit}"
+            f"select {config.select!r} adds turns with a worth, and credit {config.credit!r} does not "
+            f"read it: use --credit off_policy --credit.base {config.credit}"
         )
     if reads and not selection.attributes["worth"]:
         raise BadConfig(
-            f"credit {config.credit!r} is for turns that say what they are worth, and select {config.select!r} puts in "
-            "none: give --select dagger or --select self_imitation, or another credit"
+            f"credit {config.credit!r} is for turns with a worth, and select {config.select!r} adds "
+            "none: use --select dagger or --select self_imitation, or another credit"
         )
 
 

@@ -40,7 +40,7 @@ def read_config(path: Path) -> TrainConfig:
     """
     raw = _read_toml(path)
     if raw.get("command") == "sft":
-        raise BadConfig(f"{path} is of a run of `agentgym sft`; go on with it: agentgym sft --resume {path.parent}")
+        raise BadConfig(f"{path} is of a run of `agentgym sft`; continue it with: agentgym sft --resume {path.parent}")
     values = _flat(path, raw)
     if "base" in raw:
         below = _flat(*_base(path, raw["base"]))

@@ -162,7 +162,7 @@ class Record:
             file.flush()
         except OSError as error:
             raise BadData(
-                f"{file.name} could not be written ({error}). The checkpoints are intact: make room, then go on with "
+                f"{file.name} could not be written ({error}). The checkpoints are intact: free some space, then resume with "
                 f"--resume {self.folder}"
             ) from error
 
@@ -215,7 +215,7 @@ class Record:
         shutil.rmtree(draft, ignore_errors=True)
         return BadData(
             f"checkpoint {draft.with_name(draft.name.removeprefix('.'))} could not be written ({error}). The earlier ones "
-            f"are intact: make room, then go on with --resume {self.folder}"
+            f"are intact: free some space, then continue with --resume {self.folder}"
         )
 
     def is_best(self, success: float) -> bool:

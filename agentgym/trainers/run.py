@@ -223,6 +223,6 @@ def _own(states: Sequence[dict[str, Any]], rank: int, processes: int) -> dict[st
     if different := [name for name, state in states[0].items() if any(other[name] != state for other in states)]:
         raise BadConfig(
             f"processes is {processes}, and in the checkpoint each of {len(states)} has a state of its own for "
-            f"{', '.join(different)}: go on with --processes {len(states)}"
+            f"{', '.join(different)}: continue with --processes {len(states)}"
         )
     return states[0]

@@ -271,9 +271,12 @@ class LossConfig:
     its adapters off); 0 needs no reference."""
     kl_kind: Literal["k1", "k2", "k3"] = "k3"
     """How that KL is estimated from a sampled token: `k1`, `k2` or `k3` (J. Schulman, 2020)."""
+    old_logprobs: Literal["auto", "trainer", "engine"] = "auto"
+    """What the importance ratio divides by: `engine`, the log-probabilities as sampled (PPO), or `trainer`, those computed
+    before the update, with each token weighted by trainer / engine (decoupled PPO); `auto`: `engine` where `hf` samples in
+    fp32, else `trainer`."""
     tis_cap: float = 2.0
-    """Cap of the per-token weight trainer / engine, a correction for every engine except `hf` in fp32, which samples from
-    the trainer's own model."""
+    """Cap of the per-token weight trainer / engine where `old_logprobs` are the trainer's."""
 
 
 @dataclass(frozen=True)

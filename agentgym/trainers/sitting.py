@@ -67,7 +67,7 @@ class Sitting(ABC):
         except (CannotGoOn, EngineDead) as error:
             raise (BadConfig if isinstance(error, CannotGoOn) else EngineDead)(
                 f"training stopped at update {self.position + 1}: {error}. The last good checkpoint is "
-                f"{self.record.newest() or 'none'}; go on with: agentgym {self.command} --resume {self.record.folder}"
+                f"{self.record.newest() or 'none'}; continue with: agentgym {self.command} --resume {self.record.folder}"
             ) from error
         self.checkpoint()
 

@@ -120,7 +120,7 @@ class Tokeniser:
         try:
             return self._told_again(episode)
         except (BadConfig, UnknownName, MissingExtra) as error:
-            raise BadData(f"{where} cannot be told in this model's tokens: {error}") from error
+            raise BadData(f"{where} cannot be encoded in this model's tokens: {error}") from error
 
     def tools(self, env: str) -> dict[str, Tool]:
         """Return the tools of an environment, made with its default options."""
@@ -155,7 +155,9 @@ class Tokeniser:
         for turn in turns:
             told.add(turn)
         if not any(turn.extra["train"] for turn in turns):
-            raise BadConfig("no action of it reads back as it was: it was played by an agent of another form")
+            raise BadConfig(
+                "none of its actions parses back to the same action: the agent that played it used another format"
+            )
         return told
 
     def _thought(self, agent: TokenAgent, text: str) -> list[str]:

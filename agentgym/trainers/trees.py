@@ -13,11 +13,11 @@ number."""
 def holders(episodes: Sequence[Episode]) -> dict[Key, list[int]]:
     """Return by turn which episodes of a group (by their places) hold it: several where they branched off later."""
     places = {episode.attempt: place for place, episode in enumerate(episodes)}
-    matches: dict[Key, list[int]] = {}
+    places_by_turn: dict[Key, list[int]] = {}
     for place, episode in enumerate(episodes):
         for number in range(len(episode.turns)):
-            matches.setdefault(_key(places, place, episode, number), []).append(place)
-    return matches
+            places_by_turn.setdefault(_key(places, place, episode, number), []).append(place)
+    return places_by_turn
 
 
 def keys(episodes: Sequence[Episode]) -> list[list[Key]]:

@@ -18,8 +18,8 @@ PHASES = (  # the first whose (file, function) is on the stack
     ("weights sent", {("sync.py", "push")}),
     ("update", {("step.py", "reinforce")}),
     ("SFT warm start", {("loop.py", "_sft_step")}),
-    ("evaluation", {("loop.py", "_evaluate"), ("run.py", "evaluate")}),
-    ("rollouts", {("loop.py", "_groups")}),
+    ("evaluation", {("measure.py", "_play"), ("run.py", "evaluate")}),
+    ("rollouts", {("loop.py", "_step")}),
 )
 
 

@@ -142,7 +142,7 @@ def test_a_slow_tokenizer_is_refused_with_the_reason() -> None:
     class Slow:
         chat_template = "x"
 
-    with pytest.raises(BadConfig, match="Slow has no backend_tokenizer: a fast Hugging Face tokenizer is needed"):
+    with pytest.raises(BadConfig, match="Slow has no backend_tokenizer: use a fast Hugging Face tokenizer"):
         Encoder(Slow())
 
 

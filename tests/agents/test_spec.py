@@ -21,9 +21,9 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"prompt": "/nowhere/p.txt"}, "No such file"),
     ({"tools": "natve"}, "Did you mean 'native'"),
     ({"history": "keeps"}, "Did you mean 'keep'"),
-    ({"window_turns": 3}, "window_turns does nothing with agent 'chat'"),
+    ({"window_turns": 3}, "window_turns has no effect with agent 'chat'"),
     ({"agent": "window", "window_turns": -1}, "window_turns is -1; expected at least 0"),
-    ({"agent": "window", "history": "template"}, "history 'template' does nothing with agent 'window'"),
+    ({"agent": "window", "history": "template"}, "history 'template' has no effect with agent 'window'"),
     ({"agent": "window", "tools": "native"}, "tools is 'native': agent 'window' writes the past as text"),
     ({"history": "template", "tools": "native"}, "native calls need history 'keep'"),
     ({"observation_tokens": 10}, "observation_tokens is 10; expected at least 64"),
@@ -34,7 +34,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 BEHIND_CHAT: list[tuple[dict[str, Any], str]] = [
     ({"agent": "summary"}, "needs a model's tokens"),
     ({"agent": "completion"}, "needs a model's tokens"),
-    ({"history": "template"}, "does nothing with plain chat"),
+    ({"history": "template"}, "has no effect with plain chat"),
     ({"tools": "hermes"}, "over plain chat the server writes the calls"),
 ]
 
@@ -86,7 +86,7 @@ def test_the_commands_refuse_before_torch_is_imported(tmp_path: Path) -> None:
     assert [line for line in lines if not line.startswith("error: ")] == ["2 False"] * len(commands), done.stderr
     assert len(lines) == 2 * len(commands)
     assert "CompletionAgent has no prompt that shows the tools" in done.stderr
-    assert "window_turns does nothing with agent 'my:agent', which has window turns of its own" in done.stderr
+    assert "window_turns has no effect with agent 'my:agent', which has window turns of its own" in done.stderr
     assert {path.name for path in tmp_path.iterdir()} == {"m"}
 
 
@@ -118,7 +118,7 @@ def test_policies_made_from_nothing_ask_for_their_prompt_by_name(tmp_path: Path)
 
 def test_a_window_that_the_prompt_does_not_show_is_refused() -> None:
     for turns, prompt in ((3, ""), (1, "act")):
-        with pytest.raises(BadConfig, match=rf"window_turns does nothing with prompt '{prompt or 'bare'}', which has no"):
+        with pytest.raises(BadConfig, match=rf"window_turns has no effect with prompt '{prompt or 'bare'}', which has no"):
             TrainConfig(agent="window", window_turns=turns, prompt=prompt)
     for right in (3, 0):
         assert TrainConfig(agent="window", window_turns=right, prompt="window").spec.window_turns == right

@@ -87,11 +87,11 @@ def test_sampling_and_prompt_of_a_suite_reach_a_model(tmp_path: Path):
         (["rlvr/GessNumber-v0", "--policy", "oracle"], "Did you mean 'rlvr/GuessNumber-v0'"),
         (["guessnumber"], "say who plays"),
         (["guessnumber", "--policy", "oracel"], "Did you mean 'oracle'"),
-        (["guessnumber", "--policy", "oracle", "--temperature", "1"], "--temperature does nothing with --policy"),
+        (["guessnumber", "--policy", "oracle", "--temperature", "1"], "--temperature has no effect with --policy"),
         (["guessnumber", "--policy", "oracle", "--split", "tset"], "Did you mean 'test'"),
         (["guessnumber", "--policy", "oracle", "--env.difficlty", "1"], "Did you mean 'difficulty'"),
         (["guessnumber", "--policy", "oracle", "--task", "3"], "Did you mean '--tasks'"),
-        (["guessnumber", "--policy", "oracle", "--threads", "2"], "--threads does nothing with --policy"),
+        (["guessnumber", "--policy", "oracle", "--threads", "2"], "--threads has no effect with --policy"),
         (
             ["guessnumber", "--model", "vllm:x", "--threads", "2"],
             "--threads is 2; expected at least 1, and a model that the hf",
@@ -290,7 +290,7 @@ def test_ctrl_c_keeps_what_was_played_and_the_same_command_goes_on(tmp_path: Pat
     running.send_signal(signal.SIGINT)
     shown, _ = running.communicate(timeout=300)
     assert running.returncode == 130, shown
-    assert "the same command goes on" in shown
+    assert "the same command continues" in shown
     kept = read_episodes(path)
     assert 0 < len(kept) < 12_000
     again = [word.replace("300", str(max(e.attempt for e in kept) + 1)) for word in command]
@@ -308,7 +308,7 @@ def test_no_room_is_one_line_and_what_was_written_is_gone_on_with(tmp_path: Path
     full = subprocess.run(limited, capture_output=True, text=True, check=False)
     assert full.returncode == 2
     assert "Traceback" not in full.stderr and "episodes.jsonl: File too large" in full.stderr
-    assert "What was written before is kept: make room" in full.stderr
+    assert "Everything written before is kept: free some space" in full.stderr
     kept = read_episodes(out / "episodes.jsonl")
     assert 0 < len(kept) < 260
     assert subprocess.run(command, capture_output=True, check=False).returncode == 0
@@ -324,4 +324,4 @@ def test_an_evaluation_interrupted_before_it_counted_does_not_say_that_nothing_i
     monkeypatch.setattr("agentgym.evaluate.run.choose", interrupted)
     command = ["eval", "guessnumber", "--policy", "expert", "--out", str(tmp_path)]
     assert main(command) == 130
-    assert "what was on file is kept" in capsys.readouterr().out
+    assert "earlier episodes are kept" in capsys.readouterr().out

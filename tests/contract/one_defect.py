@@ -103,7 +103,7 @@ SAID = {
     DrawsFromNumpy: r"numpy\.random\.rand is called at .*one_defect\.py:\d+: draw from self\.np_random",
     DrawsUnseeded: r"an unseeded generator .* is called at .*one_defect\.py:\d+: draw from self\.np_random",
     DrawsTasksFromRandom: r"the task .* is another when it is made again\. random\.randrange is called at .*one_defect",
-    LooksAtTheClock: r"time\.time is called at .*one_defect\.py:\d+: leave the clock out",
+    LooksAtTheClock: r"time\.time is called at .*one_defect\.py:\d+: do not use the clock",
     HashesNames: r"another process answers otherwise.*hash is called at .*one_defect\.py:\d+: .*hashlib",
     HoldsALock: r"HoldsALock\.guard \(a lock\) cannot be copied into a snapshot",
     HoldsAGenerator: r"HoldsAGenerator\.numbers \(a generator\) cannot be copied into a snapshot",

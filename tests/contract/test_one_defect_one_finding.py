@@ -62,7 +62,7 @@ def test_an_annotation_that_is_nothing_is_named():
     def note(self, code: "Cod") -> str:  # noqa: F821
         """Read."""
 
-    with pytest.raises(TypeError, match=r"tool .*note \(.*:\d+\): an annotation names what is not defined: name 'Cod'"):
+    with pytest.raises(TypeError, match=r"note \(.*:\d+\): an annotation uses a name that is not defined: name 'Cod'"):
         agentgym.tool(note)
 
 

@@ -11,8 +11,12 @@ from typing import Any
 import uvicorn
 
 from agentgym.engines import Sampling, shards
+from agentgym.engines.adapters import describe
 from agentgym.engines.hf.engine import HFEngine
 from agentgym.serving.asgi import read_body, send_json
+
+_LOADING = threading.Lock()
+"""transformers loads models in one thread at a time."""
 
 
 class Refused(Exception):
@@ -27,14 +31,16 @@ class FakeVLLM:
     `slow`: seconds before each completion. `holds_after`: so many requests on, completions wait until it is raised; all
     else is answered. `hangs`: it takes requests and answers nothing. `dies_at`: a path at which it is killed, as after
     `dies_after` completions. `breaks_at`: a path at which it says 500. `rl`, `exact`: whether it has the endpoints.
-    `raw`: it reports log-probabilities of temperature 1. `lies`: a label that it answers under.
+    `raw`: it reports log-probabilities of temperature 1. `lies`: a label that it answers under. `lora`: the largest rank
+    of adapters that it takes; 0 for a server without adapters.
     """
 
     def __init__(
-        self, folder: Path, *, name: str = "tiny", rl: bool = True, exact: bool = True, raw: bool = False, key: str = ""
-    ) -> None:
+        self, folder: Path, *, name: str = "tiny", rl: bool = True, exact: bool = True, raw: bool = False, key: str = "",
+        lora: int = 0,
+    ) -> None:  # fmt: skip
         self.folder, self.name, self.rl, self.exact, self.raw = folder, name, rl, exact, raw
-        self.key = key
+        self.key, self.lora = key, lora
         self.slow, self.hangs, self.lies = 0.0, False, ""
         self.holds_after = float("inf")
         self.dies_at, self.breaks_at, self.dies_after = "", "", 0
@@ -51,6 +57,7 @@ class FakeVLLM:
         self.engine = HFEngine(self.folder, slots=16)
         self.label, self.paused, self.part = "default", False, None
         self.cached: list[list[int]] = []
+        self.adapters: dict[str, tuple[str, HFEngine]] = {}
         self.hangs, self.dies_at, self.dies_after = False, "", 0
         self.server = uvicorn.Server(
             uvicorn.Config(self, port=self.port, http="h11", ws="none", lifespan="off", log_config=None, access_log=False)
@@ -89,12 +96,17 @@ class FakeVLLM:
         except Refused as refused:
             await send_json(send, refused.status, {"error": {"message": refused.said}})
         else:
-            await send_json(send, 200, answer)
+            if isinstance(answer, str):  # as vLLM answers calls that load adapters
+                await send({"type": "http.response.start", "status": 200, "headers": []})
+                await send({"type": "http.response.body", "body": answer.encode()})
+            else:
+                await send_json(send, 200, answer)
 
-    async def _answer(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+    async def _answer(self, path: str, body: dict[str, Any]) -> dict[str, Any] | str:
         if path == "/v1/models":
             entry = {"id": self.name, "root": str(self.folder), "max_model_len": self.engine.context, "parent": None}
-            return {"data": [entry]}
+            adapters = [{"id": name, "root": at, "parent": self.name} for name, (at, _) in self.adapters.items()]
+            return {"data": [entry, *adapters]}
         if path == "/health":
             return {}
         if path == "/inference/v1/generate":
@@ -105,11 +117,16 @@ class FakeVLLM:
             raise Refused(404, "Not Found")
         if path == "/weight_info":
             return {"weight_version": self.label}
+        if path.endswith("_lora_adapter"):
+            return self._adapter(path, body)
         return await getattr(self, "_" + path.strip("/"))(body)
 
     async def _generate(self, body: dict[str, Any]) -> dict[str, Any]:
         asked, prompt = body["sampling_params"], body["token_ids"]
-        assert body["model"] == self.name and asked["ignore_eos"] is True
+        assert asked["ignore_eos"] is True
+        if body["model"] not in (self.name, *self.adapters):
+            raise Refused(404, f"The model `{body['model']}` does not exist.")
+        engine = self.adapters[body["model"]][1] if body["model"] in self.adapters else self.engine
         self.sessions.append(tuple(prompt))
         while self.paused or len(self.sessions) > self.holds_after:
             await asyncio.sleep(0.02)
@@ -119,12 +136,12 @@ class FakeVLLM:
             stop_ids=tuple(asked["stop_token_ids"]),
         )  # fmt: skip
         label = self.lies or self.label
-        done = await self.engine.generate(prompt, sampling, f"{len(self.sessions)}")
+        done = await engine.generate(prompt, sampling, f"{len(self.sessions)}")
         cached = max((_common(prompt, other) for other in self.cached), default=0)
         self.cached.append([*prompt, *done.ids])
         values = done.logprobs
         if self.raw:
-            values = (await self.engine.score([*prompt, *done.ids]))[-len(done.ids) :]
+            values = (await engine.score([*prompt, *done.ids]))[-len(done.ids) :]
         content = [{"token_id": id, "logprob": value} for id, value in zip(done.ids, values, strict=True)]
         answer: dict[str, Any] = {
             "choices": [
@@ -136,10 +153,27 @@ class FakeVLLM:
             "usage": {"prompt_tokens_details": {"cached_tokens": min(cached, len(prompt) - 1)}},
         }  # fmt: skip
         if "prompt_logprobs" in asked:
-            scores = await self.engine.score(prompt)
+            scores = await engine.score(prompt)
             rows = [{str(id): {"logprob": value}} for id, value in zip(prompt[1:], scores, strict=True)]
             answer["prompt_logprobs"] = [None, *rows]
         return answer
+
+    def _adapter(self, path: str, body: dict[str, Any]) -> str:
+        name = body["lora_name"]
+        if not self.lora:
+            raise Refused(404, "Not Found")
+        if path == "/v1/unload_lora_adapter":
+            if self.adapters.pop(name, None) is None:
+                raise Refused(404, f"The lora adapter '{name}' cannot be found.")
+            return f"Success: LoRA adapter '{name}' removed successfully."
+        if name in self.adapters:
+            raise Refused(400, f"The lora adapter '{name}' has already been loaded.")
+        rank = describe(body["lora_path"])["r"]
+        if rank > self.lora:
+            raise Refused(500, f"LoRA rank {rank} is greater than max_lora_rank {self.lora}.")
+        with _LOADING:
+            self.adapters[name] = body["lora_path"], HFEngine(body["lora_path"], self.engine.tokenizer, slots=16)
+        return f"Success: LoRA adapter '{name}' added successfully."
 
     async def _update_weight_version(self, body: dict[str, Any]) -> dict[str, Any]:
         self.label = body["new_version"]

@@ -107,7 +107,7 @@ def test_an_evaluation_beside_a_server_in_trouble_ends_complete_and_says_what_it
         assert summary["success"]["faults"] == faults and summary["success"]["episodes"] == 24 - faults
         assert summary["met"] == collections.Counter(kind for _, kind in troubles)
         met = ", ".join(f"{n} x {kind}" for kind, n in summary["met"].items())
-        assert f"met on the way: {met}\n" in shown
+        assert f"server errors: {met}\n" in shown
         assert f"{faults} infrastructure errors, left out of the rates" in shown
         server.script[:] = [500, 500]
         assert main(evaluation(url, out, "--engine.retries", "3", "--retry-faults")) == 0

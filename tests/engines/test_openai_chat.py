@@ -130,7 +130,7 @@ def test_a_run_beside_every_trouble_ends_complete_and_says_what_it_met(
     episodes = read_episodes(tmp_path / "e" / "episodes.jsonl")
     assert len(episodes) == 4 and not any(episode.fault for episode in episodes)
     shown = capsys.readouterr().out
-    assert "met on the way: " in shown and "6 x status 429" in shown and "6 x status 500" in shown
+    assert "server errors: " in shown and "6 x status 429" in shown and "6 x status 500" in shown
 
 
 def test_after_the_last_retry_the_fault_says_what_was_met() -> None:

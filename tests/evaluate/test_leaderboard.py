@@ -72,7 +72,7 @@ def test_order_and_differences_by_hand(tmp_path: Path):
 )
 def test_other_tasks_or_rules_are_refused(tmp_path: Path, other: dict[str, Any], what: str):
     folders = [written(tmp_path / "a", 0.5), written(tmp_path / "b", 0.6, **other)]
-    with pytest.raises(BadConfig, match=f"cannot stand in one table: {what}"):
+    with pytest.raises(BadConfig, match=f"cannot share a table: {what}"):
         leaderboard(folders)
 
 
@@ -82,13 +82,13 @@ def test_an_evaluation_that_has_not_ended_is_refused(tmp_path: Path):
         file.write(
             Episode("me/A-v0", "t0", "0", 0, attempt=1, success=True, reason="success", instruction="do it").to_json() + "\n"
         )
-    with pytest.raises(BadConfig, match="number of episodes is 41 there and 40 here"):
+    with pytest.raises(BadConfig, match="number of episodes is 41 in the first and 40 in the second"):
         leaderboard(folders)
 
 
 def test_without_a_protocol_what_is_played_must_agree(tmp_path: Path):
     folders = [written(tmp_path / f"{k}", 0.5, protocol=None, attempts=k, temperature=k) for k in (1, 2)]
-    with pytest.raises(BadConfig, match="attempts is 1 there and 2 here"):
+    with pytest.raises(BadConfig, match="attempts is 1 in the first and 2 in the second"):
         leaderboard(folders)
     same = [written(tmp_path / f"t{k}", 0.5, protocol=None, temperature=k) for k in (1, 2)]
     board = leaderboard(same)
@@ -120,7 +120,7 @@ def test_what_is_no_evaluation_is_refused(tmp_path: Path):
     with pytest.raises(BadConfig, match="agentgym eval --model"):
         leaderboard([one, run])
     other = written(tmp_path / "b", 0.5)
-    with pytest.raises(BadConfig, match="none of the evaluations"):
+    with pytest.raises(BadConfig, match="not one of the evaluations"):
         leaderboard([one, other], [tmp_path])
 
 

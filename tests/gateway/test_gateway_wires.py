@@ -232,7 +232,7 @@ def test_where_there_is_no_key_none_is_given_to_an_agent() -> None:
         assert client.post("/v1/messages", json=M).status_code == 200
         answer = client.post("/v1/sessions/default/key", json={})
         assert answer.status_code == 400 and answer.json()["error"]["code"] == "no_key"
-        with pytest.raises(BadConfig, match="no key of its own"):
+        with pytest.raises(BadConfig, match="this gateway has no key"):
             app.session_key("default")
 
 

@@ -206,7 +206,7 @@ def test_what_cannot_be_sent_or_read_is_a_fault_and_the_worker_stays(cluster):
                 await env.consult(_same, threading.Lock())
             with pytest.raises(agentgym.Fault, match="answer cannot be read here"):
                 await env.consult(_unreadable)
-            with pytest.raises(agentgym.Fault, match="cannot read what is asked"):
+            with pytest.raises(agentgym.Fault, match="cannot read the request"):
                 await env.consult(_same, Unreadable())
             assert env.usable and (await env.step("1", 5))[0]
         finally:

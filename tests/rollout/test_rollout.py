@@ -327,7 +327,7 @@ def test_what_cannot_be_read_is_the_trouble_of_its_environment_alone():
             await asyncio.sleep(0.2)
             with pytest.raises(Fault, match="answer cannot be read here"):
                 await env.consult(unreadable)
-            with pytest.raises(Fault, match="cannot read what is asked"):
+            with pytest.raises(Fault, match="cannot read the request"):
                 await env.consult(first_of, Unreadable())
             assert await waits == 1.0 and env.usable and await env.consult(first_of, 5) == 5
 

@@ -57,7 +57,7 @@ def test_what_cannot_be_sent_is_registered_by_the_script_again(tmp_path):
 def test_without_a_guard_it_is_told_what_to_do(tmp_path, options):
     code, said, error = ran(tmp_path, script=ENV + PLAY.replace("tasks=2", "tasks=2" + options))
     assert code == 1 and "[True, True]" not in said
-    assert "this script plays episodes while a worker process imports it: put what the script runs under" in error
+    assert "this script plays episodes while a worker process imports it: put the script's code under" in error
     assert error.splitlines()[-1].startswith("agentgym.errors.BadConfig: a worker process imports this script, where")
 
 

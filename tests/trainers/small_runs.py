@@ -1,10 +1,11 @@
 """Runs that are over in a second or two, for tests of the stages."""
 
+import contextlib
 import json
 
 import small_envs
 
-from agentgym.trainers import TrainConfig, train
+from agentgym.trainers import TrainConfig, resume, train
 from agentgym.trainers.model.policy import PolicySize, init_policy
 
 TIMES = {"seconds", "eta_seconds", "tokens_per_second", "share_env", "share_rollout", "share_train"}
@@ -35,6 +36,25 @@ def small(out, model, **changes):
     if "envs" in changes:
         del options["env"]
     return TrainConfig(**{**options, **changes})
+
+
+def goes_on_to_the_last_digit(folder, config):
+    """Check that a run which is killed in its third step goes on as if it had not been; `config` makes it, by its folder."""
+
+    class Killed(Exception):
+        pass
+
+    def kill(kind, numbers):
+        if kind == "progress" and numbers["what"].startswith("step 3, updating"):
+            raise Killed
+
+    train(config(folder / "whole"))
+    with contextlib.suppress(Killed):
+        train(config(folder / "cut"), kill)
+        raise AssertionError("the run came to its end without a third step")
+    resume(folder / "cut")
+    assert curve(folder / "cut") == curve(folder / "whole")
+    assert episodes(folder / "cut") == episodes(folder / "whole")
 
 
 def curve(folder):

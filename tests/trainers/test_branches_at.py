@@ -55,7 +55,7 @@ def test_discounted_continuations():
 @pytest.mark.parametrize("options", [{"share": 0.2}, {"branches": {"share": 0.2, "at": "alone"}}])
 def test_a_share_that_does_nothing_is_refused(tmp_path, options):
     config = TrainConfig(env="rlvr/GuessNumber-v0", out=str(tmp_path / "run"), credit="branch_td", needs_options=options)
-    with pytest.raises(BadConfig, match="share of needs 'branches' does nothing"):
+    with pytest.raises(BadConfig, match="share of needs 'branches' has no effect"):
         looked_at(config)
 
 

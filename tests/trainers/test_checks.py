@@ -119,7 +119,7 @@ def test_what_must_be_positive_may_not_be_zero(name):
 
 def test_what_does_nothing_together_is_refused():
     assert "constant is 0" in refused(loss_aggregation="constant")
-    assert "does nothing with loss_aggregation 'token'" in refused(constant=5.0)
+    assert "has no effect with loss_aggregation 'token'" in refused(constant=5.0)
     assert "sum to 1.2" in refused(sft_noise=0.5, sft_invalid=0.5, sft_forget=0.2)
     assert "more than turn_tokens" in refused(turn_tokens=50, context_tokens=50)
 
@@ -243,7 +243,7 @@ WRONG = """
 --engine.slot 3 | Did you mean 'slots'
 --engine vllm | needs a model folder
 --lora-rank 4 | adapters would be all
---lora-alpha 3 | lora_alpha does nothing
+--lora-alpha 3 | lora_alpha has no effect
 --model runs/none | is not there
 --prompt reactt | Did you mean 'react'
 --sft-episodes 0 --agent nowhere:play | no module 'nowhere'
@@ -349,7 +349,7 @@ def test_a_base_is_laid_under_a_file_table_by_table(tmp_path):
 def test_a_recipe_for_models_made_from_nothing_refuses_another_and_names_the_one_to_use(capsys):
     assert main(["train", "household", "--model", "Qwen/Qwen3-1.7B"]) == 2
     said = capsys.readouterr().err
-    assert "recipe 'household' is for a small policy made from nothing" in said and "Take 'household-1.5b'" in said
+    assert "recipe 'household' is for a small policy trained from scratch" in said and "Use 'household-1.5b'" in said
 
 
 def test_a_recipe_for_models_made_from_nothing_takes_one_of_its_kind(tmp_path):
@@ -384,7 +384,7 @@ def test_the_help_fits_80_columns_and_has_every_flag(capsys, words):
 
 
 def test_gradients_are_reduced_once_only_by_several_processes(monkeypatch):
-    assert "gradient_reduction is 'update' and does nothing with one process" in refused(gradient_reduction="update")
+    assert "gradient_reduction is 'update' and has no effect with one process" in refused(gradient_reduction="update")
     looked_at(TrainConfig(env="rlvr/GuessNumber-v0", gradient_reduction="update", processes=2))
     monkeypatch.setenv("WORLD_SIZE", "2")  # started by another launcher
     looked_at(TrainConfig(env="rlvr/GuessNumber-v0", gradient_reduction="update"))

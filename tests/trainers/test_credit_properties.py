@@ -178,7 +178,7 @@ def test_values_that_mean_nothing_are_refused(name, options):
     [
         ("gigpo", {"anchor": "obs"}, "anchor of credit 'gigpo' is 'obs'; expected one of 'observation', 'state'"),
         ("gigpo", {"gamma": "1.5"}, "gamma of credit 'gigpo' is 1.5; expected a number from 0 to 1"),
-        ("gigpo", {"anchor": "state", "keep_errors": "true"}, "keep_errors does nothing"),
+        ("gigpo", {"anchor": "state", "keep_errors": "true"}, "keep_errors has no effect"),
         ("gigpo_reference", {"norm": "none"}, "expected one of 'std', 'mean'"),
         ("grpo", {"ddof": "2"}, "ddof of credit 'grpo' is 2; expected one of 0, 1"),
         ("grpo", {"eps": "nan"}, "eps of credit 'grpo' is nan; expected a number from 0"),

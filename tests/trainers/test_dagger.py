@@ -16,10 +16,12 @@ from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig
 from agentgym.rollout.play import Job
 from agentgym.trainers import TrainConfig, resume, train
+from agentgym.trainers.branched import graft
 from agentgym.trainers.preflight import looked_at
 from agentgym.trainers.recipe_files import to_toml
 from agentgym.trainers.stages.mixing import stand_in
 from agentgym.trainers.stages.selection import SELECTIONS
+from agentgym.trainers.trees import settled
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +75,34 @@ def test_labels_of_earlier_steps_are_drawn_and_the_oldest_forgotten():
     third = labelled(played(run), run, state, step=2, earlier=0.5, capacity=6, own=True)
     assert sum(map(len, third)) == 2 * 4 + 2
     assert [["worth" in e.turns[0].extra for e in group] for group in third] == [[False] * 2 + [True] * 3] * 2
+
+
+def test_labels_beside_the_policys_own_episodes_are_attempts_of_their_own():
+    """Else a turn that a branch shares with its parent would be taken for one of the parent's labels."""
+    run, before = made(learner=LEARNER), []
+    for group in played(run):
+        first, second = group
+        graft(second, first, 1)
+        before.append(group)
+    for group in settled(labelled(before, run, {}, own=True), "once"):
+        first, second, *labels = group
+        assert len({episode.attempt for episode in group}) == len(group) == 3
+        assert [turn.extra.get("train", True) for turn in second.turns] == [False, True, True, True]
+        assert all(turn.extra.get("train", True) for label in labels for turn in label.turns)
+
+
+def test_the_second_call_of_a_reply_has_no_label_and_a_label_knows_the_prompt_without_a_hint():
+    run = made(learner=LEARNER)
+    before = played(run)
+    for episode in (episode for group in before for episode in group):
+        first, second, third = episode.turns
+        second.prompt_ids = [*first.prompt_ids, *first.output_ids]  # the environment's answer to the first came later
+        episode.hint = agentgym.Hint(0.5, "it is 10")
+        third.plain_ids = list(third.prompt_ids)[2:]
+        first.plain_ids = list(first.prompt_ids)[2:]
+    for episode in (episode for group in labelled(before, run, {}) for episode in group):
+        assert [turn.action for turn in episode.turns] == ["50", "51"]  # of the first and the third
+        assert all(list(turn.plain_ids) == list(turn.prompt_ids)[2:] for turn in episode.turns)
 
 
 def test_what_cannot_be_repeated_has_no_label():
@@ -134,11 +164,11 @@ def test_dagger_beats_plain_imitation_with_no_more_labels():
     [
         (
             {"credit": "grpo", "credit_options": {}},
-            "credit 'grpo' does not read that: give --credit off_policy --credit.base",
+            "credit 'grpo' does not read it: use --credit off_policy --credit.base",
         ),
         ({"env": "rlvr/TicTacToe-v0"}, "has the roles X, O"),
         ({"env": "small_envs:small/Silent-v0"}, "needs an environment with an expert"),
-        ({"select": "drop"}, "select 'drop' puts in none"),
+        ({"select": "drop"}, "select 'drop' adds none"),
         ({"select_options": {"earlier": -1}}, "earlier of select 'dagger' is -1"),
         ({"sampler": "starts"}, "its episodes begin inside a demonstration"),
         ({"credit_options": {"base": "turn_gae"}}, "needs values"),

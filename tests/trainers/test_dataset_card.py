@@ -31,7 +31,7 @@ def test_a_card_says_what_how_and_contamination(played: Path, tmp_path: Path) ->
     assert text.startswith("---\nsize_categories:\n- n<1K\n")
     assert "5 rows of the form `episodes` from 5 episodes, 4 of them successes" in text
     assert "| rlvr/GuessNumber-v0 | test | 2 |" in text and "| rlvr/Household-v0 | train | 1 |" in text
-    assert "**2 episodes are of held-out splits.**" in text and "5 different tasks" in text
+    assert "**2 episodes are from held-out splits.**" in text and "5 different tasks" in text
     assert f"agentgym export --as episodes` of agentgym {agentgym.__version__}" in text
     export(played, tmp_path, "--split", "train", "--card", str(tmp_path / "README.md"))
     assert "No episode is of a split called test or valid." in (tmp_path / "README.md").read_text()

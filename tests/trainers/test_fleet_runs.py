@@ -117,6 +117,59 @@ def test_a_run_goes_on_over_servers_that_hold_anything(model, tmp_path):
     assert sampled == {"1": {0}, "2": {1}, "3": {2}} and len(played) == 27 and set(played.values()) == {1}
 
 
+def test_a_run_of_adapters_with_a_server_killed_and_one_back(model, tmp_path, monkeypatch):
+    """By hand: 4 steps of 3 tasks of 3 attempts are 36 episodes; the servers' own weights are never sent."""
+    monkeypatch.setattr(members, "_LONGEST", 0.05)
+    lora = {"lora_rank": 4, "sft_muon": False, "lr": 1e-2}
+    with running(model, lora=4) as (first, second):
+        before = [value.clone() for value in second.engine.model.state_dict().values()]
+
+        def show(kind, numbers):
+            if kind == "progress" and numbers["what"] == "step 2, episode" and numbers["done"] == 2:
+                first.kill()
+            if kind == "progress" and numbers["what"] == "step 3, episode" and numbers["done"] == 2:
+                second.slow = 0.2
+                first.start()
+
+        summary = train(small(tmp_path / "run", model, **{**over([first, second]), **lora, "steps": 4}), show)
+        assert second.label.endswith("/4") and second.label == first.label
+        assert list(first.adapters) == list(second.adapters) and len(first.adapters) == 1
+        assert second.asked["/update_weights"] == 0 and second.asked["/v1/load_lora_adapter"] == 5
+        assert all((a == b).all() for a, b in zip(before, second.engine.model.state_dict().values(), strict=True))
+        newest = max((tmp_path / "run" / "checkpoints").glob("step-*"))
+        prompt, engines = list(range(20, 60)), (HFEngine(newest), second.adapters[next(iter(second.adapters))][1])
+        mine, theirs = (asyncio.run(one.score(prompt)) for one in engines)
+        assert mine == pytest.approx(theirs, abs=1e-5)
+        assert mine != pytest.approx(asyncio.run(second.engine.score(prompt)), abs=1e-3), "or nothing was trained"
+    sampled, played = versions(tmp_path / "run")
+    assert summary["episodes"] == len(played) == 36 and set(played.values()) == {1}
+    assert sampled == {str(step): {step - 1} for step in range(1, 5)}
+    rows = curve(tmp_path / "run")
+    assert all(row["faults"] == 0 and row["mismatch_mean"] < 1e-4 for row in rows)
+    assert sum(row["servers_lost"] for row in rows) == sum(row["servers_back"] for row in rows) == 1
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("sharding", [pytest.param("none", marks=pytest.mark.slow), "fsdp2"])
+def test_two_processes_share_the_servers_of_an_adapter(sharding, model, tmp_path, monkeypatch):
+    monkeypatch.setenv("AGENTGYM_TEST_SHARDING", sharding)
+    monkeypatch.setenv("AGENTGYM_TEST_LORA", "4")
+    with running(model, lora=4) as servers:
+        monkeypatch.setenv("AGENTGYM_TEST_SERVERS", ",".join(server.url for server in servers))
+        monkeypatch.setenv("AGENTGYM_TEST_MODEL", model)
+        run_two("two_fleets.py", tmp_path / "run")
+        assert [server.asked["/v1/load_lora_adapter"] for server in servers] == [3, 3]
+        assert [len(server.adapters) for server in servers] == [1, 1] and servers[0].label == servers[1].label
+        newest = max((tmp_path / "run" / "checkpoints").glob("step-*"))
+        want = asyncio.run(HFEngine(newest).score(list(range(20, 60))))
+        for server in servers:
+            ((_, engine),) = server.adapters.values()
+            assert asyncio.run(engine.score(list(range(20, 60)))) == pytest.approx(want, abs=1e-5)
+    sampled, played = versions(tmp_path / "run")
+    assert sampled == {"1": {0}, "2": {1}} and set(played.values()) == {1}
+    assert all(row["faults"] == 0 and row["mismatch_mean"] < 1e-4 for row in curve(tmp_path / "run"))
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("sharding", [pytest.param("none", marks=pytest.mark.slow), "fsdp2"])
 def test_two_processes_share_the_servers(sharding, model, tmp_path, monkeypatch):
@@ -188,14 +241,14 @@ def test_a_server_of_unscaled_numbers_or_other_settings_is_refused(model, tmp_pa
 
     with running(model) as servers:
         monkeypatch.setattr(HFEngine, "score", otherwise)
-        with pytest.raises(BadConfig, match=r"weights cannot be sent to .* scores a known text 0\.30 a token apart"):
+        with pytest.raises(BadConfig, match=r"scores a known text with a difference of 0\.30 per token"):
             train(small(tmp_path / "other", model, **over(servers)))
 
 
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"lora_rank": 4}, "adapters are not sent to servers"),
+        ({"lora_rank": 600, "sft_muon": False}, "serves adapters up to rank 512"),
         ({"weight_transport": "nccl"}, "servers read weights from files"),
         ({"engine": "vllm:http://127.0.0.1:1,127.0.0.1:2"}, "expected addresses"),
         ({"engine": "vllm:http://127.0.0.1:1,http://127.0.0.1:1/v1"}, "comes 2 times"),

@@ -314,10 +314,10 @@ def test_a_run_with_an_agent_of_others_updates_the_policy(named: str, tmp_path: 
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [
-    ({"sft_episodes": 8}, "sft_episodes does nothing with agent"),
-    ({"prompt": "react"}, "prompt does nothing with agent"),
-    ({"horizon": (3,)}, "horizon does nothing with agent"),
-    ({"agent": "chat", "attempt_seconds": 5.0}, "attempt_seconds does nothing with agent 'chat'"),
+    ({"sft_episodes": 8}, "sft_episodes has no effect with agent"),
+    ({"prompt": "react"}, "prompt has no effect with agent"),
+    ({"horizon": (3,)}, "horizon has no effect with agent"),
+    ({"agent": "chat", "attempt_seconds": 5.0}, "attempt_seconds has no effect with agent 'chat'"),
 ]
 
 

@@ -1,6 +1,6 @@
 """Runs that are killed: `benchmarks/kills.py` kills many; here are a few of its kills, and what they may leave."""
 
-import importlib.util
+import json
 import os
 import shutil
 import signal
@@ -14,12 +14,10 @@ from agentgym.trainers import resume, train
 from agentgym.trainers.recipe_files import read_config
 from agentgym.trainers.record import Record
 
-PATH = Path(__file__).resolve().parents[2] / "benchmarks" / "kills.py"
-SPEC = importlib.util.spec_from_file_location("kills", PATH)
-assert SPEC and SPEC.loader
-kills = importlib.util.module_from_spec(SPEC)
-sys.modules["kills"] = kills
-SPEC.loader.exec_module(kills)
+sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))  # at the end: some have names that others have too
+import kills
+import kills_parts
+import kills_victims
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="processes are found in /proc")
 
@@ -111,3 +109,39 @@ def test_two_processes_do_not_write_into_one_run(ended, tmp_path):
         resume(out)
     record.close()
     assert resume(out)["steps"] == 1
+
+
+def _written(folder, episodes, steps=(1, 2), weights=b"w"):
+    """Write what a run leaves: episodes as (group, attempt, ids of its turn)."""
+    (folder / "checkpoints/step-00000002").mkdir(parents=True)
+    (folder / "checkpoints/step-00000002/model.safetensors").write_bytes(weights)
+    turns = [
+        {"group_id": g, "attempt": n, "reward": 0.0, "error": "", "turns": [{"output_ids": ids}]} for g, n, ids in episodes
+    ]
+    (folder / "episodes.jsonl").write_text("".join(json.dumps(episode) + "\n" for episode in turns))
+    rows = [{"step": step, "phase": "rl", "seconds": 1.0} for step in steps]
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
+def test_what_a_kill_cost_is_counted(tmp_path):
+    """By hand: of three episodes one is lost, one stands there twice, and the third took another course."""
+    whole = _written(tmp_path / "whole", [("1/a", 0, [1]), ("1/a", 1, [2]), ("2/b", 0, [3])])
+    same = _written(tmp_path / "same", [("1/a", 1, [2]), ("1/a", 0, [1]), ("2/b", 0, [3])])
+    part = kills_victims.Part(tmp_path, None)
+    row = kills_parts.Row("client")
+    kills_parts.note(row, part, same, whole)
+    assert (row.lost, row.twice, row.counts, row.tokens, row.weights, row.wrong) == (0, 0, 1, 1, 1, [])
+    bad = _written(tmp_path / "bad", [("1/a", 0, [9]), ("1/a", 0, [9]), ("2/b", 0, [3])], weights=b"v")
+    kills_parts.note(row, part, bad, whole)
+    assert (row.lost, row.twice, row.counts, row.tokens, row.weights, len(row.wrong)) == (1, 1, 1, 1, 1, 3)
+    assert kills_parts.step_seconds(whole) == 1.0
+    (whole / "metrics.jsonl").write_text('{"step": 1, "phase": "rl"}\n{"step"')  # while the run writes
+    assert kills_parts.steps(whole) == [1]
+
+
+@pytest.mark.long
+def test_a_client_that_is_killed_ends_with_the_tokens_and_weights_of_one_that_is_not(tmp_path):
+    row = kills_parts.table("client", tmp_path, times=1, seed=2)
+    assert (len(row.moments), row.lost, row.twice, row.counts, row.tokens, row.weights) == (1, 0, 0, 1, 1, 1), row.wrong
+    assert not row.wrong

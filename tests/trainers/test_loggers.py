@@ -87,7 +87,7 @@ def test_a_logger_that_fails_ends_nothing_and_is_named_once(tmp_path):
         warnings.simplefilter("always")
         assert train(config)["steps"] == 4
     about = [str(one.message) for one in said if "logger notes failed" in str(one.message)]
-    assert about == ["logger notes failed (OSError: nobody answers); the run goes on, and metrics.jsonl is whole"]
+    assert about == ["logger notes failed (OSError: nobody answers); the run continues, and metrics.jsonl is complete"]
 
 
 def test_what_cannot_be_is_refused_before_anything_is_loaded(tmp_path, monkeypatch):

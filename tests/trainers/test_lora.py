@@ -293,8 +293,8 @@ def test_an_adapter_without_its_base_says_so(whole, tmp_path):
 
 
 REFUSED = [
-    ({"lora_rank": 0, "lora_alpha": 8}, "lora_alpha does nothing without adapters"),
-    ({"lora_rank": 0, "lora_alpha": ALPHA, "lora_targets": ("q_proj",)}, "lora_targets does nothing without adapters"),
+    ({"lora_rank": 0, "lora_alpha": 8}, "lora_alpha has no effect without adapters"),
+    ({"lora_rank": 0, "lora_alpha": ALPHA, "lora_targets": ("q_proj",)}, "lora_targets has no effect without adapters"),
     ({"lora_rank": -1}, "lora_rank is -1"),
     ({"lora_alpha": 0}, "lora_alpha is 0"),
     ({"lora_rank": 513, "engine": "vllm"}, "engine 'vllm' serves adapters up to rank 512"),

@@ -196,7 +196,7 @@ def test_losses_that_cannot_be_are_explained(kind, said):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--loss", "cispo", "--clip-low", "0.1"], "clip_low is 0.1 and does nothing with loss 'cispo'"),
+        (["--loss", "cispo", "--clip-low", "0.1"], "clip_low is 0.1 and has no effect with loss 'cispo'"),
         (["--loss", "cispo", "--loss.dual_clip", "3"], "dual_clip"),
         (["--loss.dual_clip", "-1"], "dual_clip of loss 'clip' is -1.0; expected a number from 0"),
         (["--loss", "icepop", "--loss.band_low", "2", "--engine", "vllm", "--model", "x"], "band_low"),

@@ -204,14 +204,14 @@ def test_the_gain_of_a_turn_by_hand():
 @pytest.mark.parametrize(
     ("credit", "changes", "said"),
     [
-        ("information_gain:information_gain", {"env": "rlvr/Household-v0"}, "names no hidden answers"),
+        ("information_gain:information_gain", {"env": "rlvr/Household-v0"}, "declares no hidden answers"),
         ("information_gain:information_gain", {"agent": "summary"}, "no demonstrator"),
         ("information_gain:information_gain", {"needs_options": {"k": 2}}, "option of needs probe.*'k'"),
         ("vine:vine", {"env": "rlvr/TicTacToe-v0"}, "roles X, O"),
         ("vine:vine", {"agent": "json:loads"}, "plays in an environment of its own"),
         ("vine:vine", {"needs_options": {"k": 0}}, "k of needs 'branches' is 0; expected a number from 1"),
         ("vine:vine", {"needs_options": {"every": "two"}}, "every of needs 'branches' is 'two'"),
-        ("grpo", {"needs_options": {"k": 2}}, "needs.k does nothing"),
+        ("grpo", {"needs_options": {"k": 2}}, "needs.k has no effect"),
         ("turn_gae", {"needs_options": {"policy_weight": -1}}, "policy_weight of needs 'values' is -1"),
     ],
 )

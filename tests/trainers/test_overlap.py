@@ -158,8 +158,12 @@ def test_weights_change_between_two_turns_and_each_turn_has_the_numbers_of_its_v
             assert turn.logprobs == pytest.approx(known, abs=1e-4)
 
 
-def test_the_correction_of_old_tokens_by_hand():
-    """One update, no clipping: d loss / d logprob of a token is -A * min(trainer / sampled, cap) / tokens."""
+@pytest.mark.parametrize("old_logprobs", ["auto", "trainer"])
+def test_the_gradient_of_old_tokens_by_hand(old_logprobs):
+    """One update: d loss / d logprob of a token is -A * w / tokens.
+
+    Against the engine w is trainer / sampled, 0 where the clip holds; against the trainer min(trainer / sampled, cap).
+    """
     model = tiny_rows.tiny_model()
     (episode,), _ = tiny_rows.token_episodes(n=1, seed=4)
     for version, turn in enumerate(episode.turns):
@@ -167,24 +171,32 @@ def test_the_correction_of_old_tokens_by_hand():
     rival = copy.deepcopy(episode)
     episode.reward, rival.reward = 1.0, 0.0
     episode.success, rival.success, rival.attempt = True, False, 1
-    config = TrainConfig(async_level=2, minibatches=1, credit="grpo", lr=1.0, grad_clip=1e9, tis_cap=1.5, batch_tokens=512)
-    assert config.differs
+    config = TrainConfig(
+        async_level=2, minibatches=1, credit="grpo", lr=1.0, grad_clip=1e9, tis_cap=1.5, batch_tokens=512,
+        old_logprobs=old_logprobs, clip_low=0.3, clip_high=0.3,
+    )  # fmt: skip
     credit, rows = resolve("grpo"), build([episode, rival], credit_of := list(resolve("grpo")([[episode, rival]])[0]))
     scorer = Scorer(model, 1.0, "rows")
     batches = pack(rows, token_weights(rows), 4096)
-    expected = torch.zeros(())
+    expected, clipped = torch.zeros(()), 0
     for batch in batches:
         new = scorer(batch).logprobs
-        weight = (new.detach() - batch.logprobs).exp().clamp(max=1.5)
+        weight = (new.detach() - batch.logprobs).exp()
+        if config.differs:
+            weight = weight.clamp(max=1.5)
+        else:
+            held = torch.where(batch.advantages > 0, weight > 1.3, weight < 0.7)
+            weight, clipped = weight.masked_fill(held, 0.0), clipped + int(held.sum())
         expected = expected - (batch.advantages * weight * new).sum() / sum(row.trained for row in rows)
-    assert len({round(float(a[0]), 6) for a in credit_of}) == 2
+    assert len({round(float(a[0]), 6) for a in credit_of}) == 2 and config.differs == (old_logprobs == "trainer")
     wanted = torch.autograd.grad(expected, list(model.parameters()))
     before = [parameter.detach().clone() for parameter in model.parameters()]
     trained = TrainedModel(Single(), scorer, [torch.optim.SGD(model.parameters(), lr=1.0)])
     metrics = reinforce(trained, [[episode, rival]], credit, config, 0)
     for was, parameter, gradient in zip(before, model.parameters(), wanted, strict=True):
         assert torch.allclose(was - parameter, gradient, atol=1e-6)
-    assert metrics["correction"] < 1.5 and metrics["mismatch_ess"] < 1
+    assert metrics["mismatch_ess"] < 1
+    assert metrics["correction"] < 1.5 if config.differs else "correction" not in metrics and clipped
 
 
 class Single:
@@ -279,10 +291,10 @@ class Still(Learner):
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"steps": 0}, "async_level is 1 and does nothing with steps = 0"),
+        ({"steps": 0}, "async_level is 1 and has no effect with steps = 0"),
         ({"agent": "some:agent"}, "async_level is 1 with agent 'some:agent'"),
         ({"sampler": "starts"}, "async_level is 1 with sampler 'starts': its episodes begin inside a demonstration"),
-        ({"learner": f"{__name__}:Still"}, "learner .* does not say that its engine samples from weights of its own"),
+        ({"learner": f"{__name__}:Still"}, "learner .* does not declare that its engine samples from its own copy"),
     ],
 )
 def test_what_cannot_overlap_is_refused_with_the_reason(changes, said):
@@ -303,7 +315,9 @@ def test_a_start_cannot_be_in_flight():
 
 
 def test_a_loss_that_leaves_out_old_tokens_goes_with_overlap_over_the_trainers_own_engine():
-    assert TrainConfig(loss="icepop", precision="fp32", async_level=1).differs
+    assert TrainConfig(loss="icepop", precision="fp32", async_level=1, old_logprobs="trainer").differs
+    with pytest.raises(BadConfig, match="--old-logprobs trainer"):
+        TrainConfig(loss="icepop", precision="fp32", async_level=1)
     with pytest.raises(BadConfig, match="icepop"):
         TrainConfig(loss="icepop", precision="fp32")
     assert math.isclose(TrainConfig(async_level=0).tis_cap, 2.0) and not TrainConfig(precision="fp32").differs

@@ -10,7 +10,7 @@ from proposing_envs import Proposer, Solver
 from small_runs import TINY, curve, episodes, policy, small
 from test_train import CHILD
 
-from agentgym import BadConfig
+from agentgym import BadConfig, Task
 from agentgym.episodes.episode import Episode, Turn
 from agentgym.sandbox.bubblewrap.sandbox import missing
 from agentgym.trainers import resume, train
@@ -112,6 +112,50 @@ def test_what_was_not_played_or_cannot_be_judged_is_not_trained():
     assert list(told) == [("propose/0/0", 0)]
 
 
+class GatedProposer(Proposer):
+    """Has its proposals tried."""
+
+    def gate(self, data):
+        return Task("try", dict(data))
+
+
+class Checks(FakeRollouts):
+    """Ends the checks of proposals as it is told: right, wrong, or an infrastructure error."""
+
+    async def collect(self, draws, step):
+        if not draws or not draws[0].task.id.startswith("check/"):
+            return await super().collect(draws, step)
+        ends = dict(zip((draw.task.id for draw in draws), self.said.pop(0), strict=True))
+        return [
+            Episode(
+                "p", id, f"{step + 1}/{id}", 0, 0, [Turn("")], success=end, reason="timeout" if end is None else "success"
+            )
+            for id, end in ends.items()
+        ]
+
+
+def test_a_check_that_ends_in_an_infrastructure_error_is_no_failure_of_the_proposal():
+    sampler = SearchSelfPlay([TaskSource(GatedProposer(), 0, name="p"), TaskSource(Solver(), 0, name="s")], attempts=3)
+    sampler.invalid, run = -0.5, FakeRun()
+    run.rollouts = Checks([1, 2, 3], [True, None, False], [2, 2, 4], [True, True])
+    draws = asyncio.run(sampler.draw(0, 5, run=run))
+    assert [d.task.id for d in draws] == ["proposed/0/0", "train/0/0", "train/0/1", "train/0/2"]
+    told = paid(sampler, seen("proposed/0/0", True, False))
+    assert {attempt: amount for (_, attempt), (amount, _) in told.items()} == {0: 0.5, 2: -0.5}  # 1 is not trained
+    draws = asyncio.run(sampler.draw(1, 5, run=run))  # and it may be proposed again
+    assert [d.task.data["secret"] for d in draws[:2]] == [2, 4] and draws[1].task.id == "proposed/1/2"
+
+
+def test_tasks_of_all_rounds_of_a_step_can_be_found():
+    sampler, run = made(attempts=2), FakeRun([1, 2], [3, 4], [1, 2])
+    for number in (3, 2):  # the second round fills what the first left out
+        asyncio.run(sampler.draw(0, number, run=run))
+    assert [sampler.task(f"proposed/0/{n}").data["secret"] for n in range(3)] == [1, 2, 3]
+    assert sampler.task("propose/0/0") and sampler.task("propose/0/1")
+    asyncio.run(sampler.draw(1, 3, run=run))
+    assert sampler.task("proposed/0/0") is None, "they are those of one step"
+
+
 @pytest.mark.parametrize("said", [[None] * 4, ["fault"] * 4, [1, 1, 1, 1]])
 def test_no_proposer_stalls_a_step(said):
     sampler = made(attempts=4)
@@ -163,6 +207,9 @@ def pair(**changes):
     [
         ({"sampler": "search_self_play"}, "cannot try them"),
         ({"async_level": 1}, "made in the step that plays them"),
+        ({"select": "guide"}, "what the selection plays at a task of proposing has no solvers"),
+        ({"select": "demonstrations"}, "what the selection plays at a task of proposing has no solvers"),
+        ({"credit": "branch_td"}, "nobody solves those of continuations"),
         ({"sampler_options": {"attempts": 1}}, "attempts of sampler 'absolute_zero'"),
         ({"envs": pair()["envs"][1:]}, "0 environments that propose and 1"),
     ],

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from small_runs import curve, episodes, small, taught
+from small_runs import curve, episodes, goes_on_to_the_last_digit, small, taught
 
 from agentgym.episodes.episode import Episode, Turn
-from agentgym.errors import BadConfig
+from agentgym.errors import BadConfig, EngineDead
 from agentgym.rollout.gate import PRUNED
 from agentgym.rollout.play import Job
-from agentgym.trainers import resume, train
+from agentgym.trainers import train
 from agentgym.trainers.stages.prune import Prune
 from agentgym.trainers.turn_critics.quality import Quality, survivors
 
@@ -107,6 +107,60 @@ def test_survivors_of_hard_tasks_succeed_more_often_and_cost_less():
     assert told[-1]["quality_error"] < 0.15
 
 
+def test_further_attempts_of_a_selection_teach_the_head_nothing():
+    """They have the numbers of attempts that were pruned or faults, and went another way, maybe with a hint."""
+    stage, play = Prune(fake_run(), turns=1, whole=0.0, least=64), simulated(np.random.default_rng(0))
+    stage.saw(asyncio.run(stage.play({}, jobs(0), play, 0)), 0)
+
+    async def faulty(agents, jobs):
+        episodes = await play(agents, jobs)
+        last = next(episode for episode in episodes if episode.reason != PRUNED)
+        gate = next(job.gate for job in jobs if job.group_id == last.group_id)
+        gate._last[last.attempt].reason = last.reason = "crash"
+        gate.left(last.attempt)
+        return episodes
+
+    ended = asyncio.run(stage.play({}, jobs(1), faulty, 1))
+    fault = next(episode for episode in ended if episode.fault)
+    gone = {(job.group_id, job.attempt) for job in jobs(1)} - {(e.group_id, e.attempt) for e in ended}
+    assert len(gone) == 32
+    again = [
+        Episode("e", "t", group, 0, attempt, success=True) for group, attempt in [*gone, (fault.group_id, fault.attempt)]
+    ]
+    fault.success = None
+    assert stage.saw([*ended, *again], 1)["quality_outcomes"] == 31
+
+
+def test_the_error_of_the_head_is_over_the_outcomes_of_all_processes():
+    states = [np.array([x, 1.0], dtype=np.float32).tobytes() for x in (-20, -10, 10, 20)]
+
+    def told(own, others):
+        run = fake_run()
+        run.gathered = lambda items: [0, 0] if items == [0] else [*items, *others]
+        stage = Prune(run, turns=1, least=4)
+        stage.outcomes = [(state, place > 1) for place, state in enumerate(states)]
+        stage._groups = {
+            "g": SimpleNamespace(states={n: np.frombuffer(state, np.float32) for n, (state, _) in enumerate(own)})
+        }
+        numbers = stage.saw([Episode("e", "t", "g", 0, n, success=won) for n, (_, won) in enumerate(own)], 0)
+        return numbers["quality_error"], stage.outcomes
+
+    fresh = [(states[0], True), (states[3], True)]
+    (one, after), (two, same) = told(fresh, []), told([], fresh)
+    chances = Quality([(state, place > 1) for place, state in enumerate(states)], ridge=1.0).chances(
+        [np.frombuffer(state, np.float32) for state, _ in fresh]
+    )
+    assert one + two == pytest.approx(np.mean([(1 - chance) ** 2 for chance in chances])) and after == same
+
+
+def test_a_policy_that_tells_no_states_ends_the_run_and_is_no_fault_of_the_episodes():
+    run = fake_run()
+    run.learner.embed = lambda rows, *, alone: 1 // 0
+    stage, play = Prune(run, turns=1), simulated(np.random.default_rng(0))
+    with pytest.raises(EngineDead, match="cannot read the policy's states: ZeroDivisionError"):
+        asyncio.run(stage.play({}, jobs(0), play, 0))
+
+
 def test_a_share_of_the_groups_is_spared():
     stage, play = Prune(fake_run(), turns=1, whole=0.5, least=32), simulated(np.random.default_rng(0), 0.5)
     numbers = []
@@ -196,19 +250,7 @@ def test_nobody_sees_what_was_pruned_and_every_token_is_counted(tmp_path, model,
 
 
 def test_a_resumed_run_goes_on_to_the_last_digit(tmp_path, model):
-    class Killed(Exception):
-        pass
-
-    def show(kind, numbers):
-        if kind == "progress" and numbers["what"].startswith("step 3, updating"):
-            raise Killed
-
-    train(pruning(tmp_path / "whole", model))
-    with pytest.raises(Killed):
-        train(pruning(tmp_path / "cut", model), show)
-    resume(tmp_path / "cut")
-    assert curve(tmp_path / "cut") == curve(tmp_path / "whole")
-    assert episodes(tmp_path / "cut") == episodes(tmp_path / "whole")
+    goes_on_to_the_last_digit(tmp_path, lambda folder: pruning(folder, model))
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,11 @@ from trees import branch, whole
 from agentgym.episodes.episode import Group
 from agentgym.errors import BadConfig
 from agentgym.trainers import TrainConfig
+from agentgym.trainers.critic import teaches
 from agentgym.trainers.loss.refuel import pulls
 from agentgym.trainers.losses import Update
 from agentgym.trainers.preflight import looked_at
+from agentgym.trainers.segments import build
 from agentgym.trainers.stages.credit import resolve
 from agentgym.trainers.stages.fork import fork
 from agentgym.trainers.step import Scorer, TrainedModel, reinforce
@@ -49,6 +51,15 @@ def test_a_need_says_which_turns_are_siblings():
     numbers = [[turn.extra["fork"] for turn in episode.turns] for episode in group]
     assert numbers[0][1] == numbers[1][1] == 0.0
     assert np.isnan([numbers[0][0], numbers[0][2], numbers[1][0], numbers[1][2]]).all()
+
+
+def test_a_row_without_advantages_is_trained_where_a_loss_pulls_at_it():
+    row = build([whole(0, "ab", 0.0)], [np.zeros(2)])[0]
+    assert not teaches(row, False) and teaches(row, True), "factors that are not marked change weights: nobody knows"
+    row.extra["chosen"] = np.full(len(row), np.nan, dtype=np.float32)
+    assert not teaches(row, True)
+    row.extra["chosen"][-1] = -0.5
+    assert teaches(row, True)
 
 
 def test_pulls_by_hand():

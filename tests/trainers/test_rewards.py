@@ -226,7 +226,7 @@ OWN = {"budget": 4}
         (["noise"], {"false_negative": 1.5}, "expected a number from 0 to 1"),
         (["length", "length"], OWN, "expected each name once"),
         (["length", "agentgym.trainers.rewards.length:length"], OWN, "expected each name once"),
-        ([], OWN, "reward.budget does nothing without a reward"),
+        ([], OWN, "reward.budget has no effect without a reward"),
         (["judge"], {}, "reward 'judge' needs engine, rubric"),
         (["judge"], {"engine": "chat:http://x/v1#m"}, "reward 'judge' needs rubric; give --reward.rubric VALUE"),
         (["judge"], {"engine": "chat:http://x/v1#m", "rubric": "nowhere.md"}, "nowhere.md, which cannot be read"),
@@ -515,7 +515,7 @@ def test_a_run_is_refused_before_anything_is_loaded(
 
 
 def test_a_reward_that_nothing_uses_is_refused(tmp_path: Path, rubric: Path):
-    with pytest.raises(BadConfig, match="reward 'length' does nothing with steps = 0: rewards are paid in steps"):
+    with pytest.raises(BadConfig, match="reward 'length' has no effect with steps = 0: rewards are paid in steps"):
         train(small(tmp_path / "run", "http://127.0.0.1:9/v1", rubric, steps=0))
 
 

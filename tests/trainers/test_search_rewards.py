@@ -1,6 +1,7 @@
 """Rewards for searching and repairing: R-Search's evidence, ReZero's queries, SWE-RL's patches."""
 
 import asyncio
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -90,6 +91,16 @@ def test_what_the_policy_writes_is_no_evidence():
     assert passages(made, "shown") == ["seen 1", "Doc 1 The tower  stands in\nParis."]
     made.turns[3].text = "<evidence>tower stands in Paris.\nThe tower stands in Rome\nseen 1</evidence> answer[z]"
     assert passages(made, "quoted") == ["tower stands in Paris.", "seen 1"]
+
+
+def test_no_reply_takes_long_to_be_read_for_evidence():
+    made = searched("search[x]", "answer[z]")
+    made.turns[-1].text = "<evidence>" * 300_000 + "seen 1</evidence>"
+    started = time.perf_counter()
+    assert passages(made, "quoted") == ["seen 1"]
+    made.turns[-1].text = "<evidence>" * 300_000
+    assert passages(made, "quoted") == []
+    assert time.perf_counter() - started < 5
 
 
 def test_a_frozen_model_that_fails_is_an_infrastructure_error(tmp_path):

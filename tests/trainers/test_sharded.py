@@ -215,7 +215,7 @@ def test_a_kill_between_two_renames_keeps_the_only_checkpoint(tmp_path, monkeypa
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({}, "sharding 'fsdp2' does nothing with one process"),
+        ({}, "sharding 'fsdp2' has no effect with one process"),
         (
             {"processes": 2, "tasks_per_step": 4, "attention": "small"},
             "attention 'small' with sharding 'fsdp2': that pass reads weights past",
@@ -225,7 +225,7 @@ def test_a_kill_between_two_renames_keeps_the_only_checkpoint(tmp_path, monkeypa
             {"processes": 2, "tasks_per_step": 4, "gradient_reduction": "update"},
             "gradient_reduction 'update' with sharding 'fsdp2': gradients",
         ),
-        ({"learner": "tinker:http://h", "lora_rank": 4}, "does nothing with learner 'tinker:http://h'"),
+        ({"learner": "tinker:http://h", "lora_rank": 4}, "has no effect with learner 'tinker:http://h'"),
     ],
 )
 def test_what_cannot_go_together_is_refused_with_the_reason(changes, why):

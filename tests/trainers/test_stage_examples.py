@@ -77,7 +77,7 @@ def test_a_learner_is_asked_for_no_more_than_it_says_it_can(taught, tmp_path):
         train(small(tmp_path / "run", taught, credit="rl_zvp", credit_options={}, **own))
     with pytest.raises(BadConfig, match=r"async_level is 1, and learner .* `overlaps = True`"):
         train(small(tmp_path / "run", taught, async_level=1, **own))
-    with pytest.raises(BadConfig, match="sharding 'fsdp2' does nothing with learner"):
+    with pytest.raises(BadConfig, match="sharding 'fsdp2' has no effect with learner"):
         small(tmp_path / "run", taught, sharding="fsdp2", processes=2, tasks_per_step=2, **own)
 
 

@@ -131,8 +131,8 @@ def test_a_task_that_is_always_solved_is_played_warmer():
     ("name", "options", "env", "said"),
     [
         ("growing_horizon", {"least": 5, "most": 5}, "small/Generated-v0", "expected least below most"),
-        ("difficulty_range", {}, "small/File-v0", "does nothing"),
-        ("warmer", {}, "small/Generated-v0", "does nothing"),
+        ("difficulty_range", {}, "small/File-v0", "has no effect"),
+        ("warmer", {}, "small/Generated-v0", "has no effect"),
         ("warmer", {"rise": 0.0}, "small/File-v0", "never raises"),
     ],
 )

@@ -93,7 +93,7 @@ def test_a_resumed_imitation_wants_the_same_episodes(run, tmp_path):
     copied.write_text((run / "episodes.jsonl").read_text())
     sft(replace(config(run, tmp_path / "run"), files=(str(copied),), epochs=1))
     copied.write_text("".join((run / "episodes.jsonl").read_text().splitlines(keepends=True)[:20]))
-    with pytest.raises(BadConfig, match="hold other episodes than when it began"):
+    with pytest.raises(BadConfig, match="hold other episodes than at the start"):
         resume_sft(tmp_path / "run")
 
 
@@ -184,7 +184,7 @@ def test_what_makes_no_sense_is_refused():
         ({"weights": (1.0,), "files": ("a", "b")}, "a number above 0 for each of 2 files"),
         ({"batch": 3, "processes": 2}, "a multiple of processes"),
         ({"epochs": 0}, "epochs is 0"),
-        ({"lr_schedule": "constant", "min_lr_ratio": 0.5}, "does nothing"),
+        ({"lr_schedule": "constant", "min_lr_ratio": 0.5}, "has no effect"),
         ({"lr": 2.0}, "sft_lr is 2.0"),
         ({"model": "init"}, "init-policy"),
         ({"agent": "summary"}, "memory"),
@@ -237,7 +237,7 @@ def test_text_is_trained_on(run, tmp_path):
 def test_text_that_cannot_be_told_again_is_refused_in_one_sentence(run, tokenise):
     text = without_tokens(read_episodes(run / "episodes.jsonl")[0])
     text.env = "rlvr/NoSuch-v0"
-    with pytest.raises(BadData, match=r"has text but no token ids, and cannot be told in this model's tokens: .*NoSuch"):
+    with pytest.raises(BadData, match=r"has text but no token ids, and cannot be encoded in this model's tokens: .*NoSuch"):
         tokenise(text)
     text.turns[0].notes = [Turn("", text="x")]
     with pytest.raises(BadData, match="its notes belong to another agent's memory"):

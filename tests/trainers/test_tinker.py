@@ -364,7 +364,7 @@ def test_a_recipe_goes_to_a_server_without_what_it_says_of_this_machine(name):
     assert (config.engine, config.engine_options, config.processes, config.temperature) == ("hf", {}, 1, 1.0)
     own = read_recipe(name)
     assert (config.credit, config.tasks_per_step, config.clip_high) == (own.credit, own.tasks_per_step, own.clip_high)
-    with pytest.raises(BadConfig, match="gradient_checkpointing is True and does nothing with learner"):
+    with pytest.raises(BadConfig, match="gradient_checkpointing is True and has no effect with learner"):
         read([*words, "--gradient-checkpointing"])
     with pytest.raises(BadConfig, match="cannot be sent to another engine"):
         read([*words, "--engine", "vllm"])

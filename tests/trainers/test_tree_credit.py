@@ -146,7 +146,7 @@ def test_siblings_have_relative_futures_that_sum_to_nothing(found):
 
 def test_a_prover_that_cannot_be_measured_is_refused(tmp_path):
     options = {"env": "rlvr/GuessNumber-v0", "out": str(tmp_path / "run"), "credit": "pav"}
-    with pytest.raises(BadConfig, match="best_of is 4 and k 2; the best of so many needs as many continuations"):
+    with pytest.raises(BadConfig, match="best_of is 4 and k 2; the best of 4 needs at least as many continuations"):
         looked_at(TrainConfig(**options, needs_options={"k": 2}))
     with pytest.raises(BadConfig, match=r"needs 'prover': .* has the roles X, O"):
         looked_at(TrainConfig(**{**options, "env": "rlvr/TicTacToe-v0"}))

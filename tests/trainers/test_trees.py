@@ -310,6 +310,29 @@ def test_a_branch_can_be_gone_through_again_chance_included():
     assert [sorted(points) for points in starts] == [[0, 1, 2]] * 12
 
 
+class Broken(Counting):
+    """Fails in the first attempt at each task."""
+
+    async def complete(self, request):
+        if request.session.split("#")[1] == "0":
+            raise agentgym.Fault("broken", reason="engine")
+        return await super().complete(request)
+
+
+@pytest.mark.parametrize("branching", ["turns", "arpo", "aepo", "treerl", "pairs"])
+def test_a_round_of_infrastructure_errors_is_asked_for_again(branching, monkeypatch):
+    monkeypatch.setattr(f"{__name__}.Counting", Broken)
+    options = {"turns": {"share": 0.1}, "arpo": {"share": 0.1, "base": 1}, "aepo": {"base": 1, "sensitivity": 0}}
+    size = 2 if branching == "pairs" else 4
+    _, episodes = grown(branching, branching_options=options.get(branching, {}), group_size=size)
+    for group in (episodes[:size], episodes[size:]):
+        assert [e.fault for e in group] == [True, *[False] * (size - 1)]
+        if branching == "aepo":  # 4 * sigmoid(0): two from the beginning, as without the error
+            assert [bool(e.forks) for e in group] == [False, False, False, True]
+        elif branching != "pairs":
+            assert all(e.forks for e in group[2:])
+
+
 def test_turns_that_cannot_be_reached_again_are_lost_and_the_group_is_complete_all_the_same():
     run, episodes = grown(env="me/Forgetful-v0")
     assert len(episodes) == 12 and not any(e.forks for e in episodes)
@@ -329,8 +352,8 @@ def test_what_cannot_be_asked_for_is_refused():
         ({"branching": "arpo", "sampler": "starts"}, "sampler 'starts' with branching 'arpo': its episodes begin inside"),
         ({"branching": "arp"}, "arp"),
         ({"branching": "arpo", "branching_options": {"base": 2}}, "base of branching 'arpo' is 2.*from 0 to 1"),
-        ({"branching_options": {"base": 0.5}}, "branching.base does nothing without --branching"),
-        ({"shared_turns": "each"}, "shared_turns is 'each' and does nothing without"),
+        ({"branching_options": {"base": 0.5}}, "branching.base has no effect without --branching"),
+        ({"shared_turns": "each"}, "shared_turns is 'each' and has no effect without"),
         ({"branching": "turns", "branching_options": {"at": "everywhere"}}, "at of branching 'turns' is 'everywhere'"),
         ({"branching": f"{__name__}:with_state"}, "has a parameter 'state'"),
     ],

@@ -12,7 +12,7 @@ from accelerate import Accelerator
 from credit_envs import group
 from onehot import TURNS, WIDTH, Forks, OneHot, crediting
 from several import run_two
-from small_runs import curve, episodes, policy, small, taught
+from small_runs import curve, episodes, goes_on_to_the_last_digit, policy, small, taught
 from tiny_rows import tiny_model, token_episodes
 from transformers import AutoTokenizer
 from two_critics import judged, stored
@@ -21,7 +21,7 @@ import agentgym
 from agentgym import TextEnv
 from agentgym.episodes.episode import Episode, Group, Turn
 from agentgym.errors import BadConfig
-from agentgym.trainers import resume, train
+from agentgym.trainers import train
 from agentgym.trainers.config import TrainConfig, newest_checkpoint
 from agentgym.trainers.embedding import embedded, turn_states
 from agentgym.trainers.segments import build
@@ -238,19 +238,7 @@ def model(tmp_path_factory):
 
 @pytest.mark.parametrize("name", RUNS)
 def test_a_resumed_run_goes_on_to_the_last_digit(tmp_path, model, name):
-    class Killed(Exception):
-        pass
-
-    def show(kind, numbers):
-        if kind == "progress" and numbers["what"].startswith("step 3, updating"):
-            raise Killed
-
-    train(small(tmp_path / "whole", model, **RUNS[name]))
-    with pytest.raises(Killed):
-        train(small(tmp_path / "cut", model, **RUNS[name]), show)
-    resume(tmp_path / "cut")
-    assert curve(tmp_path / "cut") == curve(tmp_path / "whole")
-    assert episodes(tmp_path / "cut") == episodes(tmp_path / "whole")
+    goes_on_to_the_last_digit(tmp_path, lambda folder: small(folder, model, **RUNS[name]))
     rows = [line for line in curve(tmp_path / "whole") if line["phase"] == "rl"]
     assert all(line["critic_loss" if name == "archer" else "preference_loss"] > 0 for line in rows)
 

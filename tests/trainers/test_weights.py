@@ -120,7 +120,7 @@ def test_a_model_in_this_process_is_only_told():
 def test_transports_are_refused_where_they_cannot_work(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     for transport in ("ipc", "nccl"):
-        with pytest.raises(BadConfig, match=f"'{transport}' needs a CUDA device, and there is none; use 'shared_memory'"):
+        with pytest.raises(BadConfig, match=f"'{transport}' needs a CUDA device, and this machine has none"):
             check_transport(transport)
     check_transport("shared_memory")
     with pytest.raises(BadConfig, match="the trainer is on GPU 0 and the engine on GPU 1; use 'nccl'"):

@@ -1,7 +1,8 @@
 """A run over the servers of AGENTGYM_TEST_SERVERS by as many processes as were started; run by test_fleet_runs.
 
 `python two_fleets.py OUT`, with RANK and WORLD_SIZE set, AGENTGYM_TEST_MODEL and AGENTGYM_TEST_SHARDING too. With
-AGENTGYM_TEST_FULL=N the disk is full from the Nth tensors on that are written for the servers.
+AGENTGYM_TEST_LORA=R an adapter of that rank is trained. With AGENTGYM_TEST_FULL=N the disk is full from the Nth tensors on
+that are written for the servers.
 """
 
 import itertools
@@ -15,6 +16,7 @@ import two_trainers  # which lets the first process begin
 from agentgym.engines import shards
 from agentgym.trainers import train
 
+LORA = int(os.environ.get("AGENTGYM_TEST_LORA", "0"))
 FULL = int(os.environ.get("AGENTGYM_TEST_FULL", "0"))
 
 
@@ -37,7 +39,8 @@ if __name__ == "__main__":
     if FULL and two_trainers.RANK == "0":
         shards.write = filling
     try:
-        train(replace(config, processes=2, sharding=os.environ["AGENTGYM_TEST_SHARDING"]))
+        lora = {"lora_rank": LORA, "sft_muon": not LORA}
+        train(replace(config, processes=2, sharding=os.environ["AGENTGYM_TEST_SHARDING"], **lora))
     except OSError as error:  # in both: whoever did not hear of it would wait for ever
         assert FULL, error
         Path(sys.argv[1], f"said-{two_trainers.RANK}").write_text(str(error))

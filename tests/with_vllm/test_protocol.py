@@ -125,5 +125,5 @@ def test_unknown_options_are_refused(tmp_path: Path) -> None:
     with pytest.raises(BadConfig, match="option 'generation_config' of the vllm engine is fixed to 'vllm'"):
         VLLMEngine(tmp_path, generation_config="auto")
     if not torch.cuda.is_available():
-        with pytest.raises(BadConfig, match="weight_transport 'nccl' needs a CUDA device, and there is none"):
+        with pytest.raises(BadConfig, match="weight_transport 'nccl' needs a CUDA device, and this machine has none"):
             VLLMEngine(tmp_path, weight_transport="nccl")

@@ -49,6 +49,8 @@ class Backend(Protocol):
     """One server. Every call may raise Lost or Trouble; BadConfig for what no request would escape, else Fault."""
 
     url: str
+    adapter: str
+    """The name of the adapter that requests ask for; empty for the model itself. The fleet sets it."""
 
     def about(self) -> About:
         """Ask what it serves; blocks."""
@@ -71,6 +73,10 @@ class Backend(Protocol):
 
         However it is interrupted, the server has the label only if it has all of the weights.
         """
+        ...
+
+    async def adapt(self, folder: str, label: str) -> None:
+        """Load the LoRA adapter in a folder under the name `adapter`, drop the ones of before; else as `update`."""
         ...
 
     def close(self) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from agentgym.engines import Completing, Completion, Request, watched
 from agentgym.engines.fleet.backend import Answer, Backend, Lost, Scores, Trouble
-from agentgym.engines.fleet.members import Members
+from agentgym.engines.fleet.members import Members, Present
 from agentgym.engines.fleet.routes import Member
 from agentgym.engines.under_way import UnderWay, check_prompt, check_scored, goes_on
 from agentgym.errors import BadConfig, Fault
@@ -166,11 +166,12 @@ class Fleet(UnderWay, Completing):
         expected: list[float] | None = None,
         then: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """Bring new weights (a model folder, or named tensors) to all servers that serve; the rest get them on return.
+        """Bring new weights (a folder of a model or a LoRA adapter, or named tensors) to all servers that serve.
 
-        They are kept as files until the next. Requests in flight end first. `expected`: how the model scores `known`, with
-        which each server has to agree. The first time, a server that refuses them is a BadConfig; later one that fails is
-        left out. EngineDead when none has them. `then` is run before requests go on.
+        The others get them when they come back. They are kept as files until the next, an adapter as a copy. Requests in
+        flight end first. `expected`: how the model scores `known`, with which each server has to agree. The first time, a
+        server that refuses them is a BadConfig; later one that fails is left out. EngineDead when none has them. `then` is
+        run before requests go on.
         """
         was_open = self.is_open
         await self.pause()
@@ -186,16 +187,16 @@ class Fleet(UnderWay, Completing):
         """Return the servers that serve, each under a name that it has until it is left out."""
         return [((member.backend.url, member.losses), member.backend) for member in self.members.serving]
 
-    def adopt(self, version: int, label: str, expected: list[float] | None, serving: Sequence[str]) -> None:
-        """Take over what another process's fleet of the same servers brought them to; `serving`: their addresses.
+    def adopt(self, present: Present) -> None:
+        """Take over what another process's fleet of the same servers brought them to.
 
         A server that comes back serves here once that other process has brought it to the present weights.
         """
-        self.members.adopt(version, label, expected, serving)
+        self.members.adopt(present)
 
-    def state(self) -> tuple[int, str, list[float] | None, list[str]]:
+    def state(self) -> Present:
         """Return what `adopt` takes."""
-        return self.members.state()
+        return self.members.present_weights()
 
     def measured(self) -> dict[str, float | tuple[float, int]]:
         """Return what was measured since the last time, for the metrics of a step; a pair is a sum and of how many.

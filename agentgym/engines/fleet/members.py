@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from agentgym.engines.fleet.backend import Backend, Lost, Scores, Trouble
@@ -18,6 +19,19 @@ FAILURES = (Lost, Trouble, BadConfig, Fault)
 """What a backend raises."""
 _LONGEST = 30.0  # seconds between two looks at a server that was left out
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Present:
+    """The weights that a fleet samples from, and the addresses of the servers that have them."""
+
+    version: int
+    label: str
+    expected: list[float] | None
+    """How they score the known text."""
+    adapter: str
+    """The name under which servers have them as an adapter; empty for a whole model."""
+    serving: list[str]
 
 
 class Members:
@@ -35,6 +49,8 @@ class Members:
         self._wait, self._kept = wait, Kept(folder)
         self._expected: list[float] | None = None
         """How the present weights score the known text."""
+        self._adapter = ""
+        """The name of the present adapter on the servers; empty for a whole model."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._changed, self._updating = asyncio.Event(), asyncio.Lock()
         self._gathering: asyncio.Task[None] | None = None
@@ -118,8 +134,7 @@ class Members:
 
     async def _take_in(self, member: Member) -> None:
         """Bring a server to the present weights, look whether it has them, and let it serve."""
-        if self._kept.files and await member.backend.alive() != self.label:
-            await member.backend.update(self._kept.files, self.label)
+        await self._kept.send(member.backend, self.label)
         scores = await member.backend.score(self.known)
         self.check_label(scores.label)
         if self._expected is None:
@@ -127,8 +142,8 @@ class Members:
         off = apart(scores.values, self._expected)
         if off > TOLERANCE:
             raise BadConfig(
-                f"{member.backend.url} scores a known text {off:.2f} a token apart from what the same weights gave "
-                f"elsewhere; at most {TOLERANCE} is taken for rounding: it serves another model, or with other settings"
+                f"{member.backend.url} scores a known text with a difference of {off:.2f} per token from the same weights "
+                f"elsewhere; rounding explains at most {TOLERANCE}: it serves another model or uses other settings"
             )
         self._serve(member)
 
@@ -180,7 +195,8 @@ class Members:
         async with self._updating:
             members = self.all if first else self.serving  # whom a search took in meanwhile, too
             await asyncio.to_thread(self._kept.write, weights)
-            self.label, self.version, self._expected = self._kept.label(version), version, expected
+            label = self._kept.label(version)
+            self._name(version, label, expected, self._kept.adapter(label))
             for member in members:
                 if member.beat is not None and goes_on(member.beat):  # it asks for the label of before
                     member.beat.cancel()
@@ -190,6 +206,12 @@ class Members:
                 self._failed(member, outcome, first=first)
         if not self.serving:
             await self.present()
+
+    def _name(self, version: int, label: str, expected: list[float] | None, adapter: str) -> None:
+        """Set what the present weights are called; requests ask for them from now on."""
+        self.label, self.version, self._expected, self._adapter = label, version, expected, adapter
+        for member in self.all:
+            member.backend.adapter = adapter
 
     def _failed(self, member: Member, error: BaseException, *, first: bool) -> None:
         """See to a server that did not take weights."""
@@ -207,19 +229,20 @@ class Members:
         _log.warning("%s does not serve yet: %s", member.backend.url, error)
         self._look_for(member)
 
-    def adopt(self, version: int, label: str, expected: list[float] | None, serving: Sequence[str]) -> None:
+    def adopt(self, present: Present) -> None:
         """Take over what another process brought the servers to; see `Fleet.adopt`."""
         self._in_this_loop()
-        self.label, self.version, self._expected = label, version, expected
+        self._name(present.version, present.label, present.expected, present.adapter)
         for member in self.all:
-            if member.backend.url in serving:
+            if member.backend.url in present.serving:
                 self._serve(member)
             else:
                 member.serving, member.reason = False, "it did not take the last update"
 
-    def state(self) -> tuple[int, str, list[float] | None, list[str]]:
+    def present_weights(self) -> Present:
         """Return what `adopt` takes."""
-        return self.version, self.label, self._expected, [member.backend.url for member in self.serving]
+        serving = [member.backend.url for member in self.serving]
+        return Present(self.version, self.label, self._expected, self._adapter, serving)
 
     def close(self) -> None:
         """Hang up on every request, remove the kept weights and close all connections."""

@@ -67,8 +67,8 @@ def _built_on(rows: Tensor, draw: Draw, draft: Draft, random: Sequence[float]) -
     if kept < len(draft.ids):
         weights = remainder(weights, draft, kept)
     ids = [*draft.ids[:kept], *([] if kept == len(random) else [_pick(weights, random[kept])])]
-    picked = logprobs[torch.arange(len(ids)), torch.tensor(ids, device=rows.device)].tolist()
-    return Drawn(ids, picked, _likeliest(logprobs[: len(ids)], draw.likeliest), len(ids) - kept)
+    sampled_logprobs = logprobs[torch.arange(len(ids)), torch.tensor(ids, device=rows.device)].tolist()
+    return Drawn(ids, sampled_logprobs, _likeliest(logprobs[: len(ids)], draw.likeliest), len(ids) - kept)
 
 
 def accepted(logprobs: Tensor, draft: Draft, random: Sequence[float]) -> int:

@@ -53,7 +53,7 @@ class OpenAIChatEngine(ServedEngine):
             )
         if any("@" in part or "?" in part for part in urls):
             raise BadConfig(
-                "the address holds an @ or a ?: addresses are recorded, so no key or password may stand in one; "
+                "the address contains an @ or a ?: addresses are recorded, so they must not contain a key or password; "
                 f"put the key into the environment variable {KEY}, or name another with key_env"
             )
         self._limit = limit

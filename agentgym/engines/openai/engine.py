@@ -145,7 +145,7 @@ class OpenAIEngine(ServedEngine, TokenEngine):
         if not self.accepted:
             raise BadConfig(
                 f"temperatures {temperature} and 1 differ by only {apart:.4f} over {len(ours)} tokens: the model is too "
-                "sure of itself here to tell whether its server scales log-probabilities; ask for more tokens"
+                "certain here to show whether its server scales log-probabilities; request more tokens"
             )
         return off
 

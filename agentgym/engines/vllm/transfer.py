@@ -78,7 +78,9 @@ def check_transport(transport: str) -> None:
     if transport not in TRANSPORTS:
         raise BadConfig(f"weight_transport is {transport!r}; expected one of {', '.join(TRANSPORTS)}")
     if transport != "shared_memory" and not torch.cuda.is_available():
-        raise BadConfig(f"weight_transport {transport!r} needs a CUDA device, and there is none; use 'shared_memory'")
+        raise BadConfig(
+            f"weight_transport {transport!r} needs a CUDA device, and this machine has none; use 'shared_memory'"
+        )
     if transport == "ipc":  # handles of GPU memory are no JSON; they go to this process's own children only
         os.environ["VLLM_ALLOW_INSECURE_SERIALIZATION"] = "1"
 

@@ -2,13 +2,15 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from agentgym.core.json_value import Object, entries, table
 from agentgym.engines import Sampling
 from agentgym.engines.fleet.backend import About, Answer, Lost, Scores, Trouble
+from agentgym.engines.fleet.weights import ADAPTERS
 from agentgym.engines.openai.client import LoopClient, httpx2
 from agentgym.engines.openai.engine import checked, numbers, scored
 from agentgym.engines.openai.http import LARGEST, Garbage, read_object
@@ -18,11 +20,14 @@ from agentgym.errors import BadConfig, Fault
 T = TypeVar("T")
 TRANSFER = '--weight-transfer-config \'{"backend": "shared_memory"}\''
 EXTENSION = "--worker-extension-cls agentgym.engines.vllm.worker.WorkerExtension"
-SERVE = (
+_ANY = (
     "VLLM_SERVER_DEV_MODE=1 vllm serve MODEL --enable-scale-out --enable-prompt-tokens-details --generation-config vllm "
-    f"--logprobs-mode processed_logprobs {EXTENSION} {TRANSFER}"
+    "--logprobs-mode processed_logprobs"
 )
+SERVE = f"{_ANY} {EXTENSION} {TRANSFER}"
 """How a server is started that a run can train with."""
+SERVE_ADAPTERS = f"VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 {_ANY} --enable-lora --max-lora-rank RANK"
+"""The same for a run that trains adapters."""
 _QUOTED = 300
 _GENERATE = "/inference/v1/generate"
 
@@ -52,6 +57,7 @@ class VLLMServer:
 
     def __init__(self, url: str, limits: Limits, key: str = "") -> None:
         self.url = url.rstrip("/").removesuffix("/v1")
+        self.adapter = ""
         self._limits = limits
         self._key = key.encode()
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
@@ -81,7 +87,7 @@ class VLLMServer:
         try:
             answer = await self._call("GET", "/weight_info", self._limits.sign)
         except Refused:
-            await self._call("GET", "/health", self._limits.sign, empty=True)
+            await self._call("GET", "/health", self._limits.sign, told=False)
             return None
         return str(answer.get("weight_version"))
 
@@ -114,9 +120,9 @@ class VLLMServer:
         return await self._generated(ids, asked, read)
 
     async def _generated(self, ids: list[int], asked: dict[str, object], read: Callable[[Object], T]) -> T:
-        if not self._model:
+        if not self.adapter and not self._model:
             await asyncio.to_thread(self.about)
-        body = {"model": self._model, "token_ids": ids, "sampling_params": asked, "stream": False}
+        body = {"model": self.adapter or self._model, "token_ids": ids, "sampling_params": asked, "stream": False}
         answer = await self._call("POST", _GENERATE, self._limits.request, body)
         try:
             return read(answer)
@@ -124,13 +130,8 @@ class VLLMServer:
             raise Trouble(f"{error.kind} ({error})") from error
 
     async def update(self, files: Sequence[dict[str, Any]], label: str) -> None:
-        """Load weights by safetensors files that the server can see; whatever else it computes is aborted.
-
-        The label comes last: a server that was left at any point before has another.
-        """
-        try:
-            await self._update("/update_weight_version", {"new_version": f"{label} is under way"})
-            await self._update("/pause?mode=abort")
+        """Load weights by safetensors files that the server can see; whatever else it computes is aborted."""
+        async with self._change(label, f"it has no endpoints for weights: start it with {SERVE}"):
             try:
                 await self._update("/start_weight_update")
             except Trouble:  # an update that nobody ended is under way, or weights cannot be sent at all
@@ -139,22 +140,52 @@ class VLLMServer:
             for sent in files:
                 await self._update("/update_weights", {"update_info": sent})
             await self._update("/finish_weight_update")
-            if not (await self._update("/reset_prefix_cache")).get("success"):
+
+    async def adapt(self, folder: str, label: str) -> None:
+        """Load the adapter in a folder that the server can see; whatever else it computes is aborted.
+
+        vLLM's unloading drops the name alone. The old adapter's tensors leave the engine when the new one takes the only
+        place (`--max-loras` 1).
+        """
+        async with self._change(label, f"adapters cannot be loaded into it: start it with {SERVE_ADAPTERS}"):
+            for name in await self._adapters():
+                await self._update("/v1/unload_lora_adapter", {"lora_name": name})
+            await self._update("/v1/load_lora_adapter", {"lora_name": self.adapter, "lora_path": folder})
+
+    async def _adapters(self) -> list[str]:
+        """Return the names of the adapters that a fleet has loaded into it."""
+        told = await self._call("GET", "/v1/models", self._limits.update)
+        models = [table(model) for model in entries(told.get("data"))]
+        names = [str(model.get("id")) for model in models if model.get("parent")]
+        return [name for name in names if name.startswith(ADAPTERS)]
+
+    @asynccontextmanager
+    async def _change(self, label: str, advice: str) -> AsyncGenerator[None]:
+        """Let weights be changed within: nothing runs meanwhile, and nothing cached is found again.
+
+        The label comes last: a server that was left at any point before has another. `advice` is for a server that lacks
+        an endpoint.
+        """
+        try:
+            await self._update("/update_weight_version", {"new_version": f"{label} is under way"})
+            await self._update("/pause?mode=abort")
+            yield
+            if not (await self._call("POST", "/reset_prefix_cache", self._limits.update)).get("success"):
                 raise Trouble("its prefix cache could not be dropped")
             await self._update("/resume")
             await self._update("/update_weight_version", {"new_version": label})
         except Refused as error:
             if error.status in (404, 405):
-                raise BadConfig(f"{error}; it has no endpoints for weights: start it with {SERVE}") from error
+                raise BadConfig(f"{error}; {advice}") from error
             raise Trouble(str(error)) from error
 
-    async def _update(self, path: str, body: dict[str, Any] | None = None) -> Object:
-        return await self._call("POST", path, self._limits.update, body, empty=True)
+    async def _update(self, path: str, body: dict[str, Any] | None = None) -> None:
+        await self._call("POST", path, self._limits.update, body, told=False)
 
     async def _call(
-        self, method: str, path: str, seconds: float, body: dict[str, Any] | None = None, *, empty: bool = False
+        self, method: str, path: str, seconds: float, body: dict[str, Any] | None = None, *, told: bool = True
     ) -> Object:
-        """Return the JSON object that answers; `empty`: or {} for an answer without a body."""
+        """Return the JSON object that answers; without `told` {}: that the server agreed is enough."""
         client, content = await self._client.opened(), bytearray()
         try:
             async with (
@@ -168,7 +199,7 @@ class VLLMServer:
                 status = answer.status_code
         except (TimeoutError, httpx2.RequestError) as error:
             raise Lost(f"{_broken(error, seconds)} to {path}") from error
-        return {} if empty and status == 200 and not content else self._read(path, status, bytes(content))
+        return {} if status == 200 and not told else self._read(path, status, bytes(content))
 
     def _read(self, path: str, status: int, content: bytes) -> Object:
         content = content.replace(self._key, b"[key]") if self._key else content
@@ -182,6 +213,8 @@ class VLLMServer:
             raise Trouble(said)
         if status == 401:
             raise BadConfig(f"{said}; name the variable with its key: --engine.key_env NAME")
+        if path == _GENERATE and status == 404 and self.adapter:
+            raise Lost(f"{said}; it does not have the adapter {self.adapter}: it was started again")
         if path == _GENERATE and status in (403, 404, 405):
             raise BadConfig(f"{said}; it does not give exact tokens: start it with {SERVE}")
         raise Refused(said, status)

@@ -104,7 +104,7 @@ def _task(where: str, domain: str, row: object, splits: Mapping[str, str]) -> Ta
 
 
 def why_not(task: Task, solo: bool) -> str:
-    """Return why a task cannot be played, in tau2's solo mode or with a customer; empty where it can."""
+    """Return why a task cannot be played, in tau2's solo mode or with a customer; empty if it can."""
     data = task.data
     criteria, ticket = data["criteria"], data["ticket"]
     asserted = criteria.get("actions") is not None or criteria.get("env_assertions") is not None

@@ -17,7 +17,7 @@ function header(data) {
     tile("turns", short(summary.turns), "mean of an episode");
     tile("reward", short(summary.reward), "mean of an episode");
     const met = Object.entries(summary.met || {});
-    if (met.length) tile("met on the way", short(met.reduce((sum, [, n]) => sum + n, 0)), met.map(([kind, n]) => `${n} x ${kind}`).join(", "));
+    if (met.length) tile("server errors", short(met.reduce((sum, [, n]) => sum + n, 0)), met.map(([kind, n]) => `${n} x ${kind}`).join(", "));
   } else {
     if (isNumber(summary.episodes)) tile("episodes", short(summary.episodes));
     if (isNumber(summary.train_seconds)) tile("training", duration(summary.train_seconds));

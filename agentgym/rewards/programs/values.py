@@ -99,7 +99,7 @@ _SCALARS: dict[str, Callable[[Any], object]] = {
 
 def _handle(number: object, true: object) -> Handle:
     if type(number) is not int or type(true) is not bool:
-        raise NotData("a handle that is none")
+        raise NotData("not a handle")
     return Handle(number, true)
 
 

@@ -117,7 +117,7 @@ class Channel:
             return
         if not piece:
             said = self.said.decode("utf-8", "backslashreplace").strip()
-            self._break(f"the container ended: {said[-500:] or 'it said nothing'}")
+            self._break(f"the container ended: {said[-500:] or 'it printed nothing'}")
             return
         self._raw += piece
         self._unwrap()
@@ -150,7 +150,7 @@ class Channel:
         while len(self._framed) - place >= size:
             number, kind, length = frames.HEAD.unpack_from(self._framed, place)
             if length > 2 * frames.CHUNK:
-                self._break(f"the container does not keep to what was agreed: {bytes(self._framed[place : place + 80])!r}")
+                self._break(f"the container broke the protocol: {bytes(self._framed[place : place + 80])!r}")
                 return
             if len(self._framed) - place < size + length:
                 break

@@ -147,7 +147,7 @@ class Docker(BaseSandbox):
         return inside.read(self._trusted, path, self.limits.disk)
 
     def write(self, path: str, content: bytes) -> None:
-        """Write a file, making its folders; OSError where there is no room."""
+        """Write a file, creating its folders; OSError if there is no space."""
         if self._shell is not None:
             docker_archive.write(self._do, path, content)
         else:
@@ -160,7 +160,7 @@ class Docker(BaseSandbox):
         return inside.pack(self._trusted, self._most)
 
     def restore(self, state: bytes) -> None:
-        """Make the working folder what it was."""
+        """Restore the working folder."""
         if self._shell is not None:
             docker_archive.replace(self._do, state)
         else:

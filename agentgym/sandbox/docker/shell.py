@@ -76,7 +76,7 @@ class Shell:
             if not facts["Running"]:
                 return facts["ExitCode"]
             time.sleep(0.01)
-        raise SandboxFault("the container does not end what was killed in it")
+        raise SandboxFault("the container does not end a killed program")
 
     def _kill(self) -> None:
         """End all programs; tried again where they leave no process for that."""

@@ -111,7 +111,7 @@ class ForkServerSandbox(BaseSandbox):
         for name, error in failed.items():
             raise BadConfig(
                 f"package {name!r} cannot be imported in the sandbox: {error}. "
-                "Name what it needs too, in the order of import: packages=(…)"
+                "List its dependencies too, in the order of import: packages=(…)"
             )
         return host, process
 
@@ -147,7 +147,7 @@ class ForkServerSandbox(BaseSandbox):
         return inside.read(self._trusted, path, self.limits.disk)
 
     def write(self, path: str, content: bytes) -> None:
-        """Write a file, making its folders; OSError where there is no room."""
+        """Write a file, creating its folders; OSError if there is no space."""
         inside.write(self._trusted, path, content)
 
     def snapshot(self) -> bytes:
@@ -156,7 +156,7 @@ class ForkServerSandbox(BaseSandbox):
         return inside.pack(self._trusted, 2 * limits.disk + 2048 * limits.files, limits.disk)
 
     def restore(self, state: bytes) -> None:
-        """Make the working folder what it was."""
+        """Restore the working folder."""
         inside.unpack(self._trusted, state)
 
     def close(self) -> None:

@@ -19,8 +19,8 @@ class Process(ForkServerSandbox):
     def __init__(self, limits: Limits | None = None, *, packages: Sequence[str] = (), unsafe: bool = False) -> None:
         if not unsafe:
             raise BadConfig(
-                "backend 'process' does not isolate: a program can read your files, use the network and write to every "
-                "folder of yours. Use backend 'bubblewrap' or 'docker'; or say unsafe=True if you trust what will run"
+                "backend 'process' does not isolate: a program can read your files, use the network and write to all "
+                "your folders. Use backend 'bubblewrap' or 'docker', or pass unsafe=True if you trust the programs"
             )
         self.work = tempfile.mkdtemp(prefix="agentgym-work-")
         super().__init__(limits, packages, temporary=[self.work])

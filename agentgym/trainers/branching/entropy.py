@@ -84,7 +84,7 @@ def _whole(episode: Episode, size: int, sensitivity: float, tokens: int) -> int:
 
 def _drawn(growth: Growth, tokens: int, beams: int, chance: Chance) -> list[Branch]:
     """Return the branches that are drawn at the own turns of the new episodes."""
-    matches: list[Branch] = []
+    branches: list[Branch] = []
     left = growth.left
     for episode in growth.new:
         first = surprise(episode.turns[0], tokens)
@@ -95,7 +95,7 @@ def _drawn(growth: Growth, tokens: int, beams: int, chance: Chance) -> list[Bran
                 before += 1
             rise = surprise(episode.turns[number], tokens) - first
             if left > 0 and growth.chance.random() < chance(rise, before):
-                matches.append(Branch(min(beams, left), episode.attempt, number))
+                branches.append(Branch(min(beams, left), episode.attempt, number))
                 taken[number] = taken.get(number, 0) + 1
                 left -= beams
-    return matches
+    return branches

@@ -33,11 +33,11 @@ def treerl(
         for number in range(max(episode.shared, 1), len(episode.turns)):
             if not _left_at(episode, number, branched):
                 own[episode.attempt, number] = episode.turns[number]
-    picked: list[Branch] = []
+    planned: list[Branch] = []
     for turns in trees.values():
         order = sorted(turns, key=lambda place: (-surprise(turns[place], tokens), place))
-        picked += [Branch(branches, attempt, number) for attempt, number in order[:points]]
-    return picked
+        planned += [Branch(branches, attempt, number) for attempt, number in order[:points]]
+    return planned
 
 
 def _left_at(episode: Episode, number: int, branched: set[tuple[int, int]]) -> bool:

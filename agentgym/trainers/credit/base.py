@@ -33,10 +33,10 @@ def by_base(
             "credit without needs, such as 'grpo' or 'gigpo'"
         )
     credit.stage.state = state.setdefault("base", {})
-    matches = replace(credit, run=run)(groups, step=step)
+    advantages = replace(credit, run=run)(groups, step=step)
     return [
         [per_token(episode, array) for episode, array in zip(group, arrays, strict=True)]
-        for group, arrays in zip(groups, matches, strict=True)
+        for group, arrays in zip(groups, advantages, strict=True)
     ]
 
 

@@ -53,8 +53,7 @@ def gigpo(
     choice("anchor", anchor, ANCHORS)
     if anchor == "state" and keep_errors:
         raise BadConfig(
-            "keep_errors does nothing with anchor='state': a state is a state whatever the environment said last; leave "
-            "it out"
+            "keep_errors has no effect with anchor='state', because a state does not depend on the last response; remove it"
         )
     episode_term = episode_advantages(
         group, norm=norm, ddof=ddof, eps=eps, penalty=penalty, punish=punish, penalty_order=penalty_order

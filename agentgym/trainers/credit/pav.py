@@ -24,18 +24,18 @@ def pav(group: Group, *, alpha: Annotated[float, Within(0, 1000)] = 1.0, norm: N
     penalties.
     """
     plain = episode_advantages(group, norm=norm, ddof=1, eps=1e-6, penalty=0.0, punish="valid", penalty_order="advantage")
-    matches: list[Floats] = []
+    advantages: list[Floats] = []
     for episode, row in zip(group, plain, strict=True):
         values = np.array([turn.extra["prover"] for turn in episode.turns], dtype=np.float64)
-        matches.append(row + alpha * progress(values, turn_rewards(episode)))
-    return matches
+        advantages.append(row + alpha * progress(values, turn_rewards(episode)))
+    return advantages
 
 
 def progress(values: Floats, rewards: Floats) -> Floats:
     """Return by turn the rewards up to the next turn with a value, plus that value, minus the own one."""
     known = np.flatnonzero(~np.isnan(values))
-    matches = np.zeros_like(values)
+    gains = np.zeros_like(values)
     for t, after in zip(known, [*known[1:], len(values)], strict=True):
         later = values[after] if after < len(values) else 0.0
-        matches[t:after] = rewards[t:after].sum() + later - values[t]
-    return matches
+        gains[t:after] = rewards[t:after].sum() + later - values[t]
+    return gains

@@ -55,5 +55,5 @@ def contributions(episode: Episode, rest: str = "even") -> Floats:
             target = np.full(len(value), np.nan, dtype=np.float32)
             target[-1] = value[-1] + lacks
             turn.extra["value_target"] = target
-    matches = np.nan_to_num(said)
-    return matches + lacks / len(matches) if rest == "even" else matches
+    contributed = np.nan_to_num(said)
+    return contributed + lacks / len(contributed) if rest == "even" else contributed

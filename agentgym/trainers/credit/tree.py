@@ -41,15 +41,15 @@ def aepo(
     known = [np.asarray(group[places[0]].turns[key[1]].extra.get("entropy", ())) for key, places in _held(group).items()]
     flat = np.concatenate([np.atleast_1d(item) for item in known]).astype(np.float64)
     spread = flat.std() if len(flat) and flat.max() > flat.min() else 0.0
-    matches: list[Floats] = []
+    advantages: list[Floats] = []
     for episode, row in zip(group, by_turn, strict=True):
         parts: list[Floats] = []
         for turn, value in zip(episode.turns, row, strict=True):
             size, entropy = len(turn.output_ids), np.asarray(turn.extra.get("entropy", ()), dtype=np.float64)
             z = (entropy - flat.mean()) / spread if spread and entropy.shape == (size,) else np.zeros(size)
             parts.append(value * np.maximum(1 + alpha * z, 0.0))
-        matches.append(np.concatenate(parts))
-    return matches
+        advantages.append(np.concatenate(parts))
+    return advantages
 
 
 @credit("treerl")
@@ -70,7 +70,7 @@ def treerl(group: Group) -> list[Floats]:
         return [np.zeros(len(episode.turns)) for episode in group]
     value = {key: float(returns[places].mean()) for key, places in held.items()}
     root = float(returns.mean())
-    matches: list[Floats] = []
+    advantages: list[Floats] = []
     for row in names:
         credits, above, before = np.zeros(len(row)), root, root
         for number, key in enumerate(row):
@@ -78,8 +78,8 @@ def treerl(group: Group) -> list[Floats]:
                 above = before
             before = value[key]
             credits[number] = (2 * value[key] - root - above) / np.sqrt(len(held[key]))
-        matches.append(credits)
-    return matches
+        advantages.append(credits)
+    return advantages
 
 
 @credit("relative_future")
@@ -96,14 +96,14 @@ def relative_future(group: Group, *, gamma: Share = 1.0) -> list[Floats]:
     returns = [discounted(turn_rewards(episode), gamma) for episode in group]
     held = _held(group)
     future = {key: float(np.mean([returns[place][key[1]] for place in places])) for key, places in held.items()}
-    matches = [np.zeros(len(episode.turns)) for episode in group]
+    advantages = [np.zeros(len(episode.turns)) for episode in group]
     for siblings in forks(group.episodes):
         total = sum(future[key] for key in siblings)
         for key in siblings:
             others = (total - future[key]) / (len(siblings) - 1)
             for place in held[key]:
-                matches[place][key[1]] = future[key] - others
-    return matches
+                advantages[place][key[1]] = future[key] - others
+    return advantages
 
 
 def _held(group: Group) -> dict[Key, list[int]]:

@@ -17,8 +17,8 @@ def pulls(update: Update, *, eta: float = 1.0) -> Any:
     all, it is 4 / (n eta) (D - A): of two, the derivative of ((l - l') / eta - A)^2. 0 where a turn has no sibling.
     """
     fork, turns = np.asarray(update.extra["fork"], dtype=np.float64), update.turns
-    matches = np.zeros(len(turns))
-    moved = np.bincount(turns, weights=np.asarray(update.present) - np.asarray(update.logprobs)) if len(turns) else matches
+    slopes = np.zeros(len(turns))
+    moved = np.bincount(turns, weights=np.asarray(update.present) - np.asarray(update.logprobs)) if len(turns) else slopes
     for number in np.unique(fork[~np.isnan(fork)]):
         members, first, place = np.unique(turns[fork == number], return_index=True, return_inverse=True)
         n = len(members)
@@ -26,8 +26,8 @@ def pulls(update: Update, *, eta: float = 1.0) -> Any:
             continue
         ratios, wanted = moved[members], np.asarray(update.advantages)[fork == number][first]
         lead = (ratios - (ratios.sum() - ratios) / (n - 1)) / eta
-        matches[fork == number] = (4 / (n * eta) * (lead - wanted))[place.reshape(-1)]
-    return matches
+        slopes[fork == number] = (4 / (n * eta) * (lead - wanted))[place.reshape(-1)]
+    return slopes
 
 
 @loss("refuel", needs=("fork",), choose=pulls, marks=True, present=True)

@@ -28,17 +28,12 @@ def check(config: "TrainConfig") -> None:
     if not config.lora_rank:
         for name, default in (("lora_alpha", ALPHA), ("lora_targets", TARGETS)):
             if getattr(config, name) != default:
-                raise BadConfig(f"{name} does nothing without adapters; set lora_rank, for example to 16, or leave it out")
+                raise BadConfig(f"{name} has no effect without adapters; set lora_rank, for example to 16, or leave it out")
         _check_start(config)
         return
     if config.lora_alpha < 1:
         raise BadConfig(f"lora_alpha is {config.lora_alpha}; expected at least 1")
     most = config.engine_kind.most_lora_rank
-    if most == 0:
-        raise BadConfig(
-            f"lora_rank is {config.lora_rank}, and adapters are not sent to servers such as {config.engine!r}: train all "
-            "weights (lora_rank = 0), or take engine 'vllm' or 'hf'"
-        )
     if most is not None and config.lora_rank > most:
         raise BadConfig(f"lora_rank is {config.lora_rank}; engine {config.engine!r} serves adapters up to rank {most}")
     _check_combination(config)

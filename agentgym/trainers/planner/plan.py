@@ -118,7 +118,7 @@ def read_architecture(config: TrainConfig) -> Any:
     except Exception as error:  # transformers raises many types for a damaged folder
         said = str(error).split("\n")[0]
         raise BadConfig(
-            f"{config.model}: no model's configuration ({said:.200}); expected a folder with config.json (which is enough "
+            f"{config.model}: no model configuration ({said:.200}); expected a folder with config.json (which is enough "
             f"to plan), or a name whose shape is known: {', '.join(KNOWN)}"
         ) from error
 
@@ -174,8 +174,8 @@ def plan(config: TrainConfig, workload: Workload, memory: Memory | None = None) 
     except Exception as error:  # the model's own code, run over tensors without content
         reason = f"{type(error).__name__}: {error}".split("\n")[0]
         raise BadConfig(
-            f"{config.model}: what it takes cannot be planned, for its code does not run over tensors without content "
-            f"({reason:.200}). It may be trained all the same"
+            f"{config.model}: its memory cannot be planned, because its code does not run over tensors without content "
+            f"({reason:.200}). Training may still work"
         ) from error
 
 
@@ -228,7 +228,7 @@ def _kept(config: TrainConfig, workload: Workload, memory: Memory, update: Updat
         parts.append(Part(name, (size, size, size), note))
 
     if memory.device == "cpu":
-        add("process", process_bytes() + FIRST_USE, "Python, torch and what they import, measured")
+        add("process", process_bytes() + FIRST_USE, "Python, torch and their imports, measured")
     if config.sharded:
         low = update.weights * update.trained // max(update.parameters, 1) if update.masters else 0  # masters stand for them
         own, part = (update.weights - low + update.masters) // config.processes, f"a part of {config.processes}"
@@ -239,10 +239,10 @@ def _kept(config: TrainConfig, workload: Workload, memory: Memory, update: Updat
         add("fp32 masters", update.masters, "what updates are made in")
     divided = config.processes if config.sharded else 1
     if config.kl and not config.lora_rank:
-        add("reference", update.weights // divided, f"the policy as it was, for the KL penalty{part and ', '}{part}")
+        add("reference", update.weights // divided, f"the initial policy, for the KL penalty{part and ', '}{part}")
     add("optimizer state", update.optimizer // divided, f"{_state(config, update)}{part and ', '}{part}")
     if config.sharded and memory.device == "cpu":
-        add("checkpoint", _copied(config, update), "what is being written, copied")
+        add("checkpoint", _copied(config, update), "a copy of the data being written")
     if config.engine_kind.in_process:
         row = workload.play.row(context(config, workload.architecture))
         spelled = workload.architecture.to_json_string(use_diff=False)
@@ -253,7 +253,7 @@ def _kept(config: TrainConfig, workload: Workload, memory: Memory, update: Updat
         room = f"{slots} slots, rows up to {row:,} tokens"
         if config.apart:
             why = "the whole model in each process" if config.sharded else "while an update changes the trainer's"
-            add("engine's copy", update.weights, f"what is sampled from: {why}")
+            add("engine's copy", update.weights, f"the weights for sampling: {why}")
         add("engine's own weights", rollout.packed, "fused copies; the rest is the trainer's own")
         add("key-value cache", rollout.cache, room)
         beside = rollout.working if config.async_level else 0
@@ -272,7 +272,7 @@ def _passing(config: TrainConfig, workload: Workload, update: Update) -> list[Pa
     """Return what comes and goes with an update."""
     divided = config.processes if config.sharded else 1
     gradients = update.gradients // divided * (2 if config.processes > 1 and not config.sharded else 1)
-    buckets = "and what is sent to the other processes" if config.processes > 1 else ""
+    buckets = "and the buffers sent to the other processes" if config.processes > 1 else ""
     note = f"a part of {config.processes}" if config.sharded else buckets
     stepping = update.stepping if config.muon else update.stepping // divided  # Muon has matrices of one shape whole
     whole = _gathered(workload, update) if config.sharded else 0
@@ -281,7 +281,7 @@ def _passing(config: TrainConfig, workload: Workload, update: Update) -> list[Pa
         Part("gathered", (0, whole, 0), f"{GATHERED} layers, embedding and head, whole, with their gradients"),
         Part("activations", (0, update.activations, 0), "kept for the backward pass"),
         Part("logits and backward", (0, update.logits, 0), "of trained tokens, in chunks"),
-        Part("step", (0, 0, stepping), "what the optimizer computes with"),
+        Part("step", (0, 0, stepping), "working memory of the optimizer"),
     ]
 
 

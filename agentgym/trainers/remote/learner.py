@@ -110,7 +110,7 @@ class RemoteLearner(Learner):
         return trained
 
     def about(self) -> dict[str, Any]:
-        """Return what a reader of the log wants to know."""
+        """Return facts for the log."""
         with torch.device("meta"):
             layers = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(self.model)).named_modules()
         adapted = [layer for name, layer in layers if name.rpartition(".")[2] in self.config.lora_targets]

@@ -122,7 +122,7 @@ def _sampling(service: Service, trained: Trained, tokenizer: Any, qualified: Qua
         again = (await ask(1.0))[0]
         qualified.note("seeds", "the same tokens twice" if again == ids else "other tokens each time", "ok")
         gap = _gap(said, scores)
-        qualified.note("its sampler's own scores", f"{gap:.2g} from what it sampled with", "ok" if gap < 0.1 else "refused")
+        qualified.note("its sampler's own scores", f"{gap:.2g} from those it sampled with", "ok" if gap < 0.1 else "refused")
         _, said, scores = await ask(0.5)
         told = "those of temperature 1" if _gap(said, scores) < 0.02 else "scaled by it"
         qualified.note("logprobs at temperature 0.5", f"{told}; training is at temperature 1", "ok")
@@ -240,7 +240,9 @@ class Lab:
                 break
             self.rate *= float(np.clip(noise / max(largest, 1e-9), 1e-2, 30))
         rises = self.unit[PLACE - 1] > 0 and float(np.abs(self.unit).max()) > noise / 4
-        self.qualified.note("importance_sampling", "raises what has an advantage" if rises else "does not train", _or(rises))
+        self.qualified.note(
+            "importance_sampling", "raises tokens with an advantage" if rises else "does not train", _or(rises)
+        )
         if rises:
             self.qualified.losses.append("importance_sampling")
         return bool(rises)
@@ -262,9 +264,7 @@ class Lab:
             self.qualified.reduction = "rows"
             self.qualified.note("reduction", "the mean over rows of each row's mean", "corrected")
         else:
-            text = (
-                f"none that is known: a shorter row {by_length:.2f} times, a row beside it {by_rows:.2f} times the gradient"
-            )
+            text = f"unknown: a shorter row changes the gradient {by_length:.2f} times, a second row {by_rows:.2f} times"
             self.qualified.note("reduction", text, "refused")
 
     def accumulation(self) -> None:
@@ -317,11 +317,7 @@ class Lab:
         """Find out whether the norm of a gradient is bounded where that is asked for."""
         move = self.moved([self.datum(self.row, 1.0)], clip=1e-6)
         self.qualified.clips_gradients = float(np.linalg.norm(move)) < 0.1 * float(np.linalg.norm(self.unit))
-        text = (
-            "done where it is asked for"
-            if self.qualified.clips_gradients
-            else f"not done: train with --grad-clip {UNCLIPPED:g}"
-        )
+        text = "done if requested" if self.qualified.clips_gradients else f"not done: train with --grad-clip {UNCLIPPED:g}"
         self.qualified.note("clipping of gradients", text, "ok" if self.qualified.clips_gradients else "none")
 
 

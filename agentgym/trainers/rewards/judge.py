@@ -151,5 +151,5 @@ def _read(rubric: str) -> str:
             f"rubric of reward 'judge' is {rubric}, which cannot be read ({error}); expected a text file"
         ) from error
     if not text:
-        raise BadConfig(f"rubric of reward 'judge' is {rubric}, which is empty; expected what a grade is given for")
+        raise BadConfig(f"rubric of reward 'judge' is {rubric}, which is empty; expected the grading criteria")
     return text

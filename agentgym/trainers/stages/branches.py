@@ -14,7 +14,8 @@ from agentgym.errors import BadConfig
 from agentgym.rollout.play import Job
 from agentgym.trainers.stages.branching import unbranchable
 from agentgym.trainers.stages.needs import needs
-from agentgym.trainers.stages.seams import Within, unfolded
+from agentgym.trainers.stages.sampler import SAMPLERS
+from agentgym.trainers.stages.seams import Within, given_to
 from agentgym.trainers.trees import holders, told
 
 if TYPE_CHECKING:
@@ -23,16 +24,29 @@ if TYPE_CHECKING:
 
 Asked = tuple[Task, Episode, list[int]]
 At = Literal["all", "alone", "uncertain"]
+Number = Annotated[int, Within(1, 10_000)]
+"""How many continuations a turn has."""
+Every = Annotated[int, Within(1, 1_000_000)]
+"""Of how many turns one is played on from."""
+Discount = Annotated[float, Within(0, 1)]
+
+
+def uncontinuable(config: "TrainConfig", env: TextEnv, name: str) -> str:
+    """Return why a need cannot play on from the turns of episodes; empty where it can."""
+    reason = unbranchable(config, env, name)
+    if not reason and config.reward:
+        reason = f"reward {', '.join(config.reward)} pays whole episodes, and continuations are parts of episodes"
+    if not reason and "proposals" in SAMPLERS.looked_up(config.sampler).attributes["requires"]:
+        reason = (
+            f"sampler {config.sampler!r} pays proposals by how they are solved, and nobody solves those of continuations"
+        )
+    return reason
 
 
 def _check(config: "TrainConfig", env: TextEnv, name: str) -> None:
-    reason = unbranchable(config, env, name)
-    if not reason and config.reward:
-        reason = f"reward {', '.join(config.reward)} pays whole episodes, and branches are parts of episodes"
-    given = unfolded(config.needs_options, ("branches",))
-    own = {key.removeprefix("branches."): value for key, value in given.items()}
+    reason, own = uncontinuable(config, env, name), given_to(config.needs_options, "branches")
     if "share" in own and own.get("at") != "uncertain":
-        raise BadConfig("share of needs 'branches' does nothing without at='uncertain': leave one out, or set the other")
+        raise BadConfig("share of needs 'branches' has no effect without at='uncertain': leave one out, or set the other")
     if reason:
         raise BadConfig(f"needs 'branches': {reason}. Choose a credit and a loss that do not need them")
 
@@ -43,11 +57,11 @@ async def branches(
     *,
     run: Any,
     step: int = 0,
-    k: Annotated[int, Within(1, 10_000)] = 4,
-    every: Annotated[int, Within(1, 1_000_000)] = 1,
+    k: Number = 4,
+    every: Every = 1,
     at: At = "all",
     share: Annotated[float, Within(0, 1)] = 0.1,
-    gamma: Annotated[float, Within(0, 1)] = 1.0,
+    gamma: Discount = 1.0,
 ) -> dict[str, float]:
     """The mean reward from a turn on, the turn itself played anew, over `k` continuations (VinePPO, arXiv 2410.01679).
 
@@ -58,9 +72,9 @@ async def branches(
     to the turn by going through the episode once more; continuations are drawn as the run's episodes are, at the run's own
     temperature. Returns `branch_episodes`, `branch_tokens` (sampled), `branch_faults` and `branch_turns_lost`.
     """
-    picked = {id(turn) for turn in _chosen(groups, at, share)}
+    turn_ids = {id(turn) for turn in _chosen(groups, at, share)}
     played = Continued(run, step, k, every, gamma, "branches", run.config.temperature)
-    paid = await played.of(groups, picked)
+    paid = await played.of(groups, turn_ids)
     for episode in (episode for group in groups for episode in group):
         for turn in episode.turns:
             worth = paid.get(id(turn))
@@ -85,10 +99,10 @@ class Continued:
         default_factory=lambda: dict.fromkeys(("episodes", "tokens", "faults", "turns_lost"), 0.0)
     )
 
-    async def of(self, groups: Sequence[Group], picked: Container[int]) -> dict[int, list[float]]:
+    async def of(self, groups: Sequence[Group], turn_ids: Container[int]) -> dict[int, list[float]]:
         """Return what continuations earned, by the id of the turn from which on they were played; faults are left out.
 
-        Of the turns in `chosen` (ids) every `every`-th is played on from, each once, also where several episodes hold it.
+        Of the turns in `picked` (ids) every `every`-th is played on from, each once, also where several episodes hold it.
         """
         run, paid = self.run, dict[int, list[float]]()
         by_env: dict[str, list[tuple[Episode, list[int]]]] = {}
@@ -96,7 +110,7 @@ class Continued:
             first = {(places[0], key[1]) for key, places in holders(group.episodes).items()}
             for place, episode in enumerate(group):
                 numbers = [n for n in range(0, len(episode.turns), self.every) if (place, n) in first]
-                wanted = [n for n in numbers if id(episode.turns[n]) in picked]
+                wanted = [n for n in numbers if id(episode.turns[n]) in turn_ids]
                 by_env.setdefault(run.env_name(episode), []).append((episode, wanted))
         for name, pairs in by_env.items():
             paid |= await self._in(name, [(run.task(episode), episode, wanted) for episode, wanted in pairs])

@@ -49,7 +49,7 @@ class Growth:
     new: Sequence[Episode]
     """Those of them that the last round brought."""
     rounds: int
-    """How many rounds there were."""
+    """How many rounds there were that brought an episode: one of infrastructure errors alone does not count."""
     chance: np.random.Generator
     """All chance of the decision comes from it: it depends on seed, step, group and round."""
 
@@ -77,9 +77,9 @@ def resolve_branching(config: "TrainConfig") -> Stage | None:
     """Return the branching stage of a run; None where no episode branches off."""
     if not config.branching:
         if config.branching_options:
-            raise BadConfig(f"branching.{next(iter(config.branching_options))} does nothing without --branching NAME")
+            raise BadConfig(f"branching.{next(iter(config.branching_options))} has no effect without --branching NAME")
         if config.shared_turns != "once":
-            raise BadConfig(f"shared_turns is {config.shared_turns!r} and does nothing without --branching NAME")
+            raise BadConfig(f"shared_turns is {config.shared_turns!r} and has no effect without --branching NAME")
         return None
     stage = BRANCHINGS.resolve(config.branching, config.branching_options)
     for name in {"state", "run"} & parameters(stage.target).keys():
@@ -117,9 +117,7 @@ def check_beside(config: "TrainConfig", stages: Sequence[Stage]) -> None:
                 "from the beginning of its task; leave out one of the two"
             )
         if {"hint", "proposals"} & set(stage.attributes["requires"]):
-            raise BadConfig(
-                f"{both}: what it adds to a task was never tried with episodes that branch off; leave out one of the two"
-            )
+            raise BadConfig(f"{both}: this combination was never tested; remove one of the two")
 
 
 def surprise(turn: Turn, tokens: int = 0) -> float:

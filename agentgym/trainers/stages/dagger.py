@@ -39,7 +39,8 @@ async def dagger(
     0). DAgger trains on all labels so far in every iteration; here a step trains on its own and on `earlier` times as many
     episodes drawn from the last `capacity` of this process. `own` keeps the policy's episodes in their groups, for the
     credit's base. Labels have the log-probabilities of the policy before the update, so the ratio begins at 1. States that
-    are not reached again, and those in which the expert has nothing to say, have no label.
+    are not reached again, those in which the expert has nothing to say, and those within a reply of several calls have no
+    label.
     """
     asked = [(group, episode) for group in groups for episode in group]
     labels = await _labelled([episode for _, episode in asked], run)
@@ -55,8 +56,8 @@ async def dagger(
     known = [group for group in groups if id(group) in fresh]
     mixed: list[Group] = []
     for place, group in enumerate(known):
-        episodes = [*group] if own else []
-        first = Group(group.task_id, group.role, [*episodes, *fresh[id(group)]])
+        labels = fresh[id(group)]
+        first = joined(group, labels) if own else Group(group.task_id, group.role, labels)
         mixed.append(joined(first, old[place :: len(known)]))
     return mixed
 
@@ -75,12 +76,18 @@ async def _labelled(episodes: Sequence[Episode], run: Any) -> list[Episode]:
         tools = run.rollouts.env(name).tools
         for place, (task, episode), actions in zip(places, asked, answers, strict=True):
             talk: TokenTalk = demonstrator.agent.begin(task, tools)
-            pairs = [*zip(episode.turns, actions, strict=False)][
-                episode.shared :
-            ]  # what another attempt played has its label
-            turns = [_label(turn, action, demonstrator, talk) for turn, action in pairs]
+            places = range(episode.shared, len(actions))  # what another attempt played has its label
+            turns = [
+                _label(episode.turns[k], actions[k], demonstrator, talk) for k in places if _begins_a_reply(episode.turns, k)
+            ]
             labels[place] = _with_turns(episode, [turn for turn in turns if turn is not None])
     return [labels[place] for place in range(len(episodes))]
+
+
+def _begins_a_reply(turns: Sequence[Turn], place: int) -> bool:
+    """Return whether a turn is not the second or a later call of one reply: there the prompt holds nothing of its state."""
+    turn, before = turns[place], turns[place - 1] if place else None
+    return before is None or list(turn.prompt_ids) != [*before.prompt_ids, *before.output_ids]
 
 
 def _label(turn: Turn, action: str | None, demonstrator: Demonstrator, talk: TokenTalk) -> Turn | None:
@@ -91,7 +98,7 @@ def _label(turn: Turn, action: str | None, demonstrator: Demonstrator, talk: Tok
     if limit is not None and len(turn.prompt_ids) + len(ids) > limit:
         return None
     label = Turn(turn.observation, turn.state_key, turn.admissible, turn.prompt_ids, ids, text=action, action=action)
-    label.role, label.extra = turn.role, {WORTH: 1.0}
+    label.role, label.extra, label.plain_ids = turn.role, {WORTH: 1.0}, turn.plain_ids
     return label
 
 

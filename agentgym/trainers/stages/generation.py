@@ -36,7 +36,7 @@ class Play(Protocol):
 def generation(
     name: str, requires: Sequence[str] = (), check: Check | None = None, *, embeds: bool = False
 ) -> Callable[[Target], Target]:
-    """Declare a class as a way to play what was drawn (see `Generation`) and name it; keyword-only parameters are options.
+    """Register a class that plays the drawn episodes (see `Generation`) by name; keyword-only parameters are options.
 
     `requires`: `repeats`, where it does something only with tasks that come again. `check` is called with the run's settings
     before anything is loaded. `embeds`: it asks the learner for hidden states.

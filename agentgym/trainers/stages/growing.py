@@ -63,8 +63,8 @@ class DifficultyRange(Uniform):
         super().__init__(sources)
         if all(source.finite for source in sources):
             raise BadConfig(
-                f"sampler 'difficulty_range' does nothing: it moves the difficulty of generated tasks, and those of "
-                f"{', '.join(self.sources)} are a file's. Use sampler 'prioritized'"
+                f"sampler 'difficulty_range' has no effect: it adapts the difficulty of generated tasks, and those of "
+                f"{', '.join(self.sources)} come from a file. Use sampler 'prioritized'"
             )
         self.high, self.groups, self.span, self.most = high, groups, span, most
         self.top = dict.fromkeys(self.sources, 0)

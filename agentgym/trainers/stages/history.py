@@ -21,8 +21,8 @@ class Remembering(Uniform):
         files = [source.name for source in sources if source.finite]
         if not files:
             raise BadConfig(
-                f"sampler {name!r} does nothing: it remembers how each task went, and the generated tasks of "
-                f"{', '.join(self.sources)} never come again. Use sampler 'window', or an environment with tasks of a file"
+                f"sampler {name!r} has no effect: it remembers how each task went, and the generated tasks of "
+                f"{', '.join(self.sources)} never repeat. Use sampler 'window', or an environment with tasks from a file"
             )
         self.decay = decay
         self.past: dict[str, dict[str, list[float]]] = {name: {} for name in files}

@@ -64,13 +64,13 @@ class Learner(Stateful, ABC):
         raise NotImplementedError
 
     def begin(self, phase: str, folder: Path) -> None:
-        """Prepare for `sft` or `rl`; `folder` is the run's, for what has to be remembered of the policy at that point."""
+        """Prepare for `sft` or `rl`; `folder` is the run's, for data about the policy at that point."""
 
     async def rest(self) -> None:
         """Let the engine give back what memory it can until `publish`: nothing samples before an update is over."""
 
     def about(self) -> dict[str, object]:
-        """Return what a reader of the log wants to know: parameters, how many are trained, precision, attention."""
+        """Return facts for the log: parameters, how many are trained, precision, attention."""
         return {}
 
     def close(self) -> None:
@@ -124,8 +124,8 @@ def check_learner(config: "TrainConfig", needed: Sequence[str]) -> None:
         _check_methods(target, config, needed)
     if config.async_level and not (kind.overlaps or getattr(target, "overlaps", False)):
         raise BadConfig(
-            f"async_level is {config.async_level}, and learner {config.learner!r} does not say that its engine samples from "
-            "weights of its own while it updates: leave it at 0, or give its class `overlaps = True` where that is so"
+            f"async_level is {config.async_level}, and learner {config.learner!r} does not declare that its engine samples "
+            "from its own copy of the weights during an update: leave it at 0, or declare `overlaps = True` in its class"
         )
 
 

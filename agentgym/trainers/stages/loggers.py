@@ -59,7 +59,7 @@ def resolve_loggers(names: Sequence[str], options: Mapping[str, object]) -> list
     """Return the loggers of a run; an option belongs to the one that has it."""
     bare = [LOGGERS.looked_up(name) for name in names]
     if options and not bare:
-        raise BadConfig(f"logger.{next(iter(options))} does nothing without a logger: give --loggers NAME")
+        raise BadConfig(f"logger.{next(iter(options))} has no effect without a logger: give --loggers NAME")
     known = [stage.name for stage in bare]
     for name in known:
         if known.count(name) > 1:
@@ -99,7 +99,8 @@ class Loggers:
             call(*arguments)
         except Exception as error:  # of a service that is not reached, a disk that is full, code of the user's
             if name not in self.failed:
-                said = f"logger {name} failed ({type(error).__name__}: {error}); the run goes on, and metrics.jsonl is whole"
+                why = f"{type(error).__name__}: {error}"
+                said = f"logger {name} failed ({why}); the run continues, and metrics.jsonl is complete"
                 warnings.warn(said, stacklevel=2)
             self.failed.add(name)
 

@@ -21,7 +21,7 @@ LOSSES = Seam(
     },
     {"needs": (), "choose": None, "marks": False, "top": "", "present": False},
 )
-FRAME = ("loss_aggregation", "constant", "kl", "kl_kind", "tis_cap")
+FRAME = ("loss_aggregation", "constant", "kl", "kl_kind", "old_logprobs", "tis_cap")
 """Fields of `LossConfig` that hold for every loss."""
 
 
@@ -62,7 +62,7 @@ def resolve_loss(config: LossConfig) -> Stage:
     known = options_of(LOSSES.looked_up(config.loss).target)
     for name, default in fields.items():
         if name not in known and getattr(config, name) != default:
-            raise BadConfig(f"{name} is {getattr(config, name)} and does nothing with loss {config.loss!r}: leave it out")
+            raise BadConfig(f"{name} is {getattr(config, name)} and has no effect with loss {config.loss!r}: leave it out")
     taken: Mapping[str, Any] = {name: getattr(config, name) for name in fields if name in known}
     loss = LOSSES.resolve(config.loss, {**taken, **config.loss_options})
     for need in loss.attributes["needs"]:

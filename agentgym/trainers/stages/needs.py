@@ -74,7 +74,7 @@ def resolve_needs(names: Sequence[str], options: Mapping[str, object]) -> list[S
     names = list(dict.fromkeys(names))
     bare = [NEEDS.looked_up(name) for name in names]
     if options and not bare:
-        raise BadConfig(f"needs.{next(iter(options))} does nothing: neither the credit nor the loss needs anything")
+        raise BadConfig(f"needs.{next(iter(options))} has no effect: neither the credit nor the loss needs anything")
     own = shared_out("needs", bare, options)
     return [NEEDS.resolve(name, own[stage.name]) for name, stage in zip(names, bare, strict=True)]
 

@@ -28,9 +28,9 @@ def _check(config: "TrainConfig", env: TextEnv, name: str) -> None:
     if config.agent not in AGENTS or config.agent == "summary":
         reason = f"agent {config.agent!r} has no demonstrator that could spell an answer"
     elif not plain.declared.answers:
-        reason = f"{name} names no hidden answers (`answers`), so there is none to look for"
+        reason = f"{name} declares no hidden answers (`answers`), so there are none to score"
     elif plain.oracle.__func__ is TextEnv.oracle:
-        reason = f"{name} has no oracle, which says the action that wins"
+        reason = f"{name} has no oracle to name the winning action"
     if reason:
         raise BadConfig(f"needs 'probe': {reason}. Choose a credit and a loss that do not need it")
 

@@ -46,8 +46,8 @@ class SelfProposed(Sampler):
     A run has two environments: one that proposes (`Proposing`) and one that solves. Proposals are played first, `attempts`
     for each task of proposing. Valid ones that are new become tasks to solve, as many as the step has groups left; where
     there are fewer, the environment's own tasks fill the step, so no proposer can stall it. How the solvers end is what
-    the proposals are paid. An invalid or repeated one is paid `invalid`; one that was not played, or whose solvers all
-    ended in infrastructure errors, is left out of training.
+    the proposals are paid. An invalid or repeated one is paid `invalid`; one that was not played, or whose check or solvers
+    all ended in infrastructure errors, is left out of training.
     """
 
     def __init__(
@@ -78,6 +78,8 @@ class SelfProposed(Sampler):
         self.past: list[Data] = []
         self.known: list[str] = []
         self.tasks: dict[str, Task] = {}
+        """By id, what was made in the present step, in all of its rounds."""
+        self.step = -1
         self.waiting: list[tuple[Episode, str | None]] = []
         """This process's proposals, each with the id of its task: empty where it is not played, None where it is invalid."""
 
@@ -88,14 +90,16 @@ class SelfProposed(Sampler):
     def worth(self, rate: float) -> float:
         """Return what a proposal is paid whose task was solved in this share of the attempts."""
 
-    async def checked(self, proposals: list[Data], step: int, run: Any) -> list[bool]:
-        """Return which valid proposals may be played."""
+    async def checked(self, proposals: list[Data], step: int, run: Any) -> Sequence[bool | None]:
+        """Return which valid proposals may be played; None where an infrastructure error left that open."""
         return [True] * len(proposals)
 
     async def draw(self, step: int, number: int, *, run: Any) -> list[Draw]:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Play proposals, and return what is to be solved."""
         asked = [self._asking(step) for _ in range(min(self.proposers, number - 1))]
-        self.tasks = {draw.task.id: draw.task for draw in asked}
+        if step != self.step:
+            self.step, self.tasks = step, {}
+        self.tasks |= {draw.task.id: draw.task for draw in asked}
         played: list[Episode] = await run.rollouts.collect(run.share(asked), step)
         order = {run.rollouts.group_id(draw, f"{step + 1}/"): place for place, draw in enumerate(asked)}
         told = [
@@ -131,15 +135,17 @@ class SelfProposed(Sampler):
     ) -> dict[tuple[int, int], str | None]:
         """Return by proposal the id of the task it became; the same in all processes."""
         ids: dict[tuple[int, int], str | None] = {entry[:2]: None for entry in every}
-        fresh: list[tuple[tuple[int, int], Data]] = []
+        fresh: list[tuple[tuple[int, int], str, Data]] = []
         for *place, data in every:
             key = "" if data is None else hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:16]
             if data is not None and key not in self.known:
                 self.known = [*self.known, key][-CAPACITY:]
-                fresh.append(((place[0], place[1]), data))
-        allowed = await self.checked([data for _, data in fresh], step, run)
-        for (place, data), passes in zip(fresh, allowed, strict=True):
-            if passes:
+                fresh.append(((place[0], place[1]), key, data))
+        allowed = await self.checked([data for *_, data in fresh], step, run)
+        for (place, key, data), passes in zip(fresh, allowed, strict=True):
+            if passes is None:
+                ids[place], self.known = "", [other for other in self.known if other != key]
+            elif passes:
                 played = sum(bool(id) for id in ids.values()) < room
                 ids[place] = f"proposed/{step}/{self.tasks_made}" if played else ""
                 if played:
@@ -220,11 +226,11 @@ class SearchSelfPlay(SelfProposed):
         """Return 1 - rate."""
         return 1 - rate
 
-    async def checked(self, proposals: list[Data], step: int, run: Any) -> list[bool]:
+    async def checked(self, proposals: list[Data], step: int, run: Any) -> Sequence[bool | None]:
         """Return which questions the policy answers with what the proposer retrieved."""
         env: Any = self.proposer.env.unwrapped
         tasks = [replace(env.gate(data), id=f"check/{step}/{self.tasks_made}/{n}") for n, data in enumerate(proposals)]
         draws = [Draw(task, env=self.proposer.name, attempts=1) for task in tasks]
         played: list[Episode] = await run.rollouts.collect(run.share(draws), step)
-        passed = set(run.gathered([e.task_id for e in played if e.success]))
-        return [task.id in passed for task in tasks]
+        passed: dict[str, bool | None] = dict(run.gathered([(e.task_id, e.success) for e in played]))
+        return [passed.get(task.id) for task in tasks]

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from agentgym.core.env import TextEnv
 from agentgym.episodes.episode import Group
 from agentgym.errors import BadConfig
-from agentgym.trainers.stages.branches import Continued
-from agentgym.trainers.stages.branching import unbranchable
+from agentgym.trainers.stages.branches import Continued, Discount, Every, Number, uncontinuable
 from agentgym.trainers.stages.needs import needs
-from agentgym.trainers.stages.seams import Within, unfolded
+from agentgym.trainers.stages.seams import Within, given_to
 from agentgym.trainers.trees import told
 
 if TYPE_CHECKING:
@@ -20,14 +19,10 @@ K, BEST_OF = 8, 4
 
 
 def _check(config: "TrainConfig", env: TextEnv, name: str) -> None:
-    reason = unbranchable(config, env, name)
-    if not reason and config.reward:
-        reason = f"reward {', '.join(config.reward)} pays whole episodes, and a prover's are parts of episodes"
-    given = unfolded(config.needs_options, ("prover",))
-    own = {key.removeprefix("prover."): value for key, value in given.items()}
+    reason, own = uncontinuable(config, env, name), given_to(config.needs_options, "prover")
     k, best_of = int(str(own.get("k", K))), int(str(own.get("best_of", BEST_OF)))
     if not reason and best_of > k:
-        reason = f"best_of is {best_of} and k {k}; the best of so many needs as many continuations"
+        reason = f"best_of is {best_of} and k {k}; the best of {best_of} needs at least as many continuations"
     if reason:
         raise BadConfig(f"needs 'prover': {reason}. Choose a credit that does not need it, or other options")
 
@@ -38,11 +33,11 @@ async def prover(
     *,
     run: Any,
     step: int = 0,
-    k: Annotated[int, Within(1, 10_000)] = K,
-    best_of: Annotated[int, Within(1, 10_000)] = BEST_OF,
-    every: Annotated[int, Within(1, 1_000_000)] = 1,
+    k: Number = K,
+    best_of: Number = BEST_OF,
+    every: Every = 1,
     temperature: Annotated[float, Within(0, 100)] = 0.0,
-    gamma: Annotated[float, Within(0, 1)] = 1.0,
+    gamma: Discount = 1.0,
 ) -> dict[str, float]:
     """What a prover would earn from a turn on, the turn itself played anew: the best of `best_of` tries of the policy.
 
@@ -54,8 +49,8 @@ async def prover(
     gamma^j, j turns later. Returns `prover_episodes`, `prover_tokens` (sampled), `prover_faults` and `prover_turns_lost`.
     """
     played = Continued(run, step, k, every, gamma, "prover", temperature or run.config.temperature)
-    picked = {id(turn) for group in groups for episode in group for turn in episode.turns}
-    paid = await played.of(groups, picked)
+    turn_ids = {id(turn) for group in groups for episode in group for turn in episode.turns}
+    paid = await played.of(groups, turn_ids)
     for turn in (turn for group in groups for episode in group for turn in episode.turns):
         turn.extra["prover"] = expected_best(paid.get(id(turn), []), best_of)
     told(groups, ("prover",))

@@ -14,7 +14,7 @@ from agentgym.agents.base import Agent
 from agentgym.agents.spec import AGENTS
 from agentgym.core.seeding import share
 from agentgym.episodes.episode import Episode, Turn
-from agentgym.errors import BadConfig
+from agentgym.errors import BadConfig, EngineDead
 from agentgym.rollout.gate import PRUNED
 from agentgym.rollout.play import Job
 from agentgym.trainers.segments import build
@@ -35,13 +35,13 @@ def _check(config: "TrainConfig") -> None:
     if config.agent not in AGENTS:
         reason = f"agent {config.agent!r} plays an attempt as a whole"
     elif config.async_level:
-        reason = f"async_level is {config.async_level}: weights that are being updated tell no states"
+        reason = f"async_level is {config.async_level}: hidden states cannot be read while the weights are being updated"
     elif config.sharded:
-        reason = f"sharding is {config.sharding!r}: a process that has a part of the weights asks no other for a state"
+        reason = f"sharding is {config.sharding!r}: a process that holds a part of the weights cannot compute hidden states"
     elif config.concurrency < config.group_size:
         reason = (
             f"concurrency is {config.concurrency} and group_size {config.group_size}: the episodes of a group wait for one "
-            "another, so all must be under way"
+            "another, so all must run at the same time"
         )
     if reason:
         raise BadConfig(f"generation 'prune': {reason}. Use generation 'plain', or set it otherwise")
@@ -56,7 +56,7 @@ class _Group:
     embed: Callable[[Sequence[Sequence[int]]], list[State]]
     choose: Choose
     states: dict[int, State] = field(default_factory=dict[int, State])
-    """By attempt, what the policy made of the episode at the gate."""
+    """By attempt, what the policy made of the episode at the gate; of those that went on from there to their end."""
     _waiting: dict[int, Sequence[int]] = field(default_factory=dict[int, Sequence[int]])
     _ended: dict[int, bool | None] = field(default_factory=dict[int, bool | None])
     """By attempt, whether it succeeded, of episodes that never came to the gate; None after a fault."""
@@ -67,19 +67,22 @@ class _Group:
         """Return whether an episode goes on; at the gate, when all of the group have come or ended."""
         self._last[attempt] = episode
         if len(episode.turns) != self.at or attempt in self._ended or attempt in self._waiting:
-            if len(episode.turns) == self.at:  # it is played again after a fault, and goes another way
-                self.states.pop(attempt, None)
-            return True
+            return True  # it is not at the gate, or played again after a fault
         if self._chosen is None:
             self._chosen = asyncio.get_running_loop().create_future()
         self._waiting[attempt] = prompt()
         self._look()
-        return attempt in await self._chosen
+        goes_on = attempt in await self._chosen
+        if not goes_on:  # a selection may play a further attempt, and call it by this number
+            self.states.pop(attempt, None)
+        return goes_on
 
     def left(self, attempt: int) -> None:
         """Take note of the end of an episode."""
+        episode = self._last.get(attempt)
+        if episode is not None and episode.fault:  # what is played in its place may go another way
+            self.states.pop(attempt, None)
         if attempt not in self._waiting:
-            episode = self._last.get(attempt)
             self._ended[attempt] = None if episode is None else episode.success
             self._look()
 
@@ -92,8 +95,10 @@ class _Group:
             self.states = dict(zip(attempts, self.embed([self._waiting[n] for n in attempts]), strict=True))
             places = self.choose([self.states[n] for n in attempts], [self._ended[n] for n in sorted(self._ended)])
             self._chosen.set_result({attempts[place] for place in places})
-        except Exception as error:  # for everybody who waits
-            self._chosen.set_exception(error)
+        except Exception as error:  # of the policy, not of an environment: no episode would fare better
+            failure = EngineDead(f"generation 'prune' cannot read the policy's states: {type(error).__name__}: {error}")
+            failure.__cause__ = error
+            self._chosen.set_exception(failure)
 
 
 @generation("prune", check=_check, embeds=True)
@@ -183,17 +188,19 @@ class Prune(Generation):
             state = None if gate is None else gate.states.get(episode.attempt)
             if state is not None and episode.success is not None:
                 fresh.append((state.tobytes(), episode.success))
+        everybodys: list[Outcome] = self.run.gathered(fresh)
         error = 0.0
-        if head is not None and fresh:
-            chances = head.chances([np.frombuffer(state, dtype=np.float32) for state, _ in fresh])
-            error = float(np.mean([(chance - success) ** 2 for chance, (_, success) in zip(chances, fresh, strict=True)]))
+        if head is not None and everybodys:
+            chances = head.chances([np.frombuffer(state, dtype=np.float32) for state, _ in everybodys])
+            pairs = zip(chances, everybodys, strict=True)
+            error = float(np.mean([(chance - success) ** 2 for chance, (_, success) in pairs]))
         pruned, self._pruned, self._groups = self._pruned, [], {}
-        self.outcomes = [*self.outcomes, *self.run.gathered(fresh)][-self.capacity :]
+        self.outcomes = [*self.outcomes, *everybodys][-self.capacity :]
         return {
             "pruned_episodes": float(len(pruned)),
             "pruned_tokens": float(sum(turn.sampled for episode in pruned for turn in episode.turns)),
             "quality_outcomes": float(len(fresh)),
-            "quality_error": error / len(self.run.gathered([0])),
+            "quality_error": error / len(self.run.gathered([0])),  # every process has the same one
         }
 
     def state_dict(self) -> dict[str, object]:

@@ -79,7 +79,7 @@ def resolve_rewards(names: Sequence[str], options: Mapping[str, object]) -> list
     if len({stage.name for stage in bare}) < len(bare):
         raise BadConfig(f"reward is {', '.join(names)}; expected each name once")
     if options and not bare:
-        raise BadConfig(f"reward.{next(iter(options))} does nothing without a reward: give --reward NAME")
+        raise BadConfig(f"reward.{next(iter(options))} has no effect without a reward: give --reward NAME")
     options = unfolded(options, {stage.name for stage in bare})
     schedules = {key: value for key, value in options.items() if key.rpartition(".")[2] == SCHEDULE}
     scheduled = {_scheduled(key, bare).name: _points(key, value) for key, value in schedules.items()}
@@ -174,7 +174,7 @@ def _scheduled(key: str, stages: Sequence[Stage]) -> Stage:
     name = key.rpartition(".")[0]
     owners = [stage for stage in stages if name in ("", stage.name) and "weight" in options_of(stage.target)]
     if not owners:
-        raise BadConfig(f"reward.{key} does nothing: no reward {name or 'of this run'} has a weight to follow it")
+        raise BadConfig(f"reward.{key} has no effect: no reward {name or 'of this run'} has a weight to follow it")
     if len(owners) > 1:
         names = " and ".join(stage.name for stage in owners)
         raise BadConfig(f"{key} could be for {names}; say which: --reward.{owners[0].name}.{SCHEDULE} VALUE")

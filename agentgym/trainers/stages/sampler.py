@@ -69,8 +69,8 @@ class Draw:
             raise BadConfig(f"a draw of task {self.task.id!r} has hinted {self.hinted} and no hint; give it one")
         if self.hint is not None and self.start is not None:
             raise BadConfig(
-                f"a draw of task {self.task.id!r} has a start and a hint: a conversation that has begun cannot be told "
-                "more, so leave one of the two out"
+                f"a draw of task {self.task.id!r} has a start and a hint: a hint cannot be added to a conversation that "
+                "has begun, so remove one of the two"
             )
 
 
@@ -134,7 +134,7 @@ class TaskSource:
 
 
 class Sampler(Stateful, ABC):
-    """Says what a step plays, to inherit from: `draw` is to be written, the rest may be.
+    """Base class that decides what a step plays: implement `draw`; the other methods are optional.
 
     Made as `CLASS(sources, **options)`; every process has one, and all must draw the same. It is made once before anything
     is loaded, so a BadConfig of its constructor costs nobody a minute.
@@ -239,8 +239,8 @@ class Window(Uniform):
             raise BadConfig(f"sampler 'window' has start {start} and most {most}; expected start at most as high")
         if all(source.finite for source in sources):
             raise BadConfig(
-                f"sampler 'window' does nothing: it moves the difficulty of generated tasks, and those of "
-                f"{', '.join(self.sources)} are a file's. Use sampler 'prioritized'"
+                f"sampler 'window' has no effect: it adapts the difficulty of generated tasks, and those of "
+                f"{', '.join(self.sources)} come from a file. Use sampler 'prioritized'"
             )
         self.low, self.high, self.groups, self.most = low, high, groups, most
         self.difficulty = dict.fromkeys(self.sources, start)

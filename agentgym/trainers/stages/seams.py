@@ -46,7 +46,7 @@ class Stateful:
     """What is kept in the checkpoint of a run; nothing unless a class says otherwise."""
 
     def state_dict(self) -> dict[str, object]:
-        """Return plain data, or tensors, from which `load_state_dict` goes on to the last digit."""
+        """Return plain data, or tensors, from which `load_state_dict` resumes exactly."""
         return {}
 
     def load_state_dict(self, state: Mapping[str, object]) -> None:
@@ -280,3 +280,8 @@ def unfolded(options: Mapping[str, object], names: Container[str]) -> dict[str, 
         else:
             flat[key] = value
     return flat
+
+
+def given_to(options: Mapping[str, object], name: str) -> dict[str, object]:
+    """Return the options of one stage of several: those in its table, under its name, and without any name."""
+    return {key.removeprefix(f"{name}."): value for key, value in unfolded(options, (name,)).items()}

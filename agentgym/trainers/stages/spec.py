@@ -26,7 +26,7 @@ def _check(config: "TrainConfig") -> None:
         )
     if config.agent not in AGENTS:
         raise BadConfig(
-            f"generation 'spec' with agent {config.agent!r}: an agent of others asks the engine by itself; use generation "
+            f"generation 'spec' with agent {config.agent!r}: an external agent calls the engine itself; use generation "
             "'plain'"
         )
 

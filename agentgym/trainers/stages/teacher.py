@@ -17,7 +17,7 @@ from agentgym.errors import BadConfig, EngineDead, Fault
 from agentgym.registry import load
 from agentgym.trainers.segments import Segment, build
 from agentgym.trainers.stages.needs import needs, place
-from agentgym.trainers.stages.seams import Within, unfolded
+from agentgym.trainers.stages.seams import Within, given_to
 
 if TYPE_CHECKING:
     from agentgym.trainers.config import TrainConfig
@@ -46,8 +46,7 @@ def _refuse(teacher: str, why: str) -> BadConfig:
 
 def _check(config: "TrainConfig", env: TextEnv, name: str) -> None:
     """Raise for a teacher that is none, cannot score what the run samples, or is seen to have another vocabulary."""
-    given = unfolded(config.needs_options, ("teacher_logprobs",))
-    own = {key.removeprefix("teacher_logprobs."): value for key, value in given.items()}
+    own = given_to(config.needs_options, "teacher_logprobs")
     teacher, options = own.get("teacher"), own.get("teacher_options")
     if options is not None and not isinstance(options, Mapping):
         raise BadConfig(f"teacher_options of needs 'teacher_logprobs' is {options!r}; expected a table, as {{timeout = 60}}")
@@ -80,7 +79,7 @@ def _kind(teacher: str) -> EngineKind | None:
     if name not in ENGINES or not all(teacher.partition(":")) or not ENGINES[name].tokens:
         raise BadConfig(
             f"teacher of needs 'teacher_logprobs' is {teacher!r}; expected an engine that scores tokens: hf:FOLDER, "
-            "vllm:URL, openai:URL, or MODULE:NAME of one of your own"
+            "vllm:URL, openai:URL, or MODULE:NAME of your own engine"
         )
     return kind_of(teacher)[0]
 
@@ -149,8 +148,8 @@ async def _scored(engine: Any, row: Segment, temperature: float, teacher: str) -
             raise
         except Fault as fault:
             raise EngineDead(f"teacher {teacher} scores nothing: {fault}") from fault
-        picked = row.mask & (at == value)
-        scores[picked] = np.concatenate([[np.nan], said])[picked]
+        at_this_temperature = row.mask & (at == value)
+        scores[at_this_temperature] = np.concatenate([[np.nan], said])[at_this_temperature]
     return scores
 
 

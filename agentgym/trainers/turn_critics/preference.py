@@ -43,16 +43,16 @@ class PreferenceCritic(SavedCritic):
             self.head = Head(2 * width, hidden)
         self.optimizer = torch.optim.Adam(self.parameters(), lr=lr)
 
-    def loss(self, picked: Sequence[tuple[Seen, Seen]]) -> Tensor:
+    def loss(self, batch: Sequence[tuple[Seen, Seen]]) -> Tensor:
         """Return the mean of -log sigmoid(beta (sum of A over the better episode - sum of A over the other))."""
-        episodes = [episode for pair in picked for episode in pair]
+        episodes = [episode for pair in batch for episode in pair]
         values = self.head(torch.cat([inputs(episode) for episode in episodes]))
         sums = torch.stack([part.sum() for part in values.split([turns for _, turns, _ in episodes])]).view(-1, 2)
         return -F.logsigmoid(self.beta * (sums[:, 0] - sums[:, 1])).mean()
 
-    def update(self, picked: Sequence[tuple[Seen, Seen]]) -> float:
+    def update(self, batch: Sequence[tuple[Seen, Seen]]) -> float:
         """Take a step and return the loss before it."""
-        loss = self.loss(picked)
+        loss = self.loss(batch)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         self.optimizer.step()

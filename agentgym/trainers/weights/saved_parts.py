@@ -90,8 +90,8 @@ def load(folder: Path, model: nn.Module, optimizers: Sequence[Optimizer]) -> Non
 
 def _not_written(folder: Path, error: BaseException) -> BadData:
     return BadData(
-        f"checkpoint {folder.parent} could not be written ({_said(error)}). The earlier ones are intact: make room, then "
-        "go on with --resume"
+        f"checkpoint {folder.parent} could not be written ({_said(error)}). The earlier ones are intact: free space, then "
+        "continue with --resume"
     )
 
 

@@ -6,8 +6,7 @@
 import asyncio
 from collections.abc import Iterator
 from contextlib import suppress
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, distributed
@@ -18,13 +17,11 @@ from agentgym.engines.fleet.backend import Lost, Trouble
 from agentgym.engines.fleet.weights import apart
 from agentgym.engines.hf.engine import HFEngine
 from agentgym.engines.kinds import EngineKind
-from agentgym.engines.shards import TensorMeta, shapes, shared_memory
+from agentgym.engines.shards import shapes
 from agentgym.engines.vllm.transfer import Control, check_devices, sender
 from agentgym.errors import BadConfig
 from agentgym.trainers.weights.gathered import adapter, full, is_sharded
-
-if TYPE_CHECKING:
-    from agentgym.trainers.weights.checkpoint import Checkpoint
+from agentgym.trainers.weights.outgoing import OnePass, adapter_folder, has_adapter, outgoing
 
 TEMPERATURE, TOKENS = 0.5, 16
 """How a server is asked whose log-probabilities are to be looked at."""
@@ -62,7 +59,7 @@ def weight_sync(
     if kind and kind.sent_weights and kind.of_address:
         return ToServers(model, engine)
     if kind and kind.sent_weights:
-        if getattr(model, "peft_config", None):
+        if has_adapter(model):
             return AdapterFolder(model, engine)
         return Transfer(model, engine, device or next(iter(model.parameters())).device)
     raise BadConfig(f"weights cannot be sent to {type(engine).__name__}; expected vllm, or hf over the model itself")
@@ -135,8 +132,7 @@ class AdapterFolder:
 
     async def push(self, version: int) -> None:
         """Let the engine read the present adapter, as small as it is; the folder is gone afterwards."""
-        with TemporaryDirectory(dir=shared_memory()) as folder:
-            self._model.save_pretrained(folder, state_dict=adapter(self._model))
+        with adapter_folder(self._model, adapter(self._model)) as folder:
             await self._engine.load_weights(folder, version)
 
     def close(self) -> None:
@@ -144,22 +140,20 @@ class AdapterFolder:
 
 
 class ToServers:
-    """Brings a model's weights to a fleet of servers; of several processes that train, the first does it for all."""
+    """Brings a model's weights, or its adapter, to a fleet of servers; of several processes the first does it for all."""
 
     def __init__(self, model: PreTrainedModel, engine: Any) -> None:
-        from agentgym.trainers.weights.checkpoint import Checkpoint
-
-        self._model, self._engine, self._source = model, engine, Checkpoint(model)
+        self._model, self._engine, self._outgoing = model, engine, outgoing(model)
         self._proved: set[tuple[str, int]] = set()
 
     async def push(self, version: int) -> None:
-        """Send every tensor. With the first, every server has to score a known text as the model does.
+        """Send what was trained. With the first, every server has to score a known text as the model does.
 
         Whether a server's log-probabilities are those of the temperature asked for is found out as soon as the model can
         tell; BadConfig where they are not.
         """
         if not distributed.is_initialized():
-            await self._send(version, self._source)
+            await self._send(version)
             return
         was_open = self._engine.is_open
         await self._engine.pause()
@@ -169,29 +163,29 @@ class ToServers:
             if distributed.get_rank() == 0:
                 said = [await self._told(version)]
             elif self._sharded:
-                await asyncio.to_thread(self._gather)
+                await asyncio.to_thread(self._outgoing.gather)
             await asyncio.to_thread(distributed.broadcast_object_list, said)
             if isinstance(said[0], Exception):
                 raise said[0]
             if distributed.get_rank() != 0:
-                self._engine.adopt(*said[0])
+                self._engine.adopt(said[0])
         finally:
             if was_open:
                 await self._engine.resume()
 
     async def _told(self, version: int) -> Any:
         """Return what the other processes are to take over, or what went wrong."""
-        source = OnePass(self._source)
         try:
-            try:
-                await self._send(version, source)
-            finally:  # or the others would wait in a gathering that this process left, or never began
-                await asyncio.to_thread(source.finish)
+            await self._send(version)
         except Exception as error:  # which the others must hear of, whatever it is
             return error
         return self._engine.state()
 
-    async def _send(self, version: int, source: "Checkpoint | OnePass") -> None:
+    async def _send(self, version: int) -> None:
+        async with self._outgoing.offered() as weights:
+            await self._bring(weights, version)
+
+    async def _bring(self, weights: OnePass | str, version: int) -> None:
         unproved = not self._proved or any(name not in self._proved for name, _ in self._engine.taken_in())
         asked = unproved and not self._sharded  # a sharded model computes nothing in one process alone
         reference = HFEngine(self._model, self._engine.tokenizer, slots=1) if asked else None
@@ -201,7 +195,7 @@ class ToServers:
             if reference:
                 await self._prove(reference)
 
-        await self._engine.load_weights(source, version, expected=expected, then=prove)
+        await self._engine.load_weights(weights, version, expected=expected, then=prove)
 
     async def _prove(self, reference: HFEngine) -> None:
         for name, backend in self._engine.taken_in():
@@ -213,32 +207,8 @@ class ToServers:
     def _sharded(self) -> bool:
         return any(is_sharded(parameter) for parameter in self._model.parameters())
 
-    def _gather(self) -> None:
-        """Take part in gathering what the first process sends."""
-        for _ in self._source:
-            pass
-
     def close(self) -> None:
         """Do nothing: the engine removes its files."""
-
-
-class OnePass:
-    """A source that is gone through once, to its end, whatever becomes of its reader: other processes gather with it."""
-
-    def __init__(self, source: "Checkpoint") -> None:
-        self._source, self._tensors = source, iter(source)
-
-    def metadata(self) -> list[TensorMeta]:
-        """Return what iteration yields."""
-        return self._source.metadata()
-
-    def __iter__(self) -> Iterator[tuple[str, Tensor]]:
-        return self._tensors
-
-    def finish(self) -> None:
-        """Go through what is left."""
-        for _ in self._tensors:
-            pass
 
 
 def _barrier() -> None:
@@ -257,7 +227,7 @@ async def tempered(server: Any, prompt: list[int], reference: Any) -> bool:
         return False
     if apart(ours, plain) < apart(ours, scaled):
         raise BadConfig(
-            f"{server.url} tells log-probabilities of temperature 1 where {TEMPERATURE} was asked: "
+            f"{server.url} returns log-probabilities of temperature 1 for a request at {TEMPERATURE}: "
             "serve with --logprobs-mode processed_logprobs"
         )
     return True

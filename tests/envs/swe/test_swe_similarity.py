@@ -1,6 +1,7 @@
 """SWE-RL: repairs compared with the known one, by hand and without a test being run."""
 
 import json
+import time
 
 import pytest
 import swe_files
@@ -35,6 +36,33 @@ def test_tests_and_caches_are_as_they_were_and_long_changes_are_not_compared():
     assert similarity(BEFORE, more, known) == 1.0
     assert similarity(BEFORE, changed(a_py="x = 1\ny = 5\n" + "#" * (FACTOR * 40 + FREE)), known) == 0.0
     assert similarity(BEFORE, {**BEFORE, "a.py": b"\xff\xfe"}, known) < 1.0
+
+
+@pytest.mark.parametrize(
+    "change", [{"b.py": b"z = 3"}, {"b.py": b"z = 3\r\n"}, {"b.py": b"z = 3\n\n"}, {f"new{n}.py": b"" for n in range(9)}]
+)
+def test_what_changes_nothing_that_is_known_is_worth_nothing(change):
+    """Line ends and empty files show in no line of a diff."""
+    known = changed(a_py="x = 1\ny = 5\n")
+    assert similarity(BEFORE, {**BEFORE, **change}, known) == 0.0
+    assert similarity(BEFORE, {**known, **change}, known) == 1 / (1 + len(change))
+
+
+def test_different_files_are_never_quite_alike():
+    known = {**BEFORE, "b.py": b"z = \xff\n"}
+    assert similarity(BEFORE, {**BEFORE, "b.py": b"z = \xfe\n"}, known) < 1.0
+    gone = {name: content for name, content in BEFORE.items() if name != "b.py"}
+    assert similarity(BEFORE, {**BEFORE, "b.py": b""}, gone) == 0.0 and similarity(BEFORE, gone, gone) == 1.0
+
+
+@pytest.mark.parametrize("unit", ["e ", " ", " \n", "    return self.value\n"])
+def test_no_change_takes_long_to_be_compared(unit):
+    lines = [f"    value_{n} = self.find({n * 7919 % 1000}, key={n % 10})\n\n" for n in range(300)]
+    known = changed(a_py="".join(lines))
+    started = time.process_time()
+    assert similarity(BEFORE, changed(a_py=(unit * 60_000)[:50_000]), known) < 0.2
+    assert 0.1 < similarity(BEFORE, changed(a_py="".join(lines[::2])), known) < 1.0
+    assert time.process_time() - started < 10
 
 
 @pytest.fixture(scope="module")
