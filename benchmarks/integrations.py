@@ -20,6 +20,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from integrations_tokens import gateway, instant, trl_async, trl_rollouts, verl
@@ -208,6 +209,25 @@ def verifiers_there(seconds: float) -> Rates:
     return {"steps": some[0] / some[1], "after the start": (some[0] - few[0]) / max(some[1] - few[1], 0.01)}
 
 
+def verifiers_served(seconds: float) -> Rates:
+    import test_verifiers_served as theirs
+    from engine_there import engine, tokenizer_folder
+
+    process, address = theirs.start()
+    with tempfile.TemporaryDirectory() as folder, engine(lambda prompt: GUESS) as (url, given):
+        tokenizer = tokenizer_folder(Path(folder))
+        try:
+            asyncio.run(theirs.episodes(address, url, tokenizer, 1))
+            before, started = len(given), time.perf_counter()
+            asyncio.run(theirs.episodes(address, url, tokenizer, 8))
+            spent = time.perf_counter() - started
+        finally:
+            process.terminate()
+            process.join(60)
+        tokens = sum(len(ids) for _, ids, _ in given[before:])
+        return {"steps": (len(given) - before) / spent, "tokens": tokens / spent}
+
+
 def inspect_ai(seconds: float) -> Rates:
     from inspect_ai import eval as evaluate
     from inspect_ai.model import ModelOutput, ModelUsage, get_model
@@ -235,6 +255,7 @@ MEASURES: dict[str, tuple[str, Callable[[float], Rates]]] = {
     "TRL, AsyncGRPO": ("trl", trl_async),
     "verifiers, ours there": ("verifiers", verifiers_there),
     "verifiers, theirs here": ("verifiers", verifiers_here),
+    "verifiers, its server": ("verifiers", verifiers_served),
     "OpenEnv, ours there": ("openenv", openenv_there),
     "OpenEnv, theirs here": ("openenv", openenv_here),
     "NeMo Gym, theirs here": ("nemo_gym", nemo_gym),

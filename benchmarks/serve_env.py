@@ -1,29 +1,31 @@
 """Steps per second of served environments, ours and OpenEnv's, in turn in one run.
 
-python benchmarks/serve_env.py OPENENV_PYTHON [--rounds 3] [--seconds 3] [--clients 16]
+python benchmarks/serve_env.py OPENENV_PYTHON [--rounds 3] [--seconds 3]
 
 OPENENV_PYTHON has openenv-core 0.3 (`./dev test-openenv` makes .venv-openenv/bin/python). Both servers echo, so that what is
-measured is the serving. Each is asked by the same program: one connection, and several at once, in OpenEnv's own messages
-over raw WebSockets; ours also with a step of 256 sessions in one or two requests, which OpenEnv does not have.
+measured is the serving. One program asks each of them in OpenEnv's own messages over WebSockets: over one connection and
+several, one message at a time or many ahead of the answers. The client is a bare socket (raw_sockets.py), so that it is not
+the bound; connecting and resetting are not counted. A third server answers the same bytes each time and does nothing
+else: what the event loop and the system calls cost. Ours is also asked for a step of 256 sessions in one request, which
+OpenEnv has not. Answers have no info (`"info": false` at the reset), as OpenEnv's have none; one line has it.
 """
 
 import argparse
-import asyncio
 import http.client
 import json
-import os
 import re
 import socket
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import httpx2
-from websockets.asyncio.client import connect
+import raw_sockets
 
 from agentgym.core.env import TextEnv
 from agentgym.core.tasks import Task
@@ -51,55 +53,35 @@ class Echo(TextEnv):
 register("bench/Echo-v0", Echo)
 
 
-async def talk(url: str, until: float) -> int:
-    """Step in one connection, one message after another, and return how many steps were answered."""
-    async with connect(url.replace("http", "ws") + "/ws", compression=None, proxy=None) as ws:
-        await ws.send('{"type": "reset", "data": {}}')
-        assert json.loads(await ws.recv())["type"] == "observation"
-        steps = 0
-        while time.perf_counter() < until:
-            await ws.send('{"type": "step", "data": {"text": "hello"}}')
-            answer = json.loads(await ws.recv())
-            assert answer["data"]["observation"]["text"] == "hello"
-            steps += 1
-        return steps
+Clock = Callable[[], float]
+Measure = Callable[[str, float, Clock], tuple[float, float]]
 
 
-async def talks(url: str, seconds: float, clients: int) -> float:
-    until = time.perf_counter() + seconds
-    return sum(await asyncio.gather(*(talk(url, until) for _ in range(clients)))) / seconds
-
-
-def asked(url: str, sessions: int, seconds: float, brief: bool) -> float:
-    """Step in many sessions, one request after another, and return how many steps were answered in a second."""
+def batches(url: str, seconds: float, cpu: Clock) -> tuple[float, float]:
+    """Step in BATCH sessions without info, one request after another."""
     client = http.client.HTTPConnection(url.removeprefix("http://"), timeout=60)
 
     def post(path: str, body: str) -> dict[str, Any]:
         client.request("POST", path, body.encode(), {"Content-Type": "application/json"})
         return json.loads(client.getresponse().read())
 
-    ids = [post("/reset", "{}")["session"] for _ in range(sessions)]
-    body = json.dumps({"steps": [{"session": id, "action": "hello"} for id in ids], "info": not brief})
-    steps, started = 0, time.perf_counter()
-    while time.perf_counter() - started < seconds:
+    ids = [post("/reset", "{}")["session"] for _ in range(BATCH)]
+    body = json.dumps({"steps": [{"session": id, "action": "hello"} for id in ids], "info": False})
+    steps, started, before = 0, time.perf_counter(), cpu()
+    while (spent := time.perf_counter() - started) < seconds:
         results = post("/steps", body)["results"]
         assert all(one["observation"]["text"] == "hello" for one in results)
         steps += len(results)
-    rate = steps / (time.perf_counter() - started)
+    used = cpu() - before
     for id in ids:
         post("/close", json.dumps({"session": id}))
     client.close()
-    return rate
+    return steps / spent, steps / max(used, 1e-6)
 
 
-async def batches(url: str, seconds: float, requests: int, brief: bool = False) -> float:
-    """Step in BATCH sessions, in so many requests at once."""
-    parts = (asyncio.to_thread(asked, url, BATCH // requests, seconds, brief) for _ in range(requests))
-    return sum(await asyncio.gather(*parts))
-
-
-async def brief_batches(url: str, seconds: float, requests: int) -> float:
-    return await batches(url, seconds, requests, brief=True)
+def messages(connections: int, ahead: int, info: bool = False) -> Measure:
+    """Return what measures steps over connections with so many messages ahead."""
+    return lambda url, seconds, cpu: raw_sockets.steps(url, seconds, cpu, connections, ahead, info)
 
 
 def ours() -> tuple[subprocess.Popen[str], str]:
@@ -138,10 +120,29 @@ def theirs(python: str) -> tuple[subprocess.Popen[str], str]:
     raise SystemExit("OpenEnv's server did not come up in two minutes")
 
 
+def bare() -> tuple[subprocess.Popen[str], str]:
+    process = subprocess.Popen([sys.executable, str(HERE.with_name("raw_sockets.py"))], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    return process, process.stdout.readline().strip()
+
+
 def processor_seconds(process: subprocess.Popen[str]) -> float:
-    """Return the CPU time of a process and all its threads, which other work on the machine does not change."""
-    fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    """Return the CPU time of a process and all its threads, which other work on the machine changes little."""
+    spent = (path.read_text().split()[0] for path in Path(f"/proc/{process.pid}/task").glob("*/schedstat"))
+    return sum(int(nanoseconds) for nanoseconds in spent) / 1e9
+
+
+ALL = ("ours", "OpenEnv", "bare")
+KINDS: dict[str, tuple[Measure, tuple[str, ...]]] = {
+    "1 connection": (messages(1, 1), ALL),
+    "16 connections": (messages(16, 1), ALL),
+    f"{BATCH} connections": (messages(BATCH, 1), ALL),
+    "1 connection, 16 ahead": (messages(1, 16), ALL),
+    "1 connection, 64 ahead": (messages(1, 64), ALL),
+    "16 connections, 16 ahead": (messages(16, 16), ALL),
+    "16 connections, with info": (messages(16, 1, info=True), ("ours",)),
+    f"{BATCH} sessions, 1 request": (batches, ("ours",)),
+}
 
 
 def main() -> None:
@@ -149,36 +150,27 @@ def main() -> None:
     parser.add_argument("python")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=3.0)
-    parser.add_argument("--clients", type=int, default=16)
     given = parser.parse_args()
-    servers = {"ours": ours(), "OpenEnv": theirs(given.python)}
-    kinds: dict[str, tuple[Callable[[str, float, int], Awaitable[float]], int, tuple[str, ...]]] = {
-        "one connection": (talks, 1, ("ours", "OpenEnv")),
-        f"{given.clients} connections": (talks, given.clients, ("ours", "OpenEnv")),
-        f"{BATCH} connections": (talks, BATCH, ("ours", "OpenEnv")),
-        f"{BATCH} sessions, 1 request": (batches, 1, ("ours",)),
-        f"{BATCH} sessions, 2 requests": (batches, 2, ("ours",)),
-        "the same without info": (brief_batches, 2, ("ours",)),
-    }
+    servers = {"ours": ours(), "OpenEnv": theirs(given.python), "bare": bare()}
     rates: dict[tuple[str, str], list[tuple[float, float]]] = {}
     try:
         for _ in range(given.rounds):
-            for kind, (measure, clients, names) in kinds.items():
+            for kind, (measure, names) in KINDS.items():
                 for name in names:
                     process, url = servers[name]
-                    before = processor_seconds(process)
-                    rate = asyncio.run(measure(url, given.seconds, clients))  # type: ignore[arg-type]
-                    own = rate * given.seconds / max(processor_seconds(process) - before, 0.01)
-                    rates.setdefault((kind, name), []).append((rate, own))
+                    found = measure(url, given.seconds, partial(processor_seconds, process))
+                    rates.setdefault((kind, name), []).append(found)
     finally:
         for process, _ in servers.values():
             process.terminate()
             process.wait(60)
-    print("steps per second by the clock, and per second of the server's CPU; medians, and all rounds")
+    print("steps per second by the clock, and per second of the server's CPU (medians; all rounds); CPU against OpenEnv's")
     for (kind, name), found in rates.items():
         clock, own = (list(column) for column in zip(*found, strict=True))
         shown = f"({', '.join(f'{r:.0f}' for r in own)})"
-        print(f"{kind:<26} {name:<8} {statistics.median(clock):>8.0f} {statistics.median(own):>8.0f}   {shown}")
+        other = rates.get((kind, "OpenEnv"))
+        against = f"{statistics.median(o / t[1] for o, t in zip(own, other, strict=True)):>5.1f}x" if other else "      "
+        print(f"{kind:<26} {name:<8} {statistics.median(clock):>8.0f} {statistics.median(own):>8.0f} {against} {shown}")
 
 
 if __name__ == "__main__":

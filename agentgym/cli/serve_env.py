@@ -92,7 +92,9 @@ def ended() -> asyncio.Event:
 async def _serve(config: Config, sessions: Any, token: str | None) -> None:
     from agentgym import __version__
     from agentgym.env_server.app import App
+    from agentgym.rollout.limits import one_alarm
     from agentgym.serving.server import serve
+    from agentgym.serving.websocket import QuickWebSocket
 
     console = Console(highlight=False)
     name = full_id(config.id)
@@ -104,13 +106,14 @@ async def _serve(config: Config, sessions: Any, token: str | None) -> None:
 
     app = App(sessions, name=name, version=__version__, token=token, body_bytes=config.body_mib << 20)
     settings: dict[str, object] = {
-        "ws": "websockets-sansio",
+        "ws": QuickWebSocket,
         "ws_max_size": config.body_mib << 20,
         "ws_per_message_deflate": False,
         "limit_concurrency": 4 * config.sessions + 256,  # connections, with and without a session
     }
     try:
-        await serve(app, config.host, config.port, ready, ended(), **settings)
+        with one_alarm():
+            await serve(app, config.host, config.port, ready, ended(), **settings)
     finally:
         left = len(sessions.open)
         sessions.close()

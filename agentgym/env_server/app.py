@@ -15,6 +15,7 @@ from agentgym.serving.asgi import Gone, Receive, Refusal, Send, headers_of, read
 _log = logging.getLogger(__name__)
 _MOST_STEPS = 1024  # of one batch
 _SLICE = 0.005  # seconds that a batch takes at a time, until others get their turn
+_SLACK = 0.01  # of its idle time a connection may end too early: its end is put off no oftener than that
 _PARTING = 5.0  # seconds that a refused connection is kept for its client to read why
 _ROUTES = {
     "/metadata": "GET",
@@ -186,23 +187,39 @@ class App:
     async def _talk(self, session: Session, receive: Receive, send: Send) -> None:
         """Answer a connection's messages until it says `close`; Gone where it hangs up."""
         idle = self.sessions.limits.idle_seconds
-        while True:
-            try:
-                async with asyncio.timeout(idle):
+        clock = asyncio.get_running_loop().time
+        try:
+            async with asyncio.timeout(None) as ending:
+                wound, busy = clock(), 0.0  # when the end was last put off; seconds of work since others had their turn
+                while True:
+                    if (now := clock()) - wound > idle * _SLACK or ending.when() is None:
+                        ending.reschedule(now + idle)
+                        wound = now
                     message = await receive()
-            except TimeoutError:
-                raise Refusal(408, f"the session was idle for {idle:g} seconds and has ended", "SESSION_ERROR") from None
-            if message["type"] == "websocket.disconnect":
-                raise Gone
-            try:
-                said = parsed(message.get("text") or message.get("bytes") or b"")
-                kind, data = said.get("type"), cast("object", said.get("data") or {})
-                if kind == "close":
-                    return
-                await _tell(send, *await self._said(session, kind, data))
-            except Refusal as refusal:
-                await _tell(send, "error", {"message": refusal.detail, "code": refusal.code})
-            await asyncio.sleep(0)
+                    if message["type"] == "websocket.disconnect":
+                        raise Gone
+                    if self.sessions.probe.blocking:
+                        ending.reschedule(None)
+                    now = clock()
+                    if not await self._answered(session, message, send):
+                        return
+                    if (busy := busy + clock() - now) > _SLICE:
+                        await asyncio.sleep(0)
+                        busy = 0.0
+        except TimeoutError:
+            raise Refusal(408, f"the session was idle for {idle:g} seconds and has ended", "SESSION_ERROR") from None
+
+    async def _answered(self, session: Session, message: dict[str, Any], send: Send) -> bool:
+        """Answer one message; False where it says `close`."""
+        try:
+            said = parsed(message.get("text") or message.get("bytes") or b"")
+            kind, data = said.get("type"), cast("object", said.get("data") or {})
+            if kind == "close":
+                return False
+            await _tell(send, *await self._said(session, kind, data))
+        except Refusal as refusal:
+            await _tell(send, "error", {"message": refusal.detail, "code": refusal.code})
+        return True
 
     async def _said(self, session: Session, kind: object, data: object) -> tuple[str, dict[str, object]]:
         if not isinstance(data, dict):

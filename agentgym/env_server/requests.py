@@ -57,7 +57,10 @@ def action_of(action: object, tools: Mapping[str, Tool]) -> str:
         return _bounded(action)
     fields: dict[str, object] = {}
     if isinstance(action, dict):
-        fields = {str(name): value for name, value in cast("dict[object, object]", action).items() if name != "metadata"}
+        given = cast("dict[object, object]", action)
+        if len(given) == 1 and isinstance(plain := given.get("text"), str):  # as most are
+            return _bounded(plain)
+        fields = {str(name): value for name, value in given.items() if name != "metadata"}
     name = fields.pop("tool_name", None) if fields.pop("type", None) == "call_tool" else fields.get("name")
     if isinstance(name, str) and fields.keys() <= {"name", "arguments"}:
         arguments: object = fields.get("arguments") or {}

@@ -54,6 +54,8 @@ class Session:
     used: float = field(default_factory=time.monotonic)
     busy: bool = False
     running: bool = False
+    brief: bool = False
+    """Whether answers to its steps have no info until an episode is over."""
     turn: int = 0
     episode: str = ""
     snapshots: dict[str, tuple[Snapshot, int]] = field(default_factory=dict[str, tuple[Snapshot, int]])
@@ -138,8 +140,9 @@ class Sessions:
     # What a session is asked
 
     async def reset(self, session: Session, data: dict[str, Any]) -> dict[str, object]:
-        """Start an episode; `data` may have `seed`, `task` (an id or a number of the split), `horizon`, `episode_id`."""
+        """Start an episode; `data` may have `seed`, `task` (an id or a split's number), `horizon`, `episode_id`, `info`."""
         seed, options = self._wanted(data)
+        session.brief = data.get("info", True) is False
         session.running = False
         env = session.env = session.env or self._fresh()
         text, info = await self._asked(session, "reset", env.reset(seed, options, self._seconds))
@@ -163,7 +166,7 @@ class Sessions:
         session.running = not (result[2] or result[3])
         if result[4]["reason"] not in _DECIDED:
             self._drop(session, str(result[4]["error"]))
-        if brief and session.running:
+        if (brief or session.brief) and session.running:
             return {"observation": {"text": result[0]}, "reward": result[1], "done": False}
         return self._answer(result)
 

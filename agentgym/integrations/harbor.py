@@ -1,4 +1,4 @@
-"""Harbor's environment classes (0.25) as a sandbox: its local Docker, and the providers it has (Daytona, E2B, Modal …).
+"""Harbor's environment classes (0.26) as a sandbox: its local Docker, and the providers it has (Daytona, E2B, Modal …).
 
 `agentgym.sandbox.sandbox("harbor", provider="docker", image="python:3.12")`, or `backend="harbor"` of an environment that
 runs programs. A local daemon is the one that DOCKER_HOST names. All goes through Harbor's `exec` and `upload_file`, so each

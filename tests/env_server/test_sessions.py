@@ -178,3 +178,32 @@ def test_a_step_that_hangs_ends_its_own_episode_alone():
         assert c.post("/step", json={"session": one, "action": "hang"}).json()["observation"]["info"]["reason"] == "timeout"
         assert c.post("/step", json={"session": two, "action": "go"}).json()["observation"]["text"] == "1 of 3"
         assert c.post("/reset", json={"session": one, "seed": 1}).status_code == 200
+
+
+def test_info_can_be_left_out_until_the_episode_is_over(client):
+    with connect(f"{str(client.base_url).replace('http', 'ws').rstrip('/')}/ws") as ws:
+
+        def ask(kind, **data):
+            ws.send(json.dumps({"type": kind, "data": data}))
+            return json.loads(ws.recv(60))["data"]
+
+        assert "task_id" in ask("reset", seed=1, info=False)["observation"]["info"]
+        assert ask("step", text="go") == {"observation": {"text": "1 of 3"}, "reward": 0.0, "done": False}
+        assert ask("step", text="no")["observation"].keys() == {"text"}
+        ask("step", text="go")
+        assert ask("step", text="go")["observation"]["info"]["success"] is True
+        ask("reset", seed=1)
+        assert ask("step", text="go")["observation"]["info"]["valid"] is True
+
+
+def test_messages_sent_ahead_are_answered_in_order(client):
+    with connect(f"{str(client.base_url).replace('http', 'ws').rstrip('/')}/ws") as ws:
+        ws.send('{"type": "reset", "data": {"seed": 1}}')
+        for action in ("no", "go", "go", "go", "go"):
+            ws.send(json.dumps({"type": "step", "data": {"text": action}}))
+        ws.send('{"type": "state"}')
+        answers = [json.loads(ws.recv(60)) for _ in range(7)]
+    assert [a["type"] for a in answers] == ["observation"] * 5 + ["error", "state"]
+    texts = [a["data"]["observation"]["text"] for a in answers[1:5]]
+    assert texts == ["'no' is not go", "1 of 3", "2 of 3", "three"]
+    assert answers[5]["data"]["code"] == "EPISODE_OVER" and answers[6]["data"]["step_count"] == 4

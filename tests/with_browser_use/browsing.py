@@ -1,10 +1,14 @@
 """`rlvr/Web-v0` in a browser that others drive."""
 
+import atexit
 import contextlib
 import json
+import os
 import re
+import signal
 import subprocess
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -42,7 +46,7 @@ def browser(task: Any) -> Iterator[tuple[str, str, Any]]:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
         words = ["--headless", "--remote-debugging-port=0", f"--user-data-dir={home}", "about:blank"]
         command = [str(chromium()), *arguments(f"http://127.0.0.1:{server.port}"), *words]
-        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
         try:
             assert process.stderr is not None
             line = next(line for line in process.stderr if "DevTools listening" in line)
@@ -50,10 +54,34 @@ def browser(task: Any) -> Iterator[tuple[str, str, Any]]:
             assert port, line
             yield f"http://127.0.0.1:{port[1]}", url, judge
         finally:
-            process.kill()
+            os.killpg(process.pid, signal.SIGKILL)  # Debian's is a shell around the browser
             process.wait(30)
             server.close("one")
             server.http.close()
+
+
+class Agents:
+    """The process that browser-use runs in, an attempt at a time."""
+
+    def __init__(self) -> None:
+        self.turn = threading.Lock()
+        self.process: subprocess.Popen[str] | None = None
+
+    def ask(self, job: dict[str, Any]) -> dict[str, Any]:
+        with self.turn:
+            if self.process is None or self.process.poll() is not None:
+                command = [PYTHON, str(Path(__file__).with_name("browsed.py"))]
+                self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+                atexit.register(self.process.kill)
+            assert self.process.stdin is not None and self.process.stdout is not None
+            self.process.stdin.write(json.dumps(job) + "\n")
+            self.process.stdin.flush()
+            line = next((line for line in self.process.stdout if line.startswith("@")), "")
+            assert line, "the process of browser-use ended"
+            return json.loads(line[1:])
+
+
+AGENTS = Agents()
 
 
 def attempt(task: Any, access: Access, tokens: int, steps: int) -> tuple[dict[str, Any], bool]:
@@ -61,11 +89,6 @@ def attempt(task: Any, access: Access, tokens: int, steps: int) -> tuple[dict[st
     with browser(task) as (cdp, url, judge):
         job = {"cdp": cdp, "instruction": f"{task.instruction}\nStart at {url}", "tokens": tokens, "steps": steps}
         job |= {"base_url": access.base_url, "api_key": access.api_key, "model": access.model}
-        done = subprocess.run(
-            [PYTHON, str(Path(__file__).with_name("browsed.py"))],
-            input=json.dumps(job) + "\n", capture_output=True, text=True, timeout=280, check=False,
-        )  # fmt: skip
-        lines = [line[1:] for line in done.stdout.splitlines() if line.startswith("@")]
-        assert lines, (done.stdout[-2000:], done.stderr[-2000:])
-        told = json.loads(lines[-1])
+        told = AGENTS.ask(job)
+        assert "broken" not in told, "browser-use raised, or took too long; standard error says how"
         return told, judge(told["answer"])
