@@ -11,6 +11,7 @@ import logging
 import os
 import signal
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from typing import Any
 
 import tyro
@@ -21,6 +22,9 @@ from agentgym.errors import BadConfig, MissingExtra, how_to_install
 from agentgym.options import Options
 from agentgym.registry import Maker, full_id
 from agentgym.serving.server import loopback
+
+QUICK = ("0.54",)
+"""Releases of uvicorn whose WebSocket class `agentgym.serving.websocket` is tested over: it builds on what is not public."""
 
 
 @dataclass(frozen=True)
@@ -89,12 +93,20 @@ def ended() -> asyncio.Event:
     return stop
 
 
+def websocket() -> Any:
+    """Return what reads WebSockets: our quicker class, or uvicorn's own choice where uvicorn is not a release we tested."""
+    if version("uvicorn").rsplit(".", 1)[0] not in QUICK:
+        return "auto"
+    from agentgym.serving.websocket import QuickWebSocket
+
+    return QuickWebSocket
+
+
 async def _serve(config: Config, sessions: Any, token: str | None) -> None:
     from agentgym import __version__
     from agentgym.env_server.app import App
     from agentgym.rollout.limits import one_alarm
     from agentgym.serving.server import serve
-    from agentgym.serving.websocket import QuickWebSocket
 
     console = Console(highlight=False)
     name = full_id(config.id)
@@ -106,7 +118,7 @@ async def _serve(config: Config, sessions: Any, token: str | None) -> None:
 
     app = App(sessions, name=name, version=__version__, token=token, body_bytes=config.body_mib << 20)
     settings: dict[str, object] = {
-        "ws": QuickWebSocket,
+        "ws": websocket(),
         "ws_max_size": config.body_mib << 20,
         "ws_per_message_deflate": False,
         "limit_concurrency": 4 * config.sessions + 256,  # connections, with and without a session

@@ -16,6 +16,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from uvicorn.server import ServerState
 from websockets.frames import apply_mask
 
+from agentgym.cli import serve_env
 from agentgym.serving.websocket import QuickWebSocket
 
 REQUEST = b"\r\n".join(
@@ -191,3 +192,11 @@ def test_a_client_that_sends_faster_than_it_is_answered_has_to_wait():
     going = asyncio.Event()
     going.set()
     asyncio.run(main())
+
+
+def test_a_release_of_uvicorn_that_was_not_tested_has_its_own_class(monkeypatch):
+    """The short way builds on names that uvicorn may change: constraints.txt and `QUICK` are raised together."""
+    assert serve_env.websocket() is QuickWebSocket
+    for release in ("0.30.6", "0.55.0"):
+        monkeypatch.setattr(serve_env, "version", lambda name, release=release: release)
+        assert serve_env.websocket() == "auto"
