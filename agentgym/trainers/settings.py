@@ -75,8 +75,7 @@ class PolicyConfig:
     """The size of the policy that `model = "init"` makes; another model has its own."""
 
     policy_width: int = 128
-    """Hidden size; heads have 32 dimensions, keys and values have half as many heads, and the feed-forward layer is
-    twice as wide."""
+    """Hidden size, a multiple of 64; heads have 32 dimensions, and the feed-forward layer is twice as wide."""
     policy_layers: int = 3
     """Number of layers."""
     policy_context: int = 2048
