@@ -75,7 +75,8 @@ class Screen:
         lost = (
             f"  {n['demonstrations_lost']} demonstrations lost to infrastructure errors" if n["demonstrations_lost"] else ""
         )
-        self._print(f"sft {n['step']:>5}  loss {n.get('nll', math.nan):.3f}{lost}  {duration(n['eta_seconds'])} left")
+        valid = f"  held out {n['success_valid']:.0%}" if "success_valid" in n else ""
+        self._print(f"sft {n['step']:>5}  loss {n.get('nll', math.nan):.3f}{valid}{lost}  {duration(n['eta_seconds'])} left")
 
     def _step(self, n: dict[str, object]) -> None:
         self._print(one_line(step_cells(n, self.config.differs), self.console.width if self.console.is_terminal else None))

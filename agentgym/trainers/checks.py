@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 MANY = 2**31 - 1
 BOUNDS: dict[str, tuple[float, float]] = {
     "vocabulary": (300, 1_000_000),
+    "policy_width": (64, 4096),
+    "policy_layers": (1, 128),
+    "policy_context": (16, 1_000_000),
     "attempt_seconds": (1, 604_800),
     "seed": (0, 2**63 - 1),
     "processes": (1, 1024),
@@ -35,6 +38,7 @@ BOUNDS: dict[str, tuple[float, float]] = {
     "sft_noise": (0, 1),
     "sft_invalid": (0, 1),
     "sft_forget": (0, 1),
+    "sft_eval_every": (0, MANY),
     "steps": (0, MANY),
     "tasks_per_step": (1, 1_000_000),
     "group_size": (1, 1_000_000),
@@ -73,6 +77,8 @@ BOUNDS: dict[str, tuple[float, float]] = {
 """The least and the most of every number; of a field with several, of each."""
 POSITIVE = ("lr", "sft_lr", "temperature", "grad_clip")
 """Numbers that must be above their least."""
+MISTAKES = ("random", "invalid", "forget")
+"""What a demonstration may have in place of the expert's turn."""
 PER_ENV = ("prompt", *NAMED)
 """Settings of the agent that may differ from environment to environment; the others are the model's or the loss's."""
 FILLED = ("env", "model", "engine", "agent", "out", "credit", "sampler", "generation", "select", "loss", "learner")
@@ -88,6 +94,13 @@ def check(config: "TrainConfig") -> None:
     for name in ("tasks_per_step", "sft_batch"):
         if getattr(config, name) % config.processes:
             raise BadConfig(f"{name} is {getattr(config, name)}; expected a multiple of processes, {config.processes}")
+    if config.policy_width % 64:
+        raise BadConfig(
+            f"policy_width is {config.policy_width}; expected a multiple of 64 (heads are 32 wide and come in pairs)"
+        )
+    for name in config.sft_masked:
+        if name not in MISTAKES:
+            raise unknown("mistake in sft_masked", name, MISTAKES)
     noise = config.sft_noise + config.sft_invalid + config.sft_forget
     if noise > 1:
         raise BadConfig(f"sft_noise, sft_invalid and sft_forget are shares of the expert's turns and sum to {noise:g}")

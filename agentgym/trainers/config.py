@@ -23,6 +23,7 @@ from agentgym.trainers.settings import (
     LossConfig,
     ModelConfig,
     NeedsConfig,
+    PolicyConfig,
     RewardConfig,
     RolloutConfig,
     SamplerConfig,
@@ -56,6 +57,7 @@ class TrainConfig(
     LoraConfig,
     AgentConfig,
     EngineConfig,
+    PolicyConfig,
     ModelConfig,
 ):
     """A training run: the settings of every stage; this class inherits from the dataclass of each stage."""

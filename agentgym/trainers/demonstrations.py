@@ -39,7 +39,7 @@ class Demonstrations:
     async def batch(self, draws: Sequence[Draw], position: int) -> list[Episode]:
         """Play the draws of an update of the SFT warm start, with the noise of the recipe."""
         config, seed = self.config, derive("demonstrate", self.config.seed, position)
-        noise = Noise(random=config.sft_noise, invalid=config.sft_invalid, forget=config.sft_forget)
+        noise = Noise(config.sft_noise, config.sft_invalid, config.sft_forget, masked=config.sft_masked)
         jobs = [job for draw in draws for job in self.rollouts.jobs(replace(draw, attempts=1), seed, "")]
         return await self.play(jobs, noise)
 

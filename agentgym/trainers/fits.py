@@ -14,7 +14,7 @@ from agentgym.errors import BadConfig
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.model.logprobs import CHUNK
 from agentgym.trainers.model.memory import Memory, available
-from agentgym.trainers.model.policy import PolicySize, policy_shape
+from agentgym.trainers.model.policy import policy_shape, size_of
 
 GIB = 2**30
 
@@ -48,7 +48,7 @@ def read_shape(config: TrainConfig) -> object:
     from transformers import AutoConfig
 
     if config.model == "init":
-        return policy_shape(PolicySize(vocabulary=config.vocabulary))
+        return policy_shape(size_of(config))
     if not Path(config.model).is_dir():
         return None
     try:

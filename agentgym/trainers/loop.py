@@ -232,8 +232,9 @@ class Loop(Sitting):
             metrics = run.learner.imitate(episodes, config.sft_lr * sft.schedule(tally.position, config.sft_steps))
             tally.position += 1
             tally.played += sum(run.gathered([len(episodes)]))
-            if tally.position % 20 == 0 or tally.position == config.sft_steps:
-                row: dict[str, Any] = {"step": tally.position, "phase": "sft", **metrics}
+            valid = self.measures.valid_sft(tally.position)
+            if valid or tally.position % 20 == 0 or tally.position == config.sft_steps:
+                row: dict[str, Any] = {"step": tally.position, "phase": "sft", **metrics, **valid}
                 row["demonstrations_lost"] = tally.lost
                 row["seconds"] = time.perf_counter() - started
                 row["eta_seconds"] = tally.seconds / tally.position * (config.sft_steps - tally.position)

@@ -16,7 +16,7 @@ from agentgym.trainers.tally import Tally
 class Measures:
     """Plays the evaluations of a run and remembers what came of those that are made once."""
 
-    await_: Callable[[Coroutine[object, object, list[Episode]]], list[Episode]]
+    await_: Callable[[Coroutine[object, object, Any]], Any]
     """Runs a coroutine in the run's event loop."""
 
     def __init__(
@@ -43,10 +43,19 @@ class Measures:
 
     def valid(self, step: int) -> dict[str, float]:
         """Return the success on the validation split after a step (counted from 0), if one is due."""
-        config = self.config
-        if not config.eval_every or (step + 1) % config.eval_every:
+        return self._valid(step + 1, self.config.eval_every, f"eval/{step + 1}/")
+
+    def valid_sft(self, updates: int) -> dict[str, float]:
+        """Return the success on the validation split after so many updates of the SFT warm start, if one is due."""
+        if not _due(updates, self.config.sft_eval_every):
             return {}
-        return self._kept("success_valid", self._play("valid_split", config.eval_tasks, f"eval/{step + 1}/"))
+        self.await_(self.run.learner.publish(updates))
+        return self._valid(updates, self.config.sft_eval_every, f"eval/sft/{updates}/")
+
+    def _valid(self, done: int, every: int, prefix: str) -> dict[str, float]:
+        if not _due(done, every):
+            return {}
+        return self._kept("success_valid", self._play("valid_split", self.config.eval_tasks, prefix))
 
     def _play(self, split: str, number: int, prefix: str) -> list[Episode]:
         """Play the first tasks of a split of each environment and return the episodes of all processes."""
@@ -93,3 +102,8 @@ class Measures:
             "split": self._split,
             "tasks": config.test_tasks * len(config.mix),
         }
+
+
+def _due(done: int, every: int) -> bool:
+    """Whether something that comes `every` so many updates (0: never) comes after so many."""
+    return every > 0 and done % every == 0

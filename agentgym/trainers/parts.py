@@ -13,7 +13,7 @@ from accelerate import Accelerator
 from agentgym.core.seeding import derive
 from agentgym.engines.kinds import Demand
 from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.model.policy import PolicySize, init_policy
+from agentgym.trainers.model.policy import init_policy, size_of
 from agentgym.trainers.weights import sync
 
 
@@ -24,10 +24,9 @@ def policy_folder(accelerator: Accelerator, config: TrainConfig, run: Path) -> P
     folder = run / "init"
     with accelerator.main_process_first():
         if accelerator.is_main_process:
-            size = PolicySize(vocabulary=config.vocabulary, pre_tokenizer=config.pre_tokenizer)
             first, *others = config.mix
             beside = [(env.id, env.options) for env in others]
-            init_policy(first.id, folder, env_options=first.options, size=size, seed=config.seed, beside=beside)
+            init_policy(first.id, folder, env_options=first.options, size=size_of(config), seed=config.seed, beside=beside)
     return folder
 
 

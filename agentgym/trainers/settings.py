@@ -71,6 +71,18 @@ class ModelConfig:
 
 
 @dataclass(frozen=True)
+class PolicyConfig:
+    """The size of the policy that `model = "init"` makes; another model has its own."""
+
+    policy_width: int = 128
+    """Hidden size, a multiple of 64; heads have 32 dimensions, and the feed-forward layer is twice as wide."""
+    policy_layers: int = 3
+    """Number of layers."""
+    policy_context: int = 2048
+    """Longest sequence in tokens."""
+
+
+@dataclass(frozen=True)
 class EngineConfig:
     """The engine that samples, and how it receives new weights."""
 
@@ -151,6 +163,10 @@ class SFTConfig:
     """Share of the expert's turns replaced by an invalid command, which is not imitated."""
     sft_forget: float = 0.03
     """Share of the expert's turns in which it skips a step, at most once per episode; this is imitated too."""
+    sft_masked: tuple[str, ...] = ("invalid",)
+    """Which of these mistakes are not imitated, only what comes after them: any of `random`, `invalid`, `forget`."""
+    sft_eval_every: int = 0
+    """Updates of the SFT warm start between evaluations on the validation split; 0 means never."""
 
 
 @dataclass(frozen=True)
@@ -366,6 +382,7 @@ class TrackConfig:
 
 TABLES: dict[type, str] = {
     ModelConfig: "",
+    PolicyConfig: "policy",
     EngineConfig: "engine",
     AgentConfig: "agent",
     LoraConfig: "lora",

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -33,11 +33,16 @@ from agentgym.core.seeding import generator
 from agentgym.engines import adapters
 from agentgym.errors import BadData, MissingExtra, how_to_install, unknown
 
+if TYPE_CHECKING:
+    from agentgym.trainers.config import TrainConfig
+
 ACT, END, PAD = "<|act|>", "<|end|>", "<|pad|>"
 CHATML = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 """The same in ChatML: padding, what opens a message, what ends it."""
 ACTIVE = 2
 """Experts that a token goes through."""
+HEAD = 32
+"""Dimensions of a head of a policy made for a run."""
 SMALL = 50_000_000
 """Parameters below which several threads lose more by waiting for one another than they gain."""
 
@@ -73,6 +78,20 @@ class PolicySize:
     """Experts of each feed-forward layer, two of them active for a token, each half as wide; 0 makes a dense model."""
     pre_tokenizer: str = "phrases"
     """What a token may grow to: `phrases` of an environment, or `words`."""
+
+
+def size_of(config: "TrainConfig") -> PolicySize:
+    """Return the size of the policy that a training run makes."""
+    width = config.policy_width
+    return PolicySize(
+        width,
+        config.policy_layers,
+        width // HEAD,
+        2 * width,
+        config.vocabulary,
+        config.policy_context,
+        pre_tokenizer=config.pre_tokenizer,
+    )
 
 
 def init_policy(
