@@ -25,6 +25,7 @@ BAD = {
     "engine_options": {"slots": 0},
     "agent": "chatt",
     "prompt": "reactt",
+    "sft_masked": ("randm",),
     "tools": "nativ",
     "history": "kept",
     "out": "",
