@@ -62,7 +62,7 @@ def test_rows_by_difficulty_are_those_of_their_episodes_alone() -> None:
     [
         ({"difficulties": ()}, "expected at least one"),
         ({"difficulties": (1, 1)}, "each once"),
-        ({"env_options": {ENV: {"difficulty": 1}}}, "no option `difficulty` beside"),
+        ({"env_options": {ENV: {"difficulty": 1}}}, "no additional option `difficulty`"),
         ({"difficulties": (-1,)}, "expected an integer from 0"),
     ],
 )

@@ -100,13 +100,13 @@ def test_runs_at_a_level_by_hand(tmp_path):
         rows += [row("gigpo", seed, 0.5 - 0.1 * seed * level, level=level, **old) for seed in range(3)]
     for one in [*rows, row("grpo", 0, 0.1, level=2), row("gigpo", 0, 0.1, lr=2e-3, level=2)]:
         bench.append(tmp_path / "train.jsonl", one)
-    runs = overlap_staleness.found(tmp_path)
+    runs = overlap_staleness.found(tmp_path, "gigpo", 1e-3)
     assert {level: sorted(by) for level, by in runs.items()} == {0: [0, 1, 2], 2: [0, 1, 2]}
     # 0, -0.2, -0.4: half of the interval 4.303 * 0.2 / sqrt(3)
     assert overlap_staleness.table(runs, 0.4)[-1].startswith(
         "| 2 | 3 | 1.50 | 0.7500 | 40.0 % | 30.0 % | -20.0 (-69.7 to +29.7) |"
     )
-    assert [cell.name for cell in overlap_staleness.cells(tmp_path, [4], [0, 1])] == [
+    assert [cell.name for cell in overlap_staleness.cells("gigpo", 1e-3, [4], [0, 1])] == [
         "household-gigpo-0-0.001-4",
         "household-gigpo-0-0.001-4-k1",
     ]

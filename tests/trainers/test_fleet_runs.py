@@ -228,7 +228,7 @@ def test_a_server_of_unscaled_numbers_or_other_settings_is_refused(model, tmp_pa
     assert sum(abs(a - b) for a, b in zip(scaled, plain, strict=True)) / 16 > 0.05, "or nothing could be told apart"
     with (
         running(model, raw=True) as servers,
-        pytest.raises(BadConfig, match=r"where 0\.5.*processed_logprobs"),
+        pytest.raises(BadConfig, match=r"a request at 0\.5.*processed_logprobs"),
     ):
         train(small(tmp_path / "raw", model, **over(servers)))
     score = HFEngine.score
