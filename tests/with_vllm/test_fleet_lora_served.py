@@ -24,6 +24,7 @@ from agentgym.errors import BadConfig
 from agentgym.trainers import init_policy, train
 from agentgym.trainers.model.policy import PolicySize
 
+pytestmark = pytest.mark.slow  # two servers of their own: minutes, beside the two of test_fleet_served.py
 RANK = 5
 
 
