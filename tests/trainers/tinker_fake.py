@@ -10,6 +10,7 @@ import sys
 import threading
 import zlib
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -88,7 +89,7 @@ class Fake:
         if self.behaviour.refuses == path:
             raise Failed(500, "refused")
         if path == "forward_backward":
-            return self.promise(path, self.passed(pb.ForwardBackwardRequest.FromString(body)))
+            return self.promise(path, partial(self.passed, pb.ForwardBackwardRequest.FromString(body)))
         given = json.loads(body) if body else {}
         if path == "retrieve_future":
             return await self.retrieved(given["request_id"])
@@ -98,7 +99,8 @@ class Fake:
             raise Failed(404, f"no {path}")
         return ANSWERS[path](self, given)
 
-    def promise(self, path, coroutine, **more):
+    def promise(self, path, work, **more):
+        """Begin some work, a function without arguments that returns a coroutine; one that never begins makes none."""
         self.number += 1
         name = str(self.number)
 
@@ -106,7 +108,7 @@ class Fake:
             await asyncio.sleep(self.behaviour.slow)
             if self.behaviour.hangs == path:
                 await asyncio.sleep(1000)
-            return await coroutine
+            return await work()
 
         self.results[name] = asyncio.ensure_future(slow())
         return as_json({"future_id": name, "request_id": name, "status": "pending", **more})
@@ -137,7 +139,7 @@ class Fake:
         async def made():
             return as_json(reply)
 
-        content, kind = self.promise("create_model", made())
+        content, kind = self.promise("create_model", made)
         return json.dumps({**reply, **json.loads(content)}).encode(), kind
 
     def fresh(self, kind):
@@ -169,7 +171,7 @@ class Fake:
             norm = adapter.step(adam, self.behaviour)
             return as_json({"metrics": {"grad_norm": norm}, "type": "optim_step"})
 
-        return self.promise("optim_step", stepped())
+        return self.promise("optim_step", stepped)
 
     def save_weights(self, given):
         path = self.folder / given["model_id"] / f"{given['path']}.pt"
@@ -184,7 +186,7 @@ class Fake:
             torch.save(state, path)
             return as_json({"path": f"tinker://{given['model_id']}/weights/{given['path']}", "type": "save_weights"})
 
-        return self.promise("save_weights", saved())
+        return self.promise("save_weights", saved)
 
     def file_of(self, path):
         model, _, name = path.removeprefix("tinker://").split("/")
@@ -210,7 +212,7 @@ class Fake:
             self.models[name].load(state, optimizer)
             return as_json({"path": given["path"], "type": "load_weights"})
 
-        return self.promise("load_weights", loaded())
+        return self.promise("load_weights", loaded)
 
     def save_weights_for_sampler(self, given):
         name = self.fresh("sampling")
@@ -221,7 +223,7 @@ class Fake:
             self.samplers[name] = first if self.behaviour.stale and first else HFEngine(model, self.tokenizer, slots=16)
             return as_json({"path": None, "sampling_session_id": name, "type": "save_weights_for_sampler"})
 
-        return self.promise("save_weights_for_sampler", saved())
+        return self.promise("save_weights_for_sampler", saved)
 
     def create_sampling_session(self, given):
         name = self.fresh("sampling")
@@ -248,7 +250,7 @@ class Fake:
             reply.sequences.append(pb.SampledSequence(stop_reason=reason, tokens=arrays[0], logprobs=arrays[1]))
             return reply.SerializeToString(), PROTO
 
-        return self.promise("asample", sampled(), sample_sequence_ids=[self.fresh("sequence")])
+        return self.promise("asample", sampled, sample_sequence_ids=[self.fresh("sequence")])
 
 
 class Adapter:
