@@ -216,17 +216,8 @@ def _check_loss(config: "TrainConfig") -> None:
             f"constant is {config.constant} and has no effect with loss_aggregation {config.loss_aggregation!r}: "
             "leave it out"
         )
-    same = config.engine_kind.in_process and config.precision == "fp32" and not config.async_level
-    if config.loss == "icepop" and (same or not config.differs):
-        raise BadConfig(
-            "loss 'icepop' leaves out tokens on which engine and trainer differ, and "
-            + (
-                f"the engine {config.engine} in fp32 is the trainer's own model: choose loss 'clip', or an engine that "
-                "computes for itself"
-                if same
-                else "nothing computes the trainer's log-probabilities here: give --old-logprobs trainer"
-            )
-        )
+    if config.loss == "icepop":
+        _check_icepop(config)
     if config.old_logprobs == "engine" and config.learner_kind.addressed:
         raise BadConfig(
             f"old_logprobs is 'engine', and learner {config.learner!r} compares with the scores of its own server: leave it "
@@ -242,6 +233,19 @@ def _check_loss(config: "TrainConfig") -> None:
             f"context_tokens is {config.context_tokens}; expected more than turn_tokens, {config.turn_tokens}, "
             "because it must also hold a prompt"
         )
+
+
+def _check_icepop(config: "TrainConfig") -> None:
+    reason = ""
+    if config.engine_kind.in_process and config.precision == "fp32" and not config.async_level:
+        reason = (
+            f"the engine {config.engine} in fp32 is the trainer's own model: choose loss 'clip', or an engine that "
+            "computes for itself"
+        )
+    elif not config.differs:
+        reason = "nothing computes the trainer's log-probabilities here: give --old-logprobs trainer"
+    if reason:
+        raise BadConfig(f"loss 'icepop' leaves out tokens on which engine and trainer differ, and {reason}")
 
 
 def _check_attention(config: "TrainConfig") -> None:

@@ -43,18 +43,18 @@ class Measures:
 
     def valid(self, step: int) -> dict[str, float]:
         """Return the success on the validation split after a step (counted from 0), if one is due."""
-        return self._valid(step + 1, self.config.eval_every, f"eval/{step + 1}/")
+        if not _due(step + 1, self.config.eval_every):
+            return {}
+        return self._valid(f"eval/{step + 1}/")
 
     def valid_sft(self, updates: int) -> dict[str, float]:
         """Return the success on the validation split after so many updates of the SFT warm start, if one is due."""
         if not _due(updates, self.config.sft_eval_every):
             return {}
         self.await_(self.run.learner.publish(updates))
-        return self._valid(updates, self.config.sft_eval_every, f"eval/sft/{updates}/")
+        return self._valid(f"eval/sft/{updates}/")
 
-    def _valid(self, done: int, every: int, prefix: str) -> dict[str, float]:
-        if not _due(done, every):
-            return {}
+    def _valid(self, prefix: str) -> dict[str, float]:
         return self._kept("success_valid", self._play("valid_split", self.config.eval_tasks, prefix))
 
     def _play(self, split: str, number: int, prefix: str) -> list[Episode]:

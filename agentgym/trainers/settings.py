@@ -380,24 +380,10 @@ class TrackConfig:
     """Training episodes kept per step in episodes.jsonl (evaluation episodes are all kept)."""
 
 
-TABLES: dict[type, str] = {
-    ModelConfig: "",
-    PolicyConfig: "policy",
-    EngineConfig: "engine",
-    AgentConfig: "agent",
-    LoraConfig: "lora",
-    SFTConfig: "sft",
-    SamplerConfig: "sampler",
-    BranchingConfig: "branching",
-    RolloutConfig: "rollout",
-    GenerationConfig: "generation",
-    RewardConfig: "reward",
-    SelectConfig: "select",
-    NeedsConfig: "needs",
-    CreditConfig: "credit",
-    LossConfig: "loss",
-    LearnerConfig: "learner",
-    EvalConfig: "eval",
-    TrackConfig: "track",
-}
+_NAMED = (
+    PolicyConfig, EngineConfig, AgentConfig, LoraConfig, SFTConfig, SamplerConfig, BranchingConfig, RolloutConfig,
+    GenerationConfig, RewardConfig, SelectConfig, NeedsConfig, CreditConfig, LossConfig, LearnerConfig, EvalConfig,
+    TrackConfig,
+)  # fmt: skip
+TABLES: dict[type, str] = {ModelConfig: "", **{kind: kind.__name__.removesuffix("Config").lower() for kind in _NAMED}}
 """By dataclass, the table of a recipe that holds its fields; those of the first stand at the top."""

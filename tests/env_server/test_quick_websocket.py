@@ -154,13 +154,18 @@ async def answered(text):
         await send({"type": "websocket.send", "text": text})
         await receive()
 
+    return (await opened(app))[1]
+
+
+async def opened(app):
+    """Return a connection to an application after its handshake, and its wire."""
     config = uvicorn.Config(app, lifespan="off", log_config=None)
     config.load()
     protocol, wire = QuickWebSocket(config, ServerState(), {}), Wire()
     protocol.connection_made(wire)
     protocol.data_received(REQUEST)
     await settled()
-    return wire
+    return protocol, wire
 
 
 def test_a_client_that_sends_faster_than_it_is_answered_has_to_wait():
@@ -173,12 +178,7 @@ def test_a_client_that_sends_faster_than_it_is_answered_has_to_wait():
         await asyncio.Event().wait()
 
     async def main():
-        config = uvicorn.Config(app, lifespan="off", log_config=None)
-        config.load()
-        protocol, wire = QuickWebSocket(config, ServerState(), {}), Wire()
-        protocol.connection_made(wire)
-        protocol.data_received(REQUEST)
-        await settled()
+        protocol, wire = await opened(app)
         protocol.data_received(frame(0x81, b"x" * 1000) * 20)
         assert not wire.paused
         protocol.data_received(frame(0x81, b"x" * 1000) * 60)
