@@ -1,4 +1,4 @@
-"""Short names for environments: one table line each, imported only when made."""
+"""Short names for environments: one table row each; an environment is imported only when it is made."""
 
 import hashlib
 import importlib

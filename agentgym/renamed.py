@@ -1,4 +1,4 @@
-"""Options that have another name now: whoever gives the old one is told the new one."""
+"""Renamed options: whoever uses an old name is told the new one."""
 
 RENAMED = {
     "warm_episodes": "sft_episodes",

@@ -1,4 +1,4 @@
-"""Agents: what stands between an environment's text and a model's tokens. Imported when first asked for."""
+"""Agents turn an environment's text into a model's tokens and replies into actions. Imported on first use."""
 
 import importlib
 from typing import Any

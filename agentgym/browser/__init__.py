@@ -1,5 +1,4 @@
-"""A real browser for environments of pages: Chromium, a loopback server for their sites, and the environment they all
-are."""
+"""A real browser for web environments: Chromium, a loopback server for their sites, and their base class."""
 
 from agentgym.browser.chromium import chromium
 from agentgym.browser.env import BrowserEnv

@@ -1,4 +1,4 @@
-"""The contract: what every environment promises, as checks that run on any environment."""
+"""The contract that every environment keeps, as checks that run on any environment."""
 
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping

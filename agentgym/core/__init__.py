@@ -1,1 +1,1 @@
-"""What everything else is made of: environments, tasks, actions, seeds."""
+"""The base of everything else: environments, tasks, actions, seeds."""

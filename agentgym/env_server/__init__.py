@@ -1,4 +1,4 @@
-"""Environments for programs elsewhere: sessions over HTTP, WebSocket (OpenEnv's wire) and MCP."""
+"""Environments served to other programs: sessions over HTTP, WebSocket (OpenEnv's protocol) and MCP."""
 
 from agentgym.env_server.app import App as App
 from agentgym.env_server.sessions import Limits as Limits

@@ -1,1 +1,1 @@
-"""Environments: one file or folder each; siblings never import one another."""
+"""The environments: one file or folder each; they never import one another."""

@@ -1,1 +1,1 @@
-"""What was played: turns, episodes, groups and their file."""
+"""Episodes: turns, groups and the file format."""

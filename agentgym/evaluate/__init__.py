@@ -1,4 +1,4 @@
-"""Evaluation that can be trusted: intervals over tasks and attempts, faults counted apart, runs that resume."""
+"""Evaluation: confidence intervals over tasks and attempts, infrastructure errors counted separately, resumable runs."""
 
 from agentgym.evaluate.aggregates import interquartile_mean, performance_profile
 from agentgym.evaluate.attempts import avg_at_k, pass_at_k, pass_hat_k

@@ -1,4 +1,4 @@
-"""An OpenAI-compatible endpoint that records what agents of others say, token by token, so that they can be trained."""
+"""An OpenAI-compatible endpoint that records external agents token by token, so that they can be trained."""
 
 import importlib
 from typing import Any

@@ -1,1 +1,1 @@
-"""Adapters to trainers and harnesses of others, one file each, imported only when asked for."""
+"""Adapters to other trainers and harnesses, one file each, imported only on request."""

@@ -1,1 +1,1 @@
-"""Runs as pages and pictures that a person can read and pass on."""
+"""Reports of runs as HTML pages and images."""

@@ -1,4 +1,4 @@
-"""Finding documents: one protocol, and retrievers in memory, on disk, by meaning, and behind an address."""
+"""Document retrieval behind one protocol: in memory, on disk, dense, or remote."""
 
 from agentgym.retrieval.documents import Document
 from agentgym.retrieval.protocol import Hit, Retriever

@@ -1,1 +1,1 @@
-"""Where an environment meets an agent: many episodes at once, their workers and faults."""
+"""Rollouts: many episodes at once, their workers, and infrastructure errors."""

@@ -1,4 +1,4 @@
-"""Sandboxes for code that a model wrote: one protocol, several backends."""
+"""Sandboxes for model-written code: one protocol, several backends."""
 
 from agentgym.sandbox.protocol import Kernel, Limits, Result, Sandbox, SandboxFault, sandbox
 

@@ -1,1 +1,1 @@
-"""What our servers share: requests and answers, and uvicorn around an application."""
+"""What all servers share: requests and responses, and uvicorn around an application."""

@@ -1,1 +1,1 @@
-"""Where tasks come from: files, libraries, data sets."""
+"""Task sources: files, libraries, datasets."""

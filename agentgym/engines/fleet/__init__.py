@@ -1,1 +1,1 @@
-"""One engine over several servers of the same model: routing, and what becomes of a server that fails or returns."""
+"""One engine over several servers of the same model: routing, failures and recovery."""

@@ -1,1 +1,1 @@
-"""vLLM servers that run already, as a fleet."""
+"""Running vLLM servers as a fleet."""

@@ -1,1 +1,1 @@
-"""A run followed while it goes: its files read on from where they were left, a page of it, and a view for terminals."""
+"""The live view of a run: incremental reading of its files, a web page, and a terminal view."""

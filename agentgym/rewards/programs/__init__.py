@@ -1,1 +1,1 @@
-"""What judging a program takes, in Code as in SWE: values that cross a border, and what runs there."""
+"""Judging programs, in Code and SWE: values that cross the sandbox border, and what runs inside."""

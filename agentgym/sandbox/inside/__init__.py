@@ -1,1 +1,1 @@
-"""What runs inside of sandboxes, next to hostile code: the standard library alone."""
+"""What runs inside sandboxes, next to hostile code: the standard library only."""

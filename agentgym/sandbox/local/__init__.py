@@ -1,1 +1,1 @@
-"""What the sandboxes of this machine have in common, outside of them."""
+"""What the sandboxes of this machine share, outside the sandbox."""

@@ -1,1 +1,1 @@
-"""Limits without isolation, for code one trusts."""
+"""Resource limits without isolation, for trusted code."""

@@ -1,1 +1,1 @@
-"""What is played next of a group whose episodes branch off from one another: one method a module."""
+"""Which branches of a group are played next: one method per module."""

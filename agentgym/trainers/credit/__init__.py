@@ -1,1 +1,1 @@
-"""The package's credit algorithms: NumPy functions of groups of episodes, one file a family."""
+"""The built-in credit algorithms: NumPy functions of groups of episodes, one file per family."""

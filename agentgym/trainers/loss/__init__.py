@@ -1,1 +1,1 @@
-"""The package's losses beside PPO's clipped one: functions of a micro-batch's tokens, one file each."""
+"""The built-in losses other than PPO's clipped loss: functions of a micro-batch's tokens, one file each."""

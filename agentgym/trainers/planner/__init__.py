@@ -1,1 +1,1 @@
-"""Whether a run fits a device and how long it takes, before it starts: `forecast.forecast` says all of it."""
+"""Predicts whether a run fits a device and how long it takes; `forecast.forecast` is the entry point."""

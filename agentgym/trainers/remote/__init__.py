@@ -1,1 +1,1 @@
-"""Training on a server that speaks the Tinker API: what is sent, what the server is found to compute, and the learner."""
+"""Training on a server of the Tinker API: the requests, the server's qualification, and the learner."""

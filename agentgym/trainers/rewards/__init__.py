@@ -1,1 +1,1 @@
-"""The package's rewards: what a run may pay beside the environment's own, one file each."""
+"""The built-in rewards that a run can add to the environment's own, one file each."""

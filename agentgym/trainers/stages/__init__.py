@@ -1,1 +1,1 @@
-"""What anyone can replace in a training step: protocols, tables of names, decorators."""
+"""The replaceable stages of a training step: protocols, tables of names, decorators."""

@@ -1,1 +1,1 @@
-"""Critics of whole turns: small heads on hidden states, trained beside the policy on what was played."""
+"""Turn-level critics: small heads on hidden states, trained alongside the policy."""

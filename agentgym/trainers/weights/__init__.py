@@ -1,1 +1,1 @@
-"""Weights on their way from the trainer to an engine."""
+"""Weight transfer from the trainer to an engine."""
