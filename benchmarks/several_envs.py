@@ -23,7 +23,7 @@ sys.path.append(str(Path(__file__).parent))
 
 from credit import append, lines, seeds
 
-RECIPE = "six"
+RECIPE = str(Path(__file__).with_suffix(".toml"))
 WARM, JOINT = "warm", "all"
 LADDER = "textcraft"
 """The environment in which a difficulty that moves is compared with a fixed one."""
