@@ -80,7 +80,7 @@ def main() -> None:
         }
         for kind, make in kinds.items():
             arms = [make(Instant(tokenizer)) for _ in range(2)]
-            arms[0].template.encoder._cut = False
+            arms[0].template.encoder._border = None
             times: tuple[list[float], list[float]] = ([], [])
             for agent in arms:
                 asyncio.run(microseconds(agent))

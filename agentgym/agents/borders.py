@@ -6,8 +6,10 @@ from collections.abc import Callable, Sequence
 from itertools import product
 from typing import Any
 
-BORDER = re.compile(r" (?=[A-Za-z])(?<=[A-Za-z] )")
-"""A blank between two letters: the cut is before it."""
+from agentgym.agents import phrases
+
+WORDS = re.compile(r" (?=[A-Za-z])(?<=[A-Za-z] )")
+"""A blank between two letters: the cut is before it, as at every border."""
 _LEFT = (
     *(
         "a",
@@ -46,40 +48,46 @@ _RIGHT = (
 )
 
 
-def holds(source: str, encode: Callable[[str], Sequence[int]]) -> bool:
-    """Whether a tokenizer (its JSON, and what it makes of a text) may be given the parts between borders one by one.
+def border(source: str, encode: Callable[[str], Sequence[int]]) -> re.Pattern[str] | None:
+    """Return what finds the borders for a tokenizer (its JSON, and what it makes of a text); None without any."""
+    raw: dict[str, Any] = json.loads(source)
+    if raw["model"]["type"] != "BPE" or raw["model"].get("dropout"):
+        return None
+    if phrases.recognized(raw):
+        return phrases.BORDER
+    return WORDS if _never_joined(raw, encode) else None
+
+
+def _never_joined(raw: dict[str, Any], encode: Callable[[str], Sequence[int]]) -> bool:
+    """Whether no token spans the blank between two words.
 
     A byte-pair model never joins what no token of its vocabulary spans, so no token may have a blank after anything
     visible. What the pre-tokenizer makes of a part must not depend on what stands before it, so its patterns may not look
     back. Whatever else changes text (a normalizer that writes a blank before each text) is found out by trying.
     """
-    raw: dict[str, Any] = json.loads(source)
-    model = raw["model"]
-    if model["type"] != "BPE" or model.get("dropout"):
-        return False
     pre_tokenizer = json.dumps(raw.get("pre_tokenizer"))
     if re.search(r"\(\?<|\\\\[bBAGK]", pre_tokenizer):
         return False
     blank = "Ġ" if '"ByteLevel"' in pre_tokenizer else "[▁ ]"
-    if re.search(f"[A-Za-z]{blank}", "\0".join(model["vocab"])):
+    if re.search(f"[A-Za-z]{blank}", "\0".join(raw["model"]["vocab"])):
         return False
     return all([*encode(left + right)] == [*encode(left), *encode(right)] for left, right in product(_LEFT, _RIGHT))
 
 
-def pieces(text: str) -> list[str]:
+def pieces(text: str, border: re.Pattern[str]) -> list[str]:
     """Return a text cut at its borders."""
-    first, *others = BORDER.split(text)
+    first, *others = border.split(text)
     return [first, *(" " + other for other in others)]
 
 
-def cut(run: Sequence[str | int]) -> list[list[str | int]]:
+def cut(run: Sequence[str | int], border: re.Pattern[str]) -> list[list[str | int]]:
     """Return a run with gaps cut at the first and the last border of its own words, so that what is between is fixed."""
     parts: list[list[str | int]] = [[]]
     for piece in run:
         if isinstance(piece, int):
             parts[-1].append(piece)
             continue
-        first, *others = pieces(piece)
+        first, *others = pieces(piece, border)
         parts[-1].append(first)
         if others[1:]:
             parts.append(["".join(others[:-1])])

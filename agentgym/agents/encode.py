@@ -141,7 +141,7 @@ class Encoder:
         self._moved: dict[int, int] = {self._plain.token_to_id(content): id for content, id in blank.items()}
         self._cached = functools.lru_cache(16384)(self._encode)
         self._word = functools.lru_cache(16384)(self._after_blank)
-        self._cut = borders.holds(source, self._whole)
+        self._border = borders.border(source, self._whole)
         self._remembered = functools.lru_cache(16384)(self._text)
 
     def plain(self, text: str) -> tuple[int, ...]:
@@ -150,9 +150,9 @@ class Encoder:
 
     def _encode(self, text: str) -> tuple[int, ...]:
         """Return the tokens of a text, by its words where that gives the same: most words were seen before."""
-        if not self._cut or len(text) >= _LONG:
+        if self._border is None or len(text) >= _LONG:
             return self._whole(text)
-        first, *words = borders.BORDER.split(text)
+        first, *words = self._border.split(text)
         if not words or max(map(len, words)) > _CACHED:
             return self._whole(text)
         return tuple(chain(self._whole(first), chain.from_iterable(map(self._word, words))))
@@ -219,7 +219,7 @@ class Encoder:
 
     def _runs(self, run: Sequence[str | int]) -> "list[_Part]":
         """Return a run in tokens as far as they do not depend on its gaps."""
-        parts = borders.cut(run) if self._cut else [run]
+        parts = borders.cut(run, self._border) if self._border else [run]
         return [
             Run(part)
             if any(isinstance(piece, int) for piece in part)

@@ -1,6 +1,7 @@
 """Texts encoded by their words: the tokens of the whole, or not done at all."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from tokenizers_for_tests import KINDS, SENTENCES, wrap
 from agentgym import Task, WindowAgent
 from agentgym.agents import borders
 from agentgym.agents.encode import Encoder, Foreign
+from agentgym.agents.phrases import BORDER, pattern
 from agentgym.agents.template import ChatTemplate
 from agentgym.engines import Completion
 from agentgym.engines.scripted import ByteTokenizer, ScriptedEngine
@@ -27,6 +29,14 @@ O200K = (
 GPT2 = r"""'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""
 LETTERS = (
     SENTENCES + ["You don't see it, I'm sure.\n\n  if x:\n    return  é ß 中文 🙂 12345\r\n\t<b>bold</b> HTTP://a.b/c_d"] * 9
+)
+PHRASES = (
+    LETTERS
+    + [
+        "On the desk 1, you see a book 2, a pencil 10, and a cup 4. The book 2 is on the desk 1.\nYou see a shelf 3.",
+        "['go to desk 1', 'take the book 2 from shelf 3', 'look'] [SEP] Buy Now [SEP] B07XYZ1234 [SEP] $12.50 (3 of 10)",
+    ]
+    * 20
 )
 
 
@@ -67,6 +77,8 @@ CUT = {
     "gemma": gemma(),
     "bytes": ByteTokenizer(),
     "own words": train_tokenizer(LETTERS, 420, "words"),
+    "own phrases": train_tokenizer(PHRASES, 700, "phrases"),
+    "phrases without names": train_tokenizer(["go to the desk, a book. [SEP] Back"] * 50, 420, "phrases"),
 }
 ENCODERS = {name: Encoder(tokenizer) for name, tokenizer in CUT.items()}
 KIND_ENCODERS = {kind.__name__: Encoder(kind()) for kind in KINDS}
@@ -75,6 +87,22 @@ PARTS = [
     *(
         " ",
         "  ",
+        *(
+            ", a",
+            ", and a",
+            ". A",
+            "1, a",
+            "2. and a",
+            "]",
+            "] ",
+            "[SEP]",
+            " [SEP] ",
+            "'",
+            "(",
+            " desk 1",
+            "desk",
+            "B07XYZ1234",
+        ),
         "\n",
         "\r\n",
         "\t",
@@ -98,7 +126,7 @@ TEXTS = st.lists(st.sampled_from(PARTS) | st.text(max_size=3), max_size=16).map(
 
 @pytest.mark.parametrize("name", sorted(CUT))
 def test_tokenizers_of_the_field_are_cut(name: str) -> None:
-    assert ENCODERS[name]._cut
+    assert ENCODERS[name]._border is not None
 
 
 @settings(max_examples=300, deadline=None)
@@ -111,7 +139,7 @@ def test_the_words_give_the_tokens_of_the_whole(name: str, text: str) -> None:
 def whole(tokenizer: Any) -> ChatTemplate:
     """Return a template that encodes every text as one."""
     encoder = Encoder(tokenizer)
-    encoder._cut = False
+    encoder._border = None
     return ChatTemplate(tokenizer, encoder=encoder)
 
 
@@ -128,7 +156,7 @@ def test_prompts_with_fixed_parts_are_the_same(name: str, system: str, fixed: st
 @pytest.mark.parametrize("name", sorted(CUT))
 def test_prompts_of_the_window_agent_are_the_same(name: str) -> None:
     agents = [WindowAgent(ScriptedEngine([]), CUT[name]) for _ in range(2)]
-    agents[1].template.encoder._cut = False
+    agents[1].template.encoder._border = None
     talks = [agent.begin(Task(instruction="put a book 2 in the shelf"), {}) for agent in agents]
     for turn in range(5):
         seen = f"On the desk {turn}, you don't see\n  a book <|im_end|> {turn}." * (1 + 20 * (turn % 2))
@@ -162,8 +190,13 @@ def test_only_words_not_seen_before_are_encoded() -> None:
     assert max(costs[3:]) < 150
 
 
-def phrases() -> Any:
-    return train_tokenizer(LETTERS * 20, 420, "phrases")
+def other_phrases() -> Any:
+    """As `phrases`, but a number takes the word behind it along: a pattern that is not ours."""
+    return regex(re.sub(r"and\)\? a", "and)? [a-z]+", pattern(["desk"])), symbols=460)
+
+
+def normalized_phrases() -> Any:
+    return regex(pattern(["desk"]), normalizers.Lowercase(), symbols=460)
 
 
 def superwords() -> Any:
@@ -181,19 +214,46 @@ def blank_first() -> Any:
     return tokenizer
 
 
-@pytest.mark.parametrize("make", [phrases, superwords, looks_back, blank_first, KINDS[3]], ids=lambda make: make.__name__)
+@pytest.mark.parametrize(
+    "make",
+    [other_phrases, normalized_phrases, superwords, looks_back, blank_first, KINDS[3]],
+    ids=lambda make: make.__name__,
+)
 def test_other_tokenizers_are_given_whole_texts(make: Any) -> None:
     encoder = Encoder(make())
-    assert not encoder._cut
+    assert encoder._border is None
     assert encoder._encode("go to the desk") == encoder._whole("go to the desk")
 
 
 def test_where_a_text_is_cut() -> None:
-    assert borders.pieces("you see: a desk 1  and an\n end") == ["you", " see: a", " desk 1  and", " an\n end"]
-    assert borders.cut(["Task here: ", 0, " now then go", 1, "."]) == [
+    assert borders.pieces("you see: a desk 1  and an\n end", borders.WORDS) == [
+        "you",
+        " see: a",
+        " desk 1  and",
+        " an\n end",
+    ]
+    assert borders.cut(["Task here: ", 0, " now then go", 1, "."], borders.WORDS) == [
         ["Task"],
         [" here: ", 0, " now"],
         [" then"],
         [" go", 1, "."],
     ]
-    assert "".join(borders.pieces(" a b  c d")) == " a b  c d"
+    assert "".join(borders.pieces(" a b  c d", borders.WORDS)) == " a b  c d"
+
+
+def test_where_a_text_of_phrases_is_cut() -> None:
+    text = "['go to desk 1', 'look'], I see a desk 2, a cup 10. Then] I go: on [SEP] now"
+    assert borders.pieces(text, BORDER) == [
+        "['go to desk", " 1',", " 'look'], I see a desk", " 2, a cup", " 10. Then] I go:", " on", " [SEP] now",
+    ]  # fmt: skip
+
+
+def test_most_of_a_prompt_of_phrases_is_not_encoded_again() -> None:
+    encoder = Encoder(CUT["own phrases"])
+    text = "['go to desk 1', 'take the book 2 from shelf 3', 'look'] On the desk 1, you see a cup 4."
+    encoder.plain(text)
+    asked: list[str] = []
+    ids = encoder._ids
+    encoder._ids = lambda text: asked.append(text) or ids(text)  # type: ignore[method-assign,func-returns-value]
+    encoder.plain(text.replace("cup 4", "cup 10"))
+    assert sum(map(len, asked)) < 25

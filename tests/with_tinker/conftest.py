@@ -19,7 +19,7 @@ sys.path.insert(0, str(HERE.parent / "trainers"))
 PROJECT = """[project]
 name = "skyrl-server"
 version = "0"
-requires-python = ">=3.12"
+requires-python = ">=3.11"
 [project.optional-dependencies]
 tinker = []
 jax = []
@@ -44,6 +44,8 @@ class SkyRL:
         programs = Path(sys.executable).parent
         environment = {**os.environ, "VIRTUAL_ENV": str(programs.parent), "PATH": f"{programs}:{os.environ['PATH']}"}
         environment |= {"JAX_PLATFORMS": "cpu", "HF_HUB_OFFLINE": "1"}
+        if sys.version_info < (3, 12):
+            environment["PYTHONPATH"] = str(HERE / "python311")
         command = [
             str(programs / "uv"),
             "run",

@@ -27,6 +27,7 @@ from transformers import (
 )
 
 from agentgym import registry
+from agentgym.agents.phrases import WHOLE, pattern
 from agentgym.core.outcome import Info
 from agentgym.core.play import said
 from agentgym.core.seeding import generator
@@ -202,14 +203,11 @@ def env_text(env: str, options: dict[str, object], episodes: int, seed: int) -> 
 
 
 PRE_TOKENIZERS = ("phrases", "words")
-_WHOLE = r" ?\[[A-Z]+\] ?| ?(?=[A-Za-z]*\d)(?=\d*[A-Za-z])[A-Za-z\d]{8,}"
-"""A mark in brackets and capitals ("[SEP]") with the blanks around it, so that what it parts begins as it does in a command;
-a code of letters and digits, whose characters would else be cut in ever other ways."""
 
 
 def words() -> str:
     """Return a pattern that cuts text into words: where what is said is put together anew each time, each is copied."""
-    return rf"{_WHOLE}| ?\d+|,?[ \n]?\p{{L}}+| ?[^\s\p{{L}}\d]+|\s+"
+    return rf"{WHOLE}| ?\d+|,?[ \n]?\p{{L}}+| ?[^\s\p{{L}}\d]+|\s+"
 
 
 def phrases(texts: Iterable[str]) -> str:
@@ -219,14 +217,7 @@ def phrases(texts: Iterable[str]) -> str:
     thing in the goal, in a list and in a command is then the same token, and copying it is all there is to learn.
     Other words stay together as phrases, so that what an environment says over and over becomes one token.
     """
-    names = sorted({name for text in texts for name in _NUMBERED.findall(text)})
-    thing = rf"(?:{'|'.join(names) or '(?!)'})(?!\p{{L}})"
-    return (
-        rf"{_WHOLE}|[ \n]?{thing}"
-        r"| ?\d+(?:[,.](?: and)? a(?!\p{L}))?"  # a number, with what leads on to the next thing of a list
-        rf"|[,.]?[ \n]?(?!{thing})\p{{L}}++(?: (?!{thing})\p{{L}}++)*"
-        r"| ?[^\s\p{L}\d]+|\s+"
-    )
+    return pattern(sorted({name for text in texts for name in _NUMBERED.findall(text)}))
 
 
 def trained_bpe(texts: Iterable[str], pattern: str, vocabulary: int, special: list[str]) -> Tokenizer:
