@@ -4,7 +4,7 @@ import asyncio
 import struct
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
@@ -46,8 +46,8 @@ class QuickWebSocket(WebSocketsSansIOProtocol):
 
     async def run_asgi(self) -> None:
         """Run the application, which finds in its scope how to have messages answered at once."""
-        extensions: dict[str, Any] = dict(self.scope.get("extensions") or {})
-        self.scope["extensions"] = {**extensions, ANSWER_AT_ONCE: self._answer_with}
+        extensions = cast("dict[str, Any]", self.scope.setdefault("extensions", {}))
+        extensions[ANSWER_AT_ONCE] = self._answer_with
         await super().run_asgi()
 
     def _answer_with(self, answer: Callable[[str], str | None] | None) -> None:
