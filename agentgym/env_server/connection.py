@@ -127,7 +127,7 @@ class _Connection:
         return True
 
     async def _said(self, said: dict[str, object]) -> str:
-        kind, data = said.get("type"), said.get("data") or {}
+        kind, data = said.get("type"), cast("object", said.get("data") or {})
         if not isinstance(data, dict):
             raise Refusal(422, f"data is {str(data)[:40]}; expected an object", "VALIDATION_ERROR")
         given = cast("dict[str, Any]", data)
