@@ -1,12 +1,13 @@
 """Steps and tokens per second through the adapters of agentgym/integrations, beside ours alone in the same process.
 
-PYTHON benchmarks/integrations.py [--seconds 3] [--only NAME …] [--clients CLIENTS_PYTHON]
+PYTHON benchmarks/integrations.py [--seconds 3] [--only NAME …] [--clients CLIENTS_PYTHON] [--limit 300]
 
 PYTHON is that of an environment that has some of the packages: `.venv/bin/python` (TRL, the gateway), or one that
 `./dev test-integrations` made (`.venv-verifiers/bin/python` …). What is not installed is named and left out. Steps are
 guesses at rlvr/GuessNumber-v0, episodes of 20 turns, resets included; tokens are sampled on the CPU from a model of one
 layer, made from nothing: what an adapter costs is its rate against that of ours alone. With --clients the openai package of
-that interpreter asks the gateway, over an engine that answers at once.
+that interpreter asks the gateway, over an engine that answers at once. Each measure is a group of processes of its own,
+killed after --limit seconds: verifiers' client waits for ever for a server that has died.
 """
 
 import argparse
@@ -14,16 +15,19 @@ import asyncio
 import importlib.util
 import itertools
 import os
+import signal
 import socket
+import subprocess
+import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from integrations_tokens import gateway, instant, trl_async, trl_rollouts, verl
+from integrations_tokens import gateway, instant, scripted_alone, trl_async, trl_rollouts, verl
 
 import agentgym
 
@@ -177,7 +181,7 @@ def verifiers_here(seconds: float) -> Rates:
         env.step("pots")
         return 1
 
-    return {"steps": rate(seconds, episode)}
+    return {"steps": rate(seconds, episode), "alone": alone(seconds)}
 
 
 def verifiers_there(seconds: float) -> Rates:
@@ -206,7 +210,8 @@ def verifiers_there(seconds: float) -> Rates:
 
     with loopback.serving(instant()) as url, tempfile.TemporaryDirectory() as folder:
         few, some = asyncio.run(episodes(url, 1, f"{folder}/a")), asyncio.run(episodes(url, 4, f"{folder}/b"))
-    return {"steps": some[0] / some[1], "after the start": (some[0] - few[0]) / max(some[1] - few[1], 0.01)}
+    started = (some[0] - few[0]) / max(some[1] - few[1], 0.01)
+    return {"steps": some[0] / some[1], "after the start": started, "alone": scripted_alone(4, 4, 5)}
 
 
 def verifiers_served(seconds: float) -> Rates:
@@ -225,7 +230,8 @@ def verifiers_served(seconds: float) -> Rates:
             process.terminate()
             process.join(60)
         tokens = sum(len(ids) for _, ids, _ in given[before:])
-        return {"steps": (len(given) - before) / spent, "tokens": tokens / spent}
+        rates = {"steps": (len(given) - before) / spent, "tokens": tokens / spent}
+        return {**rates, "alone": scripted_alone(3, 8, 4)}
 
 
 def inspect_ai(seconds: float) -> Rates:
@@ -265,11 +271,27 @@ MEASURES: dict[str, tuple[str, Callable[[float], Rates]]] = {
 }
 
 
+def measured(name: str, limit: float, arguments: list[str]) -> None:
+    """Measure in a group of processes of its own, of which nothing is left afterwards."""
+    command = [sys.executable, __file__, "--here", "--only", name, *arguments]
+    process = subprocess.Popen(command, start_new_session=True)
+    try:
+        process.wait(limit)
+    except subprocess.TimeoutExpired:
+        print(f"{name:<28} did not end within {limit:.0f} s", flush=True)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--only", nargs="+", default=[], choices=[*MEASURES, "gateway"], metavar="NAME")
     parser.add_argument("--clients", default="")
+    parser.add_argument("--limit", type=float, default=300.0)
+    parser.add_argument("--here", action="store_true", help="in this process, without a limit")
     given = parser.parse_args()
     measures = dict(MEASURES)
     if given.clients:
@@ -279,9 +301,11 @@ def main() -> None:
             continue
         if importlib.util.find_spec(package) is None:
             print(f"{name:<28} left out: {package} is not installed here", flush=True)
-            continue
-        found = measure(given.seconds)
-        print(f"{name:<28} " + ", ".join(f"{what} {value:,.0f} a second" for what, value in found.items()), flush=True)
+        elif given.here:
+            found = measure(given.seconds)
+            print(f"{name:<28} " + ", ".join(f"{what} {value:,.0f} a second" for what, value in found.items()), flush=True)
+        else:
+            measured(name, given.limit, ["--seconds", str(given.seconds), "--clients", given.clients])
 
 
 if __name__ == "__main__":

@@ -27,6 +27,16 @@ def instant(tokenizer: Any = None) -> Any:
     return App(Gateway(engine, "model"))
 
 
+def scripted_alone(tasks: int, attempts: int, horizon: int) -> float:
+    """Return the steps a second of `collect` over the same engine."""
+    from agentgym.engines.scripted import ByteTokenizer, ScriptedEngine
+
+    agent = agentgym.ChatAgent(ScriptedEngine(lambda prompt, turn: GUESS, ByteTokenizer(), context=1 << 20))
+    started = time.perf_counter()
+    played = agentgym.collect(agent, ENV, tasks=tasks, attempts=attempts, horizon=horizon)
+    return sum(len(episode.turns) for episode in played) / (time.perf_counter() - started)
+
+
 def policy(folder: str, template: str = "chatml") -> Path:
     from agentgym.trainers.model.policy import PolicySize, init_policy
 

@@ -1,6 +1,6 @@
-"""OpenEnv's own server around an environment that echoes; run by a Python that has openenv-core.
+"""OpenEnv's own server around an environment that echoes, or one of ours; run by a Python that has openenv.
 
-python openenv_echo.py PORT SESSIONS
+python openenv_echo.py PORT SESSIONS [ENV]
 """
 
 import sys
@@ -45,6 +45,32 @@ class Echo(Environment):
         return self._state
 
 
+class Ours(Environment):
+    """An environment of ours with as little around it as there can be."""
+
+    SUPPORTS_CONCURRENT_SESSIONS = True
+
+    def __init__(self):
+        super().__init__()
+        import agentgym
+
+        self.env = agentgym.make(sys.argv[3], horizon=10**9)
+
+    def reset(self, seed=None, episode_id=None, **kwargs):
+        self._state = State(episode_id=episode_id or "", step_count=0)
+        return EchoObservation(text=self.env.reset(seed=seed)[0], reward=0.0, done=False)
+
+    def step(self, action, timeout_s=None, **kwargs):
+        self._state.step_count += 1
+        text, reward, terminated, truncated, _ = self.env.step(action.text)
+        return EchoObservation(text=text, reward=reward, done=terminated or truncated)
+
+    @property
+    def state(self):
+        return self._state
+
+
 if __name__ == "__main__":
-    app = create_fastapi_app(Echo, EchoAction, EchoObservation, max_concurrent_envs=int(sys.argv[2]))
+    kind = Ours if len(sys.argv) > 3 else Echo
+    app = create_fastapi_app(kind, EchoAction, EchoObservation, max_concurrent_envs=int(sys.argv[2]))
     uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[1]), log_level="critical")

@@ -72,27 +72,38 @@ def framed(text: str) -> bytes:
     return head + mask + bytes(byte ^ mask[place % 4] for place, byte in enumerate(payload))
 
 
-STEP = framed('{"type": "step", "data": {"text": "hello"}}')
+def step_of(action: str) -> bytes:
+    """Return the message of a step."""
+    return framed(json.dumps({"type": "step", "data": {"text": action}}))
+
+
+STEP = step_of("hello")
 ANSWER = b'{"type": "observation", "data": {"observation": {"text": "hello"}, "reward": 0.0, "done": false}}'
 SAID = struct.pack("!BB", 0x81, len(ANSWER)) + ANSWER
 
 
 def steps(
-    url: str, seconds: float, cpu: Callable[[], float], connections: int, ahead: int, info: bool
+    url: str, seconds: float, cpu: Callable[[], float], connections: int, ahead: int, info: bool, action: str = "hello"
 ) -> tuple[float, float]:
-    """Return the steps a second, by the clock and by `cpu`, each connection with so many messages sent ahead."""
+    """Return the steps a second, by the clock and by `cpu`, each connection with so many messages sent ahead.
+
+    Answers to `hello` are to hold it; any other action's are to be an observation of a running episode.
+    """
     port = int(url.rpartition(":")[2])
     sockets = [RawSocket(port) for _ in range(connections)]
     for one in sockets:
-        one.ask(framed(json.dumps({"type": "reset", "data": {"info": info}})))  # OpenEnv hands it to its environment
+        one.ask(
+            framed(json.dumps({"type": "reset", "data": {"info": info, "seed": 1}}))
+        )  # OpenEnv hands it to its environment
         assert b'"observation"' in one.answers(1)[0]
-    many, found, started, before = STEP * ahead, 0, time.perf_counter(), cpu()
+    wanted, unwanted = (b'"hello"', b"?") if action == "hello" else (b'"observation"', b"true")
+    many, found, started, before = step_of(action) * ahead, 0, time.perf_counter(), cpu()
     while (spent := time.perf_counter() - started) < seconds:
         for one in sockets:
             one.ask(many)
         for one in sockets:
             answers = one.answers(ahead)
-            assert all(b'"hello"' in answer for answer in answers), answers
+            assert all(wanted in answer and unwanted not in answer for answer in answers), answers
             found += ahead
     used = cpu() - before
     for one in sockets:

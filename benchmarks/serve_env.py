@@ -1,13 +1,14 @@
 """Steps per second of served environments, ours and OpenEnv's, in turn in one run.
 
-python benchmarks/serve_env.py OPENENV_PYTHON [--rounds 3] [--seconds 3]
+python benchmarks/serve_env.py OPENENV_PYTHON [--rounds 3] [--seconds 3] [--env ENV --action TEXT]
 
-OPENENV_PYTHON has openenv-core 0.3 (`./dev test-openenv` makes .venv-openenv/bin/python). Both servers echo, so that what is
-measured is the serving. One program asks each of them in OpenEnv's own messages over WebSockets: over one connection and
-several, one message at a time or many ahead of the answers. The client is a bare socket (raw_sockets.py), so that it is not
-the bound; connecting and resetting are not counted. A third server answers the same bytes each time and does nothing
-else: what the event loop and the system calls cost. Ours is also asked for a step of 256 sessions in one request, which
-OpenEnv has not. Answers have no info (`"info": false` at the reset), as OpenEnv's have none; one line has it.
+OPENENV_PYTHON has openenv 0.10 (`./dev test-openenv` makes .venv-openenv/bin/python). Both servers echo, so that what is
+measured is the serving; with --env both have that environment of ours, and every step is the same action. One program asks
+each of them in OpenEnv's own messages over WebSockets: over one connection and several, one message at a time or many ahead
+of the answers. The client is a bare socket (raw_sockets.py), so that it is not the bound; connecting and resetting are not
+counted. A third server answers the same bytes each time and does nothing else: what the event loop and the system calls
+cost. Ours is also asked for a step of 256 sessions in one request, which OpenEnv has not. Answers have no info
+(`"info": false` at the reset), as OpenEnv's have none; one line has it.
 """
 
 import argparse
@@ -54,10 +55,10 @@ register("bench/Echo-v0", Echo)
 
 
 Clock = Callable[[], float]
-Measure = Callable[[str, float, Clock], tuple[float, float]]
+Measure = Callable[[str, float, Clock, str], tuple[float, float]]
 
 
-def batches(url: str, seconds: float, cpu: Clock) -> tuple[float, float]:
+def batches(url: str, seconds: float, cpu: Clock, action: str) -> tuple[float, float]:
     """Step in BATCH sessions without info, one request after another."""
     client = http.client.HTTPConnection(url.removeprefix("http://"), timeout=60)
 
@@ -65,12 +66,12 @@ def batches(url: str, seconds: float, cpu: Clock) -> tuple[float, float]:
         client.request("POST", path, body.encode(), {"Content-Type": "application/json"})
         return json.loads(client.getresponse().read())
 
-    ids = [post("/reset", "{}")["session"] for _ in range(BATCH)]
-    body = json.dumps({"steps": [{"session": id, "action": "hello"} for id in ids], "info": False})
+    ids = [post("/reset", '{"seed": 1}')["session"] for _ in range(BATCH)]
+    body = json.dumps({"steps": [{"session": id, "action": action} for id in ids], "info": False})
     steps, started, before = 0, time.perf_counter(), cpu()
     while (spent := time.perf_counter() - started) < seconds:
         results = post("/steps", body)["results"]
-        assert all(one["observation"]["text"] == "hello" for one in results)
+        assert all(one.get("done") is False for one in results)
         steps += len(results)
     used = cpu() - before
     for id in ids:
@@ -81,21 +82,23 @@ def batches(url: str, seconds: float, cpu: Clock) -> tuple[float, float]:
 
 def messages(connections: int, ahead: int, info: bool = False) -> Measure:
     """Return what measures steps over connections with so many messages ahead."""
-    return lambda url, seconds, cpu: raw_sockets.steps(url, seconds, cpu, connections, ahead, info)
+    return lambda url, seconds, cpu, action: raw_sockets.steps(url, seconds, cpu, connections, ahead, info, action)
 
 
-def ours() -> tuple[subprocess.Popen[str], str]:
+def ours(env: str) -> tuple[subprocess.Popen[str], str]:
     command = [
         sys.executable,
         "-m",
         "agentgym",
         "serve",
         "env",
-        "serve_env:bench/Echo-v0",
+        env or "serve_env:bench/Echo-v0",
         "--port",
         "0",
         "--sessions",
         "256",
+        "--env.horizon",
+        str(10**9),
     ]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=HERE.parent)
     assert process.stdout is not None
@@ -104,11 +107,11 @@ def ours() -> tuple[subprocess.Popen[str], str]:
     return process, found[0]
 
 
-def theirs(python: str) -> tuple[subprocess.Popen[str], str]:
+def theirs(python: str, env: str) -> tuple[subprocess.Popen[str], str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [python, str(HERE.with_name("openenv_echo.py")), str(port), "256"]
+    command = [python, str(HERE.with_name("openenv_echo.py")), str(port), "256", *([env] if env else [])]
     process = subprocess.Popen(command, text=True, stderr=subprocess.DEVNULL)  # it logs every client that hangs up
     url = f"http://127.0.0.1:{port}"
     for _ in range(1200):
@@ -150,15 +153,19 @@ def main() -> None:
     parser.add_argument("python")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=3.0)
+    parser.add_argument("--env", default="")
+    parser.add_argument("--action", default="hello")
     given = parser.parse_args()
-    servers = {"ours": ours(), "OpenEnv": theirs(given.python), "bare": bare()}
+    servers = {"ours": ours(given.env), "OpenEnv": theirs(given.python, given.env), "bare": bare()}
     rates: dict[tuple[str, str], list[tuple[float, float]]] = {}
     try:
         for _ in range(given.rounds):
             for kind, (measure, names) in KINDS.items():
                 for name in names:
+                    if given.env and name == "bare":
+                        continue
                     process, url = servers[name]
-                    found = measure(url, given.seconds, partial(processor_seconds, process))
+                    found = measure(url, given.seconds, partial(processor_seconds, process), given.action)
                     rates.setdefault((kind, name), []).append(found)
     finally:
         for process, _ in servers.values():

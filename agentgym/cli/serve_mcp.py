@@ -84,7 +84,7 @@ async def _stdio(server: Any) -> None:
         async with stdio_server() as (incoming, outgoing):
             await inside.run(incoming, outgoing, inside.create_initialization_options())
     finally:
-        server.sessions.close()
+        server.close()
 
 
 async def _http(config: Config, server: Any, token: str | None) -> None:
@@ -101,4 +101,4 @@ async def _http(config: Config, server: Any, token: str | None) -> None:
             server.app(config.host, token, config.body_mib << 20), config.host, config.port, ready, ended(), lifespan="on"
         )
     finally:
-        server.sessions.close()
+        server.close()

@@ -1,22 +1,18 @@
 """The HTTP and WebSocket side of environments that are served: an ASGI application, run by uvicorn."""
 
 import asyncio
-import contextlib
-import json
 import logging
 import time
 from typing import Any, cast
 
+from agentgym.env_server.connection import SLICE, hold, told
 from agentgym.env_server.requests import action_of, authorize, parsed, schema
-from agentgym.env_server.sessions import Session, Sessions
+from agentgym.env_server.sessions import Sessions
 from agentgym.rollout.limits import one_alarm
-from agentgym.serving.asgi import Gone, Receive, Refusal, Send, headers_of, read_body, send_json
+from agentgym.serving.asgi import ANSWER_AT_ONCE, Gone, Receive, Refusal, Send, headers_of, read_body, send_json
 
 _log = logging.getLogger(__name__)
 _MOST_STEPS = 1024  # of one batch
-_SLICE = 0.005  # seconds that a batch takes at a time, until others get their turn
-_SLACK = 0.01  # of its idle time a connection may end too early: its end is put off no oftener than that
-_PARTING = 5.0  # seconds that a refused connection is kept for its client to read why
 _ROUTES = {
     "/metadata": "GET",
     "/schema": "GET",
@@ -54,7 +50,7 @@ class App:
     async def __call__(self, scope: dict[str, object], receive: Receive, send: Send) -> None:
         """Answer one request or hold one connection, as ASGI wants it; nothing that one client does raises here."""
         if scope["type"] == "websocket":
-            await self._connection(scope, receive, send)
+            await self._accept(scope, receive, send)
             return
         if scope["type"] != "http":
             raise NotImplementedError(scope["type"])  # how ASGI says that there is no such thing here
@@ -93,7 +89,7 @@ class App:
         named = data.get("session") or headers.get("x-session-id")
         if path == "/reset" and named is None:
             return await self._begun(data)
-        return await self._told(path[1:], self.sessions.find(named), data)
+        return await told(self.sessions, path[1:], self.sessions.find(named), data)
 
     async def _begun(self, data: dict[str, object]) -> dict[str, object]:
         """Begin a session with its first episode; where that fails there is no session."""
@@ -103,20 +99,6 @@ class App:
         except BaseException:
             self.sessions.end(session)
             raise
-
-    async def _told(self, kind: str, session: Session, data: dict[str, Any]) -> dict[str, object]:
-        if kind == "reset":
-            return await self.sessions.reset(session, data)
-        if kind == "step":
-            return await self.sessions.step(session, action_of(data.get("action"), self.sessions.probe.tools))
-        if kind == "snapshot":
-            return await self.sessions.snapshot(session)
-        if kind == "restore":
-            return await self.sessions.restore(session, data)
-        if session.busy:
-            raise Refusal(409, "the session is busy with another request", "SESSION_BUSY")
-        self.sessions.end(session)
-        return {"closed": True}
 
     async def _steps(self, data: dict[str, object]) -> dict[str, object]:
         """Take one step in each of many sessions; what one refuses stands in its place."""
@@ -131,7 +113,7 @@ class App:
         results: list[dict[str, object]] = []
         while len(results) < len(steps):  # one after another, for tasks would cost more than the steps
             with one_alarm():
-                until = time.monotonic() + _SLICE
+                until = time.monotonic() + SLICE
                 for step in steps[len(results) :]:
                     results.append(await self._one(step, brief))
                     if time.monotonic() > until:
@@ -156,7 +138,7 @@ class App:
 
     # WebSocket
 
-    async def _connection(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+    async def _accept(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         await receive()  # websocket.connect
         try:
             authorize(self._token, headers_of(scope))
@@ -166,75 +148,5 @@ class App:
             await send({"type": "websocket.close", "code": 1008})  # before it is accepted: the answer is 403
             return
         await send({"type": "websocket.accept"})
-        session: Session | None = None
-        try:
-            session = self.sessions.begin(connected=True)
-            await self._talk(session, receive, send)
-        except Refusal as refusal:
-            with contextlib.suppress(Gone, TimeoutError):
-                await _tell(send, "error", {"message": refusal.detail, "code": refusal.code})
-                async with asyncio.timeout(_PARTING):
-                    await receive()  # OpenEnv's client writes before it reads: closed at once, it would not see why
-        except Gone:
-            return
-        except Exception:
-            _log.exception("a connection failed")
-        finally:
-            if session is not None:
-                self.sessions.end(session)
-        await send({"type": "websocket.close", "code": 1000})
-
-    async def _talk(self, session: Session, receive: Receive, send: Send) -> None:
-        """Answer a connection's messages until it says `close`; Gone where it hangs up."""
-        idle = self.sessions.limits.idle_seconds
-        clock = asyncio.get_running_loop().time
-        try:
-            async with asyncio.timeout(None) as ending:
-                wound, busy = clock(), 0.0  # when the end was last put off; seconds of work since others had their turn
-                while True:
-                    if (now := clock()) - wound > idle * _SLACK or ending.when() is None:
-                        ending.reschedule(now + idle)
-                        wound = now
-                    message = await receive()
-                    if message["type"] == "websocket.disconnect":
-                        raise Gone
-                    if self.sessions.probe.blocking:
-                        ending.reschedule(None)
-                    now = clock()
-                    if not await self._answered(session, message, send):
-                        return
-                    if (busy := busy + clock() - now) > _SLICE:
-                        await asyncio.sleep(0)
-                        busy = 0.0
-        except TimeoutError:
-            raise Refusal(408, f"the session was idle for {idle:g} seconds and has ended", "SESSION_ERROR") from None
-
-    async def _answered(self, session: Session, message: dict[str, Any], send: Send) -> bool:
-        """Answer one message; False where it says `close`."""
-        try:
-            said = parsed(message.get("text") or message.get("bytes") or b"")
-            kind, data = said.get("type"), cast("object", said.get("data") or {})
-            if kind == "close":
-                return False
-            await _tell(send, *await self._said(session, kind, data))
-        except Refusal as refusal:
-            await _tell(send, "error", {"message": refusal.detail, "code": refusal.code})
-        return True
-
-    async def _said(self, session: Session, kind: object, data: object) -> tuple[str, dict[str, object]]:
-        if not isinstance(data, dict):
-            raise Refusal(422, f"data is {str(data)[:40]}; expected an object", "VALIDATION_ERROR")
-        given = cast("dict[str, object]", data)
-        if kind == "state":
-            return "state", self.sessions.state(session)
-        if kind not in ("reset", "step", "snapshot", "restore"):
-            raise Refusal(400, f"unknown message type: {str(kind)[:40]}", "UNKNOWN_TYPE")
-        given = {"action": given} if kind == "step" else given
-        return "snapshot" if kind == "snapshot" else "observation", await self._told(str(kind), session, given)
-
-
-async def _tell(send: Send, kind: str, data: dict[str, object]) -> None:
-    try:
-        await send({"type": "websocket.send", "text": json.dumps({"type": kind, "data": data})})
-    except OSError:  # how uvicorn says that the client has hung up
-        raise Gone from None
+        at_once = scope.get("extensions", {}).get(ANSWER_AT_ONCE)
+        await hold(self.sessions, receive, send, at_once)

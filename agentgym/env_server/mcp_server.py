@@ -101,12 +101,25 @@ class McpServer:
             raise Refusal(422, f"{self.reset_name} takes no {sorted(map(str, refused))[0][:40]!r} here")
         session = self._named.get(name)
         if session is None or session.id not in self.sessions.open:
-            self._named = {key: session for key, session in self._named.items() if session.id in self.sessions.open}
+            self._forget_ended()
             session = self._named[name] = self.sessions.begin()
-        elif session.running:
-            self._write(session, {"reason": "reset", "success": None})
+        elif session.running:  # given up by the agent, which must not thereby be spared a failure
+            self._write(session, {"reason": "reset", "success": False})
         self._totals[session.id] = 0.0
         return await self.sessions.reset(session, {**arguments, **self._fixed})
+
+    def _forget_ended(self) -> None:
+        """Write the episodes of which no more can come: their sessions were idle for too long."""
+        for name, session in list(self._named.items()):
+            if session.id not in self.sessions.open:
+                del self._named[name]
+                if session.running:
+                    self._write(session, {"reason": "unfinished", "success": None})
+
+    def close(self) -> None:
+        """End all sessions; their unfinished episodes are written as such."""
+        self.sessions.close()
+        self._forget_ended()
 
     def _shown(self, answer: dict[str, Any], name: str) -> tuple[str, dict[str, object], bool]:
         observation, session = answer["observation"], self._named[name]

@@ -6,16 +6,19 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 from agentgym.core.env import Snapshot, TextEnv
 from agentgym.errors import BadConfig, BadData, EpisodeOver, Fault, UnknownName
+from agentgym.rollout.faults import CAUSED, Repeating
 from agentgym.rollout.hosted import HostedEnv, LocalEnv
 from agentgym.rollout.workers import Workers
 from agentgym.serving.asgi import Refusal
 
 _log = logging.getLogger(__name__)
+_ACTIONS = 16 << 20  # characters of one episode's actions, which are held in case that a step must be repeated
 _PUBLIC = ("task_id", "valid", "error", "admissible", "rewards", "success", "reason")
 _DECIDED = (None, "success", "failure", "horizon")
 """Reasons that are the episode's own; any other is an infrastructure error, whose text stays in the server's log."""
@@ -57,6 +60,8 @@ class Session:
     brief: bool = False
     """Whether answers to its steps have no info until an episode is over."""
     turn: int = 0
+    held: int = 0
+    """Characters of the episode's actions so far."""
     episode: str = ""
     snapshots: dict[str, tuple[Snapshot, int]] = field(default_factory=dict[str, tuple[Snapshot, int]])
 
@@ -146,7 +151,7 @@ class Sessions:
         session.running = False
         env = session.env = session.env or self._fresh()
         text, info = await self._asked(session, "reset", env.reset(seed, options, self._seconds))
-        session.running, session.turn = True, 0
+        session.running, session.turn, session.held = True, 0, 0
         session.episode = str(data.get("episode_id") or secrets.token_hex(8))[:255]
         return self._first(session, env, text, info)
 
@@ -155,6 +160,9 @@ class Sessions:
         env = session.env
         if env is None or not session.running:
             raise Refusal(409, "the episode is over, or none was started: reset first", "EPISODE_OVER")
+        session.held += len(action)
+        if session.held > _ACTIONS:
+            raise Refusal(413, f"the episode's actions have more than {_ACTIONS} characters: reset", "VALIDATION_ERROR")
         try:
             result = await self._asked(session, "step", env.step(action, self._seconds))
         except Refusal as refusal:
@@ -205,7 +213,7 @@ class Sessions:
         session.running = False
         env = session.env = session.env or self._fresh()
         text, info = await self._asked(session, "restore", env.restore(held[0], seed, self._seconds))
-        session.running, session.turn = True, held[1]
+        session.running, session.turn, session.held = True, held[1], 0
         session.episode = secrets.token_hex(8)
         return self._first(session, env, text, info)
 
@@ -232,10 +240,17 @@ class Sessions:
             if env.usable:
                 return env
             env.close()
-        if not self.probe.blocking:
-            return LocalEnv(self._make())
+        return Repeating(self._hosted, self._alone)
+
+    def _hosted(self) -> HostedEnv:
+        return self._processes().hosted() if self.probe.blocking else LocalEnv(self._make())
+
+    def _alone(self) -> AbstractAsyncContextManager[HostedEnv]:
+        return self._processes().alone() if self.probe.blocking else nullcontext(LocalEnv(self._make()))
+
+    def _processes(self) -> Workers:
         self._workers = self._workers or Workers([self._make], self.limits.workers)
-        return self._workers.hosted()
+        return self._workers
 
     async def _asked(self, session: Session, what: str, work: Coroutine[object, object, object]) -> Any:
         """Return what the environment answers; a Refusal with a `reason` where it failed, and it is not used again."""
@@ -276,6 +291,9 @@ class Sessions:
         public = {name: info.get(name) for name in _PUBLIC}
         if info.get("reason") not in _DECIDED:
             public["error"] = f"the environment failed ({info['reason']})"
+        elif str(public["error"]).startswith(CAUSED):
+            public["error"], _, why = str(public["error"]).partition(":")
+            _log.error("%s:%s", public["error"], why)
         key = cast("str | None", info.get("state_key"))
         public["state_key"] = key and hashlib.blake2b(key.encode(), key=self._secret, digest_size=8).hexdigest()
         if terminated or truncated:

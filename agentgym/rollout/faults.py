@@ -26,6 +26,8 @@ HARMLESS = ""
 """An action that is invalid in every environment."""
 MOST = 5
 """Repetitions without a fault in one episode; after these it ends as a fault, to be played again alone."""
+CAUSED = "the agent's actions caused a "
+"""How the error of a fault begins that is the agent's doing; what failed comes after a colon."""
 LOST = 5
 """Workers whose machine left that one episode outlives; one more is a fault like another, whoever brought it about."""
 REPLY = 16
@@ -172,9 +174,7 @@ class Repeating:
         return result
 
     def _failed(self, fault: Exception) -> StepResult:
-        error = (
-            f"the agent's actions caused a {getattr(fault, 'reason', 'crash')} twice, and others cause none: {said(fault)}"
-        )
+        error = f"{CAUSED}{getattr(fault, 'reason', 'crash')} twice, and others cause none: {said(fault)}"
         info = broken_off(self._task, valid=False, error=error, reason="failure")
         return "", 0.0, True, False, {**info, "metrics": self._metrics, "success": False}
 

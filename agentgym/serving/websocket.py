@@ -2,15 +2,20 @@
 
 import asyncio
 import struct
-from typing import Any
+import time
+from collections.abc import Callable
+from typing import Any, cast
 
 from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import apply_mask  # pyright: ignore[reportPrivateImportUsage]  # in C, where that was compiled
 
+from agentgym.serving.asgi import ANSWER_AT_ONCE
+
 _TEXT = 0x81  # a whole message of text: no fragment, no reserved bit
 _AHEAD = 1 << 16  # bytes read ahead of the application, and bytes of answers put together, before either side has to wait
 _EACH = 64  # bytes that a queued message counts beside its text
+_SLICE = 0.005  # seconds that what arrived together is answered at once, until other connections get their turn
 
 
 class QuickWebSocket(WebSocketsSansIOProtocol):
@@ -18,7 +23,7 @@ class QuickWebSocket(WebSocketsSansIOProtocol):
 
     The handshake and every other frame (fragments, pings, closes, what is malformed or too long) go to `websockets` as
     uvicorn has it; the general parser only ever sees whole frames, so that the two can take turns. Answers to messages that
-    arrived together are written together.
+    arrived together are written together. An application may have messages answered where they arrive (`ANSWER_AT_ONCE`).
     """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -34,6 +39,19 @@ class QuickWebSocket(WebSocketsSansIOProtocol):
         self._queued = 0
         self._out: list[bytes] = []
         self._out_bytes = 0
+        self._answer: Callable[[str], str | None] | None = None
+        self._waiting = False
+        """Whether the application waits for the next message, so that all before it are answered."""
+        self._until = 0.0
+
+    async def run_asgi(self) -> None:
+        """Run the application, which finds in its scope how to have messages answered at once."""
+        extensions = cast("dict[str, Any]", self.scope.setdefault("extensions", {}))
+        extensions[ANSWER_AT_ONCE] = self._answer_with
+        await super().run_asgi()
+
+    def _answer_with(self, answer: Callable[[str], str | None] | None) -> None:
+        self._answer = answer
 
     # From the client
 
@@ -50,7 +68,10 @@ class QuickWebSocket(WebSocketsSansIOProtocol):
                 return
             data = bytes(self._held)
             self._held.clear()
+        self._until = time.monotonic() + _SLICE
         place = self._frames(data)
+        if self._waiting:
+            self._flush()
         if place < len(data) and not self.transport.is_closing():
             if self._general:
                 super().data_received(data[place:])
@@ -96,6 +117,11 @@ class QuickWebSocket(WebSocketsSansIOProtocol):
         except UnicodeDecodeError:
             super().data_received(data[place:stop])  # which closes the connection with the right code
             return
+        if self._answer and self._waiting and self.queue.empty() and self._open() and time.monotonic() < self._until:
+            answer = self._answer(text)
+            if answer is not None:
+                self._write(answer)
+                return
         self.queue.put_nowait({"type": "websocket.receive", "text": text})
         self._queued += stop - start + _EACH
 
@@ -110,7 +136,11 @@ class QuickWebSocket(WebSocketsSansIOProtocol):
         queue = self.queue
         if queue.empty():
             self._flush()
-            message = await queue.get()
+            self._waiting = True
+            try:
+                message = await queue.get()
+            finally:
+                self._waiting = False
         else:
             message = queue.get_nowait()
         if queue.empty():
@@ -131,17 +161,22 @@ class QuickWebSocket(WebSocketsSansIOProtocol):
             self._flush()
             await super().send(message)
             return
+        if not self._out and not self.queue.empty():
+            asyncio.get_running_loop().call_soon(self._flush)  # where the application waits for something else
+        self._write(text)
+        if self.queue.empty():
+            self._flush()
+
+    def _write(self, text: str) -> None:
         payload = text.encode()
         size = len(payload)
         if size < 126:
             head = struct.pack("!BB", _TEXT, size)
         else:
             head = struct.pack("!BBH", _TEXT, 126, size) if size < 1 << 16 else struct.pack("!BBQ", _TEXT, 127, size)
-        if not self._out and not self.queue.empty():
-            asyncio.get_running_loop().call_soon(self._flush)  # where the application waits for something else
         self._out += (head, payload)
         self._out_bytes += size
-        if self.queue.empty() or self._out_bytes > _AHEAD:
+        if self._out_bytes > _AHEAD:
             self._flush()
 
     def _open(self) -> bool:

@@ -20,6 +20,7 @@ class Counter(TextEnv):
     """Count to three; the task holds a secret, and some actions fail in every way there is."""
 
     horizon = 20
+    broken = False
 
     def generate(self, rng: Any, difficulty: int) -> Task:
         return Task(instruction="Say go three times.", data={"answer": SECRET, "n": int(rng.integers(1000))})
@@ -29,6 +30,8 @@ class Counter(TextEnv):
         return task.instruction
 
     def act(self, action: str) -> str | Outcome:
+        if Counter.broken:
+            raise OSError(f"a disk is full, and {SECRET}")
         if action == "raise":
             raise RuntimeError(f"broken, and {SECRET}")
         if action == "hang":

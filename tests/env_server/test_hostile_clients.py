@@ -227,6 +227,37 @@ def test_idle_sessions_end():
         assert client.post("/step", json={"session": session, "action": "go"}).status_code == 404
 
 
+def test_steps_keep_a_session_from_being_idle():
+    with running(limits=Limits(idle_seconds=3)) as (url, _), connect(f"{url.replace('http', 'ws')}/ws") as ws:
+        ws.send('{"type": "reset", "data": {"horizon": 100}}')
+        until = time.monotonic() + 6
+        while time.monotonic() < until:
+            assert json.loads(ws.recv(60))["type"] == "observation"
+            time.sleep(0.1)
+            ws.send('{"type": "step", "data": {"text": "no"}}')
+        assert json.loads(ws.recv(60))["type"] == "observation"
+        assert json.loads(ws.recv(60))["data"]["code"] == "SESSION_ERROR"  # and then it is
+
+
+def test_a_client_that_sends_ahead_holds_no_other_up():
+    with (
+        running() as (url, _),
+        connect(f"{url.replace('http', 'ws')}/ws") as many,
+        connect(f"{url.replace('http', 'ws')}/ws") as one,
+    ):
+        for ws in (many, one):
+            ws.send('{"type": "reset", "data": {"horizon": 100000}}')
+            ws.recv(60)
+        for _ in range(5000):
+            many.send('{"type": "step", "data": {"text": "no"}}')
+        one.send('{"type": "step", "data": {"text": "go"}}')
+        assert "1 of 3" in one.recv(60)
+        many.send('{"type": "state"}')
+        steps = [json.loads(many.recv(60)) for _ in range(5000)]
+        assert {step["type"] for step in steps} == {"observation"}
+        assert json.loads(many.recv(60))["data"]["step_count"] == 5000
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_all_sessions_and_the_process(number):
     command = [sys.executable, "-m", "agentgym", "serve", "env", "frozenlake", "--port", "0"]

@@ -110,6 +110,22 @@ def test_sessions_are_apart_and_have_names_that_cannot_be_guessed(http):
     asyncio.run(main())
 
 
+def test_an_episode_that_an_agent_gives_up_is_written(tmp_path):
+    """A reset is no way out of a failure, and an episode that was never ended is seen to be missing."""
+    out = tmp_path / "episodes.jsonl"
+    server = McpServer(Sessions(Maker("frozenlake", {}), Limits()), "x", out=out)
+
+    async def main():
+        await server.call(NAME, "reset", {"seed": 4})
+        await server.call(NAME, "act", {"action": "left"})
+        await server.call(NAME, "reset", {"seed": 4})
+        server.close()
+
+    asyncio.run(main())
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [(row["turns"], row["success"], row["reason"]) for row in rows] == [(1, False, "reset"), (0, None, "unfinished")]
+
+
 def test_what_calls_may_not_do():
     server = McpServer(Sessions(Maker("frozenlake", {}), Limits(sessions=1)), "x", fixed={"seed": 3})
 

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import itertools
 import struct
+import time
 
 import pytest
 
@@ -17,6 +18,7 @@ from uvicorn.server import ServerState
 from websockets.frames import apply_mask
 
 from agentgym.cli import serve_env
+from agentgym.serving.asgi import ANSWER_AT_ONCE
 from agentgym.serving.websocket import QuickWebSocket
 
 REQUEST = b"\r\n".join(
@@ -57,16 +59,19 @@ def frame(first, payload, mask=b"\x01\x02\x03\x04"):
     return head + mask + apply_mask(payload, mask)
 
 
-def talk(kind, chunks, asleep=0):
+def talk(kind, chunks, asleep=0, at_once=None):
     """Give a protocol a client's bytes; return the application's messages, what was written, and whether it was closed.
 
-    The application answers each message with its length, after it has slept so many turns of the loop.
+    The application answers each message with its length, after it has slept so many turns of the loop; what `at_once`
+    answers does not come to it.
     """
     heard = []
 
     async def app(scope, receive, send):
         assert (await receive())["type"] == "websocket.connect"
         await send({"type": "websocket.accept"})
+        if at_once:
+            scope["extensions"][ANSWER_AT_ONCE](at_once)
         while (message := await receive())["type"] != "websocket.disconnect":
             heard.append(message.get("text", message.get("bytes")))
             for _ in range(asleep):
@@ -139,6 +144,34 @@ def test_what_arrives_together_is_answered_in_order(asleep):
     heard, written, _ = talk(QuickWebSocket, [b"".join(frame(0x81, text.encode()) for text in texts)], asleep)
     assert heard[:-1] == texts
     assert written == b"".join(b"\x81" + bytes([len(n)]) + n for n in (str(len(text)).encode() for text in texts))
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(st.text(max_size=200), max_size=12), st.lists(st.integers(1, 400), max_size=8), st.integers(0, 3))
+def test_what_is_answered_at_once_keeps_its_place(texts, sizes, asleep):
+    data = b"".join(frame(0x81, text.encode()) for text in texts)
+    cuts = {min(place, len(data)) for place in itertools.accumulate(sizes)}
+    heard, written, _ = talk(
+        QuickWebSocket, split(data, cuts), asleep, lambda text: None if len(text) % 3 else str(len(text))
+    )
+    assert [text for text in heard[:-1] if len(text) % 3] == [text for text in texts if len(text) % 3]
+    assert written == b"".join(b"\x81" + bytes([len(n)]) + n for n in (str(len(text)).encode() for text in texts))
+
+
+def test_a_step_is_answered_where_it_arrives():
+    heard, written, _ = talk(QuickWebSocket, [frame(0x81, b"abc"), frame(0x81, b"abc") * 2], at_once=lambda text: "3")
+    assert heard[:-1] == [] and written == b"\x81\x013" * 3
+
+
+def test_what_is_answered_at_once_lets_others_have_their_turn():
+    """A client that sent a thousand messages ahead gets its answers in slices, and the rest goes to the application."""
+
+    def slow(text):
+        time.sleep(0.002)
+        return "3"
+
+    heard, written, _ = talk(QuickWebSocket, [frame(0x81, b"abc") * 100], at_once=slow)
+    assert len(heard[:-1]) >= 90 and written == b"\x81\x013" * 100
 
 
 def test_long_answers_have_the_right_head():

@@ -10,7 +10,7 @@ import httpx2
 from serving import SECRET, Blocking, Counter, running
 from websockets.sync.client import connect
 
-from agentgym.env_server import Limits
+from agentgym.env_server import Limits, sessions
 from agentgym.registry import Maker
 
 
@@ -78,12 +78,13 @@ def test_many_sessions_step_in_one_request(client):
         client.post("/close", json={"session": id})
 
 
-def test_a_failing_environment_ends_its_episode_and_tells_nobody_why(client):
+def test_an_action_that_breaks_the_environment_is_a_failure_and_nobody_is_told_why(client):
     session, other = (client.post("/reset", json={"seed": n}).json()["session"] for n in range(2))
     told = client.post("/step", json={"session": session, "action": "raise"})
     assert SECRET not in told.text and "Traceback" not in told.text
     seen = told.json()["observation"]
-    assert seen["truncated"] and seen["info"]["reason"] == "crash" and seen["info"]["success"] is None
+    assert seen["terminated"] and seen["info"]["reason"] == "failure" and seen["info"]["success"] is False
+    assert seen["info"]["error"] == "the agent's actions caused a crash twice, and others cause none"
     assert client.post("/step", json={"session": other, "action": "go"}).json()["observation"]["text"] == "1 of 3"
     assert client.post("/reset", json={"session": session}).status_code == 200  # with another environment
     assert client.post("/step", json={"session": session, "action": "go"}).json()["observation"]["text"] == "1 of 3"
@@ -175,9 +176,33 @@ def test_a_step_that_hangs_ends_its_own_episode_alone():
         httpx2.Client(base_url=url, timeout=120) as c,
     ):
         one, two = (c.post("/reset", json={"seed": n}).json()["session"] for n in range(2))
-        assert c.post("/step", json={"session": one, "action": "hang"}).json()["observation"]["info"]["reason"] == "timeout"
+        seen = c.post("/step", json={"session": one, "action": "hang"}).json()["observation"]["info"]
+        assert (seen["reason"], seen["success"]) == ("failure", False) and "caused a timeout" in seen["error"]
         assert c.post("/step", json={"session": two, "action": "go"}).json()["observation"]["text"] == "1 of 3"
         assert c.post("/reset", json={"session": one, "seed": 1}).status_code == 200
+
+
+def test_an_environment_that_fails_whatever_is_done_is_an_infrastructure_error(monkeypatch):
+    with running() as (url, _), httpx2.Client(base_url=url, timeout=60) as client:
+        session = client.post("/reset", json={"seed": 1}).json()["session"]
+        client.post("/step", json={"session": session, "action": "go"})
+        monkeypatch.setattr(Counter, "broken", True)
+        told = client.post("/step", json={"session": session, "action": "go"})
+        seen = told.json()["observation"]
+        assert (seen["info"]["reason"], seen["info"]["success"], seen["truncated"]) == ("crash", None, True)
+        assert SECRET not in told.text
+        monkeypatch.setattr(Counter, "broken", False)
+        assert client.post("/reset", json={"session": session, "seed": 1}).status_code == 200
+
+
+def test_the_actions_of_an_episode_that_are_held_are_bounded(monkeypatch):
+    monkeypatch.setattr(sessions, "_ACTIONS", 1000)
+    with running() as (url, _), httpx2.Client(base_url=url, timeout=60) as client:
+        session = {"session": client.post("/reset", json={"seed": 1}).json()["session"]}
+        assert client.post("/step", json={**session, "action": "x" * 900}).status_code == 200
+        assert client.post("/step", json={**session, "action": "x" * 900}).status_code == 413
+        client.post("/reset", json={**session, "seed": 1})
+        assert client.post("/step", json={**session, "action": "x" * 900}).status_code == 200
 
 
 def test_info_can_be_left_out_until_the_episode_is_over(client):

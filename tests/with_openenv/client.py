@@ -1,4 +1,4 @@
-"""Play one episode with OpenEnv's own clients; run by a Python that has openenv-core.
+"""Play one episode with OpenEnv's own clients; run by a Python that has openenv.
 
 python client.py URL generic|typed SEED ACTION…   prints what each step brought, as JSON lines
 """

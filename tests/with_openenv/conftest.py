@@ -3,5 +3,5 @@
 import os
 
 PYTHON = os.environ.get("AGENTGYM_OPENENV", "")
-"""A Python with `openenv-core` installed, in an environment of its own."""
+"""A Python with `openenv` installed, in an environment of its own."""
 collect_ignore_glob = [] if PYTHON else ["test_*.py"]

@@ -1,0 +1,167 @@
+"""A WebSocket connection, which is a session: OpenEnv's messages, answered in order."""
+
+import asyncio
+import contextlib
+import json
+import logging
+from collections.abc import Coroutine
+from typing import Any, TypeVar, cast
+
+from agentgym.env_server.requests import action_of, parsed
+from agentgym.env_server.sessions import Session, Sessions
+from agentgym.serving.asgi import AnswerAtOnce, Gone, Receive, Refusal, Send
+
+_log = logging.getLogger(__name__)
+SLICE = 0.005  # seconds that one client takes at a time, until others get their turn
+_SLACK = 0.01  # of its idle time a connection may end too early: its end is put off no oftener than that
+_PARTING = 5.0  # seconds that a refused connection is kept for its client to read why
+_DUMPS = json.JSONEncoder().encode
+T = TypeVar("T")
+
+
+async def hold(sessions: Sessions, receive: Receive, send: Send, at_once: AnswerAtOnce | None) -> None:
+    """Hold an accepted connection until its client says `close`, hangs up, or is idle for too long.
+
+    `at_once` takes a function that the server calls for a message while nothing else of the connection is under way.
+    """
+    session: Session | None = None
+    try:
+        session = sessions.begin(connected=True)
+        await _Connection(sessions, session, send).talk(receive, None if sessions.probe.blocking else at_once)
+    except Refusal as refusal:
+        with contextlib.suppress(Gone, TimeoutError):
+            await _tell(send, _error(refusal))
+            async with asyncio.timeout(_PARTING):
+                await receive()  # OpenEnv's client writes before it reads: closed at once, it would not see why
+    except Gone:
+        return
+    except Exception:
+        _log.exception("a connection failed")
+    finally:
+        if session is not None:
+            sessions.end(session)
+    await send({"type": "websocket.close", "code": 1000})
+
+
+async def told(sessions: Sessions, kind: str, session: Session, data: dict[str, Any]) -> dict[str, object]:
+    """Return the answer to a request for a session."""
+    if kind == "reset":
+        return await sessions.reset(session, data)
+    if kind == "step":
+        return await sessions.step(session, action_of(data.get("action"), sessions.probe.tools))
+    if kind == "snapshot":
+        return await sessions.snapshot(session)
+    if kind == "restore":
+        return await sessions.restore(session, data)
+    if session.busy:
+        raise Refusal(409, "the session is busy with another request", "SESSION_BUSY")
+    sessions.end(session)
+    return {"closed": True}
+
+
+class _Connection:
+    """Answers the messages of one client; most steps at once, without a turn of the event loop."""
+
+    def __init__(self, sessions: Sessions, session: Session, send: Send) -> None:
+        self._sessions, self._session, self._send = sessions, session, send
+        self._clock = asyncio.get_running_loop().time
+        self._idle, self._wound = sessions.limits.idle_seconds, self._clock()
+        """Seconds until an idle connection ends, and when that end was last put off."""
+
+    async def talk(self, receive: Receive, at_once: AnswerAtOnce | None) -> None:
+        """Answer messages until one says `close`; Gone where the client hangs up."""
+        busy = 0.0  # seconds of work since others had their turn
+        try:
+            async with asyncio.timeout(self._idle) as self._ending:
+                if at_once:
+                    at_once(self._answer_at_once)
+                while True:
+                    message = await receive()
+                    if message["type"] == "websocket.disconnect":
+                        raise Gone
+                    if self._sessions.probe.blocking:
+                        self._ending.reschedule(None)
+                    started = self._clock()
+                    if not await self._answered(message):
+                        return
+                    now = self._clock()
+                    self._put_off(now)
+                    if (busy := busy + now - started) > SLICE:
+                        await asyncio.sleep(0)
+                        busy = 0.0
+        except TimeoutError:
+            raise Refusal(408, f"the session was idle for {self._idle:g} seconds and has ended", "SESSION_ERROR") from None
+        finally:
+            if at_once:
+                at_once(None)
+
+    def _put_off(self, now: float) -> None:
+        if now - self._wound > self._idle * _SLACK or self._ending.when() is None:
+            self._ending.reschedule(now + self._idle)
+            self._wound = now
+
+    def _answer_at_once(self, text: str) -> str | None:
+        """Return the answer to a step; None for what takes the long way."""
+        if self._ending.expired():
+            return None
+        try:
+            said = parsed(text)
+            if said.get("type") != "step":
+                return None
+            answer = _without_waiting(self._said(said))
+        except Refusal as refusal:
+            answer = _error(refusal)
+        self._put_off(self._clock())
+        return answer
+
+    async def _answered(self, message: dict[str, Any]) -> bool:
+        """Answer one message; False where it says `close`."""
+        try:
+            said = parsed(message.get("text") or message.get("bytes") or b"")
+            if said.get("type") == "close":
+                return False
+            answer = await self._said(said)
+        except Refusal as refusal:
+            answer = _error(refusal)
+        await _tell(self._send, answer)
+        return True
+
+    async def _said(self, said: dict[str, object]) -> str:
+        kind, data = said.get("type"), cast("object", said.get("data") or {})
+        if not isinstance(data, dict):
+            raise Refusal(422, f"data is {str(data)[:40]}; expected an object", "VALIDATION_ERROR")
+        given = cast("dict[str, Any]", data)
+        if kind == "step":
+            step = self._sessions.step(self._session, action_of(given, self._sessions.probe.tools))
+            return _message("observation", await step)
+        if kind == "state":
+            return _message("state", self._sessions.state(self._session))
+        if kind not in ("reset", "snapshot", "restore"):
+            raise Refusal(400, f"unknown message type: {str(kind)[:40]}", "UNKNOWN_TYPE")
+        answer = await told(self._sessions, str(kind), self._session, given)
+        return _message("snapshot" if kind == "snapshot" else "observation", answer)
+
+
+def _without_waiting(work: Coroutine[object, object, T]) -> T:
+    """Return what a coroutine returns that waits for nothing."""
+    try:
+        work.send(None)
+    except StopIteration as end:
+        return end.value
+    work.close()
+    raise RuntimeError("an environment of this process waited for something")
+
+
+def _message(kind: str, data: dict[str, object]) -> str:
+    return _DUMPS({"type": kind, "data": data})
+
+
+def _error(refusal: Refusal) -> str:
+    return _message("error", {"message": refusal.detail, "code": refusal.code})
+
+
+async def _tell(send: Send, text: str) -> None:
+    try:
+        await send({"type": "websocket.send", "text": text})
+    except OSError:  # how uvicorn says that the client has hung up
+        raise Gone from None
