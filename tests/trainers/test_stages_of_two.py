@@ -15,13 +15,6 @@ def model(tmp_path_factory):
     return taught(tmp_path_factory.mktemp("model"))
 
 
-@pytest.fixture(scope="module")
-def two(tmp_path_factory, model):
-    out = tmp_path_factory.mktemp("two")
-    run_two("two_stages.py", out, model)
-    return out
-
-
 USED = {
     "guide": "hinted", "questa": "hinted", "spec": "draft_tokens_kept", "prune": "pruned_episodes",
     "self_imitation": "mismatch_mean",
@@ -30,14 +23,15 @@ USED = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_two_processes_take_the_steps_of_one(two, model, tmp_path, case):
+def test_two_processes_take_the_steps_of_one(model, tmp_path, case):
+    run_two("two_stages.py", tmp_path / "two", model, case)
     train(staged(tmp_path / "run", model, case))
-    ours, theirs = curve(two / case), curve(tmp_path / "run")
+    ours, theirs = curve(tmp_path / "two"), curve(tmp_path / "run")
     assert len(ours) == len(theirs) == 5
     assert sum(row.get(USED[case], 0) > 1e-3 for row in theirs) >= 2, theirs
     for step, (mine, alone) in enumerate(zip(ours, theirs, strict=True)):
         assert mine == pytest.approx(alone, rel=1e-3, abs=1e-4, nan_ok=True), step
     everything = {(e["group_id"], e["attempt"]): e for e in episodes(tmp_path / "run")}
-    for episode in episodes(two / case):  # the first process's
+    for episode in episodes(tmp_path / "two"):  # the first process's
         alone = everything[episode["group_id"], episode["attempt"]]
         assert [turn["output_ids"] for turn in episode["turns"]] == [turn["output_ids"] for turn in alone["turns"]]

@@ -1,10 +1,9 @@
 """Runs of stages that keep something of every process, by as many processes as were started; run by test_stages_of_two.
 
-`python two_stages.py OUT MODEL` trains all of CASES, one after another, with RANK and WORLD_SIZE set.
+`python two_stages.py OUT MODEL CASE`, with RANK and WORLD_SIZE set.
 """
 
 import sys
-from pathlib import Path
 
 from small_runs import small
 
@@ -34,6 +33,5 @@ def staged(out, model, case, **changes):
 
 
 if __name__ == "__main__":
-    out, model = sys.argv[1:]
-    for case in CASES:
-        train(staged(Path(out) / case, model, case, processes=2))
+    out, model, case = sys.argv[1:]
+    train(staged(out, model, case, processes=2))
