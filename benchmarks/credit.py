@@ -2,15 +2,18 @@
 
 python benchmarks/credit.py --out runs/credit --seeds 0-7                  train what is missing; resumes where it stopped
 python benchmarks/credit.py --out runs/credit --efficiency                 how much of Q - V each credit carries
-python benchmarks/credit.py --out runs/credit --report docs/credit_bench   the tables and the plot of what is there
+python benchmarks/credit.py --out runs/credit --report docs/credit_bench   the tables, the plot and the rows of what is there
+
+Runs that have a row in `--kept` are not trained again where their warm start is the same to the last digit.
 """
 
 import argparse
+import hashlib
 import json
 import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -78,12 +81,14 @@ def oracle(groups: Sequence[Any], *, run: Any = None, penalty: float = 0.0) -> l
 
 @dataclass(frozen=True)
 class Arm:
-    """A credit with its options; `share`: of the steps, where branches cost tokens, so that no arm samples more."""
+    """A credit with its options; `share`: of the steps, so that arms whose branches cost or save tokens sample alike."""
 
     credit: str
     options: dict[str, Any] = field(default_factory=dict[str, Any])
     needs: dict[str, Any] = field(default_factory=dict[str, Any])
     share: float = 1.0
+    branching: dict[str, Any] | None = None
+    """Options of branching `turns`, whose branches are trained; None: no branches."""
 
 
 ARMS = {
@@ -94,6 +99,11 @@ ARMS = {
     "state_td-text": Arm("state_td", {"anchor": "observation"}),
     "oracle": Arm("oracle", needs={"k": 16}, share=1.0),
     "oracle-4": Arm("oracle", needs={"k": 4}, share=1.0),
+    "branch-all": Arm("treerl", branching={"at": "all", "k": 2}),
+    "branch-uncertain": Arm("treerl", branching={"at": "uncertain", "k": 2}),
+    "branch-anchors": Arm("treerl", branching={"at": "anchors", "k": 2}),
+    "branch-arpo": Arm("arpo", branching={"at": "uncertain", "k": 2}),
+    "branch-td": Arm("state_td", branching={"at": "uncertain", "k": 2}),
 }
 OVERLAP = ("versions_behind", "versions_behind_most", "mismatch_ess", "mismatch_kl", "correction")
 """Metrics of a step whose means over a run are kept in its row: what overlap does to the tokens that are trained on."""
@@ -136,6 +146,12 @@ def append(path: Path, row: dict[str, Any]) -> None:
     cut = path.exists() and not path.read_bytes().endswith(b"\n") and path.stat().st_size > 0
     with path.open("a") as file:
         file.write(("\n" if cut else "") + json.dumps(row) + "\n")
+
+
+def digest(policy: Path) -> str:
+    """Return what tells two warm starts apart: runs are paired only where they began from the same weights."""
+    path = policy / "model.safetensors"
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:12] if path.exists() else ""
 
 
 def base(setting: Setting) -> TrainConfig:
@@ -190,7 +206,9 @@ def config_of(cell: Cell, out: Path, policy: Path) -> TrainConfig:
     """Return the configuration of a run."""
     setting, arm = SETTINGS[cell.setting], ARMS[cell.arm]
     changes = {**setting.rl, "steps": max(1, round(setting.rl["steps"] * arm.share))}
-    options = {**arm.options, "penalty": cell.penalty}
+    options = {**arm.options, **({"penalty": cell.penalty} if cell.penalty else {})}
+    if arm.branching:
+        changes |= {"branching": "turns", "branching_options": arm.branching}
     return replace(
         base(setting), sft_episodes=0, out=str(out / cell.name), seed=cell.seed, model=str(policy), lr=cell.lr,
         credit=arm.credit, credit_options=options, needs_options=arm.needs, keep_episodes=1 << 30,
@@ -205,31 +223,50 @@ def train_cell(cell: Cell, out: Path, policy: Path) -> dict[str, Any]:
     rate = success(config, trained(config), setting)
     folder = Path(config.out)
     rl = [row for row in lines(folder / "metrics.jsonl") if row["phase"] == "rl"]
-    sampled = sum(
-        sum(turn.sampled for turn in e.turns) for e in agentgym.read_episodes(folder / "episodes.jsonl") if e.turns
-    )
+    by_step = tokens_by_step(rl, agentgym.read_episodes(folder / "episodes.jsonl"))
     branches = sum(row.get("branch_tokens", 0) for row in rl)
     overlap = {name: float(np.mean([row[name] for row in rl])) for name in OVERLAP if all(name in row for row in rl)}
     for part in ("checkpoints", "episodes.jsonl"):
         path = folder / part
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     return {
-        **vars(cell), "success": rate, "tasks": setting.tasks, "steps": len(rl), "tokens": sampled + branches,
+        **vars(cell), "success": rate, "tasks": setting.tasks, "steps": len(rl), "tokens": sum(by_step),
         "branch_tokens": branches, "entropy": rl[-1].get("entropy"), "train": [row["success_train"] for row in rl],
+        "tokens_by_step": by_step, "warm": digest(policy), "date": time.strftime("%Y-%m-%d"),
         "seconds": round(time.time() - started, 1), "cpu": round(time.process_time() - computed, 1), **overlap,
     }  # fmt: skip
 
 
-def train_all(cells: Sequence[Cell], out: Path, until: float) -> None:
-    """Train the cells that have no row yet, one after another, and start none after `until`."""
+def tokens_by_step(rl: Sequence[dict[str, Any]], episodes: Iterable[Any]) -> list[int]:
+    """Return how many tokens each step sampled: a turn that several episodes share once, continuations of needs too."""
+    tokens = {row["step"]: int(row.get("branch_tokens", 0)) for row in rl}
+    for episode in episodes:
+        tokens[int(episode.group_id.split("/")[0])] += episode.sampled
+    return list(tokens.values())
+
+
+def done(rows: Iterable[dict[str, Any]], warm: str | None = None) -> set[Cell]:
+    """Return the cells that rows are of; with `warm`, of runs that began from these weights."""
     names = [part.name for part in fields(Cell)]
-    done = {Cell(**{name: row[name] for name in names if name in row}) for row in lines(out / "train.jsonl")}
-    todo = [cell for cell in cells if cell not in done]
+    return {
+        Cell(**{name: row[name] for name in names if name in row}) for row in rows if warm is None or row.get("warm") == warm
+    }
+
+
+def train_all(cells: Sequence[Cell], out: Path, until: float, kept: Path | None = None) -> None:
+    """Train the cells that have no row yet, one after another, and start none after `until`.
+
+    kept: rows of earlier sessions, perhaps on other machines; they stand for runs from the same warm start.
+    """
+    earlier = lines(kept) if kept else []
+    todo = [cell for cell in cells if cell not in done(lines(out / "train.jsonl"))]
     for number, cell in enumerate(todo, 1):
         if time.time() > until:
             print(f"time is up: {len(todo) - number + 1} cells are left", flush=True)
             return
         policy = warm_start(out, cell.setting)
+        if cell in done(earlier, digest(policy)):
+            continue
         row = train_cell(cell, out, policy)
         append(out / "train.jsonl", row)
         print(f"{number}/{len(todo)} {cell.name}: {row['success']:.3f} ({row['seconds']:.0f} s)", flush=True)
@@ -270,11 +307,12 @@ def main() -> None:
     parser.add_argument("--lrs", nargs="+", type=float, default=[1e-3])
     parser.add_argument("--tuned", action="store_true", help="each arm at the penalty and rate its tuning seeds chose")
     parser.add_argument("--seeds", type=seeds, default=seeds("0-7"))
+    parser.add_argument("--kept", type=Path, default=Path("docs/credit_bench.jsonl"), help="rows of earlier sessions")
     parser.add_argument("--minutes", type=float, default=1e9, help="start no run after so many")
     parser.add_argument("--efficiency", action="store_true")
     parser.add_argument("--turns", type=int, default=400, help="of the efficiency")
     parser.add_argument("--k", type=int, default=16, help="continuations before and after each of them")
-    parser.add_argument("--report", type=Path, metavar="PAGE", help="PAGE.md and PAGE.svg")
+    parser.add_argument("--report", type=Path, metavar="PAGE", help="PAGE.md, PAGE.svg and PAGE.jsonl")
     options = parser.parse_args()
     import torch
 
@@ -296,7 +334,7 @@ def main() -> None:
             for seed in options.seeds
             for arm, penalty, lr in variants(options, setting)
         ]
-        train_all(cells, options.out, until)
+        train_all(cells, options.out, until, options.kept)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,8 @@ HALF_WIDTH = 0.03
 """Half of the 95 % interval of a paired difference that a cell should have at most."""
 Variant = tuple[str, float, float]
 """Arm, penalty, learning rate."""
+Run = tuple[int, str]
+"""Seed, and what its warm start is told by."""
 
 
 def unseen(row: dict[str, Any]) -> float:
@@ -35,8 +37,8 @@ def quantile(freedom: int) -> float:
     return float(stats.t.ppf(0.975, freedom))
 
 
-def paired(ours: dict[int, float], theirs: dict[int, float]) -> tuple[list[float], float, float]:
-    """Return the differences of the seeds that both have, their mean, and half of its 95 % interval by Student's t."""
+def paired(ours: Mapping[Any, float], theirs: Mapping[Any, float]) -> tuple[list[float], float, float]:
+    """Return the differences of the runs that both have, their mean, and half of its 95 % interval by Student's t."""
     both = [ours[seed] - theirs[seed] for seed in sorted(ours) if seed in theirs]
     if len(both) < 2:
         return both, float(np.mean(both)) if both else math.nan, math.nan
@@ -52,12 +54,12 @@ def seeds_needed(differences: Sequence[float]) -> int:
     return number
 
 
-def by_variant(rows: Sequence[dict[str, Any]], setting: str, seeds: range) -> dict[Variant, dict[int, dict[str, Any]]]:
-    """Return the rows of a setting by variant and seed."""
-    found: dict[Variant, dict[int, dict[str, Any]]] = {}
+def by_variant(rows: Sequence[dict[str, Any]], setting: str, seeds: range) -> dict[Variant, dict[Run, dict[str, Any]]]:
+    """Return the rows of a setting by variant and run: only runs of one seed and one warm start are a pair."""
+    found: dict[Variant, dict[Run, dict[str, Any]]] = {}
     for row in rows:
         if row["setting"] == setting and row["seed"] in seeds and not row.get("level", 0):
-            found.setdefault((row["arm"], row["penalty"], row["lr"]), {})[row["seed"]] = row
+            found.setdefault((row["arm"], row["penalty"], row["lr"]), {})[row["seed"], row.get("warm", "")] = row
     return found
 
 
@@ -245,14 +247,31 @@ def training_section(rows: Sequence[dict[str, Any]], name: str, arms: Sequence[s
     return text
 
 
+def together(kept: Path, new: Path) -> list[dict[str, Any]]:
+    """Return the rows of both files, and write those of the second that the first lacks to its end."""
+    from credit import append, lines
+
+    def which(row: dict[str, Any]) -> tuple[object, ...]:
+        return tuple(row.get(name) for name in ("setting", "arm", "penalty", "lr", "seed", "warm"))
+
+    rows = {which(row): row for row in lines(kept)}
+    for row in lines(new):
+        if not row.get("level", 0) and which(row) not in rows:
+            rows[which(row)] = row
+            append(kept, row)
+    return list(rows.values())
+
+
 def write(out: Path, page: Path) -> None:
     """Write PAGE.svg, and put the tables between the two marks of PAGE.md (a page without marks gets them at its end).
 
-    A section whose measurements are not in `out` stays as it is on the page.
+    The rows are those of `out` and of PAGE.jsonl, which holds all of them afterwards. A section that has none stays as it is
+    on the page.
     """
-    from credit import ARMS, SETTINGS, lines
+    from credit import ARMS, SETTINGS
     from credit_efficiency import Measured, files
     from credit_plot import draw
+    from credit_tokens import tokens_lines
 
     path, (first, last) = page.with_suffix(".md"), ("<!-- tables -->", "<!-- end of the tables -->")
     old = path.read_text() if path.exists() else ""
@@ -260,17 +279,18 @@ def write(out: Path, page: Path) -> None:
         old += f"\n{first}\n{last}\n"
     head, tail = old.split(first)[0], old.split(last)[1]
     known = sections(old.split(first)[1].split(last)[0])
-    rows, new = lines(out / "train.jsonl"), dict[str, list[str]]()
+    rows, new = together(page.with_suffix(".jsonl"), out / "train.jsonl"), dict[str, list[str]]()
     for name in SETTINGS:
         if files(out, name)[1].exists():
             found = Measured(out, name)
             text = [f"{len(found.rows)} turns of {len(found.members)} groups.", "", *efficiency_lines(found), ""]
             new[f"{name}: efficiency"] = [*text, "By kind of turn:", "", *where_lines(found)]
         new[f"{name}: training"] = training_section(rows, name, list(ARMS))
+        new[f"{name}: tokens"] = tokens_lines(rows, name, list(ARMS))
     ladder = "a ladder, whose advantages are known"
     if ladder not in known or (out / "ladder.json").exists():
         new[ladder] = ladder_lines(out)
-    titles = [f"{name}: {kind}" for name in SETTINGS for kind in ("efficiency", "training")] + [ladder]
+    titles = [f"{name}: {kind}" for name in SETTINGS for kind in ("efficiency", "training", "tokens")] + [ladder]
     text = {title: new.get(title) or known.get(title) or ["Not run."] for title in titles}
     tables = "\n".join(line for title in titles for line in (f"### {title}", "", *text[title], ""))
     path.write_text(head + first + "\n\n" + tables + last + tail)

@@ -77,6 +77,18 @@ def redrawn(talk: Any, changes: Mapping[str, Any]) -> Any:
     return talk
 
 
+def forked(talk: Any, info: Mapping[str, object]) -> Any:
+    """Return a copy of a conversation as it is before it answers, for a branch point.
+
+    Calls of its last reply that a failed one keeps from being executed are given up now: the `info` of a restored
+    environment does not say that it failed.
+    """
+    other = talk.fork()
+    if not info["valid"] and hasattr(other, "give_up_calls"):
+        other.give_up_calls()
+    return other
+
+
 def hinted(talk: Any, hint: Hint | None) -> Any:
     """Return a conversation that has not begun, and whose prompts show a hint if there is one.
 

@@ -88,8 +88,12 @@ class NativeTalk(CallSide, TokenTalk):
             turn, self._waiting = self._waiting[0], self._waiting[1:]
             self.acts(turn.action)
             return dataclasses.replace(turn, observation=observation, messages=_results(self._answered[-1:]))
-        self._waiting = ()
+        self.give_up_calls()
         return await super().take(observation, info, env=env, seed=seed, session=session)
+
+    def give_up_calls(self) -> None:
+        """Execute no further call of the last reply."""
+        self._waiting = ()
 
     def turn(self, observation: str, completion: Completion) -> Turn:
         """Take in a completion of the last prompt and return the turn of its first call; the others wait."""

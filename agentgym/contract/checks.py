@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from agentgym.contract import behaviour, repeatability, solutions, tasks
+from agentgym.contract import behaviour, hints, repeatability, solutions, tasks
 from agentgym.contract.env_under_test import EnvUnderTest
 
 Check = Callable[[EnvUnderTest], str]
@@ -33,6 +33,7 @@ CHECKS: dict[str, tuple[int, Check]] = {
     "oracle recovers": (9, solutions.oracle_recovers),
     "expert is fair": (9, solutions.expert_is_fair),
     "expert is good": (9, solutions.expert_is_good),
+    "hints": (9, hints.hints),
     "shortcut policies fail": (10, solutions.shortcuts_fail),
     "chance is poor": (10, solutions.chance_is_poor),
     "infrastructure errors": (11, tasks.faults_end_one_episode),
@@ -53,6 +54,7 @@ RESTS_ON: dict[str, tuple[str, ...]] = {
     "oracle recovers": (*_REPEATED, "oracle solves"),
     "expert is fair": _REPEATED,
     "expert is good": _REPEATED,
+    "hints": (*_REPEATED, "looking changes nothing"),
     "infrastructure errors": _REPEATED,
     "made bare": ("snapshots here",),
 }

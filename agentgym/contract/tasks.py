@@ -71,13 +71,18 @@ def answers_stay_hidden(under_test: EnvUnderTest) -> str:
         text = "\n".join(
             [observation, task.instruction, repr(info), *(tool.description for tool in under_test.env.tools.values())]
         )
-        answers = [text for name in names for text in _texts(task.data[name])]
-        if any(re.search(rf"(?<!\w){re.escape(answer)}(?!\w)", text) for answer in answers):
+        if shown_in(text, under_test.env, task):
             shown, last = shown + 1, task.id
     if shown > len(under_test.many) / 2:  # now and then an answer is in the question by accident
         text = f"the answer is shown at the start of {shown} of {len(under_test.many)} tasks"
         raise Broken(text, task=last, seed=0, numbers={"tasks": len(under_test.many), "shown": shown})
     return Note(f"{len(under_test.many)} tasks, {shown} by accident", tasks=len(under_test.many), shown=shown)
+
+
+def shown_in(text: str, env: TextEnv, task: Task) -> set[str]:
+    """Return which answers of a task, as the environment names them, are in a text as words of their own."""
+    answers = {answer for name in env.declared.answers for answer in _texts(task.data[name])}
+    return {answer for answer in answers if re.search(rf"(?<!\w){re.escape(answer)}(?!\w)", text)}
 
 
 @runtime_checkable

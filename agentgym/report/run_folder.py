@@ -10,7 +10,7 @@ from typing import Any, cast
 from agentgym.episodes.episode import FAULTS, Episode
 from agentgym.errors import BadConfig, BadData
 
-TRAINED = ("train", "hinted")
+TRAINED = ("train", "hinted", "branched")
 """The parts of a training run that are no evaluations."""
 DAMAGED = (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError)
 """What reading a line that is not what it should be may raise."""
@@ -26,7 +26,8 @@ class Row:
     type: str
     difficulty: str
     part: str
-    """`train`, `hinted` (training with a hint) or `eval` in a training run, empty elsewhere."""
+    """`train`, `hinted` (training with a hint), `branched` (training from inside another attempt) or `eval` in a training
+    run, empty elsewhere."""
     step: str
     outcome: str
     """`succeeded`, `failed` or `fault`."""
@@ -149,7 +150,8 @@ def row_of(offset: int, raw: dict[str, Any], *, training: bool) -> Row:
     reason, success = str(raw["reason"]), raw["success"]
     outcome = "fault" if reason in FAULTS or success is None else "succeeded" if success else "failed"
     part, step = place(str(raw["group_id"])) if training else ("", "")
-    part = "hinted" if raw.get("hint") and part == "train" else part
+    if part == "train":
+        part = "hinted" if raw.get("hint") else "branched" if raw.get("forks") else part
     labels = cast("dict[str, object]", raw.get("labels") or {})
     level = str(labels.get("difficulty", ""))
     group, attempt = str(raw["group_id"]), int(raw.get("attempt", 0))

@@ -71,7 +71,7 @@ class Repeating:
 
     @property
     def env(self) -> Any:
-        """The environment itself, where it is in this process."""
+        """What agents ask in place of the environment."""
         return self.hosted.env if self.hosted else None
 
     @property

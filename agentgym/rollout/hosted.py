@@ -1,14 +1,15 @@
 """An environment as a rollout sees it, wherever it runs, and one that runs in this process."""
 
 import time
-from collections.abc import Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, TypeVar
 
 from agentgym.core.actions import Tool
 from agentgym.core.env import Snapshot, TextEnv
 from agentgym.core.outcome import Info
 from agentgym.rollout.limits import time_limit
 
+T = TypeVar("T")
 StepResult = tuple[str, float, bool, bool, Info]
 
 
@@ -17,7 +18,7 @@ class HostedEnv(Protocol):
 
     @property
     def env(self) -> Any:
-        """What agents that are part of the environment ask: the environment, or its stand-in for another process."""
+        """What agents that are part of the environment ask, by `consult`: its stand-in, wherever it is."""
 
     @property
     def usable(self) -> bool:
@@ -67,52 +68,68 @@ class HostedEnv(Protocol):
         """Free what the environment holds."""
 
 
+class ConsultedEnv:
+    """An environment of this process as agents see it: what it is asked takes no longer than a step may."""
+
+    def __init__(self, env: TextEnv) -> None:
+        self._env, self.seconds = env, 60.0
+
+    async def consult(self, function: Callable[..., T], *arguments: object) -> T:
+        """Return `function(env, *arguments)`; a Fault where that takes too long (in the main thread, on POSIX)."""
+        with time_limit(self.seconds, "answer to an agent"):
+            return function(self._env, *arguments)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._env, name)
+
+
 class LocalEnv:
     """An environment in this process; a step that runs too long is interrupted (in the main thread, on POSIX)."""
 
     usable = True
 
     def __init__(self, env: TextEnv, timings: dict[str, float] | None = None) -> None:
-        self.env = env
+        self._env, self.env = env, ConsultedEnv(env)
         self.timings = {} if timings is None else timings
         self.tools: Mapping[str, Tool] = env.tools
         self.limit, self.role, self.totals = env.limit, env.role, env.totals
 
     async def reset(self, seed: int, options: dict[str, object], seconds: float) -> tuple[str, Info]:
         """Start an episode."""
-        started = time.perf_counter()
+        started, self.env.seconds = time.perf_counter(), seconds
         with time_limit(seconds, "reset"):
-            result = self.env.reset(seed=seed, options=options)
+            result = self._env.reset(seed=seed, options=options)
         self.timings["env"] = self.timings.get("env", 0.0) + time.perf_counter() - started
-        self.limit, self.role, self.totals, self.tools = self.env.limit, self.env.role, self.env.totals, self.env.tools
+        self.limit, self.role, self.totals, self.tools = self._env.limit, self._env.role, self._env.totals, self._env.tools
         return result
 
     async def step(self, action: str, seconds: float) -> StepResult:
         """Carry out one action."""
         started = time.perf_counter()
         with time_limit(seconds, "step"):
-            result = self.env.step(action)
+            result = self._env.step(action)
         self.timings["env"] = self.timings.get("env", 0.0) + time.perf_counter() - started
-        self.role, self.totals = self.env.role, self.env.totals  # totals: another dictionary after a `restore`
+        self.role, self.totals = self._env.role, self._env.totals  # totals: another dictionary after a `restore`
         return result
 
     async def snapshot(self, seconds: float) -> Snapshot:
         """Return everything `restore` needs to go on from here."""
         with time_limit(seconds, "snapshot"):
-            return self.env.snapshot()
+            return self._env.snapshot()
 
     async def restore(self, state: Snapshot, seed: int | None, seconds: float) -> tuple[str, Info]:
         """Go on from a snapshot."""
+        self.env.seconds = seconds
         with time_limit(seconds, "restore"):
-            self.env.restore(state, seed=seed)
-        self.limit, self.role, self.totals, self.tools = self.env.limit, self.env.role, self.env.totals, self.env.tools
-        return self.env.observation, self.env.info()
+            self._env.restore(state, seed=seed)
+        self.limit, self.role, self.totals, self.tools = self._env.limit, self._env.role, self._env.totals, self._env.tools
+        return self._env.observation, self._env.info()
 
     async def check(self, seconds: float) -> None:
         """Check what the environment leans on."""
         with time_limit(seconds, "health check"):
-            self.env.health_check()
+            self._env.health_check()
 
     def close(self) -> None:
         """Free what the environment holds."""
-        self.env.close()
+        self._env.close()

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from agentgym.agents.base import Agent, Conversation, consult, hinted, redrawn, sampled
+from agentgym.agents.base import Agent, Conversation, consult, forked, hinted, redrawn, sampled
 from agentgym.core.actions import Tool
 from agentgym.core.env import Snapshot, Task
 from agentgym.core.hints import Hint, asked
@@ -148,7 +148,7 @@ async def play(
         role = hosted.role
         talk = talks.get(role) or talks.setdefault(role, hinted(agent.begin(job.task, hosted.tools), episode.hint))
         if job.moments is not None:
-            held = {name: talk.fork() for name, talk in talks.items()}
+            held = {name: forked(talk, info) for name, talk in talks.items()}
             job.moments.append(Start(await hosted.snapshot(step_seconds), held))
         if job.gate is not None and not await job.gate.passes(job.attempt, episode, partial(_next, talk, observation, info)):
             episode.reason, episode.success = PRUNED, None

@@ -96,6 +96,12 @@ def _check_present(config: TrainConfig, loss: Stage) -> None:
             f"loss {loss.name!r} with minibatches = {config.minibatches}: it compares turns with one another, and an update "
             "would hold some of them only; give --minibatches 1 (and --epochs for more updates)"
         )
+    if loss.attributes["present"] and config.steps and config.negative_advantage_weight != 1:
+        raise BadConfig(
+            f"loss {loss.name!r} with negative_advantage_weight = {config.negative_advantage_weight:g}: it is a regression "
+            "on differences of advantages, which a weight on the negative ones alone would change; set "
+            "negative_advantage_weight 1"
+        )
     if loss.attributes["present"] and config.learner_kind is not LOCAL:
         raise BadConfig(
             f"loss {loss.name!r} with learner {config.learner!r}: it scores all tokens once more before each update, which "

@@ -1,8 +1,10 @@
 """Tool calls in the form of the model's own family: schemas, calls, results, the next call."""
 
 import asyncio
+import dataclasses
 import json
 import re
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -15,6 +17,8 @@ from agentgym.agents.tool_calls import FAMILIES
 from agentgym.core.actions import Tool
 from agentgym.engines import Completion
 from agentgym.engines.scripted import ScriptedEngine
+from agentgym.rollout.play import Job
+from agentgym.rollout.pool import RolloutConfig, RolloutPool
 from agentgym.trainers.segments import build
 
 SURVEY = survey()
@@ -288,6 +292,27 @@ def test_a_fork_between_two_calls_of_a_reply_goes_on_with_the_second() -> None:
     for branch in (talk.fork(), talk):
         again = asyncio.run(branch.take(observation, info, env=env, seed=1, session="s"))
         assert json.loads(again.action)["name"] == "submit" and again.observation == observation
+
+
+FAILING = [("search", {"query": "a", "k": 1}), ("search", {"query": "b", "k": "two"}), ("submit", {"answer": "cup"})]
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_an_episode_with_several_calls_a_reply_is_gone_through_again(name: str) -> None:
+    good = [("search", {"query": "a", "k": 1}), ("search", {"query": "b", "k": 2})]
+    said = iter([several(name, *good), several(name, *FAILING), several(name, ("submit", {"answer": "cup"}))])
+    engine = ScriptedEngine(lambda prompt, turn: next(said), SURVEY.tokenizer_for(SOURCES[name]))
+    agent = ChatAgent(engine, tools="native")
+    with closing(RolloutPool({"shop": Shop}, RolloutConfig(2))) as pool:
+        job = Job(pool.probe("shop").tasks(1)[0], 0, 0, "g", "shop", 9)
+        (episode,) = asyncio.run(pool.collect(agent, [job]))
+        assert [turn.valid for turn in episode.turns] == [True, True, True, False, True]
+        (points,) = asyncio.run(pool.starts(agent, "shop", [(job.task, episode, range(5))]))
+        assert list(points) == [0, 2, 4]  # where a reply begins
+        branch = dataclasses.replace(job, attempt=1, start=points[4])
+        said = iter([several(name, ("submit", {"answer": "bowl"}))])
+        (other,) = asyncio.run(pool.collect(agent, [branch]))
+    assert other.turns[0].prompt_ids == episode.turns[4].prompt_ids and other.success is False
 
 
 def test_each_turn_of_glm_names_who_comes_next() -> None:

@@ -229,6 +229,11 @@ class ExpertFails(Vault):
         yield "open[0]"
 
 
+class HintTells(Vault):
+    def hint(self, level):
+        return f"Have you tried {self.code}?"
+
+
 class BelievesClaims(Stairs):
     def act(self, action):
         return self.win("If you say so.") if "success" in action else super().act(action)
@@ -296,6 +301,7 @@ BREAKS = {
     "oracle recovers": OracleByHeart,
     "expert is fair": ExpertPeeks,
     "expert is good": ExpertFails,
+    "hints": HintTells,
     "shortcut policies fail": BelievesClaims,
     "chance is poor": TooEasy,
     "infrastructure errors": FaultsAreLosses,

@@ -19,7 +19,7 @@ LONG += (
     "spellings",
 )
 LONG += ("outcome alone", "failure never wins", "looking changes nothing", "info schema", "splits are disjoint")
-LONG += ("answers stay hidden",)
+LONG += ("answers stay hidden", "hints")
 """Checks that take 3 to 90 s of a core with the tasks of `agentgym check`."""
 
 

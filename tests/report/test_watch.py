@@ -2,6 +2,7 @@
 
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentgym import BadConfig, BadData, Episode
-from agentgym.report.run_folder import open_run, read_metrics
+from agentgym.report.html import _by_type  # pyright: ignore[reportPrivateUsage]
+from agentgym.report.run_folder import open_run, read_metrics, row_of
 from agentgym.report.watch.index import EpisodeIndex, head
 from agentgym.report.watch.run import FollowedRun, Known, facts
 from agentgym.report.watch.tail import Tail
@@ -304,3 +306,19 @@ def test_facts_are_found_in_both_forms_of_a_configuration():
     assert facts('env = "a"\nsteps = 7\n[credit]\nname = "grpo"\n') == {"env": "a", "steps": 7, "credit": "grpo"}
     assert facts('credit = "gigpo"\n[sampler]\nsteps = 9\n') == {"steps": 9, "credit": "gigpo"}
     assert facts("steps = [") == {} and facts('env = ["a"]') == {}
+
+
+def test_branches_are_told_apart_from_episodes_that_the_policy_played_whole(tmp_path: Path):
+    whole = Episode("rlvr/Household-v0", "t", "3/t", 0, success=True, reason="success")
+    branch = replace(whole, attempt=1, forks=[[0, 1, 0]], success=False, reason="horizon")
+    held = replace(branch, group_id="eval/3/t")  # an evaluation never branches off, whatever a file says
+    assert [row_of(0, json.loads(e.to_json()), training=True).part for e in (whole, branch, held)] == [
+        "train",
+        "branched",
+        "eval",
+    ]
+    assert row_of(0, head(branch.to_json().encode()), training=True).part == "branched"
+    (tmp_path / "config.toml").write_text("")
+    (tmp_path / "episodes.jsonl").write_text(f"{whole.to_json()}\n{branch.to_json()}\n")
+    tables = _by_type(list(open_run(tmp_path).rows()), 100)
+    assert {table["part"]: table["rows"][0]["mean"] for table in tables} == {"branched": 0.0, "train": 1.0}

@@ -1,13 +1,19 @@
 """How long an environment in this process may take: limits one by one, and many under one alarm."""
 
+import asyncio
 import signal
 import threading
 import time
 
 import pytest
 
+import agentgym
+from agentgym.agents import consult
+from agentgym.envs.guess_number import GuessNumber
 from agentgym.errors import Fault
+from agentgym.rollout.hosted import LocalEnv
 from agentgym.rollout.limits import one_alarm, time_limit
+from agentgym.rollout.pool import RolloutConfig
 
 
 def sleeps(seconds: float, allowed: float) -> None:
@@ -53,3 +59,43 @@ def test_another_thread_has_no_limit() -> None:
         thread.start()
         thread.join(5)
     assert done
+
+
+class Stalls(GuessNumber):
+    """Its expert and its hint never end where the number is even; in this process."""
+
+    def expert(self):
+        self.stalled()
+        yield from super().expert()
+
+    def hint(self, level: float) -> str:
+        self.stalled()
+        return super().hint(level)
+
+    def stalled(self) -> None:
+        if self.task.data["secret"] % 2 == 0:
+            time.sleep(120)
+
+
+agentgym.register("me/Stalls-v0", Stalls, horizon=9)
+
+
+def tasks(*secrets: int) -> list[agentgym.Task]:
+    return [agentgym.Task("guess", {"secret": n, "limit": 100}, id=f"train/0/{n}") for n in secrets]
+
+
+def test_an_expert_that_hangs_in_this_process_ends_its_own_episode_alone() -> None:
+    started = time.monotonic()
+    config = RolloutConfig(step_seconds=0.3)
+    episodes = agentgym.collect(agentgym.ExpertAgent(), "me/Stalls-v0", tasks=tasks(3, 4, 5), config=config)
+    assert [episode.success for episode in episodes] == [True, None, True]
+    assert episodes[1].reason == "timeout" and "answer to an agent took longer than 0.3 s" in str(episodes[1].error)
+    assert time.monotonic() - started < 30
+
+
+def test_what_an_agent_asks_in_its_own_way_reaches_the_environment() -> None:
+    env = LocalEnv(GuessNumber())
+    asyncio.run(env.reset(0, {"task": tasks(7)[0]}, 0.5))
+    assert env.env.secret == 7 and asyncio.run(consult(env.env, lambda inner: inner.secret)) == 7
+    with pytest.raises(Fault, match=r"longer than 0\.5 s"):
+        asyncio.run(consult(env.env, lambda inner: time.sleep(120)))

@@ -12,8 +12,11 @@ sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 import credit as bench
 import credit_efficiency
 import credit_report as report
+import credit_tokens
 import overlap_staleness
 from credit import Cell
+
+from agentgym.episodes.episode import Episode, Turn
 
 
 def row(arm, seed, success, **changes):
@@ -132,6 +135,69 @@ def test_a_page_keeps_what_was_measured_elsewhere(tmp_path):
     assert page.read_text() == text
 
 
+def test_tokens_to_the_final_success_of_grpo_by_hand():
+    plain = {"train": [0.1, 0.1, 0.1, 0.1, 0.1, 0.6, 0.6], "tokens_by_step": 7 * [100]}
+    tokens, success = credit_tokens.curve([plain])  # means of five steps
+    assert tokens.tolist() == [500, 600, 700] and success == pytest.approx([0.1, 0.2, 0.3])
+    quick = {"train": [0.1, 0.1, 0.1, 0.6, 0.6, 0.6], "tokens_by_step": 6 * [80]}  # 0.3 at 400, 0.4 at 480
+    assert credit_tokens.ratio([quick], [plain]) == pytest.approx(400 / 700)
+    late = {"train": [0.0, 0.0, 0.0, 0.0, 0.5, 0.5, 0.5], "tokens_by_step": 7 * [50]}  # 0.1, 0.2, 0.3: at the last step
+    assert credit_tokens.ratio([late], [plain]) == pytest.approx(350 / 700)
+    between = {"train": [0.0, 0.0, 0.0, 0.0, 1.0, 1.0], "tokens_by_step": 6 * [100]}  # 0.2 at 500, 0.4 at 600
+    assert credit_tokens.ratio([between], [plain]) == pytest.approx(550 / 700)
+    never = {**plain, "train": 7 * [0.1]}
+    assert credit_tokens.ratio([never], [plain]) == math.inf
+    same = credit_tokens.compared({0: quick, 1: quick, 5: quick}, {0: plain, 1: plain, 2: plain})
+    assert same and same["pairs"] == 2 and same["interval"] == pytest.approx((400 / 700, 400 / 700))
+    mixed = credit_tokens.compared({0: quick, 1: never}, {0: plain, 1: plain})
+    assert mixed and credit_tokens.said(mixed) == "not reached (0.57 to not reached)"
+    assert credit_tokens.compared({0: quick}, {1: plain}) is None
+
+
+def test_the_table_of_tokens_says_what_was_not_run():
+    rows = [row("grpo", seed, 0.5, tokens_by_step=6 * [100]) for seed in range(2)]
+    rows += [row("branch-td", seed, 0.5, tokens_by_step=6 * [50]) for seed in range(2)] + [row("gigpo", 0, 0.5)]
+    lines = credit_tokens.tokens_lines(rows, "household", ["grpo", "gigpo", "branch-td", "oracle"])
+    assert lines[2:] == [
+        "| `gigpo` | not run | | | | | |",  # an old row, without its tokens by step
+        "| `branch-td` | 2 | 50.0 % | 50.0 % | 0 k | 1 k | 0.50 (0.50 to 0.50) |",
+        "| `oracle` | not run | | | | | |",
+    ]
+    assert credit_tokens.tokens_lines(rows[2:], "household", ["grpo", "branch-td"]) == []
+
+
+def test_runs_from_different_warm_starts_are_no_pair_and_are_both_kept(tmp_path, monkeypatch):
+    rows = [row("grpo", 0, 0.5, warm="a"), row("state_td", 0, 0.6, warm="b"), row("state_td", 0, 0.7, warm="a")]
+    table = report.training(rows, "household", ["grpo", "state_td"])
+    assert table[1]["difference"][0] == pytest.approx([0.2]) and table[1]["seeds"] == 2
+    trained = []
+
+    def done(cell, out, policy):
+        trained.append(cell)
+        return {**vars(cell), "success": 0.5, "seconds": 1.0, "warm": "b"}
+
+    monkeypatch.setattr(bench, "warm_start", lambda out, name: out)
+    monkeypatch.setattr(bench, "digest", lambda policy: "b")
+    monkeypatch.setattr(bench, "train_cell", done)
+    for one in rows:
+        bench.append(tmp_path / "kept.jsonl", one)
+    cells = [Cell("household", arm, 0.0, 1e-3, 0) for arm in ("grpo", "state_td")]
+    bench.train_all(cells, tmp_path, math.inf, tmp_path / "kept.jsonl")
+    assert trained == cells[:1]  # GRPO's kept run began from other weights
+    assert len(report.together(tmp_path / "kept.jsonl", tmp_path / "train.jsonl")) == 4
+    assert len(report.together(tmp_path / "kept.jsonl", tmp_path / "train.jsonl")) == 4
+    assert len(bench.lines(tmp_path / "kept.jsonl")) == 4
+
+
+def test_tokens_of_each_step_count_a_shared_turn_once_and_continuations():
+    branch = Episode("e", "t", "2/t", 0, attempt=1, forks=[[0, 1, 0]])
+    whole = Episode("e", "t", "2/t", 0)
+    for number in range(2):
+        whole.add(Turn("o", output_ids=[1, 2, 3]))
+        branch.add(Turn("o", output_ids=[1, 2] if number else [1, 2, 3]))
+    assert bench.tokens_by_step([{"step": 1, "branch_tokens": 7.0}, {"step": 2}], [whole, branch]) == [7, 8]
+
+
 def test_the_noise_of_a_measured_advantage_by_hand():
     one = {"reward": 0.0, "before": [0.0, 1.0], "after": [1.0, 1.0, 1.0, 0.0]}
     assert credit_efficiency._advantage(one) == 0.25
@@ -153,6 +219,7 @@ def test_measured_turns_of_a_small_policy_and_the_page(tmp_path, monkeypatch):
     assert all(len(one["before"]) == 2 and len(one["after"]) in (0, 2) for one in rows)
     bench.train_all([Cell("guess", arm, 0.0, 1e-3, 0) for arm in ("grpo", "oracle-4")], tmp_path, math.inf)
     plain, oracle = bench.lines(tmp_path / "train.jsonl")
+    assert all(sum(row["tokens_by_step"]) == row["tokens"] and row["warm"] for row in (plain, oracle))
     assert plain["branch_tokens"] == 0 < oracle["branch_tokens"] < oracle["tokens"]
     assert not (tmp_path / "guess-grpo-0-0.001-0" / "episodes.jsonl").exists()
     page = tmp_path / "page"

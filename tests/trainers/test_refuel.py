@@ -116,3 +116,11 @@ def test_what_cannot_see_a_whole_step_is_refused(tmp_path):
     config = TrainConfig(env="rlvr/GuessNumber-v0", out=str(tmp_path / "run"), loss="refuel", minibatches=2)
     with pytest.raises(BadConfig, match="loss 'refuel' with minibatches = 2: it compares turns with one another"):
         looked_at(config)
+
+
+def test_a_weight_on_negative_advantages_alone_is_refused(tmp_path):
+    config = TrainConfig(
+        env="rlvr/GuessNumber-v0", out=str(tmp_path / "run"), loss="refuel", minibatches=1, negative_advantage_weight=0.5
+    )
+    with pytest.raises(BadConfig, match=r"loss 'refuel' with negative_advantage_weight = 0\.5: .* set negative_adv"):
+        looked_at(config)

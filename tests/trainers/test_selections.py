@@ -37,7 +37,7 @@ def names(groups):
     return [one.task_id for one in groups]
 
 
-ALONE = SimpleNamespace(gathered=lambda items: items)
+ALONE = SimpleNamespace(gathered=lambda items: items, config=SimpleNamespace(seed=0))
 
 
 def test_variance_keeps_the_share_whose_rewards_vary_most_in_their_order():

@@ -53,6 +53,16 @@ def test_good_episodes_come_back_while_they_are_better_than_the_median():
     assert select(group("g", 1, 1, step=5), step=9) == []
 
 
+def test_which_are_drawn_depends_on_the_runs_seed():
+    drawn = []
+    for seed in range(6):
+        chosen = SELECTIONS.resolve("self_imitation", {"number": 1})
+        run = SimpleNamespace(gathered=ALONE.gathered, config=SimpleNamespace(seed=seed))
+        chosen([group(name, 1, 0, 0, 0) for name in "abcdefgh"], step=0, run=run)
+        drawn.append(chosen([group("i", 0, 1, step=2)], step=1, run=run)[0][2].task_id)
+    assert len(set(drawn)) > 2, drawn
+
+
 def test_what_is_no_better_than_the_median_stays_away():
     select, _ = stage()
     select(group("a", 1, 0), *(group(f"b{n}", 1, 1) for n in range(4)), step=0)  # the median is 1
@@ -145,7 +155,7 @@ def reached(select, seed, steps=20):
     chosen, credit = SELECTIONS.resolve(select, {}), resolve("off_policy", base="dr_grpo")
     for step in range(steps):
         played = [Group("t", "agent", [table.play(n) for n in range(4)])]
-        selected = chosen(played, step=step, run=SimpleNamespace(gathered=lambda items: items))
+        selected = chosen(played, step=step, run=ALONE)
         for one, arrays in zip(selected, credit(selected, step=step), strict=True):
             for episode, array in zip(one, arrays, strict=True):
                 for turn, advantage in zip(episode.turns, array, strict=True):

@@ -110,7 +110,8 @@ function shares(rows) {
 
 function partName(part, step) {
   if (part === "train") return step === "" ? "training" : "training, step " + step;
-  if (part === "hinted") return step === "" ? "training with hints" : "training with hints, step " + step;
+  const others = { hinted: "training with hints", branched: "training, branches" };
+  if (part in others) return step === "" ? others[part] : others[part] + ", step " + step;
   if (part === "eval") return /^\d+$/.test(step) ? "evaluation at step " + step : "test " + step;
   return "all episodes";
 }

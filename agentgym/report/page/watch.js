@@ -110,7 +110,7 @@ function summary() {
 }
 
 function trained(group) {
-  return group.part === "train" || group.part === "hinted";
+  return ["train", "hinted", "branched"].includes(group.part);
 }
 
 // The groups that fit the filters, those of several runs by turns.

@@ -188,7 +188,7 @@ def _groups(states: Sequence[dict[str, Any]], width: int) -> list[RenderableType
             line = Text(no_wrap=True, overflow="ellipsis")
             if len(states) > 1:
                 line.append("▌", style=COLOURS[place % 8])
-            step = {"train": "step", "hinted": "hint", "eval": "eval"}.get(group["part"], "")
+            step = {"train": "step", "hinted": "hint", "branched": "branch", "eval": "eval"}.get(group["part"], "")
             line.append(printable(f"{step} {group['step']:<6.16}"[:14] if step else ""), style="dim")
             for outcome in group["outcomes"][:16]:
                 line.append(*MARKS[outcome])

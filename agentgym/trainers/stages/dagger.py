@@ -9,6 +9,7 @@ from agentgym.agents.token_agent import TokenTalk
 from agentgym.core.env import TextEnv
 from agentgym.core.seeding import generator
 from agentgym.episodes.episode import Episode, Group, Turn
+from agentgym.rollout.replay import begins_a_reply
 from agentgym.trainers.stages.credit import WORTH
 from agentgym.trainers.stages.mixing import joined, stand_in
 from agentgym.trainers.stages.seams import Within
@@ -78,16 +79,10 @@ async def _labelled(episodes: Sequence[Episode], run: Any) -> list[Episode]:
             talk: TokenTalk = demonstrator.agent.begin(task, tools)
             places = range(episode.shared, len(actions))  # what another attempt played has its label
             turns = [
-                _label(episode.turns[k], actions[k], demonstrator, talk) for k in places if _begins_a_reply(episode.turns, k)
+                _label(episode.turns[k], actions[k], demonstrator, talk) for k in places if begins_a_reply(episode.turns, k)
             ]
             labels[place] = _with_turns(episode, [turn for turn in turns if turn is not None])
     return [labels[place] for place in range(len(episodes))]
-
-
-def _begins_a_reply(turns: Sequence[Turn], place: int) -> bool:
-    """Return whether a turn is not the second or a later call of one reply: there the prompt holds nothing of its state."""
-    turn, before = turns[place], turns[place - 1] if place else None
-    return before is None or list(turn.prompt_ids) != [*before.prompt_ids, *before.output_ids]
 
 
 def _label(turn: Turn, action: str | None, demonstrator: Demonstrator, talk: TokenTalk) -> Turn | None:

@@ -42,6 +42,24 @@ class Processes(Protocol):
         ...
 
 
+class HasSeed(Protocol):
+    """A configuration, as far as chance goes."""
+
+    @property
+    def seed(self) -> int:
+        """All chance of the run comes from it."""
+        ...
+
+
+class Seeded(Processes, Protocol):
+    """What a stage that draws by chance may ask of a run."""
+
+    @property
+    def config(self) -> HasSeed:
+        """The run's configuration."""
+        ...
+
+
 class Stateful:
     """What is kept in the checkpoint of a run; nothing unless a class says otherwise."""
 

@@ -8,7 +8,7 @@ from agentgym.core.seeding import generator
 from agentgym.episodes.episode import Episode, Group
 from agentgym.trainers.stages.credit import WORTH
 from agentgym.trainers.stages.mixing import joined
-from agentgym.trainers.stages.seams import Processes, Within
+from agentgym.trainers.stages.seams import Seeded, Within
 from agentgym.trainers.stages.selection import drop, select
 
 Kept = list[tuple[int, str]]
@@ -26,7 +26,7 @@ def self_imitation(
     baseline: Annotated[int, Within(1, 10_000_000)] = 10_240,
     state: dict[str, Any],
     step: int = 0,
-    run: Processes,
+    run: Seeded,
 ) -> list[Group]:
     """Groups whose returns differ, and among them up to `number` earlier episodes that are still better than the median.
 
@@ -36,28 +36,40 @@ def self_imitation(
     above 0: as the policy gets better, what was good once no longer is. Its turns carry that as their worth, for the credit
     `off_policy`, whose `warmup` is the paper's schedule; they keep the log-probabilities they were sampled with, so the
     ratio is that of off-policy data and the loss's clip bounds it. Part: the code replays when its buffer is full, a power
-    of two episodes at once, and divides by a median spread if told to; here each step replays its share. Of several
-    processes each keeps its own episodes, and the median is over the groups of all.
+    of two episodes at once, and divides by a median spread if told to; here each step replays its share. All processes
+    know the episodes of all, and replay what one process would.
     """
     means: list[float] = state.setdefault("means", [])
     kept: Kept = state.setdefault("kept", [])
-    means += run.gathered([sum(e.reward for e in group) / len(group) for group in groups])
+    paid = [(_key(group), sum(e.reward for e in group) / len(group)) for group in groups]
+    means += [mean for _, mean in sorted(run.gathered(paid))]
     del means[:-baseline]
     kept[:] = [(when, text) for when, text in kept if step - when <= stale]
-    good = _drawn(kept, median(means), number, step) if means else []
-    for group in groups:
-        mean = sum(episode.reward for episode in group) / len(group)
-        kept += [(step, episode.to_json()) for episode in group if episode.reward - mean > threshold]
+    good = _drawn(kept, median(means), number, (run.config.seed, step)) if means else []
+    better = [
+        ((*key, episode.attempt), episode.to_json())
+        for group, (key, mean) in zip(groups, paid, strict=True)
+        for episode in group
+        if episode.reward - mean > threshold
+    ]
+    kept += [(step, text) for _, text in sorted(run.gathered(better))]
     del kept[:-capacity]
     varied = drop(groups)
-    if good and not varied:  # what is replayed has to stand in some group, and a uniform one has no advantages of its own
-        varied = list(groups[:1])
-    return [joined(group, good[place :: len(varied)]) for place, group in enumerate(varied)]
+    places = sorted(run.gathered([_key(group) for group in varied]))
+    if good and not places:  # what is replayed has to stand in some group, and a uniform one has no advantages of its own
+        places = sorted(run.gathered([_key(group) for group in groups]))[:1]
+        varied = [group for group in groups if _key(group) in places]
+    return [joined(group, good[places.index(_key(group)) :: len(places)]) for group in varied]
 
 
-def _drawn(kept: Kept, middle: float, number: int, step: int) -> list[Episode]:
+def _key(group: Group) -> tuple[str, str]:
+    """Return what names a group in all processes, however many there are."""
+    return group[0].group_id, group.role
+
+
+def _drawn(kept: Kept, middle: float, number: int, seed: tuple[int, int]) -> list[Episode]:
     """Return so many of the episodes that are worth more than the median, drawn evenly, their turns with that worth."""
-    order = generator("self_imitation", step).permutation(len(kept))
+    order = generator("self_imitation", *seed).permutation(len(kept))
     drawn: list[Episode] = []
     for place in order:
         episode = Episode.from_json(kept[int(place)][1])

@@ -1,0 +1,99 @@
+"""The check of hints: what training may ask an environment for at the beginning of an episode, and in its middle."""
+
+from collections.abc import Sequence
+
+from agentgym.contract.env_under_test import EnvUnderTest, difference
+from agentgym.contract.report import Broken, NotChecked, Note
+from agentgym.contract.tasks import shown_in
+from agentgym.core.env import TextEnv
+from agentgym.core.hints import first_share, solution
+from agentgym.core.outcome import Info
+from agentgym.core.play import Step, steps
+from agentgym.core.tasks import Task
+from agentgym.core.transcripts import line
+
+LEVELS = (0.5, 1.0)
+
+
+def hints(under_test: EnvUnderTest) -> str:
+    """A hint is text, the same each time it is asked for; asking changes nothing, and below level 1 it tells no answer."""
+    under_test.repeatable()
+    other, asked, shown, last = under_test.make(), 0, 0, ""
+    for seed, task in enumerate(under_test.tasks):
+        try:
+            told = _told(under_test, other, task, seed)
+        except NotImplementedError:  # nobody knows a solution of this one
+            continue
+        asked += 1
+        if told:
+            shown, last = shown + 1, task.id
+    if not asked:
+        raise NotChecked("it has no hint, and neither its oracle nor its expert knows a solution")
+    if shown > asked / 2:  # now and then an answer is in a hint by accident
+        text = f"hint({LEVELS[0]}) tells the answer in {shown} of {asked} tasks, and so much of the solution does not"
+        raise Broken(text, task=last, seed=0, numbers={"tasks": asked, "shown": shown})
+    return Note(f"{asked} tasks at levels {LEVELS[0]} and {LEVELS[1]}, {shown} answers by accident", tasks=asked)
+
+
+def _told(under_test: EnvUnderTest, other: TextEnv, task: Task, seed: int) -> set[str]:
+    """Return the answers that a hint tells before the solution does; Broken where asking is not as it should be."""
+    actions, env = under_test.wander(task, seed), under_test.env
+    for both in (env, other):
+        _begun(both, task, seed)
+    before = _info(env)
+    for level in LEVELS:
+        said = [env.hint(level), env.hint(level), other.hint(level)]
+        for text in said:
+            if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # anyone's environment
+                raise Broken(f"hint({level}) is {text!r:.60}; expected text", task=task.id, seed=seed)
+        where = difference(said[:1], said[1:2]) or difference(said[:1], said[2:])
+        if where:
+            raise Broken(f"hint({level}) is another when it is asked for again, {where}", task=task.id, seed=seed)
+    if where := difference([before], [_info(env)]):
+        raise Broken(f"asking for a hint changes the state, {where}", task=task.id, seed=seed)
+    told = shown_in(env.hint(LEVELS[0]), env, task) - shown_in(_so_much(env), env, task)
+
+    def breaks(actions: Sequence[object]) -> str | None:
+        where = difference(_played(under_test.env, task, seed, actions), _played(other, task, seed, actions, ask=True))
+        return where and f"asking for a hint changes what comes next, {where}"
+
+    under_test.hold(task, seed, actions, breaks)
+    return told
+
+
+def _so_much(env: TextEnv) -> str:
+    """Return the part of a solution that a hint of the lower level stands for; nothing where nobody knows one."""
+    try:
+        return first_share(solution(env), LEVELS[0])
+    except NotImplementedError:
+        return ""
+
+
+def _info(env: TextEnv) -> str:
+    return line(Step(env.observation, 0.0, False, False, env.info()))
+
+
+def _begun(env: TextEnv, task: Task, seed: int) -> tuple[str, Info]:
+    """Begin an episode with the environment's own horizon, within which a solution is known."""
+    return env.reset(seed=seed, options={"task": task})
+
+
+def _played(env: TextEnv, task: Task, seed: int, actions: Sequence[object], ask: bool = False) -> list[str]:
+    """Return the responses to the actions; `ask`: for a hint at the beginning and in the middle."""
+    observation, info = _begun(env, task, seed)
+    responses = [line(Step(observation, 0.0, False, False, info))]
+    if ask:
+        _asked(env)
+    for number, step in enumerate(steps(env, actions), 1):
+        responses.append(line(step))
+        if ask and not step.over and number == max(len(actions) // 2, 1):
+            _asked(env)
+    return responses
+
+
+def _asked(env: TextEnv) -> None:
+    """Ask for a hint; from where random actions led, nobody may know a solution."""
+    try:
+        env.hint(LEVELS[0])
+    except NotImplementedError:
+        return
