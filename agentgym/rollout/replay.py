@@ -53,23 +53,23 @@ def replies(calls: Sequence[Turn], stop_ids: Collection[int]) -> list[tuple[list
     Calls after a failed one were not executed and have no turn: what is left of their reply stands in the next prompt, up to
     the token that ended it, and nobody knows its log-probabilities.
     """
-    found: list[tuple[list[int], Completion]] = []
+    pairs: list[tuple[list[int], Completion]] = []
     for place, call in enumerate(calls):
         if begins_a_reply(calls, place):
             completion = Completion(list(call.output_ids), list(call.logprobs), call.finish, call.policy_version)
-            found.append((list(call.prompt_ids), completion))
+            pairs.append((list(call.prompt_ids), completion))
         else:
-            prompt_ids, earlier = found[-1]
+            prompt_ids, earlier = pairs[-1]
             ids, logprobs = [*earlier.ids, *call.output_ids], [*earlier.logprobs, *call.logprobs]
-            found[-1] = prompt_ids, Completion(ids, logprobs, call.finish, call.policy_version)
-    for (prompt_ids, completion), (following, _) in itertools.pairwise(found):
+            pairs[-1] = prompt_ids, Completion(ids, logprobs, call.finish, call.policy_version)
+    for (prompt_ids, completion), (following, _) in itertools.pairwise(pairs):
         held = [*prompt_ids, *completion.ids]
         if completion.finish == "stop" and completion.ids[-1:] and completion.ids[-1] not in stop_ids:
             rest = following[len(held) :] if following[: len(held)] == held else []
             end = next((place for place, token in enumerate(rest, 1) if token in stop_ids), 0)
             completion.ids += rest[:end]
             completion.logprobs += [math.nan] * end
-    return found
+    return pairs
 
 
 async def starts(

@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
 import small_envs  # noqa: F401
 from small_runs import curve, episodes, small
 
@@ -27,6 +28,7 @@ def test_what_it_computes(skyrl, policy):
     assert found.mismatch < 1e-4
 
 
+@pytest.mark.slow  # a fake server over our own learner is killed in every push: tests/trainers/test_tinker.py
 def test_a_run_outlives_a_kill_of_the_client_and_of_the_server(skyrl, policy, tmp_path):
     config = small(
         tmp_path / "run", policy, learner=f"tinker:{skyrl.url}", lora_rank=8, lr=1e-3, grad_clip=UNCLIPPED, sft_muon=False,
