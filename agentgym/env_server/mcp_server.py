@@ -108,18 +108,19 @@ class McpServer:
         self._totals[session.id] = 0.0
         return await self.sessions.reset(session, {**arguments, **self._fixed})
 
-    def _forget_ended(self) -> None:
-        """Write the episodes of which no more can come: their sessions were idle for too long."""
+    def _forget_ended(self, reason: str = "idle", success: bool | None = False) -> None:
+        """Write the episodes of which no more can come; an agent that stopped calling has failed."""
         for name, session in list(self._named.items()):
             if session.id not in self.sessions.open:
                 del self._named[name]
                 if session.running:
-                    self._write(session, {"reason": "unfinished", "success": None})
+                    self._write(session, {"reason": reason, "success": success})
 
     def close(self) -> None:
-        """End all sessions; their unfinished episodes are written as such."""
-        self.sessions.close()
+        """End all sessions; their unfinished episodes are written as such, for whoever ended the server is unknown."""
         self._forget_ended()
+        self.sessions.close()
+        self._forget_ended("unfinished", None)
 
     def _shown(self, answer: dict[str, Any], name: str) -> tuple[str, dict[str, object], bool]:
         observation, session = answer["observation"], self._named[name]

@@ -126,6 +126,22 @@ def test_an_episode_that_an_agent_gives_up_is_written(tmp_path):
     assert [(row["turns"], row["success"], row["reason"]) for row in rows] == [(1, False, "reset"), (0, None, "unfinished")]
 
 
+def test_an_agent_that_stops_calling_has_failed(tmp_path):
+    out = tmp_path / "episodes.jsonl"
+    server = McpServer(Sessions(Maker("frozenlake", {}), Limits()), "x", out=out)
+
+    async def main():
+        await server.call(NAME, "reset", {"seed": 4})
+        (session,) = server.sessions.open.values()
+        server.sessions.end(session)  # as after so many idle seconds
+        await server.call(f"{NAME}-2", "reset", {"seed": 4})
+        server.close()
+
+    asyncio.run(main())
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [(row["success"], row["reason"]) for row in rows] == [(False, "idle"), (None, "unfinished")]
+
+
 def test_what_calls_may_not_do():
     server = McpServer(Sessions(Maker("frozenlake", {}), Limits(sessions=1)), "x", fixed={"seed": 3})
 
