@@ -5,6 +5,7 @@
 
 import atexit
 import signal
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -131,9 +132,27 @@ def joined(processes: int, command: str) -> Accelerator:
             f"processes is {processes}, but {accelerator.num_processes} were started: run it with `agentgym {command}`, "
             f"which starts them, or with `accelerate launch --num_processes {processes} -m agentgym {command} …`"
         )
+    if accelerator.mixed_precision != "no":
+        own_precision(accelerator)
     if processes > 1:
         atexit.register(_part)
     return accelerator
+
+
+def own_precision(accelerator: Accelerator) -> None:
+    """Turn off the autocast that accelerate would put around the model; BadConfig for what cannot be turned off.
+
+    Its setting is one of the whole process: it comes from `accelerate config`, from the launcher, or from another trainer
+    in the process (TRL sets bf16 unless told otherwise). The engine would not compute so, nor would --precision say it.
+    """
+    said = accelerator.mixed_precision
+    if said != "bf16":
+        raise BadConfig(
+            f"accelerate's mixed precision is {said!r} here (from `accelerate config`, `accelerate launch "
+            "--mixed_precision`, or another trainer in this process): set it to 'no', and use --precision"
+        )
+    warnings.warn("accelerate's mixed precision 'bf16' is ignored: --precision says what this run computes in", stacklevel=3)
+    accelerator.native_amp = False
 
 
 def _part() -> None:

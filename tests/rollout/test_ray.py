@@ -107,6 +107,8 @@ def cluster():
 
 
 CONFIG = RolloutConfig(8, workers=2, worker_backend="ray", step_seconds=20)
+SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))]
+"""Of the moments at which a worker or a node goes: one in CI, three in ./dev full."""
 
 
 def course(episode):
@@ -137,7 +139,7 @@ def test_environments_that_come_with_agentgym(cluster, env):
     assert [course(episode) for episode in there] == [course(episode) for episode in here]
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", SEEDS)
 def test_a_worker_that_dies_loses_no_episode(cluster, expected, tmp_path, seed):
     chance, killed = random.Random(seed), []
 
@@ -157,7 +159,7 @@ def test_a_worker_that_dies_loses_no_episode(cluster, expected, tmp_path, seed):
     assert len(file.read_text().splitlines()) == len(expected)
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", SEEDS)
 def test_a_node_that_leaves_and_one_that_joins(cluster, expected, tmp_path, seed):
     head = ray.get_runtime_context().get_node_id()
     with ThreadPoolExecutor(1) as thread:  # a node is started in the main thread
