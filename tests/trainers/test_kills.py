@@ -140,7 +140,7 @@ def test_what_a_kill_cost_is_counted(tmp_path):
     assert kills_parts.steps(whole) == [1]
 
 
-@pytest.mark.long
+@pytest.mark.slow  # test_mix.py kills a run in every push
 def test_a_client_that_is_killed_ends_with_the_tokens_and_weights_of_one_that_is_not(tmp_path):
     row = kills_parts.table("client", tmp_path, times=1, seed=2)
     assert (len(row.moments), row.lost, row.twice, row.counts, row.tokens, row.weights) == (1, 0, 0, 1, 1, 1), row.wrong
