@@ -258,8 +258,8 @@ def train_all(cells: Sequence[Cell], out: Path, until: float, kept: Path | None 
 
     kept: rows of earlier sessions, perhaps on other machines; they stand for runs from the same warm start.
     """
-    earlier = lines(kept) if kept else []
-    todo = [cell for cell in cells if cell not in done(lines(out / "train.jsonl"))]
+    earlier, trained_here = lines(kept) if kept else [], done(lines(out / "train.jsonl"))
+    todo = [cell for cell in cells if cell not in trained_here]
     for number, cell in enumerate(todo, 1):
         if time.time() > until:
             print(f"time is up: {len(todo) - number + 1} cells are left", flush=True)

@@ -134,7 +134,7 @@ def sampled(folder: Path, only: str) -> dict[str, int]:
     """Return the tokens sampled in training by environment; `only` is the one of a run that has no others."""
     tokens: Counter[str] = Counter()
     for episode in agentgym.read_episodes(folder / "episodes.jsonl"):
-        tokens[episode.labels.get("env", only)] += sum(turn.sampled for turn in episode.turns)
+        tokens[episode.labels.get("env", only)] += episode.sampled
     return dict(tokens)
 
 

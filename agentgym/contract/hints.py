@@ -41,8 +41,10 @@ def _told(under_test: EnvUnderTest, other: TextEnv, task: Task, seed: int) -> se
     for both in (env, other):
         _begun(both, task, seed)
     before = _info(env)
+    texts: dict[float, str] = {}
     for level in LEVELS:
         said = [env.hint(level), env.hint(level), other.hint(level)]
+        texts[level] = said[0]
         for text in said:
             if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # anyone's environment
                 raise Broken(f"hint({level}) is {text!r:.60}; expected text", task=task.id, seed=seed)
@@ -51,7 +53,7 @@ def _told(under_test: EnvUnderTest, other: TextEnv, task: Task, seed: int) -> se
             raise Broken(f"hint({level}) is another when it is asked for again, {where}", task=task.id, seed=seed)
     if where := difference([before], [_info(env)]):
         raise Broken(f"asking for a hint changes the state, {where}", task=task.id, seed=seed)
-    told = shown_in(env.hint(LEVELS[0]), env, task) - shown_in(_so_much(env), env, task)
+    told = shown_in(texts[LEVELS[0]], env, task) - shown_in(_so_much(env), env, task)
 
     def breaks(actions: Sequence[object]) -> str | None:
         where = difference(_played(under_test.env, task, seed, actions), _played(other, task, seed, actions, ask=True))
