@@ -25,10 +25,8 @@ from credit import append, lines, seeds
 
 RECIPE = str(Path(__file__).with_suffix(".toml"))
 WARM, JOINT = "warm", "all"
-LADDER, LADDER_WARM = "textcraft", "textcraft-warm"
-"""The environment in which a difficulty that moves is compared with a fixed one, and the warm start of those runs."""
-LADDER_EPISODES = 40_000
-"""Its demonstrations, all at the first of the difficulties. 9,600 were tried: the policy then wins no task at all."""
+LADDER = "textcraft"
+"""The environment in which a difficulty that moves is compared with a fixed one."""
 LEVELS = (0, 1, 2)
 """Difficulties that those runs are measured at."""
 
@@ -43,7 +41,6 @@ class Arm:
     changes: dict[str, Any] = field(default_factory=dict[str, Any])
     options: dict[str, Any] = field(default_factory=dict[str, Any])
     """Options of its environments that differ from the recipe's."""
-    warm: str = WARM
 
 
 def arms() -> dict[str, Arm]:
@@ -58,8 +55,8 @@ def arms() -> dict[str, Arm]:
     return {
         JOINT: Arm(tuple(weights), 1.0),
         **alone,
-        **{f"{LADDER}-{n}": Arm((LADDER,), 1 / 3, options={"difficulty": n}, warm=LADDER_WARM) for n in LEVELS[:2]},
-        f"{LADDER}-window": Arm((LADDER,), 1 / 3, window, warm=LADDER_WARM),
+        **{f"{LADDER}-{n}": Arm((LADDER,), 1 / 3, options={"difficulty": n}) for n in LEVELS[:2]},
+        f"{LADDER}-window": Arm((LADDER,), 1 / 3, window),
     }
 
 
@@ -73,12 +70,9 @@ def config_of(name: str, seed: int, out: Path) -> TrainConfig:
     base = replace(recipe(seed), out=str(out / f"{name}-{seed}"))
     if name == WARM:
         return replace(base, steps=0)
-    if name == LADDER_WARM:
-        envs = tuple(env for env in base.envs if env.name == LADDER)
-        return replace(base, steps=0, envs=envs, sft_episodes=LADDER_EPISODES)
     arm = arms()[name]
     envs = tuple(replace(env, options=env.options | arm.options) for env in base.envs if env.name in arm.envs)
-    policy = newest(out / f"{arm.warm}-{seed}")
+    policy = newest(out / f"{WARM}-{seed}")
     return replace(base, envs=envs, model=str(policy), sft_episodes=0, steps=round(base.steps * arm.share), **arm.changes)
 
 
@@ -169,7 +163,7 @@ def main() -> None:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     done = {(row["run"], row["seed"]) for row in lines(rows)}
     for seed in options.seeds:
-        for name in dict.fromkeys(name for run in options.runs for name in (arms()[run].warm, run)):
+        for name in (WARM, *options.runs):
             if (name, seed) not in done:
                 row = row_of(name, seed, options.out, options.tasks)
                 append(rows, row)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from several_envs import JOINT, LADDER, LADDER_WARM, LEVELS, RECIPE, WARM
+from several_envs import JOINT, LADDER, LEVELS, RECIPE, WARM
 
 from agentgym.evaluate.statistics import Interval, mean_interval, paired_difference
 from agentgym.trainers.recipe_files import read_recipe
@@ -85,13 +85,13 @@ def transfer_lines(rows: Rows, envs: Sequence[str]) -> list[str]:
 
 def ladder_lines(rows: Rows) -> list[str]:
     """Return a difficulty that moves against fixed ones."""
-    names = {LADDER_WARM: "warm start"} | {f"{LADDER}-{level}": f"fixed at {level}" for level in LEVELS[:2]}
+    names = {WARM: "warm start"} | {f"{LADDER}-{level}": f"fixed at {level}" for level in LEVELS[:2]}
     names |= {f"{LADDER}-window": "moved by `window`"}
     body = [
         [
             text,
             *(share(rows, run, f"{LADDER} {level}") for level in LEVELS),
-            "" if run == LADDER_WARM else tokens(rows, run, LADDER),
+            "" if run == WARM else tokens(rows, run, LADDER),
         ]
         for run, text in names.items()
     ]

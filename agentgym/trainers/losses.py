@@ -59,6 +59,8 @@ class Update:
     extra: Mapping[str, Any]
     present: Any = None
     """Log-probabilities under the present weights, where the loss asks for them."""
+    seed: int = 0
+    """The run's; a `choose` that draws takes it with `step`."""
 
 
 @loss("clip")

@@ -160,7 +160,8 @@ def step_row(
         row |= parts(episodes, run.gathered(sorted(part_names(episodes))))
     anchor = str(run.credit.stage.option("anchor", ""))  # a credit of a user's may mean something else by it
     row |= of_engine(run.learner.engine)
-    row |= anchor_statistics(selected, anchor if anchor in ANCHORS else "observation") | metrics
+    statistics = anchor_statistics(selected, anchor if anchor in ANCHORS else "observation")
+    row |= {name: Mean(*value) for name, value in statistics.items()} | metrics
     return {"step": step + 1, "phase": "rl", **merged(run.gathered([row]))}
 
 

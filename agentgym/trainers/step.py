@@ -247,7 +247,7 @@ def _losses(learner: TrainedModel, update: OneUpdate, config: TrainConfig, loss_
     weights = token_weights(rows, config.loss_aggregation, total=update.total, constant=constant)
     now = scored(learner, rows, config)["logprobs"] if loss_stage.attributes["present"] else None
     if rows and loss_stage.attributes["choose"]:
-        weights = chosen(replace(update, present=now), weights, loss_stage, step)
+        weights = chosen(replace(update, present=now), weights, loss_stage, step, config.seed)
     targets = _everywhere(learner, targets_of(rows)) if learner.critic else 0
     if not config.kl:  # a row without advantage has no gradient, unless it teaches the critic: it is only measured
         idle_rows = {i for i, row in enumerate(rows) if not teaches(row, loss_stage.attributes["present"])}
@@ -298,9 +298,9 @@ def _saved(batch: Batch, rows: list[Segment]) -> Sums:
     return {"prefix_tokens_shared": torch.tensor([total - sum(batch.lengths), total], device=batch.ids.device)}
 
 
-def chosen(update: OneUpdate, weights: list[Any], loss: Stage, step: int) -> list[Any]:
+def chosen(update: OneUpdate, weights: list[Any], loss: Stage, step: int, seed: int) -> list[Any]:
     """Return the weights times the factors that a loss chose over the whole update; of one that `marks`, note these."""
-    factor = np.asarray(factors(loss, update.flat(), step), dtype=np.float32)
+    factor = np.asarray(factors(loss, replace(update.flat(), seed=seed), step), dtype=np.float32)
     sizes = [row.trained for row in update.segments]
     if factor.shape != (sum(sizes),) or not np.isfinite(factor).all():
         raise BadConfig(f"choose of loss {loss.name!r} returned {factor.shape}; expected ({sum(sizes)},) finite factors")

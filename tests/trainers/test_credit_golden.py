@@ -140,14 +140,14 @@ def test_a_role_is_credited_for_what_it_was_paid_outside_its_turns():
 def test_anchor_statistics_by_hand():
     # anchors: s0 x4, x, y -> 6 turns in 3 groups, 2 of them alone
     assert anchor_statistics([hand_check()]) == {
-        "anchor_size": 2.0,
-        "anchor_singletons": pytest.approx(1 / 3),
-        "anchor_missing": 0.0,
+        "anchor_size": (6, 3),
+        "anchor_singletons": (2, 6),
+        "anchor_missing": (0, 6),
     }
     # errors: s and t alone, the two error messages without anchor
-    assert anchor_statistics([errors()]) == {"anchor_size": 1.0, "anchor_singletons": 1.0, "anchor_missing": 0.5}
-    assert anchor_statistics([errors()], "state")["anchor_size"] == pytest.approx(4 / 3)
-    assert anchor_statistics([]) == {"anchor_size": 0.0, "anchor_singletons": 0.0, "anchor_missing": 0.0}
+    assert anchor_statistics([errors()]) == {"anchor_size": (2, 2), "anchor_singletons": (2, 2), "anchor_missing": (2, 4)}
+    assert anchor_statistics([errors()], "state")["anchor_size"] == (4, 3)
+    assert anchor_statistics([]) == {"anchor_size": (0, 0), "anchor_singletons": (0, 0), "anchor_missing": (0, 0)}
 
 
 def transcription(rows, norm, w=1.0, eps=1e-6, penalty=0.0):

@@ -2,6 +2,7 @@
 
 import math
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -111,6 +112,8 @@ def test_clip_cov_by_hand():
     drawn = [left_out(step) for step in range(20)]  # one at least
     assert all(len(one) == 1 for one in drawn) and {one[0] for one in drawn} == {0, 3}
     assert drawn == [left_out(step) for step in range(20)]
+    tokens = replace(tokens, seed=1)
+    assert drawn != [left_out(step) for step in range(20)]
 
 
 def test_a_choice_by_entropy_by_hand():

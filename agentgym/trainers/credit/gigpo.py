@@ -110,11 +110,11 @@ def anchor_statistics(
     revisits: bool = True,
     keep_errors: bool = False,
     keep_invalid: bool = True,
-) -> dict[str, float]:
+) -> dict[str, tuple[int, int]]:
     """Return how much turns can be compared: `anchor_size`, `anchor_singletons` and `anchor_missing`.
 
     The mean number of turns per anchor group; the share of anchored turns that are alone at their anchor; the share of
-    all turns that have no anchor. All 0 where there are no turns.
+    all turns that have no anchor. Each as a total and what it is to be divided by, so that processes can be added up.
     """
     choice("anchor", anchor, ANCHORS)
     sizes: list[int] = []
@@ -125,7 +125,7 @@ def anchor_statistics(
         sizes += [len(members) for members in by_anchor.values()]
     anchored = sum(sizes)
     return {
-        "anchor_size": anchored / max(len(sizes), 1),
-        "anchor_singletons": sizes.count(1) / max(anchored, 1),
-        "anchor_missing": (turns - anchored) / max(turns, 1),
+        "anchor_size": (anchored, len(sizes)),
+        "anchor_singletons": (sizes.count(1), anchored),
+        "anchor_missing": (turns - anchored, turns),
     }

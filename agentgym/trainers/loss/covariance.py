@@ -26,7 +26,7 @@ def _between(update: Update, *, share: float, low: float, high: float, step: int
     candidates = np.flatnonzero((covariance >= low) & (covariance <= high))
     number = min(max(int(share * len(covariance)), 1), len(candidates))
     factors = np.ones(len(covariance), dtype=np.float32)
-    factors[generator("clip_cov", step).choice(candidates, number, replace=False) if number else candidates] = 0
+    factors[generator("clip_cov", update.seed, step).choice(candidates, number, replace=False) if number else candidates] = 0
     return factors
 
 
