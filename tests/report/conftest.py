@@ -73,6 +73,7 @@ def metrics(steps: int) -> list[dict[str, float | str | None]]:
     rows: list[dict[str, float | str | None]] = [
         {"step": i, "phase": "sft", "loss": 3.0 * math.exp(-i / 8), "success_train": None} for i in range(20)
     ]
+    rows[9]["success_valid"] = rows[19]["success_valid"] = 0.3
     for step in range(steps):
         level = 0.3 + 0.55 * (1 - math.exp(-step / 30))
         row: dict[str, float | str | None] = {

@@ -67,6 +67,8 @@ function chartsOf(data) {
     { title: "Where the time went", stacked: true, format: whole, ...shares(rows) },
     { title: "SFT warm start", note: "loss of imitation, its own steps", bottom: 0, own: true, unit: "update",
       series: [{ name: "loss", mark: "s4", points: imitation.flatMap((row) => [row.nll, row.loss].filter(isNumber).slice(0, 1).map((y) => [row.step, y])) }] },
+    { title: "Success in the SFT warm start", note: "held out, its own steps", bottom: 0, top: 1, format: whole, own: true, unit: "update",
+      series: [{ name: "held out", mark: "s1", dots: true, points: imitation.filter((row) => isNumber(row.success_valid)).map((row) => [row.step, row.success_valid]) }] },
   ];
   return charts.map((chart) => ({ domain: chart.own ? undefined : domain, ...chart, series: chart.series.filter((one) => one.points.length) }))
     .filter((chart) => chart.series.length);
