@@ -44,7 +44,7 @@ class Arm:
 
 
 def arms() -> dict[str, Arm]:
-    """Return the arms: all environments, each alone, and the two of the difficulty."""
+    """Return the arms: all environments, each alone, and `LADDER` alone at higher difficulties."""
     config = read_recipe(RECIPE)
     weights = {env.name: env.weight for env in config.mix}
     alone = {name: Arm((name,), weight / sum(weights.values())) for name, weight in weights.items()}
@@ -55,8 +55,8 @@ def arms() -> dict[str, Arm]:
     return {
         JOINT: Arm(tuple(weights), 1.0),
         **alone,
-        **{f"{LADDER}-{n}": Arm((LADDER,), 1 / 3, options={"difficulty": n}) for n in LEVELS[:2]},
-        f"{LADDER}-window": Arm((LADDER,), 1 / 3, window),
+        f"{LADDER}-{LEVELS[1]}": replace(alone[LADDER], options={"difficulty": LEVELS[1]}),
+        f"{LADDER}-window": replace(alone[LADDER], changes=window),
     }
 
 

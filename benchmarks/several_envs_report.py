@@ -85,8 +85,12 @@ def transfer_lines(rows: Rows, envs: Sequence[str]) -> list[str]:
 
 def ladder_lines(rows: Rows) -> list[str]:
     """Return a difficulty that moves against fixed ones."""
-    names = {WARM: "warm start"} | {f"{LADDER}-{level}": f"fixed at {level}" for level in LEVELS[:2]}
-    names |= {f"{LADDER}-window": "moved by `window`"}
+    names = {
+        WARM: "warm start",
+        LADDER: f"fixed at {LEVELS[0]}",
+        f"{LADDER}-{LEVELS[1]}": f"fixed at {LEVELS[1]}",
+        f"{LADDER}-window": "moved by `window`",
+    }
     body = [
         [
             text,
