@@ -188,13 +188,13 @@ class Measured:
         here, after, wins, again = (np.array(column) for column in zip(*table, strict=True))
         turn = np.array([row["turn"] for row in self.rows])
         return {
-            "in a state that one episode met": here == 1,
-            "from a shared state into such a one": (here > 1) & (after == 1),
+            "in a state that only one episode visited": here == 1,
+            "from a shared state into such a state": (here > 1) & (after == 1),
             "between shared states": (here > 1) & (after > 1),
-            "in a state that the episode was in before": again,
+            "in a state that the episode visited before": again,
             "turns 1 to 4": turn < 4,
             "turns 5 to 10": (turn >= 4) & (turn < 10),
-            "turns from 11 on": turn >= 10,
+            "turn 11 and later": turn >= 10,
             "in groups that win at most a quarter": wins <= 0.25,
             "in groups that win at least three quarters": wins >= 0.75,
         }

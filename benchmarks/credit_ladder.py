@@ -75,7 +75,7 @@ def efficiency(found: Sequence[Sequence[Any]], exact: Sequence[Sequence[Any]]) -
 
 PLAIN = Ladder()
 CASES: dict[str, Ladder] = {
-    "as it is": PLAIN,
+    "unchanged": PLAIN,
     **{f"rare states: {n} copies of each": replace(PLAIN, copies=n) for n in (4, 16, 64)},
     **{f"chance: {falls:.0%} of turns end it": replace(PLAIN, falls=falls) for falls in (0.0, 0.1, 0.2)},
     **{f"long: {n} rungs in {3 * n} turns": replace(PLAIN, rungs=n, horizon=3 * n, falls=0.0) for n in (10, 20, 40)},

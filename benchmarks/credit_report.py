@@ -140,7 +140,7 @@ def said(difference: tuple[list[float], float, float]) -> str:
     """Return a paired difference in words: its interval, and how many seeds it would take where that is too wide."""
     values, mean, half = difference
     if not values:
-        return "no seed in common"
+        return "no shared seed"
     if len(values) < 2:
         return f"{percent(mean, '+')} (one seed)"
     needed = "" if half <= HALF_WIDTH else f"; needs {seeds_needed(values)} seeds"
@@ -149,7 +149,7 @@ def said(difference: tuple[list[float], float, float]) -> str:
 
 def efficiency_lines(measured: Any) -> list[str]:
     """Return the table of what each credit carries."""
-    lines = ["| credit | efficiency | over GRPO's |", "|---|---|---|"]
+    lines = ["| credit | efficiency | relative to GRPO |", "|---|---|---|"]
     for row in measured.table():
         value, low, high = row["efficiency"]
         ratio = "1" if row["credit"] == "grpo" else "{:.2f} ({:.2f} to {:.2f})".format(*row["ratio"])
@@ -211,7 +211,7 @@ def pair_lines(rows: Sequence[dict[str, Any]], setting: str, arms: Sequence[str]
 
     found = by_variant(rows, setting, range(TUNING))
     chosen = [v for arm in arms if (v := best(rows, setting, arm, range(TUNING, 1 << 30))) in found]
-    lines = ["| pair | seeds in common | success | in the last 5 steps of training |", "|---" * 4 + "|"]
+    lines = ["| pair | shared seeds | success | in the last 5 steps of training |", "|---" * 4 + "|"]
     for first, second in itertools.combinations(chosen, 2):
         both = [paired(*({s: of(r) for s, r in found[v].items()} for v in (second, first))) for of in MEASURES.values()]
         lines.append(f"| `{second[0]}` - `{first[0]}` | {len(both[0][0])} | {said(both[0])} | {said(both[1])} |")
@@ -243,7 +243,7 @@ def training_section(rows: Sequence[dict[str, Any]], name: str, arms: Sequence[s
     if pairs := pair_lines(rows, name, arms):
         text += ["", "Each arm at its own penalty and learning rate, paired by seed:", "", *pairs]
     if tuned := tuning_lines(rows, name, arms):
-        text += ["", "What was tried to choose them, on seeds that are in no comparison:", "", *tuned]
+        text += ["", "Tuning runs behind these choices, on seeds that are part of no comparison:", "", *tuned]
     return text
 
 

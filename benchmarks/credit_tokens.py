@@ -79,7 +79,15 @@ def tokens_lines(rows: Sequence[dict[str, Any]], setting: str, arms: Sequence[st
     base = variants.get("grpo")
     if base is None or not any("tokens_by_step" in row for row in found[base].values()):
         return []
-    columns = ("credit", "pairs", "success at the end", "GRPO's", "tokens of a run", "GRPO's", "tokens to GRPO's end, ratio")
+    columns = (
+        "credit",
+        "pairs",
+        "final success",
+        "GRPO's",
+        "tokens per run",
+        "GRPO's",
+        "tokens to GRPO's final success, ratio",
+    )
     lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     for arm, variant in variants.items():
         row = compared(found[variant], found[base]) if variant and arm != "grpo" else None

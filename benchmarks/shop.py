@@ -32,7 +32,7 @@ def main() -> None:
             if truncated:
                 break
         wins += bool(env.success)
-    print(f"expert: {wins} of {len(tasks)} bought rightly, {count / len(tasks):.1f} turns")
+    print(f"expert: {wins} of {len(tasks)} bought correctly, {count / len(tasks):.1f} turns")
     print(f"steps: {count / steps:,.0f} a second of CPU; reset: {1000 * resets / len(tasks):.3f} ms")
 
 

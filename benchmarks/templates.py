@@ -202,26 +202,26 @@ def same(what: str, tokenizer: Any, ours: list[int], theirs: list[int]) -> None:
 
 INTRODUCTION = """# Chat templates
 
-Every chat template in the wheel of TRL {version}, put through the agents' bridge by `python benchmarks/templates.py`. In all
-of them the agents' tokens are those the tokenizer makes of the template's own rendering: first prompt, bridge, and the
-whole conversation wherever the template keeps the past; and no control string that the environment writes becomes its
+Every chat template in the wheel of TRL {version}, run through the agents' bridge by `python benchmarks/templates.py`. In all
+of them the agents' tokens are exactly those the tokenizer produces from the template's own rendering (first prompt, bridge,
+and, if the template keeps the past, the whole conversation), and no control string that the environment writes becomes its
 token. (The tokenizers are small ones made for this test, with the templates' control strings as added tokens.)
 
-- **observations**: the role under which they go back. `tool` where the template can follow a plain reply with it.
+- **observations**: the role in which observations are sent back. `tool` if the template allows it after a plain reply.
 - **system**: `no` means that the system prompt opens the first user message.
 - **opens**: what the generation prompt opens; it belongs to the prompt.
 - **ends with**: the token a model samples to end its turn, besides the tokenizer's `eos`.
-- **plain replies**, **with thoughts**: what the template itself makes of earlier replies of either kind, written the way
-  the family writes them. `extends`: it keeps them, so that `history="keep"` and `history="template"` are the same.
-  `new row`: it rewrites them, so that `history="template"` starts a new row each time, while `history="keep"` holds on
-  to what was sampled.
-- **tool calls**: the form that `tools="native"` reads and writes ([agents.md](agents.md#native-tool-calls)); nothing where
+- **plain replies**, **with thoughts**: what the template itself does with earlier replies of either kind, written the way
+  the family writes them. `extends`: it keeps them, so `history="keep"` and `history="template"` are the same.
+  `new row`: it rewrites them, so `history="template"` starts a new row each time, while `history="keep"` keeps
+  what was sampled.
+- **tool calls**: the format that `tools="native"` reads and writes ([agents.md](agents.md#native-tool-calls)); empty if
   it refuses the template.
 - **unsupported**: templates that cannot be continued. There are {unsupported}.
 
-gpt-oss: what the model puts into the analysis channel can be kept (`history="keep"`), but its template refuses to be
-given it back as content, so that `history="template"` ends with an error that says so. In a kept conversation its turns
-end with the sampled `<|return|>`, where its template writes `<|end|>`.
+gpt-oss: what the model writes to the analysis channel can be kept (`history="keep"`), but its template refuses to take it
+back as content, so `history="template"` ends with an error that says so. In a kept conversation its turns
+end with the sampled `<|return|>`, while its template writes `<|end|>`.
 
 """
 

@@ -30,7 +30,7 @@ class Comparison:
 
     setting: dict[str, Any]
     against: str
-    wanted: float
+    target: float
     variants: tuple[str, ...] = ()
     title: str = ""
 
@@ -151,7 +151,7 @@ def table(result: dict[str, Any]) -> str:
     """Return a comparison as Markdown."""
     comparison = COMPARISONS[result["comparison"]]
     ratio, cpu = statistics.median(result["ratio"]), statistics.median(result["cpu_ratio"])
-    gap = f" Gradients apart by {result['gradient_gap']:.0e} of their norm." if "gradient_gap" in result else ""
+    gap = f" Gradients differ by {result['gradient_gap']:.0e} of their norm." if "gradient_gap" in result else ""
     spread = f"({min(result['ratio']):.2f} to {max(result['ratio']):.2f})"
     cpu_spread = f"({min(result['cpu_ratio']):.2f} to {max(result['cpu_ratio']):.2f})"
     heads = (
@@ -166,7 +166,7 @@ def table(result: dict[str, Any]) -> str:
     )
     lines = [
         f"**{comparison.title}**: ours is {ratio:.2f} times as fast {spread}; by CPU time {cpu:.2f} {cpu_spread}; "
-        f"wanted {comparison.wanted:g}.{gap}",
+        f"target {comparison.target:g}.{gap}",
         "",
         "| " + " | ".join(heads) + " |",
         "|---" * len(heads) + "|",

@@ -52,13 +52,13 @@ class Config:
     check: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
     """Run only this check; may be given several times. By default all, of others' environments those of the certificate."""
     certificate: str = ""
-    """Write what was checked, and what became of it, to this file as JSON."""
+    """Write the checks and their results to this file as JSON."""
     markdown: str = ""
-    """Append what was found to this file as a table in Markdown, for the summary of a step in CI."""
+    """Append the results to this file as a Markdown table, for the summary of a CI step."""
     verify: str = ""
-    """Check the environment as this certificate says it was, and say where it does not hold."""
+    """Repeat the checks of this certificate and report which claims do not hold."""
     seconds: float = SECONDS
-    """What one check may take; one that takes longer is broken."""
+    """Time limit of one check; a check that takes longer is broken."""
     env_options: Options = field(default_factory=dict[str, object])
     """Options of the environment: --env.KEY VALUE."""
 

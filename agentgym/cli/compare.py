@@ -50,7 +50,7 @@ def run(config: Config) -> int:
     if config.tasks < 0:
         raise BadConfig(f"--tasks is {config.tasks}; expected 0 or more")
     if config.page and (Path(config.page).is_dir() or not Path(config.page).parent.is_dir()):
-        raise BadConfig(f"--page is {config.page}; expected the name of a file in a folder that is there")
+        raise BadConfig(f"--page is {config.page}; expected the name of a file in a folder that exists")
     comparison, sides = compare_evaluations(config.a, config.b)
     if config.json:
         print(json.dumps(comparison, indent=2, allow_nan=False))
@@ -108,7 +108,7 @@ def _refusal(comparison: Row) -> list[str]:
 def verdict(row: Row) -> Sequence[str]:
     """Return what may be said of the difference, and how many tasks would be needed to see it."""
     low, high, tasks = row["difference"]["low"], row["difference"]["high"], row["difference"]["units"]
-    lines = ["B is better" if low > 0 else "A is better" if high < 0 else "no difference is shown: the interval holds 0"]
+    lines = ["B is better" if low > 0 else "A is better" if high < 0 else "no difference is shown: the interval contains 0"]
     lines[0] += f"; sign test p = {row['p_value']:.3g}"
     needed, detectable = row["tasks_needed"], row["detectable"]
     if needed is not None:
@@ -133,7 +133,7 @@ def _left_out(comparison: Row) -> list[str]:
     apart = {
         "only A finished": counts["only_a"],
         "only B finished": counts["only_b"],
-        "have other instructions": counts["other_instruction"],
+        "have different instructions": counts["other_instruction"],
     }
     left_out = [f"{count} that {why}" for why, count in apart.items() if count]
     if left_out:

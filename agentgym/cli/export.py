@@ -25,7 +25,7 @@ class Config:
     out: str
     """File to write."""
     form: Annotated[Literal["sft", "dpo", "grpo", "episodes"], tyro.conf.arg(aliases=("--as",))] = "sft"
-    """`sft` (a conversation a row), `dpo` (a pair of a group a row), `grpo` (with advantages), `episodes` (all)."""
+    """`sft` (one conversation per row), `dpo` (one pair of a group per row), `grpo` (with advantages), `episodes` (all)."""
     success: bool = False
     """Only successful episodes."""
     env: str = ""

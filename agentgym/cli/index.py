@@ -28,7 +28,7 @@ class Config:
     corpus: tyro.conf.Positional[str]
     """Documents in JSON lines, {"id", "contents"} or {"id", "title", "text"}; also .gz."""
     folder: tyro.conf.Positional[str]
-    """Folder of the index; an interrupted build is continued, and a finished one of the same corpus is left as it is."""
+    """Folder of the index; an interrupted build is continued, and a finished one of the same corpus is left unchanged."""
     kind: str = "tantivy"
     """`tantivy` (by words, BM25) or `dense` (by meaning, needs --encoder)."""
     encoder: str = ""

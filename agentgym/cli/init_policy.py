@@ -44,7 +44,7 @@ class Config:
     pre_tokenizer: str = "phrases"
     """What a token may span: `phrases` of the environment, or `words`."""
     template: Literal["own", "chatml"] = "own"
-    """Chat template: `own` has two control tokens a turn; `chatml` is that of Qwen2.5, which TRL, verl and vLLM know."""
+    """Chat template: `own` has two control tokens per turn; `chatml` is that of Qwen2.5, which TRL, verl and vLLM know."""
     context: int = 2048
     """Longest sequence in tokens."""
     episodes: int = 1500
@@ -59,7 +59,7 @@ def run(config: Config) -> int:
     """Write the policy and say what it is."""
     need_training()
     if (Path(config.out) / "config.json").exists():
-        raise BadConfig(f"{config.out} holds a model already: choose another --out, or delete it")
+        raise BadConfig(f"{config.out} already holds a model: choose another --out, or delete it")
     check_folder(Path(config.out))
     if config.width % 64 or config.width < 64:
         raise BadConfig(f"width is {config.width}; expected a multiple of 64 (heads are 32 wide and come in pairs)")

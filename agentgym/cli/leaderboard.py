@@ -1,7 +1,7 @@
 """Write several evaluations of the same tasks as one table, the best first, on one self-contained HTML page.
 
 agentgym leaderboard runs/eval-a runs/eval-b runs/eval-c --out board.html
-agentgym leaderboard runs/eval-* --reference runs/eval-grpo runs/eval-gigpo    differences from both, beside every number
+agentgym leaderboard runs/eval-* --reference runs/eval-grpo runs/eval-gigpo    differences from both, next to every number
 
 Evaluations of different tasks or protocols are refused.
 """
@@ -38,7 +38,7 @@ class Config:
 def run(config: Config) -> int:
     """Print the table and write the page."""
     if Path(config.out).is_dir() or not Path(config.out).parent.is_dir():
-        raise BadConfig(f"--out is {config.out}; expected the name of a file in a folder that is there")
+        raise BadConfig(f"--out is {config.out}; expected the name of a file in a folder that exists")
     board = leaderboard(config.evaluations, config.reference)
     if config.json:
         print(json.dumps(board, indent=2))

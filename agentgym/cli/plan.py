@@ -138,7 +138,7 @@ def _source(config: TrainConfig, workload: Workload, rates: Rates) -> str:
     model = (
         f"the whole model of {depth} layers"
         if rates.layers == depth
-        else f"models of 1 and 2 layers, from which {depth} follow in a straight line"
+        else f"models of 1 and 2 layers, extrapolated linearly to {depth}"
     )
     env = (
         f"{play.episodes} episodes played by the expert and by chance"
@@ -146,7 +146,7 @@ def _source(config: TrainConfig, workload: Workload, rates: Rates) -> str:
         else "no episode: without a tokenizer in the folder, rows as long as the context and steps that take no time"
     )
     others = "" if config.engine_kind.in_process else f" {config.engine}'s own speed is left out."
-    several = "" if config.processes == 1 else " Processes that wait for one another or for memory are not in it."
+    several = "" if config.processes == 1 else " Time spent waiting for other processes or for memory is not included."
     return (
         f"Measured: random weights, {model}; {env}. Extrapolated: everything else. As the expert plays: {play.turns:.1f} "
         f"turns, replies of {play.reply:.1f} tokens. At most: rows of {play.longest:,} tokens if the context has "

@@ -115,7 +115,7 @@ class Human:
                 action = first(env.oracle)
                 if action is None:
                     self.leave_it_to_the_oracle = False
-                    self.console.print(Text("the oracle knows nothing to do here", style="red"))
+                    self.console.print(Text("the oracle has no action here", style="red"))
                     continue
                 self.console.print(Text(f"> {printable(action)}", style="cyan"))
                 return action

@@ -1,6 +1,6 @@
 """Find out by experiment what a Tinker API server computes, and whether it is fit to train on.
 
-agentgym qualify tinker:http://127.0.0.1:8000 --model runs/policy      a table; exit code 1 where it is not fit
+agentgym qualify tinker:http://127.0.0.1:8000 --model runs/policy      a table; exit code 1 if it is not fit
 agentgym qualify tinker:http://127.0.0.1:8000 --model runs/policy --json   the same for a program
 """
 

@@ -33,7 +33,7 @@ class Config:
     rewards: tuple[str, ...] = ()
     """Reward stages of training, names or MODULE:NAME, which add to the verdict's reward."""
     reward_options: Options = field(default_factory=dict[str, object])
-    """Their options: --reward.KEY VALUE, or --reward.NAME.KEY VALUE where two have the same."""
+    """Their options: --reward.KEY VALUE, or --reward.NAME.KEY VALUE if two have the same."""
     out: str | None = None
     """New folder; by default one next to the evaluation's, named after the verifier and the rewards."""
 
@@ -49,7 +49,7 @@ def run(config: Config) -> int:
     console = Console()
     console.print(table(summarize(scored)), soft_wrap=True)
     faults = len(scored) - won - lost - same
-    apart = f"; {faults} infrastructure errors apart" if faults else ""
+    apart = f"; {faults} infrastructure errors not counted" if faults else ""
     for line in (
         f"verdicts: {same} as before, {won} solved now and not before, {lost} solved before and not now{apart}",
         f"{target}: manifest.json, episodes.jsonl, summary.json",

@@ -62,7 +62,7 @@ class Screen:
             self._print(", ".join(told))
         if n["correction"] is not None:
             self._print(
-                f"engine {self.config.engine_kind.name} does not round as the trainer does: the loss of every token is "
+                f"engine {self.config.engine_kind.name} rounds differently from the trainer: the loss of every token is "
                 f"weighted by min(trainer / engine, {n['correction']:g})"
             )
 

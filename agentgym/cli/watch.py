@@ -1,4 +1,4 @@
-"""Follow runs while they go: a page in the browser, or the same in this terminal.
+"""Follow runs live: a page in the browser, or the same in this terminal.
 
 agentgym watch runs/demo --open                    curves, the newest groups turn by turn, infrastructure errors
 agentgym watch runs/a runs/b runs/c                three runs, with their curves in the same charts

@@ -50,7 +50,7 @@ class Success:
     """Episodes ended by something other than the model, left out of the rate."""
 
     def __str__(self) -> str:
-        apart = f", {self.faults} infrastructure errors apart" if self.faults else ""
+        apart = f", {self.faults} infrastructure errors not counted" if self.faults else ""
         if not self.episodes:
             return f"no result (0 episodes{apart})"
         return (

@@ -269,7 +269,7 @@ def _check_attention(config: "TrainConfig") -> None:
         )
     if config.attention == "split" and config.compile:
         raise BadConfig(
-            "attention 'split' with compile: it makes a call a row, and would be compiled again for every number of "
+            "attention 'split' with compile: it makes one call per row, and would be compiled again for every number of "
             "rows; leave attention at 'auto'"
         )
 

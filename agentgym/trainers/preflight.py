@@ -267,7 +267,7 @@ def check_free(folder: Path) -> None:
     """Raise BadConfig where a folder holds a run already, or is no folder."""
     if (folder / "config.toml").exists():
         raise BadConfig(
-            f"{folder} holds a run already. Go on with it: `agentgym train --resume {folder}` (in a checkout "
+            f"{folder} already holds a run. Continue it: `agentgym train --resume {folder}` (in a checkout "
             f"`./dev train --resume {folder}`); or keep it and start another: add `--out runs/NAME`; or delete {folder}"
         )
     check_folder(folder)

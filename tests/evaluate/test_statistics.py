@@ -33,7 +33,7 @@ def test_the_rate_is_the_mean_over_tasks_and_faults_do_not_count():
     assert (rate.tasks, rate.episodes, rate.faults) == (2, 6, 2)
     assert rate.low < 0.625 < rate.high
     assert "62.5 %" in str(rate)
-    assert "2 infrastructure errors apart" in str(rate)
+    assert "2 infrastructure errors not counted" in str(rate)
 
 
 def test_the_same_task_id_in_two_environments_is_two_tasks():

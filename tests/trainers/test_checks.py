@@ -211,7 +211,7 @@ def test_the_address_of_a_server_is_looked_at_before_it_is_asked():
 
 def test_a_folder_that_holds_a_run_is_refused_before_anything_is_made(tmp_path):
     (tmp_path / "config.toml").touch()
-    assert "holds a run already" in refused(out=str(tmp_path))
+    assert "already holds a run" in refused(out=str(tmp_path))
     assert "is a file" in refused(out=str(tmp_path / "config.toml" / "run"))
 
 

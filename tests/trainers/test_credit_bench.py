@@ -120,7 +120,7 @@ def test_runs_at_a_level_by_hand(tmp_path):
 def test_a_page_keeps_what_was_measured_elsewhere(tmp_path):
     page = tmp_path / "page.md"
     kept = "| grpo | 0.050 (0.010 to 0.150) | 1 |\n| state_td | 0.300 (0.200 to 0.500) | 6.00 (2.00 to 9.00) |"
-    ladder = "### a ladder, whose advantages are known\n\n| as it is |"
+    ladder = "### a ladder, whose advantages are known\n\n| unchanged |"
     page.write_text(
         f"text\n<!-- tables -->\n\n### household: efficiency\n\n{kept}\n\n{ladder}\n\n<!-- end of the tables -->\nmore\n"
     )

@@ -199,7 +199,7 @@ OWN = {"budget": 4}
         (["judge"], {"engine": "hf:model", "rubric": __file__}, "is 'hf:model'; expected chat:URL#MODEL"),
         (["judge"], {"engine": "json:lods", "rubric": __file__}, "no chat engine in module json 'lods'"),
         (["judge"], {"engine": "chat:http://x#m", "rubric": __file__, "engine_options": {"retry": 1}}, "'retries'"),
-        (["judge"], {"engine": "chat:http://x#m", "rubric": __file__, "cache": "/nowhere/at/all"}, "a folder that is there"),
+        (["judge"], {"engine": "chat:http://x#m", "rubric": __file__, "cache": "/nowhere/at/all"}, "a folder that exists"),
     ],
 )
 def test_what_cannot_work_is_said_in_one_sentence(names: list[str], options: dict[str, Any], message: str):

@@ -226,7 +226,7 @@ def test_bad_configurations_are_explained(tmp_path):
         small(tmp_path, group_size=1)
     train(small(tmp_path / "r3", sft_episodes=0, steps=0, test_tasks=0, valid_split="", test_split=""))
     assert read_config(tmp_path / "r3" / "config.toml").test_split == "test"
-    with pytest.raises(BadConfig, match=r"holds a run already.*`\./dev train --resume .*r3`.*--out runs/NAME.*delete"):
+    with pytest.raises(BadConfig, match=r"already holds a run.*`\./dev train --resume .*r3`.*--out runs/NAME.*delete"):
         train(small(tmp_path / "r3"))
     with pytest.raises(BadConfig, match="holds no run"):
         resume(tmp_path / "nothing")

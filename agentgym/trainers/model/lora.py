@@ -70,7 +70,7 @@ def _check_combination(config: "TrainConfig") -> None:
 def _check_start(config: "TrainConfig") -> None:
     if is_adapter(config.model):
         raise BadConfig(
-            f"model {config.model} is an adapter; a run starts from a model. Go on with the run that made it (--resume), or "
+            f"model {config.model} is an adapter; a run starts from a model. Continue the run that made it (--resume), or "
             "merge it first: peft's AutoPeftModelForCausalLM.from_pretrained(…).merge_and_unload().save_pretrained(…)"
         )
 

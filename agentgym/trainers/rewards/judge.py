@@ -43,7 +43,7 @@ def check(*, engine: str, rubric: str, engine_options: object, cache: str, **_: 
     _read(rubric)
     chat_engine.check("judge", engine, engine_options)
     if cache and not Path(cache).absolute().parent.is_dir():
-        raise BadConfig(f"cache of reward 'judge' is {cache}; expected a file in a folder that is there")
+        raise BadConfig(f"cache of reward 'judge' is {cache}; expected a file in a folder that exists")
 
 
 async def reach(*, engine: str, engine_options: Mapping[str, object] | None, **_: object) -> None:

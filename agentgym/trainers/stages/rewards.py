@@ -144,7 +144,7 @@ def _amounts(what: str, amount: object, turns: int) -> list[float]:
         values = np.array([math.nan])
     amounts = [0.0] * (turns - 1) + [float(values)] if values.ndim == 0 else values.ravel().tolist()
     if isinstance(amount, str) or len(amounts) != turns or not all(map(math.isfinite, amounts)):
-        raise BadConfig(f"{what} is {amount!r:.80}; expected a finite number, or one a turn ({turns})")
+        raise BadConfig(f"{what} is {amount!r:.80}; expected a finite number, or one per turn ({turns})")
     return amounts
 
 
