@@ -160,6 +160,8 @@ function jump() {
 async function open(group, at = 0) {
   Object.assign(shown, { run: group.run, group: group.group, size: group.outcomes.length, note: "" });
   for (const row of document.querySelectorAll("#episodes .row")) row.setAttribute("aria-selected", String(row.dataset.group === `${group.run}-${group.group}`));
+  const host = document.querySelector("#episodes .detail");
+  host.setAttribute("aria-busy", "true"); // what stands there is another group's until the answer comes
   let episodes = [], note = "";
   try {
     const answer = await fetch(`group?run=${group.run}&group=${group.group}`, { cache: "no-store" });
@@ -174,6 +176,7 @@ async function open(group, at = 0) {
   data.episodes = episodes;
   Object.assign(shown, { at: Math.min(at, Math.max(0, episodes.length - 1)), beside: -1, note });
   detail();
+  host.removeAttribute("aria-busy");
 }
 
 // One attempt, or two side by side.
