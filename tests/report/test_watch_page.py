@@ -196,7 +196,12 @@ def test_several_runs_lie_over_each_other(browser: Any, tmp_path: Path):
         page.get_by_label("run", exact=True).select_option(str(folders[1]))
         page.get_by_label("part").select_option("evaluations")
         assert all("evaluation at step" in text for text in page.locator("#episodes .row").all_inner_texts())
-        assert seen.trouble == []
+        row = json.loads((folders[0] / "metrics.jsonl").read_text().splitlines()[-1])
+        with (folders[0] / "metrics.jsonl").open("a") as file:  # only one of the runs goes on
+            file.write(json.dumps(row | {"step": 777}) + "\n")
+        seen.until("document.querySelector('#head tbody tr').innerText.includes('777')")
+        page.wait_for_timeout(300)
+        assert page.locator(".trouble").inner_text() == "" and seen.trouble == []
         page.close()
 
 
