@@ -19,6 +19,7 @@ import socket
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
@@ -34,6 +35,7 @@ from agentgym.registry import register
 
 HERE = Path(__file__).resolve()
 BATCH = 256
+COMES_UP = 240  # seconds, of which importing openenv takes seventy on a busy machine
 
 
 class Echo(TextEnv):
@@ -112,15 +114,18 @@ def theirs(python: str, env: str) -> tuple[subprocess.Popen[str], str]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     command = [python, str(HERE.with_name("openenv_echo.py")), str(port), "256", *([env] if env else [])]
-    process = subprocess.Popen(command, text=True, stderr=subprocess.DEVNULL)  # it logs every client that hangs up
-    url = f"http://127.0.0.1:{port}"
-    for _ in range(1200):
-        try:
-            httpx2.get(f"{url}/health", trust_env=False)
-            return process, url
-        except httpx2.HTTPError:
-            time.sleep(0.1)
-    raise SystemExit("OpenEnv's server did not come up in two minutes")
+    url, until = f"http://127.0.0.1:{port}", time.monotonic() + COMES_UP
+    with tempfile.TemporaryFile("w+") as log:  # it logs every client that hangs up
+        process = subprocess.Popen(command, text=True, stderr=log)
+        while process.poll() is None and time.monotonic() < until:
+            try:
+                httpx2.get(f"{url}/health", trust_env=False)
+                return process, url
+            except httpx2.HTTPError:
+                time.sleep(0.1)
+        process.kill()
+        log.seek(0)
+        raise SystemExit(f"OpenEnv's server did not come up in {COMES_UP} seconds:\n{log.read()[-2000:]}")
 
 
 def bare() -> tuple[subprocess.Popen[str], str]:

@@ -6,10 +6,12 @@ AGENTGYM_TOKEN=… agentgym serve env code --host 0.0.0.0          for other mac
 """
 
 import asyncio
+import importlib
 import importlib.util
 import logging
 import os
 import signal
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any
@@ -67,7 +69,8 @@ def run(config: Config) -> int:
         raise MissingExtra(f"serving an environment needs {' and '.join(absent)}: {how_to_install('serve-env')}")
     limits = Limits(config.sessions, config.idle_seconds, config.step_seconds, config.snapshots, config.workers)
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s")
-    asyncio.run(_serve(config, Sessions(Maker(config.id, config.env_options), limits), token))
+    with asyncio.Runner(loop_factory=event_loop()) as runner:
+        runner.run(_serve(config, Sessions(Maker(config.id, config.env_options), limits), token))
     return 0
 
 
@@ -91,6 +94,14 @@ def ended() -> asyncio.Event:
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     return stop
+
+
+def event_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Return what makes uvloop's event loop, whose turns cost a third less; None, asyncio's own, where uvloop is absent."""
+    try:
+        return importlib.import_module("uvloop").new_event_loop
+    except ImportError:
+        return None
 
 
 def websocket() -> Any:

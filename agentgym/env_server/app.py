@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from agentgym.env_server.connection import SLICE, hold, told
 from agentgym.env_server.requests import action_of, authorize, parsed, schema
-from agentgym.env_server.sessions import Sessions
+from agentgym.env_server.sessions import Session, Sessions
 from agentgym.rollout.limits import one_alarm
 from agentgym.serving.asgi import ANSWER_AT_ONCE, Gone, Receive, Refusal, Send, headers_of, read_body, send_json
 
@@ -115,7 +115,11 @@ class App:
             with one_alarm():
                 until = time.monotonic() + SLICE
                 for step in steps[len(results) :]:
-                    results.append(await self._one(step, brief))
+                    try:
+                        result = self.sessions.step_here(*self._session_and_action(step), brief)
+                        results.append(result if isinstance(result, dict) else await result)
+                    except Refusal as refusal:
+                        results.append(_refused(refusal))
                     if time.monotonic() > until:
                         break
             await asyncio.sleep(0)  # so that a long list holds nobody else up
@@ -123,10 +127,12 @@ class App:
 
     async def _one(self, step: dict[str, Any], brief: bool) -> dict[str, object]:
         try:
-            session = self.sessions.find(step.get("session"))
-            return await self.sessions.step(session, action_of(step.get("action"), self.sessions.probe.tools), brief)
+            return await self.sessions.step(*self._session_and_action(step), brief)
         except Refusal as refusal:
-            return {"detail": refusal.detail, "code": refusal.code, "status": refusal.status}
+            return _refused(refusal)
+
+    def _session_and_action(self, step: dict[str, Any]) -> tuple[Session, str]:
+        return self.sessions.find(step.get("session")), action_of(step.get("action"), self.sessions.probe.tools)
 
     async def _body(self, headers: dict[str, str], receive: Receive) -> bytes:
         if not headers.get("content-type", "").startswith("application/json"):
@@ -150,3 +156,7 @@ class App:
         await send({"type": "websocket.accept"})
         at_once = scope.get("extensions", {}).get(ANSWER_AT_ONCE)
         await hold(self.sessions, receive, send, at_once)
+
+
+def _refused(refusal: Refusal) -> dict[str, object]:
+    return {"detail": refusal.detail, "code": refusal.code, "status": refusal.status}

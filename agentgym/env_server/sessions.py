@@ -13,7 +13,7 @@ from typing import Any, cast
 from agentgym.core.env import Snapshot, TextEnv
 from agentgym.errors import BadConfig, BadData, EpisodeOver, Fault, UnknownName
 from agentgym.rollout.faults import CAUSED, Repeating
-from agentgym.rollout.hosted import HostedEnv, LocalEnv
+from agentgym.rollout.hosted import HostedEnv, LocalEnv, StepResult
 from agentgym.rollout.workers import Workers
 from agentgym.serving.asgi import Refusal
 
@@ -53,7 +53,7 @@ class Session:
     connected: bool
     """Whether a connection holds it, which then watches over its idle time."""
     id: str = field(default_factory=lambda: secrets.token_urlsafe(24))
-    env: HostedEnv | None = None
+    env: Repeating | None = None
     used: float = field(default_factory=time.monotonic)
     busy: bool = False
     running: bool = False
@@ -81,7 +81,7 @@ class Sessions:
         self._seconds = max(self.limits.step_seconds, self.probe.step_seconds)
         self._secret = secrets.token_bytes(32)
         self._workers: Workers | None = None
-        self._free: list[HostedEnv] = []
+        self._free: list[Repeating] = []
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
 
@@ -157,19 +157,45 @@ class Sessions:
 
     async def step(self, session: Session, action: str, brief: bool = False) -> dict[str, object]:
         """Carry out one action; a `brief` answer has no info until the episode is over."""
+        return await self._awaited(session, self._acting(session, action).step(action, self._seconds), brief)
+
+    def step_here(
+        self, session: Session, action: str, brief: bool = False
+    ) -> dict[str, object] | Coroutine[object, object, dict[str, object]]:
+        """Carry out one action in an environment of this process; where it faults, return what gives the answer awaited."""
+        result = self._acting(session, action).step_here(action, self._seconds)
+        if not isinstance(result, tuple):
+            return self._awaited(session, result, brief)
+        session.used = time.monotonic()
+        return self._stepped(session, result, brief)
+
+    def _acting(self, session: Session, action: str) -> Repeating:
+        """Return the environment of a session that may act; a Refusal where it may not."""
         env = session.env
         if env is None or not session.running:
             raise Refusal(409, "the episode is over, or none was started: reset first", "EPISODE_OVER")
+        if session.busy:
+            raise _busy()
         session.held += len(action)
         if session.held > _ACTIONS:
             raise Refusal(413, f"the episode's actions have more than {_ACTIONS} characters: reset", "VALIDATION_ERROR")
+        return env
+
+    async def _awaited(
+        self, session: Session, work: Coroutine[object, object, StepResult], brief: bool
+    ) -> dict[str, object]:
+        """Return the answer to a step that is under way."""
         try:
-            result = await self._asked(session, "step", env.step(action, self._seconds))
+            result = await self._asked(session, "step", work)
         except Refusal as refusal:
             if refusal.reason is None:
                 raise
             session.running = False
             return self._answer(("", 0.0, False, True, {"valid": True, "reason": refusal.reason}))
+        return self._stepped(session, result, brief)
+
+    def _stepped(self, session: Session, result: StepResult, brief: bool) -> dict[str, object]:
+        """Return the answer to a step that was carried out."""
         session.turn += 1
         session.running = not (result[2] or result[3])
         if result[4]["reason"] not in _DECIDED:
@@ -234,7 +260,7 @@ class Sessions:
                 raise Refusal(422, str(error)[:500], "VALIDATION_ERROR") from None
         return secrets.randbelow(2**31) if seed is None else seed, options
 
-    def _fresh(self) -> HostedEnv:
+    def _fresh(self) -> Repeating:
         while self._free:
             env = self._free.pop()
             if env.usable:
@@ -256,7 +282,7 @@ class Sessions:
         """Return what the environment answers; a Refusal with a `reason` where it failed, and it is not used again."""
         if session.busy:
             work.close()
-            raise Refusal(409, "the session is busy with another request", "SESSION_BUSY")
+            raise _busy()
         session.busy = True
         try:
             return await work
@@ -300,6 +326,10 @@ class Sessions:
             public["metrics"] = info.get("metrics", {})
         observation = {"text": text, "terminated": terminated, "truncated": truncated, "info": public}
         return {"observation": observation, "reward": reward, "done": terminated or truncated}
+
+
+def _busy() -> Refusal:
+    return Refusal(409, "the session is busy with another request", "SESSION_BUSY")
 
 
 def _seed(data: dict[str, object]) -> int | None:

@@ -9,7 +9,7 @@ that the agent's actions did it; else it was chance, and the episode goes on in 
 
 import dataclasses
 import traceback
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
@@ -19,7 +19,7 @@ from agentgym.core.env import Snapshot
 from agentgym.core.outcome import Info, broken_off
 from agentgym.episodes.episode import FAULTS, Turn
 from agentgym.errors import BadConfig, EngineDead, Fault
-from agentgym.rollout.hosted import HostedEnv, StepResult
+from agentgym.rollout.hosted import HostedEnv, LocalEnv, StepResult
 from agentgym.rollout.workers import WorkerLost
 
 HARMLESS = ""
@@ -114,6 +114,28 @@ class Repeating:
         assert self.hosted is not None
         self._actions.append(action)
         result, fault = await _tried(self.hosted.step(action, seconds))
+        return await self._judged(result, fault, seconds)
+
+    def step_here(self, action: str, seconds: float) -> StepResult | Coroutine[object, object, StepResult]:
+        """Carry out one action in an environment of this process; where it faults, return what gives the result awaited.
+
+        A step without the coroutines of `step`, which would take as long as a step of a small environment does.
+        """
+        hosted = self.hosted
+        assert isinstance(hosted, LocalEnv)
+        self._actions.append(action)
+        try:
+            result = hosted.step_here(action, seconds)
+        except Exception as error:  # as in _tried
+            return self._judged(None, error, seconds)
+        info = result[4]
+        if info["reason"] in FAULTS:
+            return self._judged(result, _fault_of(result), seconds)
+        self.role, self.totals, self._metrics = hosted.role, hosted.totals, info["metrics"]  # a step changes no more
+        return result
+
+    async def _judged(self, result: StepResult | None, fault: Exception | None, seconds: float) -> StepResult:
+        """Return the result of the last action, which is repeated where it faulted."""
         while fault is not None:
             self.close()
             if not self._outlived(fault):
@@ -125,7 +147,7 @@ class Repeating:
                 self._repeated += 1
             self.hosted = self._make()
             result, fault = await self._repeated_in(self.hosted, seconds)
-        assert result is not None
+        assert result is not None and self.hosted is not None
         self._take_over(self.hosted, result[4])
         return result
 
@@ -200,9 +222,13 @@ async def _tried(work: Awaitable[StepResult | None]) -> tuple[StepResult | None,
         result = await work
     except Exception as error:  # the rollout boundary: whatever it is, the question is who brought it about
         return None, error
-    if result is not None and result[4]["reason"] in FAULTS:
-        return result, Fault(str(result[4]["error"]), reason=result[4]["reason"])
-    return result, None
+    return result, None if result is None else _fault_of(result)
+
+
+def _fault_of(result: StepResult) -> Fault | None:
+    """Return the fault that ended an episode, where one did."""
+    reason = result[4]["reason"]
+    return Fault(str(result[4]["error"]), reason=reason) if reason in FAULTS else None
 
 
 def _or_raise(result: StepResult | None, fault: Exception) -> StepResult:

@@ -90,7 +90,7 @@ class LocalEnv:
 
     def __init__(self, env: TextEnv, timings: dict[str, float] | None = None) -> None:
         self._env, self.env = env, ConsultedEnv(env)
-        self.timings = {} if timings is None else timings
+        self._timings = timings
         self.tools: Mapping[str, Tool] = env.tools
         self.limit, self.role, self.totals = env.limit, env.role, env.totals
 
@@ -99,18 +99,26 @@ class LocalEnv:
         started, self.env.seconds = time.perf_counter(), seconds
         with time_limit(seconds, "reset"):
             result = self._env.reset(seed=seed, options=options)
-        self.timings["env"] = self.timings.get("env", 0.0) + time.perf_counter() - started
+        self._timed(started)
         self.limit, self.role, self.totals, self.tools = self._env.limit, self._env.role, self._env.totals, self._env.tools
         return result
 
     async def step(self, action: str, seconds: float) -> StepResult:
         """Carry out one action."""
+        return self.step_here(action, seconds)
+
+    def step_here(self, action: str, seconds: float) -> StepResult:
+        """Carry out one action, for a caller that has no event loop to wait in."""
         started = time.perf_counter()
         with time_limit(seconds, "step"):
             result = self._env.step(action)
-        self.timings["env"] = self.timings.get("env", 0.0) + time.perf_counter() - started
+        self._timed(started)
         self.role, self.totals = self._env.role, self._env.totals  # totals: another dictionary after a `restore`
         return result
+
+    def _timed(self, started: float) -> None:
+        if self._timings is not None:
+            self._timings["env"] = self._timings.get("env", 0.0) + time.perf_counter() - started
 
     async def snapshot(self, seconds: float) -> Snapshot:
         """Return everything `restore` needs to go on from here."""

@@ -12,7 +12,7 @@ from agentgym.errors import Fault
 
 def time_limit(seconds: float, what: str) -> AbstractContextManager[None]:
     """Raise `Fault(reason="timeout")` when the block runs longer; outside the main thread there is no limit."""
-    if _shared is not None and threading.get_ident() == threading.main_thread().ident:
+    if _shared is not None and threading.get_ident() == _shared.thread:
         return _shared.begun(seconds, what)
     return _alone(seconds, what)
 
@@ -40,10 +40,11 @@ def one_alarm() -> Generator[None]:
 class _Alarm:
     """Limits one after another, watched by a timer that is wound up again only when it rings."""
 
-    __slots__ = ("armed", "seconds", "started", "what")
+    __slots__ = ("armed", "seconds", "started", "thread", "what")
 
     def __init__(self) -> None:
         self.started, self.seconds, self.what = 0.0, 0.0, ""  # started: 0 between two blocks
+        self.thread = threading.get_ident()
         self.armed = 0.0
         """Seconds that the timer was last wound up to; 0 where it has to be wound up."""
 

@@ -13,6 +13,7 @@ from websockets.frames import apply_mask  # pyright: ignore[reportPrivateImportU
 from agentgym.serving.asgi import ANSWER_AT_ONCE
 
 _TEXT = 0x81  # a whole message of text: no fragment, no reserved bit
+_HEADS = [bytes((_TEXT, size)) for size in range(126)]
 _AHEAD = 1 << 16  # bytes read ahead of the application, and bytes of answers put together, before either side has to wait
 _EACH = 64  # bytes that a queued message counts beside its text
 _SLICE = 0.005  # seconds that what arrived together is answered at once, until other connections get their turn
@@ -62,6 +63,8 @@ class QuickWebSocket(WebSocketsSansIOProtocol):
         if self._general or not self.handshake_complete:
             super().data_received(data)
             return
+        if not self._held and data[0] == _TEXT and data[1:2] and self._answered_alone(data):
+            return
         if self._held:
             self._held += data
             if len(self._held) < self._wanted:
@@ -81,9 +84,23 @@ class QuickWebSocket(WebSocketsSansIOProtocol):
             self.read_paused = True
             self.transport.pause_reading()
 
+    def _answered_alone(self, data: bytes) -> bool:
+        """Answer `data` where it is one whole, short text frame, as it is from a client that waits for each answer."""
+        if not 0x80 <= data[1] < 0xFE or len(data) != (data[1] & 0x7F) + 6 or self._fragments or not self._idle():
+            return False
+        try:
+            text = apply_mask(data[6:], data[2:6]).decode()
+        except UnicodeDecodeError:
+            return False
+        answer = self._answer(text) if self._answer else None
+        if answer is None:
+            return False
+        self.transport.write(_framed(answer.encode()))
+        return True
+
     def _frames(self, data: bytes) -> int:
         """Take the whole frames at the beginning of `data`; return where the first begins that is not all there."""
-        place, most = 0, self.config.ws_max_size
+        place, most, at_once = 0, self.config.ws_max_size, self._idle()
         while len(data) - place >= 2:
             first, second = data[place], data[place + 1]
             size, start = second & 0x7F, place + 6 if second & 0x80 else place + 2
@@ -102,7 +119,7 @@ class QuickWebSocket(WebSocketsSansIOProtocol):
                 self._wanted = stop - place
                 return place
             if first == _TEXT and second & 0x80 and not self._fragments:
-                self._text(data, place, start, stop)
+                at_once = self._text(data, place, start, stop, at_once)
             else:
                 self._other(data[place:stop], first)
             place = stop
@@ -111,19 +128,21 @@ class QuickWebSocket(WebSocketsSansIOProtocol):
         self._wanted = 2
         return place
 
-    def _text(self, data: bytes, place: int, start: int, stop: int) -> None:
+    def _text(self, data: bytes, place: int, start: int, stop: int, at_once: bool) -> bool:
+        """Answer or queue a text frame; return whether the next one may be answered at once, as this one if `at_once`."""
         try:
             text = apply_mask(data[start:stop], data[start - 4 : start]).decode()
         except UnicodeDecodeError:
             super().data_received(data[place:stop])  # which closes the connection with the right code
-            return
-        if self._answer and self._waiting and self.queue.empty() and self._open() and time.monotonic() < self._until:
+            return False
+        if at_once and self._answer and time.monotonic() < self._until:
             answer = self._answer(text)
             if answer is not None:
                 self._write(answer)
-                return
+                return self.writable.is_set()
         self.queue.put_nowait({"type": "websocket.receive", "text": text})
         self._queued += stop - start + _EACH
+        return False
 
     def _other(self, frame: bytes, first: int) -> None:
         opcode, last = first & 0x0F, bool(first & 0x80)
@@ -168,16 +187,15 @@ class QuickWebSocket(WebSocketsSansIOProtocol):
             self._flush()
 
     def _write(self, text: str) -> None:
-        payload = text.encode()
-        size = len(payload)
-        if size < 126:
-            head = struct.pack("!BB", _TEXT, size)
-        else:
-            head = struct.pack("!BBH", _TEXT, 126, size) if size < 1 << 16 else struct.pack("!BBQ", _TEXT, 127, size)
-        self._out += (head, payload)
-        self._out_bytes += size
+        frame = _framed(text.encode())
+        self._out.append(frame)
+        self._out_bytes += len(frame)
         if self._out_bytes > _AHEAD:
             self._flush()
+
+    def _idle(self) -> bool:
+        """Whether all messages before are answered, and another answer may be written."""
+        return self._waiting and self.queue.empty() and self._open()
 
     def _open(self) -> bool:
         return (
@@ -199,3 +217,11 @@ class QuickWebSocket(WebSocketsSansIOProtocol):
         """Say goodbye after what was answered."""
         self._flush()
         super().shutdown()
+
+
+def _framed(payload: bytes) -> bytes:
+    """Return a whole frame of text as servers send it."""
+    size = len(payload)
+    if size < 126:
+        return _HEADS[size] + payload
+    return (struct.pack("!BBH", _TEXT, 126, size) if size < 1 << 16 else struct.pack("!BBQ", _TEXT, 127, size)) + payload

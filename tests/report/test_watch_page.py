@@ -144,7 +144,9 @@ def test_a_resumed_run_is_shown_as_it_is_now(browser: Any, tmp_path: Path):
         seen.page.close()
 
 
-def test_hostile_text_of_groups_errors_and_names_is_shown_as_text(browser: Any, tmp_path: Path):
+def test_hostile_text_of_groups_errors_and_names_is_shown_as_text(
+    browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     folder = tmp_path / "<img src=x onerror=alert(1)>"
     write_run(folder, steps=20)
     hostile = [attack_episode(), attack_episode(), attack_episode()]
@@ -156,9 +158,12 @@ def test_hostile_text_of_groups_errors_and_names_is_shown_as_text(browser: Any, 
     with serving(folder) as server:
         seen = Seen(browser, server.address)
         page = seen.page
+        page.locator(".detail .turn").first.wait_for()
+        fetch = Watch.group
+        monkeypatch.setattr(Watch, "group", lambda *given: (time.sleep(1), fetch(*given))[1])  # so long another one is shown
         page.get_by_label("part").select_option("every part")
         page.locator("#episodes .row", has_text="script").first.click()
-        page.locator(".detail .turn").first.wait_for()
+        page.locator(".detail:not([aria-busy]) .turn").first.wait_for()
         for details in page.locator("details").all():
             details.evaluate("element => element.open = true")
         shown = page.locator("body").inner_text()
@@ -191,7 +196,12 @@ def test_several_runs_lie_over_each_other(browser: Any, tmp_path: Path):
         page.get_by_label("run", exact=True).select_option(str(folders[1]))
         page.get_by_label("part").select_option("evaluations")
         assert all("evaluation at step" in text for text in page.locator("#episodes .row").all_inner_texts())
-        assert seen.trouble == []
+        row = json.loads((folders[0] / "metrics.jsonl").read_text().splitlines()[-1])
+        with (folders[0] / "metrics.jsonl").open("a") as file:  # only one of the runs goes on
+            file.write(json.dumps(row | {"step": 777}) + "\n")
+        seen.until("document.querySelector('#head tbody tr').innerText.includes('777')")
+        page.wait_for_timeout(300)
+        assert page.locator(".trouble").inner_text() == "" and seen.trouble == []
         page.close()
 
 

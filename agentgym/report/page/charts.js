@@ -3,7 +3,7 @@
 const MARGIN = { top: 10, right: 14, bottom: 24, left: 48 };
 
 // chart: {title, note, series: [{name, points: [[x, y]], band: [[x, low, high]], mark, dots}], levels: [{name, y}], stacked,
-//         bottom, top, format (of y), across (of x; whole numbers without), domain (of x), unit (before x; "step" without)}
+//         bottom, top, flat (height of the axis where all values are one), format (of y), across (of x; whole numbers without), domain (of x), unit (before x; "step" without)}
 function chartCard(chart) {
   const legend = node("div", { class: "legend" });
   const host = node("div", { class: "plot" });
@@ -33,7 +33,7 @@ function plot(chart, width, height, legend, pointer) {
   const points = chart.series.flatMap((series) => series.points);
   const [left, right] = chart.domain || range(points.map((point) => point[0]), null, null);
   const tops = chart.stacked ? [0, 1] : points.map((point) => point[1]).concat((chart.levels || []).map((level) => level.y));
-  const [bottom, top] = rounded(range(tops, chart.bottom, chart.top), height > 200 ? 5 : 4, chart.top);
+  const [bottom, top] = rounded(range(tops, chart.bottom, chart.top, chart.flat), height > 200 ? 5 : 4, chart.top);
   const x = (value) => MARGIN.left + ((value - left) / (right - left)) * (width - MARGIN.left - MARGIN.right);
   const y = (value) => height - MARGIN.bottom - ((value - bottom) / (top - bottom)) * (height - MARGIN.top - MARGIN.bottom);
   const format = chart.format || short;
@@ -119,9 +119,9 @@ function readings(svg, chart, legend, format, frame) {
   move(frame.pointer.at);
 }
 
-function range(values, least, most) {
+function range(values, least, most, flat = 0.5) {
   let low = least ?? values.reduce((a, b) => Math.min(a, b), Infinity), high = most ?? values.reduce((a, b) => Math.max(a, b), -Infinity);
-  if (high <= low) [low, high] = [low - (least === null || least === undefined ? 0.5 : 0), low + 0.5];
+  if (high <= low) [low, high] = [low - (least === null || least === undefined ? flat : 0), low + flat];
   return [low, high];
 }
 

@@ -32,7 +32,7 @@ function groupView(i) {
   const beside = node("details", { class: "beside", open: data.beside }, node("summary", {}, "Actions side by side"));
   beside.addEventListener("toggle", () => { if (beside.open && beside.children.length < 2) append(beside, [node("div", { class: "scroll" }, actions())]); });
   return node("div", { class: "group" },
-    node("p", { class: "soft" }, `Group of ${members.length} attempts at this task: ${won} succeeded. Colour is the advantage of a turn.`),
+    node("p", { class: "soft" }, `Group of ${members.length} attempts at this task: ${won} succeeded. Color is the advantage of a turn.`),
     node("div", { class: "scroll" }, node("table", {}, node("thead", {}, node("tr", {}, node("th", {}, ""), node("th", {}, "reward"),
       node("th", {}, "turns"), node("th", { class: "cells" }, "advantage by turn"))), node("tbody", {}, rows))), beside);
 }

@@ -60,7 +60,7 @@ function chartsOf(data) {
     { title: "Groups dropped", note: "a step", bottom: 0, series: [series("groups", "groups_dropped", "s4")] },
     { title: "Anchor groups", note: "turns that share a state", bottom: 0, series: [series("mean size", "anchor_size", "s3")] },
     { title: "Anchors of one turn", bottom: 0, top: 1, format: whole, series: [series("share", "anchor_singletons", "s3")] },
-    { title: "Infrastructure errors", note: "share of a step's episodes; above 1 % nothing is comparable", bottom: 0,
+    { title: "Infrastructure errors", note: "share of a step's episodes; above 1 % nothing is comparable", bottom: 0, flat: 0.02,
       format: (value) => percent(value), series: [series("share", "fault_share", "s2")] },
     { title: "Seconds a step", bottom: 0, series: [series("seconds", "seconds", "s3")] },
     { title: "Tokens per second", bottom: 0, series: [series("tokens/s", "tokens_per_second", "s3")] },

@@ -2,6 +2,7 @@
 
 const data = { ...JSON.parse(document.getElementById("data").textContent), episodes: [], beside: true }; // the episodes of the group shown
 const EVERY = 2000; // milliseconds between two questions
+const GONE = "The server does not answer: `agentgym watch` has ended, or cannot be reached. This is what was last seen.";
 const STATES = { waiting: "waiting", running: "running", finished: "finished", stopped: "stopped", open: "" };
 const runs = data.titles.map((name) => ({ name, state: "waiting", said: "", metrics: [], about: {}, problems: [], read: 1,
   generation: 0, about_version: 0, version: 0, known: false, episodes: { total: 0, faults: 0, groups: [], errors: [], parts: [] } }));
@@ -12,23 +13,24 @@ async function ask() {
   const known = runs.map((run) => (run.known ? `${run.generation}.${run.metrics.length}.${run.version}.${run.about_version}` : "-")).join(",");
   let again = EVERY;
   try {
-    const answer = await fetch("state?known=" + known, { cache: "no-store", signal: AbortSignal.timeout(60000) });
+    const answer = await fetch("state?known=" + known, { cache: "no-store", signal: AbortSignal.timeout(60000) })
+      .catch((error) => { throw error instanceof TypeError ? new Error(GONE) : error; });
     if (!answer.ok) throw new Error(await answer.text());
     const news = await answer.json();
     const changed = news.runs.map((state, i) => take(runs[i], state));
     if (news.behind) again = 50;
     if (lost || changed.some(Boolean)) {
       lost = "";
-      draw(changed.some((what) => what.metrics), changed.some((what) => what.episodes), changed.some((what) => what.about));
+      draw(...["metrics", "episodes", "about"].map((part) => changed.some((what) => what?.[part])));
     } else summary();
   } catch (error) {
-    lost = error instanceof TypeError ? "The server does not answer: `agentgym watch` has ended, or cannot be reached. This is what was last seen." : error.message;
+    lost = error.message;
     summary();
   }
   setTimeout(() => (document.hidden ? addEventListener("visibilitychange", ask, { once: true }) : ask()), again);
 }
 
-// Take what is new of a run; say what changed.
+// Take what is new of a run; say what changed, null where nothing did.
 function take(run, state) {
   const before = [run.generation, run.metrics.length];
   run.metrics.length = state.generation === run.generation && run.known ? state.from : 0;
@@ -160,6 +162,8 @@ function jump() {
 async function open(group, at = 0) {
   Object.assign(shown, { run: group.run, group: group.group, size: group.outcomes.length, note: "" });
   for (const row of document.querySelectorAll("#episodes .row")) row.setAttribute("aria-selected", String(row.dataset.group === `${group.run}-${group.group}`));
+  const host = document.querySelector("#episodes .detail");
+  host.setAttribute("aria-busy", "true"); // what stands there is another group's until the answer comes
   let episodes = [], note = "";
   try {
     const answer = await fetch(`group?run=${group.run}&group=${group.group}`, { cache: "no-store" });
@@ -174,6 +178,7 @@ async function open(group, at = 0) {
   data.episodes = episodes;
   Object.assign(shown, { at: Math.min(at, Math.max(0, episodes.length - 1)), beside: -1, note });
   detail();
+  host.removeAttribute("aria-busy");
 }
 
 // One attempt, or two side by side.
