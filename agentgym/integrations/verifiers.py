@@ -25,6 +25,8 @@ from agentgym.rollout.pool import RolloutConfig, RolloutPool
 from agentgym.rollout.session import Session
 
 __all__ = ["AgentgymData", "AgentgymEnv", "AgentgymEnvConfig", "AgentgymTask", "AgentgymTaskset", "__all__"]
+MOST = 1 << 16
+"""Episodes at once: as many as verifiers starts, which has a limit of its own (`max_concurrent`)."""
 
 
 class AgentgymData(vf.TaskData):
@@ -107,7 +109,7 @@ class AgentgymEnv(vf.Env[AgentgymEnvConfig]):
         name = registry.full_id(data.env)
         pool = self._pools.setdefault(
             repr((name, data.options)),
-            RolloutPool({name: registry.Maker(data.env, data.options)}, RolloutConfig(concurrency=1)),
+            RolloutPool({name: registry.Maker(data.env, data.options)}, RolloutConfig(concurrency=MOST)),
         )
         attempt = self._attempts[data.task_id]
         self._attempts[data.task_id] += 1

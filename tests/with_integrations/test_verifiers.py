@@ -41,9 +41,11 @@ def test_its_evaluation_plays_our_episodes(tmp_path: Path, monkeypatch: pytest.M
     env = agentgym.make("rlvr/GuessNumber-v0")
     answers = {task.id: task.data["secret"] for task in env.tasks(2)}
     first = answers[env.tasks(2)[0].id]
+    turns: list[int] = []
 
     def says(prompt: str, turn: int) -> str:
         """Guess the secret of the first task, whatever the task, after a word that is no number."""
+        turns.append(turn)
         return "<action>hm</action>" if turn == 0 else f"<think>well</think><action>{first}</action>"
 
     gateway = Gateway(ScriptedEngine(says, ByteTokenizer(), context=1 << 16), "model")
@@ -63,6 +65,7 @@ def test_its_evaluation_plays_our_episodes(tmp_path: Path, monkeypatch: pytest.M
         episodes = asyncio.run(run_eval(config))
     traces = [trace for episode in episodes for trace in episode.traces]
     assert len(traces) == 4
+    assert turns.index(1) >= 2  # episodes go on side by side
     for trace in traces:
         assert not trace.errors, trace.errors
         told = trace.info["agentgym"]
