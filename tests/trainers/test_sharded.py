@@ -101,7 +101,8 @@ def test_each_process_samples_on_its_own_gpu_though_its_model_is_still_in_main_m
     monkeypatch.setattr(EngineKind, "engine_class", lambda kind: Recorded)
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
     changes = {"tasks_per_step": 4, "engine": "vllm", "sharding": "fsdp2", "processes": 2}
-    config = small(tmp_path / "run", init_policy("small/File-v0", tmp_path / "policy", size=SIZE, episodes=20), **changes)
+    model = init_policy("small/File-v0", tmp_path / "policy", size=SIZE, episodes=20)
+    config = small(tmp_path / "run", str(model), **changes)
     parts.engine(config, tmp_path, nn.Linear(1, 1), None, torch.device("cuda", 1))
     assert (asked["device_ids"], asked["weight_transport"], asked["model"]) == ([1], "ipc", str(tmp_path))
     assert "dtype" not in asked, "which is float32 on a CPU"
