@@ -88,6 +88,7 @@ def found_of(server, policy, open_service):
 def test_a_right_server_qualifies(served, opened, policy, reduction):
     found = found_of(served(reduction=reduction), policy, opened)
     assert not found.refused(), show(found)
+    assert ("its gradient and our torch's", "ok") in [(what, verdict) for what, _, verdict in found.findings], show(found)
     assert (found.reduction, found.clips_gradients) == (reduction, True), show(found)
     wanted = {"importance_sampling", "ppo", "cispo"} | ({"cross_entropy"} if reduction == "tokens" else set())
     assert set(found.losses) == wanted, show(found)
@@ -101,6 +102,9 @@ def test_a_right_server_qualifies(served, opened, policy, reduction):
         ({"shift": 1}, "off by one"),
         ({"scaled_gradient": 0.0}, "does not train"),
         ({"scaled_gradient": -1.0}, "does not train"),
+        ({"scaled_gradient": 0.5}, "its gradient and our torch's"),
+        ({"scales_advantages": True}, "tokens of both signs"),
+        ({"drops": "q_proj.lora_B"}, "its gradient and our torch's"),
         ({"keeps_gradient": True}, "a step without a gradient"),
         ({"stale": True}, "a new sampler"),
         ({"half_written": True}, "weights of a saved state"),

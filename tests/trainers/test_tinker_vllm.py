@@ -77,7 +77,7 @@ def test_a_run_over_vllm_servers_is_resumed(started, policy, tmp_path):
     asked = Counter(trains.fake.asked)
     assert not trains.fake.archived, "every version would stay on the server"
     archives = sum(count for path, count in asked.items() if path.endswith("/archive"))
-    assert archives == 3 + 3, "each sitting begins with one"
+    assert archives == 1 + 3 + 3, "one when it was qualified, and each sitting begins with one"
     assert all(len(server.adapters) == 1 for server in samples)
     assert json.loads((tmp_path / "run/qualified.json").read_text())["reduction"] == "rows"
 

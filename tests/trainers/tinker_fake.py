@@ -40,6 +40,10 @@ class Behaviour:
     shift: int = 0
     """How many tokens its log-probabilities are off."""
     scaled_gradient: float = 1.0
+    scales_advantages: bool = False
+    """It divides the advantages of a request by the largest."""
+    drops: str = ""
+    """Adapter weights without a gradient: those whose name has this part."""
     keeps_gradient: bool = False
     clips_gradients: bool = True
     plain_logprobs: bool = False
@@ -324,6 +328,8 @@ class Adapter:
             total = torch.zeros(())
             for number, (row, inputs) in enumerate(data):
                 targets = torch.as_tensor(inputs["target_tokens"])
+                if behaviour.scales_advantages and "advantages" in inputs and inputs["advantages"].any():
+                    inputs["advantages"] = inputs["advantages"] / abs(inputs["advantages"]).max()
                 logprobs = every[number, : len(row)].gather(-1, targets[:, None])[:, 0]
                 if backward:
                     losses = LOSSES[loss](logprobs, {k: torch.as_tensor(v) for k, v in inputs.items()}, config)
@@ -332,6 +338,9 @@ class Adapter:
                 found.append(torch.roll(logprobs.detach(), behaviour.shift))
             if backward:
                 (behaviour.scaled_gradient * total).backward()
+                for name, parameter in self.weights.items():
+                    if behaviour.drops and behaviour.drops in name:
+                        parameter.grad = None
                 self.rows += len(data)
         return found
 
