@@ -69,7 +69,7 @@ def test_the_documented_command_trains_in_both_processes_and_is_resumed(tmp_path
         command = [sys.executable, "-m", "accelerate.commands.accelerate_cli", *words[1:]]
         command[4:4] = ["--config_file", str(tmp_path / "fsdp2.yaml")]
         env = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}", "OMP_NUM_THREADS": "1"}
-        ended = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=600)
+        ended = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=1200)
         assert ended.returncode == 0, ended.stderr[-3000:]
         assert ended.stderr.count("accelerate's FSDP settings are ignored") == 1, (
             "the launcher's configuration was not there"
