@@ -31,7 +31,16 @@ def checkout(tmp_path: Path) -> Path:
 def test_help_names_every_command() -> None:
     done = dev(ROOT, "help")
     assert done.returncode == 0
-    own = ("test-long", "test-vllm", "test-clients", "test-tinker", "test-openenv", "test-docker", "test-reasoning-gym")
+    own = (
+        "test-long",
+        "test-vllm",
+        "test-clients",
+        "test-tinker",
+        "test-tinker-oldest",
+        "test-openenv",
+        "test-docker",
+        "test-reasoning-gym",
+    )
     for command in ("train", "test", "check", "system", "parity", *own, "full", "help"):
         assert f"\n  {command} " in done.stdout
 

@@ -98,12 +98,13 @@ class TinkerKind(LearnerKind):
                 raise BadConfig(
                     f"{name} is {getattr(config, name)!r} and has no effect with {learner}: the server decides it"
                 )
-        if config.engine != type(config).engine:
+        own = config.engine == type(config).engine
+        if not own and not config.engine_kind.sent_weights:
             raise BadConfig(
-                f"engine {config.engine!r} with {learner}: the server holds the weights, and they cannot be sent to another "
-                "engine yet. Remove engine: the server samples from the weights it trains"
+                f"engine {config.engine!r} with {learner}: the server trains an adapter, which only vLLM is brought "
+                "(vllm, or vllm:URL,URL). Remove engine: the server samples from the weights it trains"
             )
-        if config.engine_options:
+        if own and config.engine_options:
             raise BadConfig(f"engine.{next(iter(config.engine_options))} has no effect with {learner}: the server samples")
         if config.processes != 1:
             raise BadConfig(

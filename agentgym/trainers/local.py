@@ -44,9 +44,9 @@ class LocalLearner(Learner):
         set_threads(self.model, config.threads)
         if config.lora_rank and not state.get("resumed"):  # a checkpoint has its adapters
             lora.add_adapters(self.model, config)
-        self.engine = parts.engine(config, folder, self._sampled(), self.tokenizer)
+        device = accelerator.device
+        self.engine = parts.engine(config, folder, self._sampled(), self.tokenizer, device)
         try:
-            device = accelerator.device
             sent = None if config.served else sync.weight_sync(self.model, self.engine, copied=config.apart, device=device)
             self.weights = sent
             scorer = Scorer(

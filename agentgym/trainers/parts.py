@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import torch
 from accelerate import Accelerator
 
 from agentgym.core.seeding import derive
@@ -30,8 +31,11 @@ def policy_folder(accelerator: Accelerator, config: TrainConfig, run: Path) -> P
     return folder
 
 
-def engine(config: TrainConfig, folder: Path, model: Any, tokenizer: Any) -> Any:
-    """Return what samples; a server has to prove that it serves the trainer's own weights."""
+def engine(config: TrainConfig, folder: Path, model: Any, tokenizer: Any, device: torch.device) -> Any:
+    """Return what samples; a server has to prove that it serves the trainer's own weights.
+
+    `device`: what this process computes on, wherever the model is now; one that is yet to be sharded is not there.
+    """
     kind = config.engine_kind
     kind.check_names(config.engine_options)
     target = config.engine.partition(":")[2] if kind.of_address else model if kind.in_process else str(folder)
@@ -39,7 +43,7 @@ def engine(config: TrainConfig, folder: Path, model: Any, tokenizer: Any) -> Any
         config.concurrency,
         config.weight_transport,
         config.lora_rank,
-        device=None if model.device.type == "cpu" else model.device.index or 0,
+        device=None if device.type == "cpu" else device.index or 0,
         processes=int(os.environ.get("LOCAL_WORLD_SIZE", "1")),
         seed=derive("engine", config.seed, os.environ.get("RANK", "0")),
     )

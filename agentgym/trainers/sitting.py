@@ -4,6 +4,7 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportMissingTypeStubs=false
 
 import atexit
+import os
 import signal
 import warnings
 from abc import ABC, abstractmethod
@@ -19,6 +20,7 @@ from accelerate.utils import gather_object
 from torch import distributed
 
 from agentgym.errors import BadConfig, EngineDead
+from agentgym.trainers.launch import main_process
 from agentgym.trainers.record import Record
 from agentgym.trainers.stages import loggers
 from agentgym.trainers.stages.learner import Learner, Parts
@@ -126,6 +128,7 @@ class Sitting(ABC):
 
 def joined(processes: int, command: str) -> Accelerator:
     """Return the processes of a run; BadConfig where there are not as many as it says."""
+    own_sharding()
     accelerator = Accelerator(cpu=not torch.cuda.is_available())  # or accelerate would not join processes on a CPU
     if accelerator.num_processes != processes:
         raise BadConfig(
@@ -137,6 +140,16 @@ def joined(processes: int, command: str) -> Accelerator:
     if processes > 1:
         atexit.register(_part)
     return accelerator
+
+
+def own_sharding() -> None:
+    """Turn off the FSDP of the launcher's configuration, with a warning; call it before a model is loaded.
+
+    accelerate would wrap what it is handed, and transformers would read the weights in the first process alone, for a
+    wrapper that sends them to the others.
+    """
+    if os.environ.pop("ACCELERATE_USE_FSDP", "false").lower() == "true" and main_process():
+        warnings.warn("accelerate's FSDP settings are ignored: --sharding says what this run shards", stacklevel=3)
 
 
 def own_precision(accelerator: Accelerator) -> None:

@@ -15,8 +15,9 @@ from torch import distributed, nn
 from torch.optim import AdamW
 from transformers import AutoConfig, AutoModelForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM
 
+from agentgym.engines.kinds import EngineKind
 from agentgym.errors import BadConfig, BadData
-from agentgym.trainers import TrainConfig
+from agentgym.trainers import TrainConfig, parts
 from agentgym.trainers.model.policy import PolicySize, init_policy
 from agentgym.trainers.recipe_files import read_config
 from agentgym.trainers.record import Record
@@ -87,6 +88,24 @@ def test_ten_steps_by_one_two_and_four_processes_and_each_goes_on_from_the_other
     for name in names:  # what two saved, read by four
         close = 0.05 if "bf16" in name else 1e-5
         assert made[4][name]["elsewhere"] == pytest.approx(made[2][name]["resumed"], rel=close, abs=close)
+
+
+def test_each_process_samples_on_its_own_gpu_though_its_model_is_still_in_main_memory(monkeypatch, tmp_path):
+    """A model that is yet to be sharded is not where it will be: vLLM engines of all processes came to the first GPU."""
+    asked = {}
+
+    class Recorded:
+        def __init__(self, model, **options):
+            asked.update(options, model=model)
+
+    monkeypatch.setattr(EngineKind, "engine_class", lambda kind: Recorded)
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    changes = {"tasks_per_step": 4, "engine": "vllm", "sharding": "fsdp2", "processes": 2}
+    model = init_policy("small/File-v0", tmp_path / "policy", size=SIZE, episodes=20)
+    config = small(tmp_path / "run", str(model), **changes)
+    parts.engine(config, tmp_path, nn.Linear(1, 1), None, torch.device("cuda", 1))
+    assert (asked["device_ids"], asked["weight_transport"], asked["model"]) == ([1], "ipc", str(tmp_path))
+    assert "dtype" not in asked, "which is float32 on a CPU"
 
 
 @pytest.mark.long

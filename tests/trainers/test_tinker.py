@@ -88,6 +88,7 @@ def found_of(server, policy, open_service):
 def test_a_right_server_qualifies(served, opened, policy, reduction):
     found = found_of(served(reduction=reduction), policy, opened)
     assert not found.refused(), show(found)
+    assert ("its gradient and our torch's", "ok") in [(what, verdict) for what, _, verdict in found.findings], show(found)
     assert (found.reduction, found.clips_gradients) == (reduction, True), show(found)
     wanted = {"importance_sampling", "ppo", "cispo"} | ({"cross_entropy"} if reduction == "tokens" else set())
     assert set(found.losses) == wanted, show(found)
@@ -101,6 +102,9 @@ def test_a_right_server_qualifies(served, opened, policy, reduction):
         ({"shift": 1}, "off by one"),
         ({"scaled_gradient": 0.0}, "does not train"),
         ({"scaled_gradient": -1.0}, "does not train"),
+        ({"scaled_gradient": 0.5}, "its gradient and our torch's"),
+        ({"scales_advantages": True}, "tokens of both signs"),
+        ({"drops": "q_proj.lora_B"}, "its gradient and our torch's"),
         ({"keeps_gradient": True}, "a step without a gradient"),
         ({"stale": True}, "a new sampler"),
         ({"half_written": True}, "weights of a saved state"),
@@ -206,7 +210,8 @@ def test_what_a_server_cannot_do_is_refused_before_anything_is_asked(policy, tmp
         ({"temperature": 0.7}, "at 1 only"),
         ({"muon": True}, "muon"),
         ({"lora_alpha": 8}, "the server decides"),
-        ({"engine": "vllm"}, "cannot be sent"),
+        ({"engine": "openai:http://127.0.0.1:9"}, "new weights cannot be sent to a server of that kind"),
+        ({"engine": "openai:http://127.0.0.1:9", "steps": 0}, "only vLLM is brought"),
         ({"engine_options": {"slots": 4}}, "the server samples"),
         ({"processes": 3, "sft_batch": 9}, "one process plays"),
         ({"sft_episodes": 8, "sft_muon": True}, "sft_muon is on"),
@@ -298,7 +303,7 @@ def test_a_server_that_lies_about_versions_is_found_out(served, policy, tmp_path
     server = served()
     train(remote(tmp_path / "run", policy, server, steps=1, sft_episodes=64, sft_lr=2e-2))
     server.fake.behaviour.stale = True
-    with pytest.raises(BadConfig, match="sampled from other weights than it trains"):
+    with pytest.raises(BadConfig, match=r"sampled from other weights than .* trains"):
         resume(tmp_path / "run", steps=8)
 
 
@@ -366,5 +371,6 @@ def test_a_recipe_goes_to_a_server_without_what_it_says_of_this_machine(name):
     assert (config.credit, config.tasks_per_step, config.clip_high) == (own.credit, own.tasks_per_step, own.clip_high)
     with pytest.raises(BadConfig, match="gradient_checkpointing is True and has no effect with learner"):
         read([*words, "--gradient-checkpointing"])
-    with pytest.raises(BadConfig, match="cannot be sent to another engine"):
-        read([*words, "--engine", "vllm"])
+    assert read([*words, "--engine", "vllm:http://127.0.0.1:8001"]).config.engine_options == {}
+    with pytest.raises(BadConfig, match="new weights cannot be sent"):
+        read([*words, "--engine", "openai:http://127.0.0.1:8001"])

@@ -5,8 +5,11 @@ As a program: python tinker_fake.py POLICY FOLDER PORT. What it saves is in FOLD
 
 import asyncio
 import copy
+import io
 import json
 import sys
+import tarfile
+import tempfile
 import threading
 import zlib
 from dataclasses import dataclass
@@ -37,6 +40,10 @@ class Behaviour:
     shift: int = 0
     """How many tokens its log-probabilities are off."""
     scaled_gradient: float = 1.0
+    scales_advantages: bool = False
+    """It divides the advantages of a request by the largest."""
+    drops: str = ""
+    """Adapter weights without a gradient: those whose name has this part."""
     keeps_gradient: bool = False
     clips_gradients: bool = True
     plain_logprobs: bool = False
@@ -51,12 +58,19 @@ class Behaviour:
     """The path that it answers with 500."""
     hangs: str = ""
     """The path whose future never comes."""
+    archives: str = "adapter"
+    """What the archive of a sampler's weights holds: an `adapter`, a whole `model`, the adapter as it `first` was, or `none`
+    where there is no archive."""
 
 
 class Failed(Exception):
     def __init__(self, status, detail):
         super().__init__(detail)
         self.status, self.detail = status, detail
+
+
+class Moved(Exception):
+    """The answer is elsewhere."""
 
 
 class Fake:
@@ -67,6 +81,9 @@ class Fake:
         self.behaviour = behaviour or Behaviour()
         self.base, self.tokenizer = load_policy(policy)
         self.models, self.samplers, self.results = {}, {}, {}
+        self.archived = {}
+        """Archives of sampler's weights, by the path that SkyRL answers with."""
+        self.first = b""
         self.asked = []
         self.number = 0
 
@@ -77,12 +94,17 @@ class Fake:
             body, more = body + message.get("body", b""), message.get("more_body", False)
         path = scope["path"].removeprefix("/api/v1/")
         self.asked.append(path)
+        key, headers = dict(scope["headers"]).get(b"x-api-key"), []
         try:
             content, kind = await self.answer(scope["method"], path, body)
             status = 200
         except Failed as error:
             status, content, kind = error.status, json.dumps({"detail": error.detail}).encode(), b"application/json"
-        await send({"type": "http.response.start", "status": status, "headers": [(b"content-type", kind)]})
+        except Moved as error:
+            status, content, kind, headers = 302, b"", b"text/plain", [(b"location", str(error).encode())]
+        if path.startswith("training_runs/"):  # an archive lies elsewhere, where nobody else's key is wanted
+            assert bool(key) != path.endswith("/download"), path
+        await send({"type": "http.response.start", "status": status, "headers": [(b"content-type", kind), *headers]})
         await send({"type": "http.response.body", "body": content})
 
     async def answer(self, method, path, body):
@@ -93,6 +115,8 @@ class Fake:
         given = json.loads(body) if body else {}
         if path == "retrieve_future":
             return await self.retrieved(given["request_id"])
+        if path.startswith("training_runs/"):
+            return self.archive(method, *path.split("/")[1::2], path)
         if path.startswith("samplers/"):
             return as_json({"sampler_id": path[9:], "base_model": self.policy, "model_path": None})
         if path == "client/dynamic_config" or path not in ANSWERS:
@@ -214,8 +238,39 @@ class Fake:
 
         return self.promise("load_weights", loaded)
 
+    def archive(self, method, run, name, path):
+        """Answer as SkyRL does: an archive is a redirection, and deleting names the kind of weights."""
+        if method == "DELETE":
+            del self.archived[f"tinker://{run}/{path.rpartition('/')[2]}"]
+            return b"", b"text/plain"
+        content = self.archived.get(f"tinker://{run}/{name}")
+        if content is None or self.behaviour.archives == "none":
+            raise Failed(404, "no such archive")
+        if path.endswith("/archive"):
+            raise Moved(f"/api/v1/training_runs/{run}/checkpoints/{name}/download")
+        return content, b"application/octet-stream"
+
+    def packed(self, model):
+        """Return an adapter as SkyRL packs it: without the names of the layers."""
+        held = io.BytesIO()
+        with tempfile.TemporaryDirectory() as folder, tarfile.open(fileobj=held, mode="w:gz") as archive:
+            model.save_pretrained(folder)
+            if (config := Path(folder, "adapter_config.json")).exists():
+                config.write_text(json.dumps({**json.loads(config.read_text()), "target_modules": None}))
+            archive.add(folder, ".")
+        self.first = self.first or held.getvalue()
+        return self.first if self.behaviour.archives == "first" else held.getvalue()
+
     def save_weights_for_sampler(self, given):
         name = self.fresh("sampling")
+
+        async def stored():
+            path, model = f"tinker://{given['model_id']}/{given['path']}", self.models[given["model_id"]].model
+            self.archived[path] = self.packed(self.base if self.behaviour.archives == "model" else model)
+            return as_json({"path": path, "type": "save_weights_for_sampler"})
+
+        if given.get("path"):
+            return self.promise("save_weights_for_sampler", stored)
 
         async def saved():
             first = next((one for one in self.samplers.values() if one.model is not self.base), None)
@@ -273,6 +328,8 @@ class Adapter:
             total = torch.zeros(())
             for number, (row, inputs) in enumerate(data):
                 targets = torch.as_tensor(inputs["target_tokens"])
+                if behaviour.scales_advantages and "advantages" in inputs and inputs["advantages"].any():
+                    inputs["advantages"] = inputs["advantages"] / abs(inputs["advantages"]).max()
                 logprobs = every[number, : len(row)].gather(-1, targets[:, None])[:, 0]
                 if backward:
                     losses = LOSSES[loss](logprobs, {k: torch.as_tensor(v) for k, v in inputs.items()}, config)
@@ -281,6 +338,9 @@ class Adapter:
                 found.append(torch.roll(logprobs.detach(), behaviour.shift))
             if backward:
                 (behaviour.scaled_gradient * total).backward()
+                for name, parameter in self.weights.items():
+                    if behaviour.drops and behaviour.drops in name:
+                        parameter.grad = None
                 self.rows += len(data)
         return found
 

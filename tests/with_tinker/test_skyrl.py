@@ -23,6 +23,8 @@ def test_what_it_computes(skyrl, policy):
     found = qualify(service, service.base_model(""), policy, load_policy(policy)[1], rank=8)
     service.close()
     assert not found.refused(), show(found)
+    assert ("its gradient and our torch's", "ok") in [(what, verdict) for what, _, verdict in found.findings], show(found)
+    print(show(found))
     assert found.reduction == "rows" and not found.clips_gradients, show(found)
     assert set(found.losses) == {"importance_sampling", "ppo", "cispo"}, show(found)
     assert found.mismatch < 1e-4

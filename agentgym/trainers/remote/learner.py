@@ -8,6 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import numpy as np
@@ -16,9 +17,11 @@ from accelerate import Accelerator
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from agentgym.core.folders import write_whole
+from agentgym.engines.shards import shared_memory
 from agentgym.engines.tinker import TinkerEngine, scored
 from agentgym.episodes.episode import Episode, Group
 from agentgym.errors import BadConfig, BadData, EngineDead
+from agentgym.trainers import parts
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.fits import parameters
 from agentgym.trainers.losses import add_sums, means
@@ -61,7 +64,6 @@ class RemoteLearner(Learner):
         patience: Annotated[float, Within(1)] = 30.0,
         state: Mapping[str, object],
     ) -> None:
-        del accelerator
         self.config = config
         self.tokenizer: Any = AutoTokenizer.from_pretrained(str(folder))
         saved = _read(folder) if state.get("resumed") else None
@@ -73,13 +75,19 @@ class RemoteLearner(Learner):
             self.base = self.service.base_model(base or (saved["base"] if saved else ""))
             self.qualified = Qualified(**saved["qualified"]) if saved else self._qualified(qualified)
             self.trained = self._loaded(saved) if saved else self.service.trainer(self.base, config.lora_rank, config.seed)
-            self.engine = TinkerEngine(self.service, self.tokenizer, self.context)
+            self.engine: Any = self._engine(accelerator.device)
         except BaseException:
             self.service.close()
             raise
         self._reference: object = None
         self._kept: dict[str, object] | None = saved
         """Where the present weights are saved, once they are."""
+
+    def _engine(self, device: torch.device) -> Any:
+        """Return what samples: the server itself, or vLLM, which is brought each version of the adapter."""
+        if self.config.engine_kind.sent_weights:
+            return parts.engine(self.config, Path(self.model), None, self.tokenizer, device)
+        return TinkerEngine(self.service, self.tokenizer, self.context)
 
     def _qualified(self, file: str) -> Qualified:
         """Find out what the server computes, or read what was found; BadConfig where that is not what this run needs."""
@@ -200,8 +208,9 @@ class RemoteLearner(Learner):
         """Raise CannotGoOn where what was sampled is plainly not from the weights that are trained."""
         known = gaps[~np.isnan(gaps)]
         if len(known) and float(np.abs(known).mean()) > max(APART, 10 * self.qualified.mismatch):
+            sampler = self.config.engine if self.config.engine_kind.sent_weights else self.service.url
             raise CannotGoOn(
-                f"{self.service.url} sampled from other weights than it trains: log-probabilities are "
+                f"{sampler} sampled from other weights than {self.service.url} trains: log-probabilities are "
                 f"{np.abs(known).mean():.3g} apart in the mean, {self.qualified.mismatch:.2g} when it was qualified"
             )
 
@@ -222,8 +231,17 @@ class RemoteLearner(Learner):
         return {"logprobs": placed, "entropy": [np.full(len(row), np.nan, dtype=np.float32) for row in rows]}
 
     async def publish(self, version: int) -> None:
-        """Sample from the present weights."""
-        await self.engine.serve(self.trained.sampler, version)
+        """Sample from the present weights. A vLLM server has to score a known text as the server that trains does."""
+        if not self.config.engine_kind.sent_weights:
+            await self.engine.serve(self.trained.sampler, version)
+            return
+        with TemporaryDirectory(dir=shared_memory()) as folder:
+            await asyncio.to_thread(self.trained.adapter, self.model, Path(folder))
+            told: dict[str, Any] = {}
+            if self.config.engine_kind.of_address:
+                known = [datums.scored_datum(self.engine.known)]
+                told["expected"] = (await asyncio.to_thread(self.trained.forward, known))[0].tolist()
+            await self.engine.load_weights(folder, version, **told)
 
     def _saved(self) -> dict[str, Any]:
         """Have the server save its state, once for the same weights, and return where and what it is known by."""

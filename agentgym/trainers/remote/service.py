@@ -18,12 +18,14 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotYet
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from agentgym.errors import BadConfig, EngineDead, Fault, MissingExtra, how_to_install
+from agentgym.trainers.remote import adapter
 
 T = TypeVar("T")
 Array = npt.NDArray[np.float32]
@@ -126,6 +128,14 @@ class Service:
     def _late(self, what: str) -> EngineDead:
         return EngineDead(f"{self.url} was asked to {what} and did not within {self.seconds:g} seconds")
 
+    def asked(self, path: str, method: str = "GET", body: dict[str, object] | None = None) -> Any:
+        """Open an answer to what the client package has no call for in all releases; the key follows no redirection."""
+        content = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(f"{self.url}/api/v1/{path}", content, method=method)
+        request.add_header("Content-Type", "application/json")
+        request.add_unredirected_header("X-API-Key", self.key)
+        return urllib.request.urlopen(request, timeout=self.patience)
+
     def unique(self, name: str) -> str:
         """Return a name that no checkpoint has: a name that exists is answered 409, which the client retries for minutes."""
         return f"{name}-{uuid.uuid4().hex[:12]}"
@@ -209,13 +219,20 @@ class Trained:
         """Return a sampler of the weights as they are."""
         return self.service.call("serve new weights", self.client.save_weights_and_get_sampling_client)
 
+    def adapter(self, base: str, folder: Path) -> None:
+        """Write the adapter as it is into a folder in peft's form, as one of the model `base`; see `adapter.download`."""
+        name = self.service.unique("agentgym")
+        path = str(self.service.call("save its adapter", self.client.save_weights_for_sampler, name).path)
+        try:
+            adapter.download(self.service, path, base, folder)
+        finally:  # or every version would stay on the server
+            with contextlib.suppress(OSError):
+                self.service.asked(adapter.saved_at(path), "DELETE").close()
+
     def forget(self) -> None:
         """Have the server free the adapter's place, where it can: the client package has no call for it any more."""
-        body = json.dumps({"model_id": self.client.model_id, "type": "unload_model"}).encode()
-        headers = {"Content-Type": "application/json", "X-API-Key": self.service.key}
-        request = urllib.request.Request(f"{self.service.url}/api/v1/unload_model", body, headers)
-        with contextlib.suppress(OSError), urllib.request.urlopen(request, timeout=self.service.patience):
-            pass
+        with contextlib.suppress(OSError):
+            self.service.asked("unload_model", "POST", {"model_id": self.client.model_id, "type": "unload_model"}).close()
 
 
 _HUGE = 1e4
