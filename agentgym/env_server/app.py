@@ -131,7 +131,7 @@ class App:
         except Refusal as refusal:
             return _refused(refusal)
 
-    def _session_and_action(self, step: dict[str, Any]) -> tuple[Session, str]:
+    def _session_and_action(self, step: dict[str, object]) -> tuple[Session, str]:
         return self.sessions.find(step.get("session")), action_of(step.get("action"), self.sessions.probe.tools)
 
     async def _body(self, headers: dict[str, str], receive: Receive) -> bytes:

@@ -9,7 +9,7 @@ import tarfile
 import urllib.error
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from agentgym.engines.adapters import ADAPTER, WEIGHTS, describe
 from agentgym.errors import BadConfig
@@ -63,7 +63,7 @@ def _complete(url: str, folder: Path, base: str) -> None:
             f"the archive of {url} holds no {ADAPTER} with {WEIGHTS}: it exports a whole model, which is not brought to "
             "another engine. Remove engine: the server samples from the weights it trains"
         )
-    config: dict[str, Any] = json.loads((folder / ADAPTER).read_text(encoding="utf-8"))
+    config: dict[str, object] = json.loads((folder / ADAPTER).read_text(encoding="utf-8"))
     config["base_model_name_or_path"] = base
     config["target_modules"] = config.get("target_modules") or _layers(folder / WEIGHTS)
     (folder / ADAPTER).write_text(json.dumps(config), encoding="utf-8")

@@ -133,9 +133,9 @@ class Lab:
 
         Losses that the server does not have are sent so (`gradient`): their derivative by each token's log-probability.
         """
-        one, other = pull_at(self.row, MIXED[0]), np.roll(pull_at(self.row, MIXED[1]), 2)
+        first_pull, other = pull_at(self.row, MIXED[0]), np.roll(pull_at(self.row, MIXED[1]), 2)
         parts: list[Scores] = []
-        for pull in (one, other, 2 * (one + other)):
+        for pull in (first_pull, other, 2 * (first_pull + other)):
             parts.append(self.step([self.pulled(self.row, pull)]))
             self.step([self.pulled(self.row, -pull)])
         first, second, both = parts
@@ -143,7 +143,7 @@ class Lab:
         self.qualified.note(
             "tokens of both signs", f"{gap:.2f} of their size from the sum of their parts", ok_or_refused(gap < NEAR)
         )
-        ours, why = self._ours(model, 2 * (one + other))
+        ours, why = self._ours(model, 2 * (first_pull + other))
         if ours is None:
             self.qualified.note("its gradient and our torch's", why, "not known")
             return

@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from accelerate import Accelerator
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
@@ -184,7 +185,7 @@ class RemoteLearner(Learner):
         constant = config.constant if config.loss_aggregation == "constant" else None
         weights = token_weights(update.segments, config.loss_aggregation, total=update.total, constant=constant)
         if loss.attributes["choose"]:
-            weights = chosen(update, weights, loss, step)
+            weights = chosen(update, weights, loss, step, config.seed)
         if config.kl:
             keep = list(range(len(update.segments)))
         else:  # a row without advantage has no gradient
@@ -204,7 +205,7 @@ class RemoteLearner(Learner):
         self.trained.step(lr, weight_decay=self.config.weight_decay, clip=clip)
         self._kept = None
 
-    def _check_sampler(self, gaps: Any) -> None:
+    def _check_sampler(self, gaps: npt.NDArray[np.floating]) -> None:
         """Raise CannotGoOn where what was sampled is plainly not from the weights that are trained."""
         known = gaps[~np.isnan(gaps)]
         if len(known) and float(np.abs(known).mean()) > max(APART, 10 * self.qualified.mismatch):
@@ -237,7 +238,7 @@ class RemoteLearner(Learner):
             return
         with TemporaryDirectory(dir=shared_memory()) as folder:
             await asyncio.to_thread(self.trained.adapter, self.model, Path(folder))
-            told: dict[str, Any] = {}
+            told: dict[str, list[float]] = {}
             if self.config.engine_kind.of_address:
                 known = [datums.scored_datum(self.engine.known)]
                 told["expected"] = (await asyncio.to_thread(self.trained.forward, known))[0].tolist()

@@ -18,6 +18,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotYet
+from http.client import HTTPResponse
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -128,7 +129,7 @@ class Service:
     def _late(self, what: str) -> EngineDead:
         return EngineDead(f"{self.url} was asked to {what} and did not within {self.seconds:g} seconds")
 
-    def asked(self, path: str, method: str = "GET", body: dict[str, object] | None = None) -> Any:
+    def asked(self, path: str, method: str = "GET", body: dict[str, object] | None = None) -> HTTPResponse:
         """Open an answer to what the client package has no call for in all releases; the key follows no redirection."""
         content = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(f"{self.url}/api/v1/{path}", content, method=method)

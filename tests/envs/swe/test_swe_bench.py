@@ -8,7 +8,7 @@ import sys
 
 import pytest
 import swe_files
-from test_swe_grading import ALWAYS_PASSED, BY_ITS_LOOK, EQUALS_ALL, PATCHED_CALL, READS_THE_TEST
+from swe_forgeries import ALWAYS_PASSED, BY_ITS_LOOK, EQUALS_ALL, PATCHED_CALL, READS_THE_TEST
 
 from agentgym.envs.swe.bench.env import SWEBench, changed_lines
 from agentgym.envs.swe.bench.evaluation import report_of, swebench
