@@ -283,6 +283,12 @@ def test_a_server_that_refuses_is_a_fault_and_one_that_is_gone_ends_the_run(serv
         asyncio.run(ask(server.close))
 
 
+def test_a_loss_that_chooses_tokens_goes_through_a_server(served, policy, tmp_path):
+    train(remote(tmp_path / "run", policy, served(), steps=1, loss="clip_cov", select="keep"))
+    (row,) = (json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines())
+    assert row["phase"] == "rl" and row["groups_dropped"] == 0
+
+
 def test_a_checkpoint_that_was_written_by_half_is_not_trained_on(served, policy, tmp_path):
     server = served()
     config = remote(tmp_path / "run", policy, server, steps=1, sft_episodes=16, sft_lr=2e-2)
