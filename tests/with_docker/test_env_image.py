@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tarfile
 import time
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +34,9 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What the image installs, for the Python of this machine's packages, which is the image's."""
     folder = tmp_path_factory.mktemp("wheels")
     version = subprocess.run(["/usr/bin/python3", "--version"], capture_output=True, text=True, check=True).stdout.split()[1]
-    wanted = ["pip", "setuptools", "wheel", "gymnasium", "numpy", "bm25s", "rapidfuzz", "snowballstemmer", "tyro", "rich"]
-    wanted += ["uvicorn", "websockets", "scipy"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    wanted = ["pip", "wheel", *project["build-system"]["requires"]]
+    wanted += project["project"]["dependencies"] + project["project"]["optional-dependencies"]["serve-env"]
     kind = ["--only-binary=:all:", "--python-version", ".".join(version.split(".")[:2])]
     command = [sys.executable, "-m", "pip", "download", "-q", *kind, "-d", str(folder), "-c", str(ROOT / "constraints.txt")]
     subprocess.run([*command, *wanted], check=True, timeout=600)
