@@ -6,7 +6,7 @@ agentgym init-policy rlvr/Household-v0 --template chatml --out runs/chatml     w
 agentgym init-policy rlvr/Household-v0 --moe --out runs/moe                    a mixture of four experts
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -45,6 +45,9 @@ class Config:
     """What a token may span: `phrases` of the environment, or `words`."""
     template: Literal["own", "chatml"] = "own"
     """Chat template: `own` has two control tokens per turn; `chatml` is that of Qwen2.5, which TRL, verl and vLLM know."""
+    induction_heads: bool = False
+    """Write heads into the first weights that copy what was read. A warm start then takes fewer demonstrations; until it,
+    such a policy repeats what it reads."""
     context: int = 2048
     """Longest sequence in tokens."""
     episodes: int = 1500
@@ -74,6 +77,7 @@ def run(config: Config) -> int:
 
     shape = (config.width, config.layers, config.width // 32, 2 * config.width, config.vocabulary, config.context)
     size = PolicySize(*shape, experts=EXPERTS if config.moe else 0, pre_tokenizer=config.pre_tokenizer)
+    size = replace(size, induction_heads=config.induction_heads)
     how: dict[str, Any] = {"episodes": config.episodes, "seed": config.seed, "template": config.template}
     folder = init_policy(config.env, config.out, env_options=config.env_options, size=size, **how)
     model, tokenizer = load_policy(folder)

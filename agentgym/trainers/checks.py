@@ -98,6 +98,11 @@ def check(config: "TrainConfig") -> None:
         raise BadConfig(
             f"policy_width is {config.policy_width}; expected a multiple of 64 (heads are 32 wide and come in pairs)"
         )
+    if config.policy_induction_heads and (config.policy_layers < 2 or config.policy_width < 128):
+        raise BadConfig(
+            "policy_induction_heads needs at least 2 layers and a width of 128; policy_layers is "
+            f"{config.policy_layers} and policy_width is {config.policy_width}"
+        )
     for name in config.sft_masked:
         if name not in MISTAKES:
             raise unknown("mistake in sft_masked", name, MISTAKES)

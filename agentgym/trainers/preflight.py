@@ -254,6 +254,11 @@ def cautions(config: TrainConfig) -> list[str]:
             f"lr is {config.lr:g}, and every weight of the pretrained {config.model} is trained: {USUAL_LR:g} is usual "
             f"(with LoRA 1e-5 to 1e-4); above {HIGH_LR:g} such a model is soon ruined"
         )
+    if config.model == "init" and config.policy_induction_heads and config.steps and not config.sft_episodes:
+        notes.append(
+            "a policy with policy_induction_heads repeats what it reads until demonstrations teach it more, and "
+            "sft_episodes is 0: it will explore little"
+        )
     uniform = config.steps and resolve(config.credit, **config.credit_options).stage.attributes["uniform"]
     if uniform and config.select in ("drop", "refill"):
         notes.append(

@@ -72,7 +72,7 @@ class ModelConfig:
 
 @dataclass(frozen=True)
 class PolicyConfig:
-    """The size of the policy that `model = "init"` makes; another model has its own."""
+    """The policy that `model = "init"` makes; another model has its own size."""
 
     policy_width: int = 128
     """Hidden size, a multiple of 64; heads have 32 dimensions, and the feed-forward layer is twice as wide."""
@@ -80,6 +80,9 @@ class PolicyConfig:
     """Number of layers."""
     policy_context: int = 2048
     """Longest sequence in tokens."""
+    policy_induction_heads: bool = False
+    """Whether its first weights can copy what was read. A warm start then takes fewer demonstrations; until it, such a
+    policy repeats what it reads."""
 
 
 @dataclass(frozen=True)

@@ -221,6 +221,8 @@ def test_a_high_learning_rate_for_a_pretrained_model_is_a_caution():
     assert not cautions(TrainConfig(lr=1e-3))
     assert "'ngrpo' learns from groups whose returns are all equal" in cautions(TrainConfig(credit="ngrpo"))[0]
     assert not cautions(TrainConfig(credit="ngrpo", select="keep")) and not cautions(TrainConfig(credit="ngrpo", steps=0))
+    assert "repeats what it reads" in cautions(TrainConfig(policy_induction_heads=True))[0]
+    assert not cautions(TrainConfig(policy_induction_heads=True, sft_episodes=8))
     assert not cautions(TrainConfig(model="x/y", lr=1e-3, lora_rank=4))
 
 

@@ -33,6 +33,7 @@ from agentgym.core.play import said
 from agentgym.core.seeding import generator
 from agentgym.engines import adapters
 from agentgym.errors import BadData, MissingExtra, how_to_install, unknown
+from agentgym.trainers.model.induction import write_induction_heads
 
 if TYPE_CHECKING:
     from agentgym.trainers.config import TrainConfig
@@ -79,6 +80,8 @@ class PolicySize:
     """Experts of each feed-forward layer, two of them active for a token, each half as wide; 0 makes a dense model."""
     pre_tokenizer: str = "phrases"
     """What a token may grow to: `phrases` of an environment, or `words`."""
+    induction_heads: bool = False
+    """Whether the first weights can copy what was read: see `model.induction`."""
 
 
 def size_of(config: "TrainConfig") -> PolicySize:
@@ -92,6 +95,7 @@ def size_of(config: "TrainConfig") -> PolicySize:
         config.vocabulary,
         config.policy_context,
         pre_tokenizer=config.pre_tokenizer,
+        induction_heads=config.policy_induction_heads,
     )
 
 
@@ -108,12 +112,13 @@ def init_policy(
 ) -> Path:
     """Write a randomly initialised policy and its tokenizer for an environment to the folder `out`; return the folder.
 
-    `beside`: further environments, with their options, whose text the tokenizer is to know. `template`: see
-    `train_tokenizer`.
+    `beside`: further environments, with their options, whose text the tokenizer is to know; all share the `episodes`.
+    `template`: see `train_tokenizer`.
     """
     size = size or PolicySize()
     envs = [(env, dict(env_options or {})), *((name, dict(options)) for name, options in beside)]
-    texts = chain.from_iterable(env_text(name, options, episodes, seed) for name, options in envs)
+    each = -(-episodes // len(envs))
+    texts = chain.from_iterable(env_text(name, options, each, seed) for name, options in envs)
     tokenizer = train_tokenizer(texts, size.vocabulary, size.pre_tokenizer, template)
     torch.manual_seed(seed)
     return save_policy(_model(size, tokenizer), tokenizer, Path(out))
@@ -123,7 +128,10 @@ def _model(size: PolicySize, tokenizer: PreTrainedTokenizerFast) -> PreTrainedMo
     """Return a random model of a size."""
     tokens: dict[str, Any] = {"eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id}
     kind: Any = Qwen3MoeForCausalLM if size.experts else Qwen3ForCausalLM
-    return kind(policy_shape(replace(size, vocabulary=len(tokenizer)), **tokens))
+    model = kind(policy_shape(replace(size, vocabulary=len(tokenizer)), **tokens))
+    if size.induction_heads:
+        write_induction_heads(model)
+    return model
 
 
 def policy_shape(size: PolicySize, **tokens: int) -> object:

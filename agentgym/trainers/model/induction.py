@@ -1,0 +1,89 @@
+"""The first weights of a policy made from nothing that can copy: quiet layers and a pair of induction heads.
+
+Much of what an agent writes stands in its prompt: a name, an id, a word of the goal. Copying takes heads in two layers, one
+that reads the previous token and one that finds where the present token stood before and repeats what followed it (Olsson et
+al., "In-context learning and induction heads", arXiv 2209.11895). From random weights they form late; here they are written
+down before training, as mimetic initialization does with other structure (Trockman and Kolter, arXiv 2305.09828).
+"""
+
+# transformers' models are typed in parts only
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+import torch
+from torch import Tensor
+from torch.nn import Parameter
+from transformers import PreTrainedModel
+
+from agentgym.errors import BadConfig
+
+QUIET = 0.02
+"""Factor of what the layers write at first: at 1 they drown the tokens that the heads compare."""
+CONSTANT = 4.0
+"""Size of the coordinate that all embeddings share, relative to the others: a head that looks at positions attends by it."""
+ENERGY = (0.4, 0.3, 0.2, 0.1)
+"""Of the fastest rotations in the previous-token head: the fastest alone would also look 6, 13, … tokens back."""
+SLOW = 0.05
+"""Radians a token up to which a rotation changes little of what two tokens have in common."""
+POSITION_SCALE, CONTENT_SCALE = 2.0, 1.6
+"""Of the norms of queries and keys, in the dimensions that the first and the second layer's heads use."""
+PREVIOUS_SIZE, COPIED_SIZE = 2.0, 1.5
+"""Of what the heads write, relative to the embeddings."""
+
+
+@torch.no_grad()
+def write_induction_heads(model: PreTrainedModel) -> None:
+    """Give a random model of Qwen3's shape quiet layers and induction heads, in the first key-value head of two layers.
+
+    The first layer's reads the previous token and writes a projection of it where the embeddings leave room. The second
+    layer's compares it with the present token and writes the token that it finds. Until it is trained, such a model repeats
+    what it reads: it is meant to be warmed up by demonstrations. BadConfig for a model without room.
+    """
+    weights = dict(model.named_parameters())
+    embeddings, head = weights["model.embed_tokens.weight"], len(weights["model.layers.0.self_attn.q_norm.weight"])
+    width, half = embeddings.shape[1], head // 2
+    if "model.layers.1.self_attn.q_norm.weight" not in weights or width < 3 * head:
+        raise BadConfig(
+            f"induction heads need at least 2 layers and a width of {3 * head}, three heads; the policy has a width of "
+            f"{width} and {model.config.num_hidden_layers} layers"
+        )
+    for name, weight in weights.items():
+        if "down_proj" in name or "o_proj" in name:
+            weight.mul_(QUIET)
+    unit = float(model.config.initializer_range)
+    token, room = slice(1, width - head), slice(width - head, width)  # dimensions that tell tokens apart; the others
+    embeddings[:, 0] = CONSTANT * unit
+    embeddings[:, room] *= 0.1
+    rotations = float(model.config.rope_parameters["rope_theta"]) ** (-torch.arange(half) / half)  # [half], radians a token
+    code, copied = (torch.linalg.qr(torch.randn(width - head - 1, head))[0].T for _ in range(2))  # [head, token]
+
+    q, k, v, o = (torch.zeros(head, width) for _ in range(4))  # of the head in the first layer; o is transposed
+    fast = torch.zeros(half)
+    fast[: len(ENERGY)] = torch.tensor(ENERGY)[:half].sqrt()
+    q[:, 0] = CONSTANT * torch.cat([fast, torch.zeros(half)])
+    k[:, 0] = CONSTANT * torch.cat([fast * rotations.cos(), fast * rotations.sin()])  # they match one token back
+    v[:, token] = code
+    o[:, room] = PREVIOUS_SIZE * unit * torch.eye(head)
+    _write(weights, 0, (q, k, v, o), fast > 0, POSITION_SCALE)
+
+    q, k, v, o = (torch.zeros(head, width) for _ in range(4))
+    slow = rotations <= SLOW
+    used = torch.cat([slow, slow]).nonzero().flatten()
+    q[used, token] = code[: len(used)]
+    k[used, room] = torch.eye(head)[: len(used)]
+    v[:, token] = copied
+    o[:, token] = COPIED_SIZE * unit * copied
+    _write(weights, 1, (q, k, v, o), slow, CONTENT_SCALE)
+
+
+def _write(weights: dict[str, Parameter], layer: int, written: tuple[Tensor, ...], rotations: Tensor, scale: float) -> None:
+    """Write [head, width] of queries, keys, values and (transposed) output into a layer's first key-value head and the query
+    heads that share it, and the scale of the norms of queries and keys in some rotations [half of a head]."""
+    q, k, v, o = written
+    asks, keys, values, writes = (weights[f"model.layers.{layer}.self_attn.{name}_proj.weight"] for name in "qkvo")
+    head, sharing = len(q), len(asks) // len(keys)
+    asks[: sharing * head] = q.repeat(sharing, 1)
+    keys[:head] = k
+    values[:head] = v
+    writes[:, : sharing * head] = o.T.repeat(1, sharing) / sharing
+    for name in ("q_norm", "k_norm"):
+        weights[f"model.layers.{layer}.self_attn.{name}.weight"][rotations.repeat(2)] = scale
