@@ -238,13 +238,14 @@ def _warn(message: Warning | str, *_: object) -> None:
 
 
 def _table(summary: dict[str, object]) -> Table:
-    title = f"success on {summary['tasks']} {summary['split']} tasks"
+    measured = summary["tasks"]
+    title = f"success on {measured} {summary['split']} tasks" if measured else "success on test tasks: not measured"
     table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
     rates = ("untrained", "after SFT warm start", f"after {summary['credit']}")
     for column in (*rates, "episodes", "infrastructure errors", "seconds"):
         table.add_column(column, justify="right", min_width=max(map(len, column.split())))  # words are not cut
     table.add_row(
-        *(f"{summary[f'success_{name}']:.1%}" for name in ("before", "sft", "after")),
+        *(f"{summary[f'success_{name}']:.1%}" if measured else "-" for name in ("before", "sft", "after")),
         f"{summary['episodes']:,}",
         f"{summary['fault_share']:.1%}" + ("" if summary["comparable"] else " (not comparable)"),
         f"{summary['train_seconds']:.0f}",
