@@ -302,6 +302,7 @@ def test_a_server_that_refuses_is_a_fault_and_one_that_is_gone_ends_the_run(serv
         await engine.serve(trained.sampler, 3)
         done = await engine.generate([5, 6, 7], Sampling(max_tokens=3), "one")
         assert len(done.ids) == len(done.logprobs) <= 3 and done.policy_version == 3
+        assert server.fake.stops == [[engine.tokenizer.eos_token_id]], "no server stops at its own end token"
         assert (await engine.generate([5] * 512, Sampling(), "two")).finish == "length"
         await asyncio.to_thread(after)
         await engine.generate([5, 6, 7], Sampling(max_tokens=3), "three")

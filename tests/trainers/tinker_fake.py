@@ -88,6 +88,8 @@ class Fake:
         """Archives of sampler's weights, by the path that SkyRL answers with."""
         self.first = b""
         self.asked = []
+        self.stops = []
+        """The stop ids that each completion was asked for with."""
         self.number = 0
 
     async def __call__(self, scope, receive, send):
@@ -295,6 +297,7 @@ class Fake:
     def asample(self, given):
         engine, params = self.samplers[given["sampling_session_id"]], given["sampling_params"]
         prompt = [id for chunk in given["prompt"]["chunks"] for id in chunk["tokens"]]
+        self.stops.append(params.get("stop"))
 
         async def sampled():
             reply = pb.SampleResponse()
