@@ -123,6 +123,33 @@ def test_what_a_server_cannot_do_is_done_without_it(served, opened, policy):
     assert not found.clips_gradients
 
 
+def test_a_server_that_dies_of_giving_its_adapter_is_reported_as_dead(policy, opened, tmp_path):
+    server, url = a_process(policy, tmp_path / "server", archives="dies")
+    try:
+        with pytest.raises(EngineDead, match="was asked to give its adapter"):
+            found_of(type("Server", (), {"url": url}), policy, opened)
+    finally:
+        server.kill()
+
+
+def test_a_server_that_fails_to_give_its_adapter_and_lives_may_train(served, opened, policy, tmp_path):
+    """But no other engine can sample."""
+    server = served(archives="broken")
+    found = found_of(server, policy, opened)
+    assert not found.refused(), show(found)
+    assert not found.refused(remote(tmp_path / "run", policy, server))
+    (reason,) = found.refused(remote(tmp_path / "run", policy, server, engine="vllm:http://127.0.0.1:9"))
+    assert "give its adapter" in reason and "500" in reason
+
+
+def a_process(policy, folder, port=0, **behaviour):
+    """Start a server as a process of its own and return it and its address."""
+    program = str(Path(__file__).with_name("tinker_fake.py"))
+    command = [sys.executable, program, policy, str(folder), str(port), json.dumps(behaviour)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    return process, process.stdout.readline().strip()
+
+
 # -- training
 
 
@@ -275,12 +302,25 @@ def test_a_server_that_refuses_is_a_fault_and_one_that_is_gone_ends_the_run(serv
         await engine.serve(trained.sampler, 3)
         done = await engine.generate([5, 6, 7], Sampling(max_tokens=3), "one")
         assert len(done.ids) == len(done.logprobs) <= 3 and done.policy_version == 3
+        assert server.fake.stops == [[engine.tokenizer.eos_token_id]], "no server stops at its own end token"
         assert (await engine.generate([5] * 512, Sampling(), "two")).finish == "length"
         await asyncio.to_thread(after)
         await engine.generate([5, 6, 7], Sampling(max_tokens=3), "three")
 
     with pytest.raises(EngineDead, match="answers no health check for 2 seconds"):
         asyncio.run(ask(server.close))
+
+
+def test_a_server_is_dead_once_its_health_checks_had_no_answer_for_a_while(served, opened):
+    """However long ago it was last asked anything: one check without an answer is none."""
+    server = served()
+    service = opened(server, patience=2)
+    server.close()
+    time.sleep(2.5)
+    service.check_health("sample")
+    time.sleep(2.5)
+    with pytest.raises(EngineDead, match="answers no health check for 2 seconds"):
+        service.check_health("sample")
 
 
 def test_a_loss_that_chooses_tokens_goes_through_a_server(served, policy, tmp_path):
@@ -337,13 +377,7 @@ def test_the_command_prints_a_table(served, policy, capsys):
 @pytest.mark.parametrize("victim", [pytest.param("client", marks=pytest.mark.slow), "server"])
 def test_a_run_goes_on_after_a_kill(policy, tmp_path, victim):
     """SIGKILL in the middle of a step; the counts at the end are those of a run that nobody killed."""
-    command = [sys.executable, str(Path(__file__).with_name("tinker_fake.py")), policy, str(tmp_path / "server")]
-
-    def start(port):
-        process = subprocess.Popen([*command, str(port)], stdout=subprocess.PIPE, text=True)
-        return process, process.stdout.readline().strip()
-
-    server, url = start(0)
+    server, url = a_process(policy, tmp_path / "server")
     config = remote(tmp_path / "run", policy, type("Server", (), {"url": url}), steps=6)
     config = dataclasses.replace(config, learner_options={"patience": 3.0, "seconds": 120.0})
     code = f"import small_envs\nfrom agentgym.trainers import TrainConfig, train\ntrain({config!r})"
@@ -355,7 +389,7 @@ def test_a_run_goes_on_after_a_kill(policy, tmp_path, victim):
         assert client.wait(120) != 0
         if victim == "server":
             server.wait(10)
-            server, _ = start(url.rpartition(":")[2])
+            server, _ = a_process(policy, tmp_path / "server", url.rpartition(":")[2])
         resume(tmp_path / "run")
     finally:
         client.process.kill()

@@ -1,12 +1,14 @@
 """A small server of the Tinker API over our own model, in this process or its own, that can also do everything wrong.
 
-As a program: python tinker_fake.py POLICY FOLDER PORT. What it saves is in FOLDER, so that another one goes on from there.
+As a program: python tinker_fake.py POLICY FOLDER PORT [BEHAVIOUR], the last one as JSON. What it saves is in FOLDER, so
+that another one goes on from there.
 """
 
 import asyncio
 import copy
 import io
 import json
+import os
 import sys
 import tarfile
 import tempfile
@@ -60,7 +62,8 @@ class Behaviour:
     """The path whose future never comes."""
     archives: str = "adapter"
     """What the archive of a sampler's weights holds: an `adapter`, a whole `model`, the adapter as it `first` was, or `none`
-    where there is no archive."""
+    where there is no archive. Of a server that `dies` the process ends when it is asked for one, and one that is `broken`
+    answers with 500."""
 
 
 class Failed(Exception):
@@ -85,6 +88,8 @@ class Fake:
         """Archives of sampler's weights, by the path that SkyRL answers with."""
         self.first = b""
         self.asked = []
+        self.stops = []
+        """The stop ids that each completion was asked for with."""
         self.number = 0
 
     async def __call__(self, scope, receive, send):
@@ -246,6 +251,10 @@ class Fake:
         content = self.archived.get(f"tinker://{run}/{name}")
         if content is None or self.behaviour.archives == "none":
             raise Failed(404, "no such archive")
+        if self.behaviour.archives == "dies":
+            os._exit(1)
+        if self.behaviour.archives == "broken":
+            raise Failed(500, "no room left")
         if path.endswith("/archive"):
             raise Moved(f"/api/v1/training_runs/{run}/checkpoints/{name}/download")
         return content, b"application/octet-stream"
@@ -288,6 +297,7 @@ class Fake:
     def asample(self, given):
         engine, params = self.samplers[given["sampling_session_id"]], given["sampling_params"]
         prompt = [id for chunk in given["prompt"]["chunks"] for id in chunk["tokens"]]
+        self.stops.append(params.get("stop"))
 
         async def sampled():
             reply = pb.SampleResponse()
@@ -458,4 +468,5 @@ class Served:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    asyncio.run(serve(Fake(sys.argv[1], sys.argv[2]), "127.0.0.1", int(sys.argv[3]), lambda url: print(url, flush=True)))
+    fake = Fake(sys.argv[1], sys.argv[2], Behaviour(**json.loads("".join(sys.argv[4:]) or "{}")))
+    asyncio.run(serve(fake, "127.0.0.1", int(sys.argv[3]), lambda url: print(url, flush=True)))

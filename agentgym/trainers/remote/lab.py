@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from agentgym.errors import EngineDead
+from agentgym.errors import BadConfig, EngineDead
 from agentgym.trainers.model.policy import load_policy
 from agentgym.trainers.remote.datums import Floats, imitation_datum, policy_datum, scored_datum
 from agentgym.trainers.remote.service import Trained
@@ -30,6 +30,8 @@ NEAR = 0.15
 """How far two gradients may be apart, of the first: a step has a second order, and half precision rounds."""
 MIXED = (-0.75, 0.25)
 """What two tokens of one row count, to see whether each counts so."""
+GIVEN = "its adapter"
+"""What the table calls whether the server gives the adapter that it trains."""
 UNCLIPPED = 1e6
 """A `grad_clip` from which nothing is clipped."""
 
@@ -154,12 +156,13 @@ class Lab:
     def _ours(self, model: str, pull: Floats) -> tuple[Scores | None, str]:
         """Return how a step of the same rate along our own gradient of the same adapter moves the row, in float32."""
         with TemporaryDirectory() as folder:
+            if not self._given(model, Path(folder)):
+                return None, "no adapter to compare with"
             try:
-                self.trained.adapter(model, Path(folder))
                 adapted: Any = importlib.import_module("peft").PeftModel  # with any release: SkyRL pins an early one
                 policy = adapted.from_pretrained(load_policy(model)[0], folder, is_trainable=True)
             except Exception as error:  # peft and transformers raise many types for what is not here
-                return None, f"no adapter and model to compare with ({str(error)[:160]})"
+                return None, f"no model to compare with ({str(error)[:160]})"
         ids = torch.as_tensor(self.row.ids, dtype=torch.long)
         divided = 1 if self.qualified.reduction == "tokens" else len(ids) - 1
 
@@ -173,6 +176,18 @@ class Lab:
                 if parameter.grad is not None:
                     parameter -= self.rate * parameter.grad
             return (logprobs() - before).double().numpy(), ""
+
+    def _given(self, model: str, folder: Path) -> bool:
+        """Have the server give its adapter into a folder; EngineDead where it dies of that."""
+        try:
+            self.trained.adapter(model, folder)
+        except (BadConfig, EngineDead) as error:
+            if isinstance(error, EngineDead) and not self.trained.service.healthy():
+                raise
+            self.qualified.note(GIVEN, str(error), "none")
+            return False
+        self.qualified.note(GIVEN, "given, so that another engine can sample", "ok")
+        return True
 
     def accumulation(self) -> None:
         """Find out whether requests add up, whether a step forgets them, and whether imitation pulls alike."""

@@ -23,7 +23,18 @@ from agentgym.errors import BadData, EngineDead, Fault
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.model.policy import load_policy
 from agentgym.trainers.remote.datums import Reduction, policy_datum, scored_datum
-from agentgym.trainers.remote.lab import PROMPT, UNCLIPPED, Lab, Scores, Verdict, cut_row, gap_of, ok_or_refused, pull_at
+from agentgym.trainers.remote.lab import (
+    GIVEN,
+    PROMPT,
+    UNCLIPPED,
+    Lab,
+    Scores,
+    Verdict,
+    cut_row,
+    gap_of,
+    ok_or_refused,
+    pull_at,
+)
 from agentgym.trainers.remote.service import Service, Trained
 
 TEXT = "The quick brown fox jumps over the lazy dog. 1, 2, 3, 5, 8,"
@@ -53,6 +64,8 @@ class Qualified:
         reasons = [f"{what}: {text}" for what, text, verdict in self.findings if verdict == "refused"]
         if config is not None and config.grad_clip < UNCLIPPED and not self.clips_gradients:
             reasons.append(f"it clips no gradients, and grad_clip is {config.grad_clip:g}: give --grad-clip {UNCLIPPED:g}")
+        if config is not None and config.engine_kind.sent_weights:
+            reasons += [text for what, text, verdict in self.findings if (what, verdict) == (GIVEN, "none")]
         return reasons
 
 

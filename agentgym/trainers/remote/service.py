@@ -54,7 +54,10 @@ class Service:
     def __init__(self, url: str, *, seconds: float = 1800.0, patience: float = 30.0, key: str = "") -> None:
         self.tinker = client_package()
         self.url, self.seconds, self.patience = url.rstrip("/"), seconds, patience
-        self._answered = time.monotonic()
+        self._looked = time.monotonic()
+        """When the last answer came, or a health check was last made."""
+        self._unanswered: float | None = None
+        """When the first of the health checks since the last answer began that had none."""
         self._health = threading.Lock()
         self._check_address()
         self.key = key or os.environ.get("TINKER_API_KEY", "") or "tml-local"
@@ -65,10 +68,10 @@ class Service:
     def _check_address(self) -> None:
         if not self.url.startswith(("http://", "https://")):
             raise BadConfig(f"learner 'tinker:{self.url}': expected an address, for example tinker:http://127.0.0.1:8000")
-        if not self._healthy():
+        if not self.healthy():
             raise BadConfig(f"no server answers at {self.url}/api/v1/healthz: start it, or correct the address")
 
-    def _healthy(self) -> bool:
+    def healthy(self) -> bool:
         """Return whether the server answers a health check; any status but none at all counts."""
         try:
             with urllib.request.urlopen(f"{self.url}/api/v1/healthz", timeout=max(self.patience / 3, 1.0)):
@@ -81,23 +84,32 @@ class Service:
     def check_health(self, what: str) -> None:
         """Raise EngineDead where no health check was answered for `patience` seconds."""
         with self._health:
-            if time.monotonic() - self._answered < LOOK:
+            began = time.monotonic()
+            if began - self._looked < LOOK:
                 return
-            if self._healthy():
-                self._answered = time.monotonic()
-            elif time.monotonic() - self._answered > self.patience:
+            if self.healthy():
+                self._answers()
+                return
+            self._looked = time.monotonic()
+            self._unanswered = began if self._unanswered is None else self._unanswered
+            if self._looked - self._unanswered > self.patience:
                 raise EngineDead(f"{self.url} was asked to {what} and answers no health check for {self.patience:g} seconds")
+
+    def _answers(self) -> None:
+        self._looked, self._unanswered = time.monotonic(), None
 
     def call(self, what: str, function: Callable[..., Any], *arguments: object, **options: object) -> Any:
         """Return what a function of the client returns, or what the future that it returns brings.
 
         EngineDead for a server that died, refused or let the deadline pass: what it holds then is not known.
         """
-        started, self._answered = time.monotonic(), time.monotonic()
+        started, self._looked = time.monotonic(), time.monotonic()
         future = _started(lambda: _settled(function(*arguments, **options), self.seconds))
         while True:
             try:
-                return future.result(LOOK)
+                value = future.result(LOOK)
+                self._answers()
+                return value
             except NotYet as error:
                 if future.done():  # the client's own deadline has passed, which is ours
                     raise self._late(what) from error
@@ -119,7 +131,7 @@ class Service:
                 if time.monotonic() - started > self.seconds:
                     raise self._late(what)
                 await asyncio.to_thread(self.check_health, what)
-            self._answered = time.monotonic()
+            self._answers()
             return future.result()
         except (EngineDead, BadConfig):
             raise
