@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import integrations_harbor
+import integrations_mcp
 from integrations_tokens import gateway, instant, scripted_alone, trl_async, trl_rollouts, verl
 
 import agentgym
@@ -269,6 +270,11 @@ MEASURES: dict[str, tuple[str, Callable[[float], Rates]]] = {
     "NeMo Gym, theirs here": ("nemo_gym", nemo_gym),
     "Harbor, its sandboxes": ("harbor", lambda seconds: integrations_harbor.sandboxes(seconds, rate)),
     "Harbor, task folders here": ("harbor", lambda seconds: integrations_harbor.tasks(seconds, rate)),
+    "MCP, ours as a server": ("mcp", lambda seconds: {"steps": integrations_mcp.served(seconds), "alone": alone(seconds)}),
+    "MCP, tools of servers here": (
+        "mcp",
+        lambda seconds: {"steps": integrations_mcp.tools(seconds, rate), "alone": alone(seconds)},
+    ),
     "inspect_ai": ("inspect_ai", inspect_ai),
     "SkyRL's gym": ("skyrl_gym", skyrl_gym),
     "verl": ("verl", verl),

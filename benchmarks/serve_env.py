@@ -36,7 +36,7 @@ from agentgym.registry import register
 
 HERE = Path(__file__).resolve()
 BATCH = 256
-COMES_UP = 240  # seconds, of which importing openenv takes seventy on a busy machine
+COMES_UP = 600  # seconds, of which importing openenv takes minutes on a busy machine
 
 
 class Echo(TextEnv):

@@ -21,12 +21,14 @@ from agentgym.report.watch.server import PageServer, Watch
 CHROMIUM = os.environ.get("AGENTGYM_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
 IMAGES = Path(__file__).resolve().parent / "images"
 SIZES = ((1400, "light"), (1400, "dark"), (390, "light"), (390, "dark"))
+PATIENCE = 300_000  # milliseconds, for machines with other work
 HEIGHT, GAP, SHOWN = 2920, 24, 0.4429  # pixels, pixels, and what a picture of two runs is scaled to
 
 
 def opened(browser: Any, address: str, width: int, height: int, scheme: str) -> Any:
     """Return a page of the browser that shows a group."""
     page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
+    page.set_default_timeout(PATIENCE)
     page.goto(address)
     page.locator(".detail:not([aria-busy]) .turn").first.wait_for()
     return page
