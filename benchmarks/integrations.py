@@ -2,12 +2,13 @@
 
 PYTHON benchmarks/integrations.py [--seconds 3] [--only NAME …] [--clients CLIENTS_PYTHON] [--limit 300]
 
-PYTHON is that of an environment that has some of the packages: `.venv/bin/python` (TRL, the gateway), or one that
-`./dev test-integrations` made (`.venv-verifiers/bin/python` …). What is not installed is named and left out. Steps are
-guesses at rlvr/GuessNumber-v0, episodes of 20 turns, resets included; tokens are sampled on the CPU from a model of one
-layer, made from nothing: what an adapter costs is its rate against that of ours alone. With --clients the openai package of
-that interpreter asks the gateway, over an engine that answers at once. Each measure is a group of processes of its own,
-killed after --limit seconds: verifiers' client waits for ever for a server that has died.
+PYTHON is that of an environment that has some of the packages: `.venv/bin/python` (TRL, the gateway), or one that `./dev
+test-integrations` made (`.venv-verifiers/bin/python` …). What is not installed is named and left out. Steps are guesses at
+rlvr/GuessNumber-v0, episodes of 20 turns, resets included; tokens are sampled on the CPU from a model of one layer, made
+from nothing: what an adapter costs is its rate against that of ours alone. Harbor's need a daemon: integrations_harbor.py
+says how. With --clients the openai package of that interpreter asks the gateway, over an engine that answers at once. Each
+measure is a group of processes of its own, killed after --limit seconds: verifiers' client waits for ever for a server
+that has died.
 """
 
 import argparse
@@ -27,6 +28,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import integrations_harbor
+import integrations_mcp
 from integrations_tokens import gateway, instant, scripted_alone, trl_async, trl_rollouts, verl
 
 import agentgym
@@ -265,6 +268,13 @@ MEASURES: dict[str, tuple[str, Callable[[float], Rates]]] = {
     "OpenEnv, ours there": ("openenv", openenv_there),
     "OpenEnv, theirs here": ("openenv", openenv_here),
     "NeMo Gym, theirs here": ("nemo_gym", nemo_gym),
+    "Harbor, its sandboxes": ("harbor", lambda seconds: integrations_harbor.sandboxes(seconds, rate)),
+    "Harbor, task folders here": ("harbor", lambda seconds: integrations_harbor.tasks(seconds, rate)),
+    "MCP, ours as a server": ("mcp", lambda seconds: {"steps": integrations_mcp.served(seconds), "alone": alone(seconds)}),
+    "MCP, tools of servers here": (
+        "mcp",
+        lambda seconds: {"steps": integrations_mcp.tools(seconds, rate), "alone": alone(seconds)},
+    ),
     "inspect_ai": ("inspect_ai", inspect_ai),
     "SkyRL's gym": ("skyrl_gym", skyrl_gym),
     "verl": ("verl", verl),
@@ -303,7 +313,11 @@ def main() -> None:
             print(f"{name:<28} left out: {package} is not installed here", flush=True)
         elif given.here:
             found = measure(given.seconds)
-            print(f"{name:<28} " + ", ".join(f"{what} {value:,.0f} a second" for what, value in found.items()), flush=True)
+            print(
+                f"{name:<28} "
+                + ", ".join(f"{what} {value:,.{0 if value >= 10 else 2}f} a second" for what, value in found.items()),
+                flush=True,
+            )
         else:
             measured(name, given.limit, ["--seconds", str(given.seconds), "--clients", given.clients])
 

@@ -1,6 +1,6 @@
 """OpenEnv's own server around an environment that echoes, or one of ours; run by a Python that has openenv.
 
-python openenv_echo.py PORT SESSIONS [ENV]
+python openenv_echo.py PORT SESSIONS asyncio|uvloop [ENV]
 """
 
 import sys
@@ -54,7 +54,7 @@ class Ours(Environment):
         super().__init__()
         import agentgym
 
-        self.env = agentgym.make(sys.argv[3], horizon=10**9)
+        self.env = agentgym.make(sys.argv[4], horizon=10**9)
 
     def reset(self, seed=None, episode_id=None, **kwargs):
         self._state = State(episode_id=episode_id or "", step_count=0)
@@ -71,6 +71,6 @@ class Ours(Environment):
 
 
 if __name__ == "__main__":
-    kind = Ours if len(sys.argv) > 3 else Echo
+    kind = Ours if len(sys.argv) > 4 else Echo
     app = create_fastapi_app(kind, EchoAction, EchoObservation, max_concurrent_envs=int(sys.argv[2]))
-    uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[1]), log_level="critical")
+    uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[1]), loop=sys.argv[3], log_level="critical")

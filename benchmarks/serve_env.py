@@ -2,13 +2,14 @@
 
 python benchmarks/serve_env.py OPENENV_PYTHON [--rounds 3] [--seconds 3] [--env ENV --action TEXT]
 
-OPENENV_PYTHON has openenv 0.10 (`./dev test-openenv` makes .venv-openenv/bin/python). Both servers echo, so that what is
-measured is the serving; with --env both have that environment of ours, and every step is the same action. One program asks
-each of them in OpenEnv's own messages over WebSockets: over one connection and several, one message at a time or many ahead
-of the answers. The client is a bare socket (raw_sockets.py), so that it is not the bound; connecting and resetting are not
-counted. A third server answers the same bytes each time and does nothing else: what the event loop and the system calls
-cost. Ours is also asked for a step of 256 sessions in one request, which OpenEnv has not. Answers have no info
-(`"info": false` at the reset), as OpenEnv's have none; one line has it.
+OPENENV_PYTHON has openenv 0.10 (`./dev test-openenv` makes .venv-openenv/bin/python). If it has uvloop too, OpenEnv's
+server is measured twice: on asyncio, as its package installs it, and on uvloop, on which ours runs. Both servers echo, so
+that what is measured is the serving; with --env both have that environment of ours, and every step is the same action. One
+program asks each of them in OpenEnv's own messages over WebSockets: over one connection and several, one message at a time
+or many ahead of the answers. The client is a bare socket (raw_sockets.py), so that it is not the bound; connecting and
+resetting are not counted. A third server answers the same bytes each time and does nothing else: what the event loop and
+the system calls cost. Ours is also asked for a step of 256 sessions in one request, which OpenEnv has not. Answers have no
+info (`"info": false` at the reset), as OpenEnv's have none; one line has it.
 """
 
 import argparse
@@ -35,7 +36,7 @@ from agentgym.registry import register
 
 HERE = Path(__file__).resolve()
 BATCH = 256
-COMES_UP = 240  # seconds, of which importing openenv takes seventy on a busy machine
+COMES_UP = 600  # seconds, of which importing openenv takes minutes on a busy machine
 
 
 class Echo(TextEnv):
@@ -109,11 +110,11 @@ def ours(env: str) -> tuple[subprocess.Popen[str], str]:
     return process, found[0]
 
 
-def theirs(python: str, env: str) -> tuple[subprocess.Popen[str], str]:
+def theirs(python: str, env: str, loop: str) -> tuple[subprocess.Popen[str], str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [python, str(HERE.with_name("openenv_echo.py")), str(port), "256", *([env] if env else [])]
+    command = [python, str(HERE.with_name("openenv_echo.py")), str(port), "256", loop, *([env] if env else [])]
     url, until = f"http://127.0.0.1:{port}", time.monotonic() + COMES_UP
     with tempfile.TemporaryFile("w+") as log:  # it logs every client that hangs up
         process = subprocess.Popen(command, text=True, stderr=log)
@@ -134,13 +135,19 @@ def bare() -> tuple[subprocess.Popen[str], str]:
     return process, process.stdout.readline().strip()
 
 
+def ratio(own: list[float], other: list[tuple[float, float]] | None) -> str:
+    """Return the median over rounds of the steps per CPU second against another server's."""
+    return f"{statistics.median(o / t[1] for o, t in zip(own, other, strict=True)):>5.1f}x" if other else "      "
+
+
 def processor_seconds(process: subprocess.Popen[str]) -> float:
     """Return the CPU time of a process and all its threads, which other work on the machine changes little."""
     spent = (path.read_text().split()[0] for path in Path(f"/proc/{process.pid}/task").glob("*/schedstat"))
     return sum(int(nanoseconds) for nanoseconds in spent) / 1e9
 
 
-ALL = ("ours", "OpenEnv", "bare")
+THEIRS = ("OpenEnv", "OpenEnv on uvloop")
+ALL = ("ours", *THEIRS, "bare")
 KINDS: dict[str, tuple[Measure, tuple[str, ...]]] = {
     "1 connection": (messages(1, 1), ALL),
     "16 connections": (messages(16, 1), ALL),
@@ -161,13 +168,17 @@ def main() -> None:
     parser.add_argument("--env", default="")
     parser.add_argument("--action", default="hello")
     given = parser.parse_args()
-    servers = {"ours": ours(given.env), "OpenEnv": theirs(given.python, given.env), "bare": bare()}
+    servers = {"ours": ours(given.env), "OpenEnv": theirs(given.python, given.env, "asyncio"), "bare": bare()}
+    if subprocess.run([given.python, "-c", "import uvloop"], stderr=subprocess.DEVNULL).returncode == 0:
+        servers["OpenEnv on uvloop"] = theirs(given.python, given.env, "uvloop")
+    else:
+        print(f"OpenEnv on uvloop is left out: {given.python} has no uvloop", flush=True)
     rates: dict[tuple[str, str], list[tuple[float, float]]] = {}
     try:
         for _ in range(given.rounds):
             for kind, (measure, names) in KINDS.items():
                 for name in names:
-                    if given.env and name == "bare":
+                    if name not in servers or (given.env and name == "bare"):
                         continue
                     process, url = servers[name]
                     found = measure(url, given.seconds, partial(processor_seconds, process), given.action)
@@ -176,13 +187,13 @@ def main() -> None:
         for process, _ in servers.values():
             process.terminate()
             process.wait(60)
-    print("steps per second by the clock, and per second of the server's CPU (medians; all rounds); CPU against OpenEnv's")
+    print("steps per second by the clock, and per second of the server's CPU (medians; all rounds)")
+    print("then CPU against OpenEnv's, and against OpenEnv's on uvloop")
     for (kind, name), found in rates.items():
         clock, own = (list(column) for column in zip(*found, strict=True))
         shown = f"({', '.join(f'{r:.0f}' for r in own)})"
-        other = rates.get((kind, "OpenEnv"))
-        against = f"{statistics.median(o / t[1] for o, t in zip(own, other, strict=True)):>5.1f}x" if other else "      "
-        print(f"{kind:<26} {name:<8} {statistics.median(clock):>8.0f} {statistics.median(own):>8.0f} {against} {shown}")
+        against = " ".join(ratio(own, rates.get((kind, other))) for other in THEIRS)
+        print(f"{kind:<26} {name:<18} {statistics.median(clock):>8.0f} {statistics.median(own):>8.0f} {against} {shown}")
 
 
 if __name__ == "__main__":

@@ -65,6 +65,15 @@ def test_code_is_python(page: Path) -> None:
         compile(block, page.name, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_block_opens_and_closes(page: Path) -> None:
+    """Otherwise the page shows text as code and code as text, and no test reads its commands."""
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    assert not re.findall(r"^```.*|^\$ .*", text, re.MULTILINE), (
+        "a block whose ``` is missing, or a command outside of a block"
+    )
+
+
 def test_index_lists_every_page_and_no_other() -> None:
     folder = ROOT / "docs"
     index = (folder / "README.md").read_text(encoding="utf-8")

@@ -40,8 +40,8 @@ class Config:
     card: str = ""
     """File to write the dataset's card to (its README.md: contents, origin, contamination)."""
     push: str = ""
-    """Dataset on the Hugging Face hub, OWNER/NAME, to upload the table and the card to, with the token of `hf auth
-    login`."""
+    """Dataset on the Hugging Face hub, OWNER/NAME, to upload the table (a file for each split) and the card to, with the
+    token of `hf auth login`."""
     private: bool = False
     """With --push: make the dataset private."""
     credit: str = ""
@@ -89,10 +89,11 @@ def run(config: Config) -> int:
     if config.card or config.push:
         from agentgym.trainers.dataset_card import card, push
 
-        text = card(rows, episodes, config.form, f"agentgym export --as {config.form}")
+        source = f"agentgym export --as {config.form}"
         if config.card:
-            Path(config.card).write_text(text, encoding="utf-8")
+            Path(config.card).write_text(card(rows, episodes, config.form, source), encoding="utf-8")
         if config.push:
+            text = card(rows, episodes, config.form, source, pushed=True)
             print(push(config.push, out, text, private=config.private))
     print(f"{out}: {len(rows)} rows from {len(episodes)} episodes; columns {', '.join(rows[0])}")
     return 0

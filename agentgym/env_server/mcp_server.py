@@ -38,6 +38,7 @@ class McpServer:
         self._fixed, self._out = dict(fixed or {}), out
         self._named: dict[str, Session] = {}
         self._totals: dict[str, float] = {}
+        self._tasks: dict[str, str] = {}
         tools = sessions.probe.tools
         self.reset_name = "reset" if "reset" not in tools else "reset_episode"
 
@@ -106,7 +107,9 @@ class McpServer:
         elif session.running:  # given up by the agent, which must not thereby be spared a failure
             self._write(session, {"reason": "reset", "success": False})
         self._totals[session.id] = 0.0
-        return await self.sessions.reset(session, {**arguments, **self._fixed})
+        answer = await self.sessions.reset(session, {**arguments, **self._fixed})
+        self._tasks[session.id] = str(answer["observation"]["info"]["task_id"])
+        return answer
 
     def _forget_ended(self, reason: str = "idle", success: bool | None = False) -> None:
         """Write the episodes of which no more can come; an agent that stopped calling has failed."""
@@ -138,8 +141,13 @@ class McpServer:
     def _write(self, session: Session, info: dict[str, Any]) -> None:
         if self._out is None:
             return
-        row = {"session": session.id[:8], "episode": session.episode, "task_id": info.get("task_id"), "turns": session.turn}
-        row |= {"reward": self._totals.pop(session.id, 0.0), "success": info["success"], "reason": info["reason"]}
+        row: dict[str, object] = {"session": session.id[:8], "episode": session.episode, "turns": session.turn}
+        row |= {
+            "task_id": self._tasks.pop(session.id, None),
+            "reward": self._totals.pop(session.id, 0.0),
+            "success": info["success"],
+            "reason": info["reason"],
+        }
         with Path(self._out).open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 from agentgym.core.env import TextEnv
 from agentgym.core.outcome import Info
 from agentgym.errors import BadData, Fault, MissingExtra
-from agentgym.sandbox.protocol import Kernel, Limits, Result, Sandbox, SandboxFault, missing
+from agentgym.sandbox.protocol import NO_KERNEL, Kernel, Limits, Result, Sandbox, SandboxFault, missing
 from agentgym.sandbox.warm_pool import take
 
 T = TypeVar("T")
@@ -85,7 +85,10 @@ class SandboxEnv(TextEnv):
         return result
 
     def compute(self, code: str, timeout: float | None = None) -> Result:
-        """Run code in the episode's Python, which keeps its variables; when it is lost, a new one starts empty."""
+        """Run code in the episode's Python, which keeps its variables; when it is lost, a new one starts empty.
+
+        On backends without one (`NO_KERNEL`) each call is a program of its own.
+        """
         result = self._carry_out(Step("compute", code, b"", timeout))
         self._keep()
         return result
@@ -152,6 +155,8 @@ class SandboxEnv(TextEnv):
     def _do(self, sandbox: Sandbox, step: Step) -> Result:
         if step.kind == "run":
             return sandbox.run(step.text, stdin=step.content, timeout=step.timeout)
+        if step.kind == "compute" and self.backend in NO_KERNEL:
+            return sandbox.python(step.text, timeout=step.timeout)
         if step.kind == "compute":
             if self._kernel is None or not self._kernel.alive:
                 self._kernel = sandbox.kernel()

@@ -14,6 +14,8 @@ BACKENDS = {
     "harbor": "agentgym.integrations.harbor:HarborSandbox",
     "process": "agentgym.sandbox.process.sandbox:Process",
 }
+NO_KERNEL = ("harbor",)
+"""Backends whose sandboxes run one program a call: their `kernel()` refuses."""
 MEGABYTE = 1 << 20
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import importlib
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,8 +20,13 @@ SIZES = ((1000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_0
 """Below so many rows, the hub's name of a size."""
 
 
-def card(rows: Sequence[Mapping[str, object]], episodes: Sequence[Episode], form: str, source: str) -> str:
-    """Return a dataset's README: what it is, how it was made, and which tasks of held-out splits it contains."""
+def card(
+    rows: Sequence[Mapping[str, object]], episodes: Sequence[Episode], form: str, source: str, *, pushed: bool = False
+) -> str:
+    """Return a dataset's README: what it is, how it was made, and which tasks of held-out splits it contains.
+
+    `pushed`: it names the files that `push` uploads, so that `load_dataset` finds our splits under their own names.
+    """
     agentgym: Any = importlib.import_module("agentgym")
     size = next(name for most, name in SIZES if len(rows) < most)
     envs = sorted({episode.env for episode in episodes})
@@ -34,6 +40,7 @@ def card(rows: Sequence[Mapping[str, object]], episodes: Sequence[Episode], form
         "---",
         f"size_categories:\n- {size}",
         "tags:\n- agentgym\n- reinforcement-learning\n- agents",
+        *(_configs(sorted({_split_name(row["split"]) for row in rows})) if pushed else []),
         "---",
         "",
         "# Episodes of language agents",
@@ -70,21 +77,47 @@ def card(rows: Sequence[Mapping[str, object]], episodes: Sequence[Episode], form
     return "\n".join(lines)
 
 
-def push(repository: str, table: Path, text: str, *, private: bool) -> str:
-    """Upload a table and its card to a dataset of the hub, made where there is none; return its address.
+def _split_name(split: object) -> str:
+    """Return a split's name as the hub allows it: letters, digits and underscores."""
+    return re.sub(r"\W", "_", str(split)) if split else "unsplit"
 
-    BadConfig where the hub refuses (no token, no such user) or cannot be reached.
+
+def _configs(splits: Sequence[str]) -> list[str]:
+    return [
+        "configs:\n- config_name: default\n  data_files:",
+        *(f"  - split: {s}\n    path: data/{s}.parquet" for s in splits),
+    ]
+
+
+def by_split(table: Path) -> dict[str, bytes]:
+    """Return the rows of each split as a Parquet file; the hub takes a lone file for training data, whatever is in it."""
+    arrow: Any = importlib.import_module("pyarrow")
+    parquet: Any = importlib.import_module("pyarrow.parquet")
+    whole = parquet.read_table(table)
+    names = [_split_name(split) for split in whole["split"].to_pylist()]
+    files: dict[str, bytes] = {}
+    for name in sorted(set(names)):
+        sink = arrow.BufferOutputStream()
+        parquet.write_table(whole.filter(arrow.array([other == name for other in names])), sink)
+        files[name] = sink.getvalue().to_pybytes()
+    return files
+
+
+def push(repository: str, table: Path, text: str, *, private: bool) -> str:
+    """Upload a table, a file for each split, and its card to a dataset of the hub, made where there is none.
+
+    Returns its address. BadConfig where the hub refuses (no token, no such user) or cannot be reached.
     """
     try:
-        hub: object = importlib.import_module("huggingface_hub")
+        hub: Any = importlib.import_module("huggingface_hub")
     except ImportError as error:
         raise MissingExtra(f"the hub needs huggingface_hub: {how_to_install('train')}") from error
+    files = {"README.md": text.encode()} | {f"data/{split}.parquet": rows for split, rows in by_split(table).items()}
     try:
         client = hub.HfApi()
-        client.create_repo(repository, repo_type="dataset", private=private, exist_ok=True)
-        files = {"README.md": text.encode(), f"data/{table.name}": str(table)}
+        address = client.create_repo(repository, repo_type="dataset", private=private, exist_ok=True)
         operations = [hub.CommitOperationAdd(path_in_repo=name, path_or_fileobj=content) for name, content in files.items()]
         client.create_commit(repository, operations, repo_type="dataset", commit_message="Episodes, with their card")
     except Exception as error:  # the hub's own errors, the network's
         raise BadConfig(f"{repository} could not be written: {str(error)[:300]}. The table is at {table}") from error
-    return f"https://huggingface.co/datasets/{repository}"
+    return str(address)

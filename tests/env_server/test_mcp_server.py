@@ -124,6 +124,7 @@ def test_an_episode_that_an_agent_gives_up_is_written(tmp_path):
     asyncio.run(main())
     rows = [json.loads(line) for line in out.read_text().splitlines()]
     assert [(row["turns"], row["success"], row["reason"]) for row in rows] == [(1, False, "reset"), (0, None, "unfinished")]
+    assert rows[0]["task_id"] == rows[1]["task_id"] and rows[0]["task_id"].startswith("train/")
 
 
 def test_an_agent_that_stops_calling_has_failed(tmp_path):

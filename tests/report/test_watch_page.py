@@ -183,6 +183,26 @@ def test_hostile_text_of_groups_errors_and_names_is_shown_as_text(
         page.close()
 
 
+def test_a_group_that_cannot_be_drawn_is_said_and_the_next_one_is_shown(
+    browser: Any, run_folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    with serving(run_folder) as server:
+        seen = Seen(browser, server.address)
+        page = seen.page
+        page.locator(".detail:not([aria-busy]) .turn").first.wait_for()
+        fetch = Watch.group
+        broken = {"episodes": [{"attempt": 0}]}  # an answer without what every episode has
+        monkeypatch.setattr(Watch, "group", lambda *given: broken)
+        page.locator("#episodes .row").nth(1).click()
+        page.locator(".detail:not([aria-busy])", has_text="This group cannot be shown").wait_for()
+        assert page.locator(".detail .turn").count() == 0  # nothing of the group before it
+        monkeypatch.setattr(Watch, "group", fetch)
+        page.locator("#episodes .row").nth(2).click()
+        page.locator(".detail:not([aria-busy]) .turn").first.wait_for()
+        assert "cannot be shown" not in page.locator(".detail").inner_text() and seen.trouble == []
+        page.close()
+
+
 def test_several_runs_lie_over_each_other(browser: Any, tmp_path: Path):
     folders = [write_run(tmp_path / side / "run", steps=steps) for side, steps in (("a", 20), ("b", 40))]
     with serving(*folders, tmp_path / "later") as server:

@@ -102,6 +102,22 @@ def test_code_is_the_same_there(tools: dict[str, Any]) -> None:
         assert played(agentgym.make("code", backend="harbor", backend_options=tools), 0, choose) == ours
 
 
+def test_a_run_of_code_is_a_program_of_its_own_there(tools: dict[str, Any]) -> None:
+    env = agentgym.make("code", backend="harbor", backend_options=tools)
+    env.reset(seed=0, options={"task": 0})
+    assert "variables do not" in env.tools["run"].description
+    assert env.step("run[x = 6; open('kept', 'w').write('7')]")[4]["valid"] is True
+    assert env.step("run[print(6 * int(open('kept').read()))]")[0] == "42"
+    assert "NameError" in env.step("run[print(x)]")[0]
+    state = env.snapshot()
+    env.step("run[open('kept', 'w').write('8')]")
+    env.restore(state)
+    assert env.step("run[print(open('kept').read())]")[0] == "7"
+    env.close()
+    with pytest.raises(BadConfig, match="no Python that keeps its variables"):
+        agentgym.make("math", backend="harbor", backend_options=tools)
+
+
 def test_swe_is_the_same_there(tools: dict[str, Any]) -> None:
     ours = played(agentgym.make("swe", backend="docker", backend_options={**tools, **DAEMON}), 0, lambda env: env.oracle())
     assert played(agentgym.make("swe", backend="harbor", backend_options=tools), 0, lambda env: env.oracle()) == ours

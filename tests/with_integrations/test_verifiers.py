@@ -2,6 +2,9 @@
 
 import asyncio
 import json
+import os
+import re
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -79,6 +82,30 @@ def test_its_evaluation_plays_our_episodes(tmp_path: Path, monkeypatch: pytest.M
         by_task.setdefault(trace.info["agentgym"]["task_id"], set()).add(trace.info["agentgym"]["seed"])
     assert all(len(seeds) == 2 for seeds in by_task.values())  # attempts differ
     assert vf and agentgym_there
+
+
+def test_the_command_of_the_page_plays_a_taskset_package(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "integrations.md").read_text(encoding="utf-8")
+    (module,) = re.findall(r"^```python\n# my_taskset\.py\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    (command,) = re.findall(r"^`([\w-]+ my_taskset .*?)`", page, re.MULTILINE)
+    (tmp_path / "my_taskset.py").write_text(module)
+    gateway = Gateway(ScriptedEngine(lambda prompt, turn: "<action>hm</action>", ByteTokenizer(), context=1 << 16), "model")
+    with loopback.serving(App(gateway)) as url:
+        words = [
+            *command.replace("MODEL", "model").split(),
+            "--client.base-url",
+            f"{url}/v1",
+            "--client.api-key-var",
+            "FAKE_KEY",
+        ]
+        words += ["-n", "1", "-r", "1", "--env.horizon", "2", "--no-rich", "--sampling.max-tokens", "64"]
+        own = {**os.environ, "FAKE_KEY": "none", "PYTHONPATH": str(tmp_path)}
+        done = subprocess.run(words, cwd=tmp_path, env=own, capture_output=True, text=True, timeout=900)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    (file,) = tmp_path.rglob("traces.jsonl")
+    (line,) = file.read_text().splitlines()
+    told = json.loads(line)["traces"][0]["info"]["agentgym"]
+    assert told["reason"] == "horizon" and told["task_id"].startswith("train/")
 
 
 def test_a_taskset_of_one_turn_is_an_environment_here() -> None:

@@ -18,10 +18,13 @@ from agentgym.envs.code.grading.tests import CodeTests, Tried, run_tests
 from agentgym.envs.code.text import LONGEST_VALUE, call, cut, defines, example, expected, syntax_error, told
 from agentgym.errors import BadConfig, unknown
 from agentgym.sandbox.env import SandboxEnv
-from agentgym.sandbox.protocol import MEGABYTE, Limits
+from agentgym.sandbox.protocol import MEGABYTE, NO_KERNEL, Limits
 
 SAME_PYTHON = ("bubblewrap", "process")
 """Sandboxes whose Python is the one that runs this: what is a syntax error here is one there."""
+FRESH = (
+    "Run Python code as a program of its own; files persist between runs, variables do not. Returns the output or the error."
+)
 EXAMPLES = 2
 """Public tests that a statement shows."""
 FAILURES = 3
@@ -76,6 +79,12 @@ class Code(SandboxEnv):
 
     def setup(self) -> None:
         super().setup()
+        if self.backend in NO_KERNEL:
+            self.tools["run"] = dataclasses.replace(self.tools["run"], description=FRESH)
+            if self.library is not None and any(task.data["kind"] == "checks" for task in self.library.tasks):
+                raise BadConfig(
+                    f"backend {self.backend!r} has no Python that keeps its variables, which checks of a file need"
+                )
         if self.verify and self.library is not None:
             verify(self.library, self._tried)
 

@@ -16,7 +16,7 @@ from agentgym.envs.math.files import load
 from agentgym.errors import BadConfig, MissingExtra, how_to_install, unknown
 from agentgym.rewards import expressions
 from agentgym.sandbox.env import SandboxEnv
-from agentgym.sandbox.protocol import MEGABYTE, Limits
+from agentgym.sandbox.protocol import MEGABYTE, NO_KERNEL, Limits
 from agentgym.tasks.library import Library
 
 LONGEST_CODE = 20_000  # characters
@@ -80,6 +80,10 @@ class Math(Attempts, SandboxEnv):
 
     def setup(self) -> None:
         super().setup()
+        if self.backend in NO_KERNEL:
+            raise BadConfig(
+                f"backend {self.backend!r} has no Python that keeps its variables, which this environment promises"
+            )
         if not expressions.installed():
             self._refuse_expressions()
 

@@ -175,10 +175,18 @@ async function open(group, at = 0) {
     note = "This group cannot be shown: " + error.message;
   }
   if (group.run !== shown.run || group.group !== shown.group) return; // another one was asked for meanwhile
+  try {
+    show(episodes, at, note);
+  } catch (error) {
+    show([], 0, "This group cannot be shown: " + error.message);
+  }
+  host.removeAttribute("aria-busy");
+}
+
+function show(episodes, at, note) {
   data.episodes = episodes;
   Object.assign(shown, { at: Math.min(at, Math.max(0, episodes.length - 1)), beside: -1, note });
   detail();
-  host.removeAttribute("aria-busy");
 }
 
 // One attempt, or two side by side.
