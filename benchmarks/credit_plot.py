@@ -63,15 +63,16 @@ def differences(axes: Any, rows: Sequence[dict[str, Any]]) -> None:
 
 
 def curves(axes: Any, rows: Sequence[dict[str, Any]]) -> None:
-    """Draw the mean success of each arm at its best by step, over the seeds that all of these arms have."""
+    """Draw the mean success of each arm by step, over the seeds that all of these arms have."""
     from credit import ARMS, SETTINGS, TUNING
-    from credit_report import best, by_variant
+    from credit_report import by_variant
+    from credit_tokens import chosen
 
     for setting in SETTINGS:
         found = by_variant(rows, setting, range(TUNING))
-        chosen = [v for arm in ARMS if (v := best(rows, setting, arm, range(TUNING, 1 << 30))) in found]
-        common = sorted(set.intersection(*(set(found[v]) for v in chosen))) if chosen else []
-        for variant in chosen if common else ():
+        variants = [v for arm in ARMS if (v := chosen(rows, setting, arm)) is not None]
+        common = sorted(set.intersection(*(set(found[v]) for v in variants))) if variants else []
+        for variant in variants if common else ():
             values = np.array([found[variant][seed]["train"] for seed in common])  # [seeds, steps]
             mean = 100 * values.mean(axis=0)
             axes.plot(np.arange(1, len(mean) + 1), mean, label=f"{variant[0]}, {setting}, {len(common)} seeds")

@@ -38,7 +38,6 @@ class McpServer:
         self._fixed, self._out = dict(fixed or {}), out
         self._named: dict[str, Session] = {}
         self._totals: dict[str, float] = {}
-        self._tasks: dict[str, str] = {}
         tools = sessions.probe.tools
         self.reset_name = "reset" if "reset" not in tools else "reset_episode"
 
@@ -107,9 +106,7 @@ class McpServer:
         elif session.running:  # given up by the agent, which must not thereby be spared a failure
             self._write(session, {"reason": "reset", "success": False})
         self._totals[session.id] = 0.0
-        answer = await self.sessions.reset(session, {**arguments, **self._fixed})
-        self._tasks[session.id] = str(answer["observation"]["info"]["task_id"])
-        return answer
+        return await self.sessions.reset(session, {**arguments, **self._fixed})
 
     def _forget_ended(self, reason: str = "idle", success: bool | None = False) -> None:
         """Write the episodes of which no more can come; an agent that stopped calling has failed."""
@@ -143,7 +140,7 @@ class McpServer:
             return
         row: dict[str, object] = {"session": session.id[:8], "episode": session.episode, "turns": session.turn}
         row |= {
-            "task_id": self._tasks.pop(session.id, None),
+            "task_id": session.task_id,
             "reward": self._totals.pop(session.id, 0.0),
             "success": info["success"],
             "reason": info["reason"],

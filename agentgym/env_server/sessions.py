@@ -63,6 +63,7 @@ class Session:
     held: int = 0
     """Characters of the episode's actions so far."""
     episode: str = ""
+    task_id: str = ""
     snapshots: dict[str, tuple[Snapshot, int]] = field(default_factory=dict[str, tuple[Snapshot, int]])
 
 
@@ -153,6 +154,7 @@ class Sessions:
         text, info = await self._asked(session, "reset", env.reset(seed, options, self._seconds))
         session.running, session.turn, session.held = True, 0, 0
         session.episode = str(data.get("episode_id") or secrets.token_hex(8))[:255]
+        session.task_id = str(info["task_id"])
         return self._first(session, env, text, info)
 
     async def step(self, session: Session, action: str, brief: bool = False) -> dict[str, object]:
@@ -240,7 +242,7 @@ class Sessions:
         env = session.env = session.env or self._fresh()
         text, info = await self._asked(session, "restore", env.restore(held[0], seed, self._seconds))
         session.running, session.turn, session.held = True, held[1], 0
-        session.episode = secrets.token_hex(8)
+        session.episode, session.task_id = secrets.token_hex(8), str(info["task_id"])
         return self._first(session, env, text, info)
 
     # Within
