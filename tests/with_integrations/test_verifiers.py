@@ -99,7 +99,9 @@ def test_the_command_of_the_page_plays_a_taskset_package(tmp_path: Path) -> None
             "FAKE_KEY",
         ]
         words += ["-n", "1", "-r", "1", "--env.horizon", "2", "--no-rich", "--sampling.max-tokens", "64"]
-        own = {**os.environ, "FAKE_KEY": "none", "PYTHONPATH": str(tmp_path)}
+        programs = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # as in an environment that is active
+        modules = f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"
+        own = {**os.environ, "FAKE_KEY": "none", "PYTHONPATH": modules, "PATH": programs}
         done = subprocess.run(words, cwd=tmp_path, env=own, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     (file,) = tmp_path.rglob("traces.jsonl")
