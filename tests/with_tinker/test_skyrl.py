@@ -16,7 +16,7 @@ from agentgym.trainers.model.policy import load_policy
 from agentgym.trainers.remote.qualify import UNCLIPPED, qualify, show
 from agentgym.trainers.remote.service import Service
 
-STEPS = 10
+STEPS = 28
 
 
 def test_what_it_computes(skyrl, policy):
@@ -35,7 +35,7 @@ def test_what_it_computes(skyrl, policy):
 def test_a_whole_run_outlives_a_kill_of_the_client_and_of_the_server(skyrl, policy, tasks, tmp_path):
     """It learns as if nobody had been killed: success on tasks that it never trained on rises by 15 points and more."""
     config = small(
-        tmp_path / "run", policy, **tasks, learner=f"tinker:{skyrl.url}", lora_rank=8, lr=5e-3, grad_clip=UNCLIPPED,
+        tmp_path / "run", policy, **tasks, learner=f"tinker:{skyrl.url}", lora_rank=8, lr=4e-3, grad_clip=UNCLIPPED,
         sft_muon=False, steps=STEPS, tasks_per_step=12, group_size=8, concurrency=32, minibatches=2, credit="grpo",
         credit_options={}, test_tasks=150, learner_options={"patience": 10.0},
     )  # fmt: skip
