@@ -24,7 +24,7 @@ requires-python = ">=3.11"
 tinker = []
 jax = []
 """
-BACKEND = '{"max_lora_adapters":8,"max_lora_rank":8,"train_micro_batch_size":8,"sample_max_num_sequences":8}'
+BACKEND = '{"max_lora_adapters":8,"max_lora_rank":8,"train_micro_batch_size":8,"sample_max_num_sequences":32}'
 
 
 class SkyRL:
@@ -44,6 +44,8 @@ class SkyRL:
         programs = Path(sys.executable).parent
         environment = {**os.environ, "VIRTUAL_ENV": str(programs.parent), "PATH": f"{programs}:{os.environ['PATH']}"}
         environment |= {"JAX_PLATFORMS": "cpu", "HF_HUB_OFFLINE": "1"}
+        environment |= {"JAX_COMPILATION_CACHE_DIR": f"{self.folder}/compiled"}  # started again, it compiles nothing again
+        environment |= {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0", "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1"}
         if sys.version_info < (3, 12):
             environment["PYTHONPATH"] = str(HERE / "python311")
         command = [
@@ -79,9 +81,14 @@ class SkyRL:
 
 
 @pytest.fixture(scope="session")
-def policy(tmp_path_factory: Any) -> str:
-    """Imitate the expert for a while, so that something succeeds now and then."""
-    import small_envs  # noqa: F401
+def tasks() -> dict[str, Any]:
+    """Name GuessNumber with numbers up to 7 in three guesses."""
+    return {"env": "small_envs:small/Generated-v0", "env_options": {"difficulty": 3}}
+
+
+@pytest.fixture(scope="session")
+def policy(tasks: dict[str, Any], tmp_path_factory: Any) -> str:
+    """Imitate the expert for a while, so that a third of the tasks succeed."""
     from small_runs import small
 
     from agentgym.trainers import train
@@ -89,8 +96,8 @@ def policy(tmp_path_factory: Any) -> str:
 
     folder = tmp_path_factory.mktemp("policy")
     size = PolicySize(width=64, layers=1, heads=2, vocabulary=300, context=128)
-    init_policy("small/File-v0", folder / "init", size=size, episodes=20)
-    train(small(folder / "run", str(folder / "init"), sft_episodes=64, sft_batch=8, steps=0))
+    init_policy(**tasks, out=folder / "init", size=size, episodes=20)
+    train(small(folder / "run", str(folder / "init"), **tasks, sft_episodes=96, sft_batch=8, steps=0))
     shutil.move(next((folder / "run/checkpoints").glob("step-*")), folder / "policy")
     return str(folder / "policy")
 

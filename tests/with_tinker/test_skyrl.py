@@ -9,13 +9,14 @@ import time
 from pathlib import Path
 
 import pytest
-import small_envs  # noqa: F401
-from small_runs import curve, episodes, small
+from small_runs import is_whole, small
 
 from agentgym.trainers import resume
 from agentgym.trainers.model.policy import load_policy
 from agentgym.trainers.remote.qualify import UNCLIPPED, qualify, show
 from agentgym.trainers.remote.service import Service
+
+STEPS = 28
 
 
 def test_what_it_computes(skyrl, policy):
@@ -31,23 +32,25 @@ def test_what_it_computes(skyrl, policy):
 
 
 @pytest.mark.slow  # a fake server over our own learner is killed in every push: tests/trainers/test_tinker.py
-def test_a_run_outlives_a_kill_of_the_client_and_of_the_server(skyrl, policy, tmp_path):
+def test_a_whole_run_outlives_a_kill_of_the_client_and_of_the_server(skyrl, policy, tasks, tmp_path):
+    """It learns as if nobody had been killed: success on tasks that it never trained on rises by 15 points and more."""
     config = small(
-        tmp_path / "run", policy, learner=f"tinker:{skyrl.url}", lora_rank=8, lr=1e-3, grad_clip=UNCLIPPED, sft_muon=False,
-        steps=4, concurrency=8, minibatches=1, learner_options={"patience": 10.0},
+        tmp_path / "run", policy, **tasks, learner=f"tinker:{skyrl.url}", lora_rank=8, lr=4e-3, grad_clip=UNCLIPPED,
+        sft_muon=False, steps=STEPS, tasks_per_step=12, group_size=8, concurrency=32, minibatches=2, credit="grpo",
+        credit_options={}, test_tasks=150, learner_options={"patience": 10.0},
     )  # fmt: skip
-    first = f"import small_envs; from agentgym.trainers import TrainConfig, train; train({config!r})"
+    first = f"from agentgym.trainers import TrainConfig, train; train({config!r})"
     _until(2, tmp_path / "run", _client(first), lambda client: os.kill(client.pid, signal.SIGKILL))
-    again = f"import small_envs; from agentgym.trainers import resume; resume({str(tmp_path / 'run')!r})"
+    again = f"from agentgym.trainers import resume; resume({str(tmp_path / 'run')!r})"
     client = _client(again)
-    _until(3, tmp_path / "run", client, lambda _: skyrl.kill())
+    _until(4, tmp_path / "run", client, lambda _: skyrl.kill())
     assert client.wait(300) != 0
     skyrl.start()
-    resume(tmp_path / "run")
-    rows = [row for row in curve(tmp_path / "run") if "success_train" in row]
-    assert [row["step"] for row in rows] == [1, 2, 3, 4]
-    assert len(episodes(tmp_path / "run")) == 4 * 9
-    assert all(row["mismatch_mean"] < 1e-3 for row in rows if "mismatch_mean" in row)
+    summary = resume(tmp_path / "run")
+    rows = is_whole(tmp_path / "run", steps=STEPS, each=12 * 8, apart=1e-3)
+    before, after = summary["success_before"], summary["success_after"]
+    print(f"success: {before:.3f}, then {[round(row['success_train'], 2) for row in rows]}, at the end {after:.3f}")
+    assert after - before >= 0.15
     assert json.loads((tmp_path / "run/qualified.json").read_text())["reduction"] == "rows"
 
 
@@ -61,4 +64,6 @@ def _until(step, run, client, strike):
     while not (run / f"checkpoints/step-{step:08d}").exists():
         assert client.poll() is None, "the client has ended"
         time.sleep(0.05)
+    time.sleep(0.5)
+    assert client.poll() is None, "the client has ended"
     strike(client)
