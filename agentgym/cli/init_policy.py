@@ -4,6 +4,7 @@ agentgym init-policy rlvr/Household-v0 --out runs/policy                      0.
 agentgym init-policy rlvr/Search-v0 --out runs/policy --width 256 --layers 4   about 3 million
 agentgym init-policy rlvr/Household-v0 --template chatml --out runs/chatml     with the chat template of Qwen2.5
 agentgym init-policy rlvr/Household-v0 --moe --out runs/moe                    a mixture of four experts
+agentgym init-policy rlvr/TextCraft-v0 --pre-tokenizer words --induction-heads  copies from the first update on
 """
 
 from dataclasses import dataclass, field, replace
