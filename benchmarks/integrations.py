@@ -14,7 +14,6 @@ that has died.
 import argparse
 import asyncio
 import importlib.util
-import itertools
 import os
 import signal
 import socket
@@ -30,6 +29,7 @@ from typing import Any
 
 import integrations_harbor
 import integrations_mcp
+from integrations_rate import env_rate, rate
 from integrations_tokens import gateway, instant, scripted_alone, trl_async, trl_rollouts, verl
 
 import agentgym
@@ -37,17 +37,6 @@ import agentgym
 ENV, HORIZON = "rlvr/GuessNumber-v0", 20
 GUESS = "<action>1</action>"
 Rates = dict[str, float]
-
-
-def rate(seconds: float, episode: Callable[[int], int]) -> float:
-    """Return how many steps a second episodes take, one after another."""
-    episode(0)
-    steps, started = 0, time.perf_counter()
-    for number in itertools.count(1):
-        steps += episode(number)
-        if (spent := time.perf_counter() - started) > seconds:
-            return steps / spent
-    raise AssertionError
 
 
 def alone(seconds: float) -> float:
@@ -69,13 +58,7 @@ def alone(seconds: float) -> float:
 def gymnasium(seconds: float) -> Rates:
     import gymnasium as gym
 
-    env = gym.make(ENV, horizon=HORIZON)
-
-    def episode(number: int) -> int:
-        env.reset(seed=number)
-        return sum(1 for _ in iter(lambda: any(env.step("1")[2:4]), True)) + 1
-
-    return {"steps": rate(seconds, episode), "alone": alone(seconds)}
+    return {"steps": env_rate(gym.make(ENV, horizon=HORIZON), "1", seconds), "alone": alone(seconds)}
 
 
 def trl_tools(seconds: float) -> Rates:
@@ -153,27 +136,11 @@ def openenv_here(seconds: float) -> Rates:
     from agentgym.integrations.openenv import remote
 
     with openenv_server() as url:
-        env = remote(url, horizon=HORIZON)
-
-        def episode(number: int) -> int:
-            env.reset(seed=number)
-            return 1 + sum(1 for _ in iter(lambda: any(env.step("1")[2:4]), True))
-
-        found = {"steps": rate(seconds, episode), "alone": alone(seconds)}
-        env.close()
-        return found
+        return {"steps": env_rate(remote(url, horizon=HORIZON), "1", seconds), "alone": alone(seconds)}
 
 
 def nemo_gym(seconds: float) -> Rates:
-    env = agentgym.make("nemo_gym:blackjack")
-
-    def episode(number: int) -> int:
-        env.reset(seed=number)
-        return 1 + sum(1 for _ in iter(lambda: any(env.step("<action>hit</action>")[2:4]), True))
-
-    found = {"steps": rate(seconds, episode)}
-    env.close()
-    return found
+    return {"steps": env_rate(agentgym.make("nemo_gym:blackjack"), "<action>hit</action>", seconds)}
 
 
 def verifiers_here(seconds: float) -> Rates:
@@ -268,12 +235,12 @@ MEASURES: dict[str, tuple[str, Callable[[float], Rates]]] = {
     "OpenEnv, ours there": ("openenv", openenv_there),
     "OpenEnv, theirs here": ("openenv", openenv_here),
     "NeMo Gym, theirs here": ("nemo_gym", nemo_gym),
-    "Harbor, its sandboxes": ("harbor", lambda seconds: integrations_harbor.sandboxes(seconds, rate)),
-    "Harbor, task folders here": ("harbor", lambda seconds: integrations_harbor.tasks(seconds, rate)),
+    "Harbor, its sandboxes": ("harbor", integrations_harbor.sandboxes),
+    "Harbor, task folders here": ("harbor", integrations_harbor.tasks),
     "MCP, ours as a server": ("mcp", lambda seconds: {"steps": integrations_mcp.served(seconds), "alone": alone(seconds)}),
     "MCP, tools of servers here": (
         "mcp",
-        lambda seconds: {"steps": integrations_mcp.tools(seconds, rate), "alone": alone(seconds)},
+        lambda seconds: {"steps": integrations_mcp.tools(seconds), "alone": alone(seconds)},
     ),
     "inspect_ai": ("inspect_ai", inspect_ai),
     "SkyRL's gym": ("skyrl_gym", skyrl_gym),

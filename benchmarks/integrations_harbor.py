@@ -12,16 +12,15 @@ the daemon; to have them longer:
 
 import os
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+
+from integrations_rate import env_rate
 
 import agentgym
 
 IMAGE = {"image": "agentgym-test/python"}
 HORIZON = 20
 Rates = dict[str, float]
-Rate = Callable[[float, Callable[[int], int]], float]
 TASK = {
     "task.toml": f'[environment]\ndocker_image = "{IMAGE["image"]}"\nmemory_mb = 256\nworkdir = "/app"\n',
     "instruction.md": "Write a file.\n",
@@ -31,28 +30,15 @@ TASK = {
 }
 
 
-def _episodes(env: Any, action: str, rate: Rate, seconds: float) -> float:
-    """Return the steps a second of episodes of HORIZON turns, resets included."""
-
-    def episode(number: int) -> int:
-        env.reset(seed=number)
-        return 1 + sum(1 for _ in iter(lambda: any(env.step(action)[2:4]), True))
-
-    try:
-        return rate(seconds, episode)
-    finally:
-        env.close()
-
-
-def sandboxes(seconds: float, rate: Rate) -> Rates:
+def sandboxes(seconds: float) -> Rates:
     """Programs of rlvr/Code-v0 in Harbor's local Docker, and on our docker backend over the same daemon."""
     given: dict[str, dict[str, object]] = {"steps": {"backend": "harbor", "backend_options": IMAGE}}
     given["alone"] = {"backend": "docker", "backend_options": {**IMAGE, "daemon": os.environ["DOCKER_HOST"]}}
     made = ((name, agentgym.make("rlvr/Code-v0", horizon=HORIZON, **options)) for name, options in given.items())
-    return {name: _episodes(env, "run[print(6 * 7)]", rate, seconds) for name, env in made}
+    return {name: env_rate(env, "run[print(6 * 7)]", seconds) for name, env in made}
 
 
-def tasks(seconds: float, rate: Rate) -> Rates:
+def tasks(seconds: float) -> Rates:
     """Commands in the container of a task folder; an episode has a container of its own."""
     with tempfile.TemporaryDirectory() as folder:
         for name, text in TASK.items():
@@ -61,4 +47,4 @@ def tasks(seconds: float, rate: Rate) -> Rates:
             file.write_text(text)
         options = {"daemon": os.environ["DOCKER_HOST"]}
         env = agentgym.make(f"harbor:{folder}/task", horizon=HORIZON, backend_options=options)
-        return {"steps": _episodes(env, "bash[true]", rate, seconds)}
+        return {"steps": env_rate(env, "bash[true]", seconds)}

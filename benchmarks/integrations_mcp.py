@@ -5,9 +5,10 @@ import itertools
 import shlex
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from integrations_rate import env_rate
 
 ENV, HORIZON = "rlvr/GuessNumber-v0", 20
 SERVER = Path(__file__).resolve().parents[1] / "tests" / "mcp_tools" / "server.py"
@@ -42,7 +43,7 @@ def served(seconds: float) -> float:
     return asyncio.run(_served(seconds))
 
 
-def tools(seconds: float, rate: Callable[[float, Callable[[int], int]], float]) -> float:
+def tools(seconds: float) -> float:
     """Calls of a server's tool in an environment here; every episode has a server process of its own."""
     from agentgym import Task
     from agentgym.mcp_tools import McpEnv
@@ -59,14 +60,4 @@ def tools(seconds: float, rate: Callable[[float, Callable[[int], int]], float]) 
         def judge(self, answer: str) -> bool:
             return False
 
-    env: Any = Sums()
-    call = '{"name": "add", "arguments": {"a": 2, "b": 3}}'
-
-    def episode(number: int) -> int:
-        env.reset(seed=number)
-        return 1 + sum(1 for _ in iter(lambda: any(env.step(call)[2:4]), True))
-
-    try:
-        return rate(seconds, episode)
-    finally:
-        env.close()
+    return env_rate(Sums(), '{"name": "add", "arguments": {"a": 2, "b": 3}}', seconds)

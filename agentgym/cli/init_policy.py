@@ -7,7 +7,7 @@ agentgym init-policy rlvr/Household-v0 --moe --out runs/moe                    a
 agentgym init-policy rlvr/TextCraft-v0 --pre-tokenizer words --induction-heads  copies from the first update on
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -77,8 +77,12 @@ def run(config: Config) -> int:
     from agentgym.trainers.model.policy import PolicySize, init_policy, load_policy
 
     shape = (config.width, config.layers, config.width // 32, 2 * config.width, config.vocabulary, config.context)
-    size = PolicySize(*shape, experts=EXPERTS if config.moe else 0, pre_tokenizer=config.pre_tokenizer)
-    size = replace(size, induction_heads=config.induction_heads)
+    size = PolicySize(
+        *shape,
+        experts=EXPERTS if config.moe else 0,
+        pre_tokenizer=config.pre_tokenizer,
+        induction_heads=config.induction_heads,
+    )
     how: dict[str, Any] = {"episodes": config.episodes, "seed": config.seed, "template": config.template}
     folder = init_policy(config.env, config.out, env_options=config.env_options, size=size, **how)
     model, tokenizer = load_policy(folder)
