@@ -12,6 +12,8 @@ from typing import Any
 os.environ |= {"ANONYMIZED_TELEMETRY": "false", "BROWSER_USE_LOGGING_LEVEL": "result", "BROWSER_USE_VERSION_CHECK": "false"}
 from browser_use import Agent, Browser, ChatOpenAI, Tools
 
+answers = os.fdopen(os.dup(1), "w")
+os.dup2(2, 1)  # what packages print goes to standard error: it could begin within a line of ours
 LEFT_OUT = [
     "search",
     "extract",
@@ -53,7 +55,7 @@ async def attempt(job: dict[str, Any]) -> None:
         "errors": errors,
         "actions": history.action_names(),
     }
-    print("@" + json.dumps(told), flush=True)
+    print(json.dumps(told), file=answers, flush=True)
 
 
 for line in sys.stdin:
@@ -66,4 +68,4 @@ for line in sys.stdin:
         finally:
             os._exit(status)
     if os.waitpid(child, 0)[1]:
-        print("@" + json.dumps({"broken": True}), flush=True)
+        print(json.dumps({"broken": True}), file=answers, flush=True)

@@ -76,9 +76,9 @@ class Agents:
             assert self.process.stdin is not None and self.process.stdout is not None
             self.process.stdin.write(json.dumps(job) + "\n")
             self.process.stdin.flush()
-            line = next((line for line in self.process.stdout if line.startswith("@")), "")
+            line = self.process.stdout.readline()
             assert line, "the process of browser-use ended"
-            return json.loads(line[1:])
+            return json.loads(line)
 
 
 AGENTS = Agents()

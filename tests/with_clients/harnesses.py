@@ -43,9 +43,8 @@ class Child:
 
     async def read(self, process: Any) -> None:
         while line := await process.stdout.readline():
-            if line.startswith(b"@"):
-                said = json.loads(line[1:])
-                self.heard[said["id"]].put_nowait(said)
+            said = json.loads(line)
+            self.heard[said["id"]].put_nowait(said)
         for heard in self.heard.values():
             heard.put_nowait({"end": f"the process of {self.harness} ended"})
 

@@ -13,6 +13,7 @@ from typing import Any
 os.environ["MSWEA_SILENT_STARTUP"] = "1"
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # or importing litellm asks a server for prices
 import yaml
+from answers import tell
 from minisweagent import package_dir
 from minisweagent.agents.default import DefaultAgent
 from minisweagent.exceptions import Submitted
@@ -68,4 +69,4 @@ def play(line: str) -> dict[str, Any]:
 
 with ThreadPoolExecutor(8) as pool:
     for found in pool.map(play, sys.stdin):
-        print(json.dumps(found), flush=True)
+        tell(found)

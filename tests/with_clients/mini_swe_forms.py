@@ -7,6 +7,7 @@ import sys
 os.environ["MSWEA_SILENT_STARTUP"] = "1"
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
 import yaml
+from answers import tell
 from jinja2 import StrictUndefined, Template
 from minisweagent import package_dir
 from minisweagent.exceptions import FormatError
@@ -22,9 +23,9 @@ for line in sys.stdin:
     if "reply" in asked:
         try:
             found = parse_regex_actions(asked["reply"], action_regex=pattern, format_error_template="{{error}}")
-            print(json.dumps(found[0]["command"]))
+            tell(found[0]["command"])
         except FormatError:
-            print(json.dumps(None))
+            tell(None)
     else:
-        print(json.dumps(template.render(output=asked)))
-print(json.dumps([config["agent"]["system_template"], config["agent"]["instance_template"]]))
+        tell(template.render(output=asked))
+tell([config["agent"]["system_template"], config["agent"]["instance_template"]])

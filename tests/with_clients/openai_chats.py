@@ -10,6 +10,7 @@ import sys
 from typing import Any
 
 import openai
+from answers import tell
 
 IDS = {"return_token_ids": True}
 TOOL = {"name": "bash", "parameters": {"type": "object", "properties": {"command": {"type": "string"}}}}
@@ -82,7 +83,7 @@ async def chat(url: str, number: int, turns: int) -> dict[str, Any]:
 
 async def main(url: str, chats: int, turns: int) -> None:
     for found in await asyncio.gather(*(chat(url, number, turns) for number in range(chats))):
-        print(json.dumps(found))
+        tell(found)
 
 
 asyncio.run(main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))

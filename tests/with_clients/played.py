@@ -11,6 +11,8 @@ import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from answers import tell
+
 os.environ |= {"MSWEA_SILENT_STARTUP": "1", "LITELLM_LOCAL_MODEL_COST_MAP": "True", "ANONYMIZED_TELEMETRY": "false"}
 STEPS, TOKENS = 3, 96
 Act = Callable[[str], Awaitable[tuple[str, bool]]]
@@ -133,12 +135,9 @@ async def main(harness: str) -> None:
     protocol = asyncio.StreamReaderProtocol(reader)
     await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, sys.stdin)
 
-    def say(**what: Any) -> None:
-        print("@" + json.dumps(what), flush=True)
-
     async def one(job: Job) -> None:
         async def act(command: str) -> tuple[str, bool]:
-            say(id=job["id"], act=command)
+            tell({"id": job["id"], "act": command})
             answer = await answers[job["id"]].get()
             return answer["observed"], answer["done"]
 
@@ -147,7 +146,7 @@ async def main(harness: str) -> None:
         except Exception as error:
             known = type(error).__name__ in ENDS
             end = type(error).__name__ if known else f"raised {error!r}"
-        say(id=job["id"], end=str(end))
+        tell({"id": job["id"], "end": str(end)})
 
     while line := await reader.readline():
         said = json.loads(line)

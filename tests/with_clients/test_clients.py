@@ -54,9 +54,7 @@ def run(script: str, *arguments: str, given: str = "") -> list[dict[str, Any]]:
     command = [CLIENTS, str(HERE / script), *arguments]
     done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
-    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]  # packages print advice between them
-    assert lines, (done.stdout[-4000:], done.stderr[-4000:])
-    return [json.loads(line) for line in lines]
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 def check(episodes: list[Episode], folder: Path, temperature: float) -> None:

@@ -4,13 +4,13 @@ Each way asks twice: session `good` is answered with JSON of the schema, session
 """
 
 import asyncio
-import json
 import sys
 from typing import Any
 
 import agents as agents_package
 import anthropic
 import openai
+from answers import tell
 from pydantic import BaseModel
 from pydantic_ai import Agent, NativeOutput, PromptedOutput
 from pydantic_ai.models.openai import OpenAIChatModel
@@ -68,7 +68,7 @@ async def main(url: str) -> None:
                 told[session] = (await way(client, url, f"x:{session}")).model_dump()
             except Exception as error:
                 told[session] = f"{type(error).__name__}: {error}"[:200]
-        print(json.dumps(told))
+        tell(told)
 
 
 asyncio.run(main(sys.argv[1]))

@@ -4,7 +4,6 @@ Every conversation calls a tool as long as the model does. A line of JSON is pri
 """
 
 import asyncio
-import json
 import random
 import sys
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import agents as agents_package
 import anthropic
 import openai
+from answers import tell
 
 agents: Any = agents_package  # a checker takes the folder tests/agents for it
 SCHEMA: Any = {"type": "object", "properties": {"command": {"type": "string"}}}
@@ -174,7 +174,7 @@ async def play(url: str, kind: str, number: int, turns: int) -> None:
     texts = await function(url, name, turns, random.Random(number), **options)
     client = openai.AsyncOpenAI(base_url=url, api_key=f"x:{name}", max_retries=0)
     end: Any = await client.post(f"/sessions/{name}/finish", body={"reward": 1, "task_id": name}, cast_to=object)
-    print(json.dumps({"name": name, "kind": kind, "texts": texts, "end": end}))
+    tell({"name": name, "kind": kind, "texts": texts, "end": end})
 
 
 async def main(url: str, rounds: int, turns: int) -> None:
