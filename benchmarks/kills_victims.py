@@ -222,6 +222,15 @@ class AdapterSampler(Sampler):
     changes = {"lora_rank": 4, "lr": 1e-2}  # noqa: RUF012
 
 
+def add_node(cluster: Any) -> None:
+    """Add a node. Ray gives up on one whose agents do not start within 15 s, as on a busy machine; it is started again."""
+    for _ in range(2):
+        with contextlib.suppress(Exception):  # Ray has no narrower name for it
+            cluster.add_node(num_cpus=1)
+            return
+    cluster.add_node(num_cpus=1)
+
+
 class Worker(Written):
     """An actor of a Ray cluster of two nodes, in which environments run."""
 
@@ -234,7 +243,7 @@ class Worker(Written):
         from ray.cluster_utils import Cluster
 
         self.cluster: Any = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
-        self.cluster.add_node(num_cpus=1)
+        add_node(self.cluster)
         self.environment = {"RAY_ADDRESS": self.cluster.address}
 
     def recipe(self, out: Path) -> None:
@@ -276,7 +285,7 @@ class Node(Worker):
         return "one of 2 Ray nodes"
 
     def back(self) -> None:
-        self.cluster.add_node(num_cpus=1)
+        add_node(self.cluster)
 
 
 PARTS: dict[str, type[Part]] = {

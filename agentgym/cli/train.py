@@ -271,5 +271,5 @@ def _report(console: Console, folder: Path) -> None:
     for make in (learning_curve, write_report):
         try:
             console.print(str(make(folder)), markup=False)
-        except (OSError, BadData) as error:
+        except (OSError, BadData, MissingExtra) as error:
             console.print(f"the run is complete, but its page could not be written: {error}", markup=False)

@@ -8,7 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
+from agentgym.cli.train import _report
 from agentgym.report.plots import learning_curve, running_mean
 
 pytest.importorskip("matplotlib", reason="matplotlib is not installed")
@@ -49,3 +51,18 @@ def test_the_running_mean_is_centred():
 def test_reports_import_without_matplotlib():
     code = "import sys, agentgym.report.html, agentgym.report.plots; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_run_whose_curve_cannot_be_drawn_is_complete_and_has_its_page(
+    run_folder: Path, tmp_path: Path, monkeypatch, capsys
+):
+    """Where vLLM is installed without the rest, hours of training must not end in an error for want of a picture."""
+    folder = tmp_path / run_folder.name
+    shutil.copytree(run_folder, folder)
+    for name in ("matplotlib", "matplotlib.backends.backend_agg"):
+        monkeypatch.setitem(sys.modules, name, None)
+    _report(Console(width=300), folder)
+    assert (
+        "the run is complete, but its page could not be written: learning curves need matplotlib" in capsys.readouterr().out
+    )
+    assert list(folder.glob("*.html"))

@@ -10,16 +10,21 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 import agentgym
 from agentgym import BadConfig, RolloutConfig, TextEnv
+from agentgym.errors import MissingExtra
 from agentgym.rollout import ray_workers, workers
 from agentgym.rollout.pool import RolloutPool
 
 ray = pytest.importorskip("ray", reason="workers on Ray need the ray package")
+sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))
+from kills_victims import add_node  # noqa: E402
+
 pytestmark = pytest.mark.long
 
 
@@ -99,7 +104,7 @@ def cluster():
         patch.setenv("RAY_AUTH_MODE", "disabled")
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
-        made.add_node(num_cpus=1)
+        add_node(made)
         ray.init(address=made.address, log_to_driver=False)
         yield made
         ray.shutdown()
@@ -109,6 +114,20 @@ def cluster():
 CONFIG = RolloutConfig(8, workers=2, worker_backend="ray", step_seconds=20)
 SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))]
 """Of the moments at which a worker or a node goes: one in CI, three in ./dev full."""
+
+
+def _programs_below(env):
+    """The process that holds an environment, and the names of the programs that it and its children have started."""
+    parents, names = {}, {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            number, _, rest = path.read_text().partition(" (")
+            name, _, fields = rest.rpartition(") ")
+            parents[int(number)], names[int(number)] = int(fields.split()[1]), name
+    below = {os.getpid()}
+    while more := {number for number, parent in parents.items() if parent in below} - below:
+        below |= more
+    return os.getpid(), {names[number] for number in below - {os.getpid()}}
 
 
 def course(episode):
@@ -139,6 +158,26 @@ def test_environments_that_come_with_agentgym(cluster, env):
     assert [course(episode) for episode in there] == [course(episode) for episode in here]
 
 
+@pytest.mark.parametrize(("env", "program"), [("rlvr/Terminal-v0", "bwrap"), ("rlvr/Web-v0", "chrom")])
+def test_sandboxes_and_browsers_start_below_the_worker(cluster, env, program):
+    try:
+        made = agentgym.make(env)
+    except MissingExtra as error:
+        pytest.skip(str(error))
+
+    async def run():
+        pool = workers.Workers([partial(agentgym.make, env)], 1, ray_workers.start_with({}))
+        hosted = pool.hosted()
+        try:
+            await hosted.reset(0, {"task": made.tasks(1)[0]}, 60)
+            return await hosted.consult(_programs_below)
+        finally:
+            pool.close()
+
+    worker, names = asyncio.run(run())
+    assert worker != os.getpid() and any(program in name for name in names), names
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_worker_that_dies_loses_no_episode(cluster, expected, tmp_path, seed):
     chance, killed = random.Random(seed), []
@@ -150,25 +189,27 @@ def test_a_worker_that_dies_loses_no_episode(cluster, expected, tmp_path, seed):
                 os.kill(int(path.name), signal.SIGKILL)
                 killed.append(path.name)
 
-    thread = threading.Thread(target=kill)
+    thread = threading.Thread(target=kill, daemon=True)
     thread.start()
     file = tmp_path.parent / f"episodes{seed}.jsonl"
     episodes = played(Make(tmp_path), out=file)
-    thread.join()
+    thread.join(60)
     assert killed and [course(episode) for episode in episodes] == expected
     assert len(file.read_text().splitlines()) == len(expected)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_node_that_leaves_and_one_that_joins(cluster, expected, tmp_path, seed):
+def test_a_node_that_leaves_and_one_that_joins(cluster, expected, tmp_path, seed, monkeypatch):
+    monkeypatch.setattr(workers, "GATHER_SECONDS", 300.0)  # else a busy machine plays it all before a node has started
     head = ray.get_runtime_context().get_node_id()
     with ThreadPoolExecutor(1) as thread:  # a node is started in the main thread
         playing = thread.submit(played, Make(tmp_path), tasks=24)
         while not any(path.read_text() not in ("", head) for path in tmp_path.iterdir()):
+            assert not playing.done(), "no environment was on the node that was to leave"
             time.sleep(0.02)
         time.sleep(random.Random(seed).uniform(0.1, 0.6))
         cluster.remove_node(next(iter(cluster.worker_nodes)), allow_graceful=False)
-        cluster.add_node(num_cpus=1)
+        add_node(cluster)
         episodes = playing.result()
     assert [course(episode) for episode in episodes][: len(expected)] == expected
     assert len(episodes) == 48 and all(episode.success for episode in episodes)

@@ -13,19 +13,20 @@ import tiny_rows
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_runs import curve, episodes, policy, small
+from small_runs import curve, episodes, policy, small, taught
 
 import agentgym
 from agentgym.agents import ChatAgent
 from agentgym.core.tasks import Task
 from agentgym.engines import Sampling
 from agentgym.engines.hf.engine import HFEngine
+from agentgym.episodes.episode import groups
 from agentgym.errors import BadConfig
 from agentgym.rollout.collect import jobs_of
 from agentgym.rollout.play import Start
 from agentgym.rollout.pool import RolloutConfig, RolloutPool
 from agentgym.rollout.workers import Workers
-from agentgym.trainers import TrainConfig, resume, train
+from agentgym.trainers import TrainConfig, loop, resume, train
 from agentgym.trainers.model.policy import load_policy
 from agentgym.trainers.overlap import Ahead
 from agentgym.trainers.packing import pack, token_weights
@@ -43,6 +44,12 @@ UNEVEN = f"{small_envs.__name__}:small/Uneven-v0"
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     return policy(tmp_path_factory.mktemp("policy"))
+
+
+@pytest.fixture(scope="module")
+def solves(tmp_path_factory):
+    """A policy that solves some of its tasks, and so has something to learn from."""
+    return taught(tmp_path_factory.mktemp("taught"))
 
 
 def uneven(out, model, **changes):
@@ -76,6 +83,46 @@ def test_no_token_is_older_than_the_level_and_groups_come_whole_and_in_order(lev
     assert rows[-1]["versions_behind_most"] > 0
     tasks = [draw.task.id for draw in TaskSource(small_envs.Small(), seed=0).at(range(12), "train")]
     assert [episode["task_id"] for those in played.values() for episode in those[::3]] == tasks
+
+
+def by_hand(config):
+    """Take the steps of a run one after another, with nothing that could play ahead; return the weights at its end."""
+    sitting = loop.Loop.fresh(config)
+    run = sitting.run
+
+    async def steps():
+        await run.learner.publish(0)
+        for step in range(config.steps):
+            played = await run.rollouts.collect(await run.draw(step, config.tasks_per_step, set()), step)
+            run.learner.update(groups(played), run.credit, run.loss, step)
+            await run.learner.publish(step + 1)
+            sitting.record.keep(played)
+
+    with closing(sitting.record), closing(run):
+        asyncio.run(steps())
+        return copy.deepcopy(run.learner.model.state_dict())
+
+
+class InTurn(Ahead):
+    """Plays each step when it is its turn, whatever the level."""
+
+    async def take(self, step):
+        plan = await self._begun(step)
+        return plan.draws, await plan.playing
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("level", "ahead"), [(0, Ahead), (1, InTurn)])
+def test_a_run_that_plays_nothing_ahead_is_the_serial_run_to_the_last_digit(level, ahead, solves, tmp_path, monkeypatch):
+    """Level 0; and a higher one, with its copy of the weights and its update in a thread, where age is all that differs."""
+    expected = by_hand(small(tmp_path / "hand", solves))
+    monkeypatch.setattr(loop, "Ahead", ahead)
+    train(small(tmp_path / "run", solves, async_level=level))
+    assert sum(row["grad_norm"] > 0 for row in curve(tmp_path / "run")) > 1
+    assert episodes(tmp_path / "run") == episodes(tmp_path / "hand")
+    newest = max((tmp_path / "run" / "checkpoints").glob("step-*"))
+    found = load_policy(newest)[0].state_dict()
+    assert found.keys() == expected.keys() and all(torch.equal(found[name], expected[name]) for name in found)
 
 
 def test_a_run_that_is_killed_plays_again_what_was_in_flight(model, tmp_path):
