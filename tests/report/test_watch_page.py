@@ -407,6 +407,22 @@ def test_the_command_ends_cleanly(run_folder: Path, number: signal.Signals):
     assert process.returncode == 0 and "Traceback" not in rest
 
 
+def test_the_page_opens_in_a_browser_that_returns_when_it_is_closed(run_folder: Path, tmp_path: Path, monkeypatch: Any):
+    seen, script = tmp_path / "seen", tmp_path / "browser.py"
+    script.write_text(
+        "import pathlib, sys, urllib.request\n"
+        f"pathlib.Path({str(seen)!r}).write_bytes(urllib.request.urlopen(sys.argv[1], timeout=60).read())\n"
+    )
+    monkeypatch.setenv("BROWSER", f"{sys.executable} {script} %s")
+    process = watching(str(run_folder), "--port", "0", "--open")
+    try:
+        until(lambda: seen.exists() and b"</html>" in seen.read_bytes())
+    finally:
+        process.terminate()
+        process.communicate(timeout=60)
+    assert process.returncode == 0
+
+
 def test_a_taken_port_is_said_and_the_default_one_moves(run_folder: Path):
     with serving(run_folder) as server:
         process = watching(str(run_folder), "--port", str(server.port))
