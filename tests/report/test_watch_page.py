@@ -485,3 +485,14 @@ def until(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < end, "this never came about"
         time.sleep(0.05)
+
+
+def test_the_terminal_says_in_full_which_evaluation_a_group_is_of():
+    from agentgym.report.watch.terminal import _groups
+
+    groups = [{"part": part, "step": step, "outcomes": ["succeeded"], "task": "t"} for part, step in STEPS]
+    lines = [str(line) for line in _groups([{"episodes": {"groups": groups}}], 80)][1:]
+    assert lines == ["eval after training ● 1 of 1  t", "step 3              ● 1 of 1  t"]
+
+
+STEPS = (("eval", "after training"), ("train", "3"))
