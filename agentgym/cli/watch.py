@@ -12,6 +12,7 @@ import errno
 import os
 import subprocess
 import sys
+import threading
 import webbrowser
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
@@ -70,12 +71,17 @@ def run(config: Config) -> int:
         with _server(config, Watch(runs), token) as server, terminated_as_interrupted():
             names = ", ".join(str(run.path) for run in runs)
             console.print(printable(f"watching {names} at {server.address}{ENDS}"), markup=False, soft_wrap=True)
-            if config.open and not webbrowser.open(server.address):
-                console.print("no browser could be started here: open the address yourself")
+            if config.open:  # beside the server, for some browsers return only when they are closed
+                threading.Thread(target=_open, args=(server.address, console), daemon=True).start()
             server.serve_forever(poll_interval=1.0)
     except KeyboardInterrupt:
         console.print("\nended")
     return 0
+
+
+def _open(address: str, console: Console) -> None:
+    if not webbrowser.open(address):
+        console.print("no browser could be started here: open the address yourself")
 
 
 @contextmanager

@@ -16,6 +16,8 @@ BACKENDS = {
 }
 NO_KERNEL = ("harbor",)
 """Backends whose sandboxes run one program a call: their `kernel()` refuses."""
+CONTAINERS = ("docker", "harbor")
+"""Backends whose sandboxes have the libraries of an image, and not this machine's."""
 MEGABYTE = 1 << 20
 
 
@@ -184,6 +186,9 @@ def missing(backend: str, packages: Sequence[str] = (), options: Mapping[str, ob
     if backend == "docker":
         client = importlib.util.find_spec("docker") or "daemon" in (options or {})
         return "" if client else f"the docker sandbox needs the docker package: {how_to_install('docker')}"
+    if backend == "harbor":
+        client = importlib.util.find_spec("harbor")
+        return "" if client else "the harbor sandbox needs the harbor package (Python 3.12 or newer): pip install harbor"
     if backend == "bubblewrap":
         problem = importlib.import_module("agentgym.sandbox.bubblewrap.sandbox").missing()
         if problem:

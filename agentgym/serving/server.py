@@ -7,7 +7,7 @@ import ipaddress
 import signal
 import socket
 import threading
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -75,6 +75,21 @@ async def serve(
         finally:
             if watcher is not None:
                 watcher.cancel()
+
+
+@contextlib.asynccontextmanager
+async def serving(app: object, host: str = "127.0.0.1", port: int = 0) -> AsyncGenerator[str]:
+    """Serve as long as the block runs, by default on a free port of this machine; yields the address."""
+    stop, bound = asyncio.Event(), asyncio.get_running_loop().create_future()
+    server = asyncio.ensure_future(serve(app, host, port, bound.set_result, stop))
+    try:
+        await asyncio.wait([server, bound], return_when=asyncio.FIRST_COMPLETED)
+        if server.done():
+            server.result()
+        yield await bound
+    finally:
+        stop.set()
+        await server
 
 
 async def _stop(server: "Server", stop: asyncio.Event) -> None:

@@ -6,8 +6,8 @@ import math
 import secrets
 import threading
 import traceback
-from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
@@ -21,7 +21,7 @@ from agentgym.gateway.app import App
 from agentgym.gateway.gateway import Gateway
 from agentgym.gateway.sessions import FOR_ROOM
 from agentgym.rollout.collect import group_of
-from agentgym.serving.server import serve
+from agentgym.serving.server import serving
 from agentgym.trainers.gateway_repeats import BY_REPLIES, Repeats
 
 
@@ -92,7 +92,7 @@ class GatewayAgent:
             episode.instruction, episode.split = task.instruction, task.split
             return episode
 
-        async with _serving(app) as address:
+        async with serving(app) as address:
             pairs = enumerate(zip(tasks, repeats or [0] * len(tasks), strict=True))
             jobs = [attempt(place, task, again, n) for place, (task, again) in pairs for n in range(attempts)]
             return list(await asyncio.gather(*jobs))
@@ -117,23 +117,8 @@ class GatewayAgent:
         engine = ScriptedEngine(reply, self.tokenizer, context=self.engine.context)
         gateway = self._gateway(engine)
         app = App(gateway, key=secrets.token_hex(16))
-        async with _serving(app) as address:
+        async with serving(app) as address:
             await _played(self.play, task, Access(f"{address}/v1", app.session_key("again"), gateway.name))
-
-
-@asynccontextmanager
-async def _serving(app: App) -> AsyncGenerator[str]:
-    """Serve on a free port of this machine; yields the address."""
-    stop, bound = asyncio.Event(), asyncio.get_running_loop().create_future()
-    server = asyncio.ensure_future(serve(app, "127.0.0.1", 0, bound.set_result, stop))
-    try:
-        await asyncio.wait([server, bound], return_when=asyncio.FIRST_COMPLETED)
-        if server.done():
-            server.result()
-        yield await bound
-    finally:
-        stop.set()
-        await server
 
 
 async def _played(play: Play, task: Task, access: Access) -> tuple[float, bool]:

@@ -407,6 +407,22 @@ def test_the_command_ends_cleanly(run_folder: Path, number: signal.Signals):
     assert process.returncode == 0 and "Traceback" not in rest
 
 
+def test_the_page_opens_in_a_browser_that_returns_when_it_is_closed(run_folder: Path, tmp_path: Path, monkeypatch: Any):
+    seen, script = tmp_path / "seen", tmp_path / "browser.py"
+    script.write_text(
+        "import pathlib, sys, urllib.request\n"
+        f"pathlib.Path({str(seen)!r}).write_bytes(urllib.request.urlopen(sys.argv[1], timeout=60).read())\n"
+    )
+    monkeypatch.setenv("BROWSER", f"{sys.executable} {script} %s")
+    process = watching(str(run_folder), "--port", "0", "--open")
+    try:
+        until(lambda: seen.exists() and b"</html>" in seen.read_bytes())
+    finally:
+        process.terminate()
+        process.communicate(timeout=60)
+    assert process.returncode == 0
+
+
 def test_a_taken_port_is_said_and_the_default_one_moves(run_folder: Path):
     with serving(run_folder) as server:
         process = watching(str(run_folder), "--port", str(server.port))
@@ -469,3 +485,14 @@ def until(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < end, "this never came about"
         time.sleep(0.05)
+
+
+def test_the_terminal_says_in_full_which_evaluation_a_group_is_of():
+    from agentgym.report.watch.terminal import _groups
+
+    groups = [{"part": part, "step": step, "outcomes": ["succeeded"], "task": "t"} for part, step in STEPS]
+    lines = [str(line) for line in _groups([{"episodes": {"groups": groups}}], 80)][1:]
+    assert lines == ["eval after training ● 1 of 1  t", "step 3              ● 1 of 1  t"]
+
+
+STEPS = (("eval", "after training"), ("train", "3"))

@@ -23,6 +23,7 @@ from test_sandboxes import (
 )
 
 import agentgym
+from agentgym.envs.swe.grading import grading
 from agentgym.errors import BadConfig
 from agentgym.sandbox import sandbox
 
@@ -118,7 +119,21 @@ def test_a_run_of_code_is_a_program_of_its_own_there(tools: dict[str, Any]) -> N
         agentgym.make("math", backend="harbor", backend_options=tools)
 
 
-def test_swe_is_the_same_there(tools: dict[str, Any]) -> None:
-    ours = played(agentgym.make("swe", backend="docker", backend_options={**tools, **DAEMON}), 0, lambda env: env.oracle())
-    assert played(agentgym.make("swe", backend="harbor", backend_options=tools), 0, lambda env: env.oracle()) == ours
-    assert ours[-1][5] is True
+def unrepaired(env: Any) -> list[str]:
+    return ["bash[for file in */*.py src/*/*.py; do echo '# seen' >> $file; done]", "submit[]"]
+
+
+@pytest.mark.parametrize(("choose", "success"), [(lambda env: env.oracle(), True), (unrepaired, False)])
+def test_swe_is_the_same_there(choose: Any, success: bool, tools: dict[str, Any]) -> None:
+    grading._known.clear()
+    options: dict[str, Any] = {"backend_options": tools, "grading": "one-process"}
+    theirs = played(agentgym.make("swe", backend="harbor", **options), 0, choose)
+    grading._known.clear()  # or what was graded there would not be graded again
+    options["backend_options"] = {**tools, **DAEMON}
+    assert theirs == played(agentgym.make("swe", backend="docker", **options), 0, choose)
+    assert theirs[-1][5] is success
+
+
+def test_swe_in_two_processes_is_refused_there(tools: dict[str, Any]) -> None:
+    with pytest.raises(BadConfig, match="pass grading='one-process'"):
+        agentgym.make("swe", backend="harbor", backend_options=tools)

@@ -31,7 +31,7 @@ from agentgym.envs.swe.tasks.suite import importable, is_protected, roots
 from agentgym.envs.swe.verdict import Verdict
 from agentgym.errors import BadConfig, MissingExtra
 from agentgym.sandbox.bubblewrap.sandbox import package_paths
-from agentgym.sandbox.protocol import Sandbox, SandboxFault, missing
+from agentgym.sandbox.protocol import CONTAINERS, NO_KERNEL, Sandbox, SandboxFault, missing
 from agentgym.sandbox.warm_pool import take
 
 REMEMBERED = 256
@@ -39,7 +39,7 @@ REMEMBERED = 256
 T = TypeVar("T")
 GRADING = tuple(dict.fromkeys((*PACKAGES, "py")))
 """What a sandbox for grading has loaded."""
-GRADINGS = ("tests", "patch")
+GRADINGS = ("tests", "one-process", "patch")
 MOST_EDITS = 8
 """In one file, by the oracle; of more the file is written anew."""
 DATE = "2024-01-01T00:00:00Z"
@@ -57,15 +57,17 @@ class SWE(RepositoryEnv):
     where git is installed. Reward: 1 if after `submit` every fail-to-pass and every pass-to-pass test passes, else 0;
     tests and configuration are put back first, and the tests are run in sandboxes of their own (`grading.py`). Measures:
     `fail_to_pass` and `pass_to_pass`, the shares that passed, and `similarity`, how much the repair looks like the known
-    one (SWE-RL), all 0 until `submit`. With `grading="patch"` no test is run: success is the known repair itself, and
-    `similarity` is the only measure.
+    one (SWE-RL), all 0 until `submit`. With `grading="one-process"` tests share a process with the code they test, which
+    that code can exploit; backends without kernels have nothing better. With `grading="patch"` no test is run: success is
+    the known repair itself, and `similarity` is the only measure.
     """
 
     settings: ClassVar[tuple[str, ...]] = (*RepositoryEnv.settings, "data", "grading")
     data: str | None = None
     """A file of tasks; None: those that come with agentgym."""
     grading: str = "tests"
-    """`tests`: hidden tests decide. `patch`: no test is run, and the repair has to be the known one (SWE-RL)."""
+    """`tests`: hidden tests decide. `one-process`: likewise, but code under test can cheat. `patch`: no test is run, and the
+    repair has to be the known one (SWE-RL)."""
     packages = ("tarfile", *(name for name in PACKAGES if name not in ("pytest", "py")))
     """What packs and unpacks the folder, and libraries of pytest; its own two import all of it: see `_make`."""
     root = FOLDER
@@ -75,13 +77,19 @@ class SWE(RepositoryEnv):
     def requires(self) -> None:
         """Raise MissingExtra where there is no sandbox or no pytest."""
         super().requires()
-        problem = missing(self.backend, GRADING if self.backend != "docker" else (), self.backend_options)
+        problem = missing(self.backend, GRADING, self.backend_options)
         if problem:
             raise MissingExtra(f"SWE cannot run tests here: {problem}")
 
     def check_options(self) -> None:
         if self.grading not in GRADINGS:
-            raise BadConfig(f"grading of SWE is {self.grading!r}; expected 'tests' or 'patch'")
+            raise BadConfig(f"grading of SWE is {self.grading!r}; expected {', '.join(map(repr, GRADINGS))}")
+        if self.grading == "tests" and self.backend in NO_KERNEL:
+            raise BadConfig(
+                "SWE runs hidden tests and the code they test in two processes that talk to each other, which the "
+                f"{self.backend} backend does not have: pass grading='one-process', in which both share a process "
+                "(docs/swe.md says what that lets through), or take backend='docker'"
+            )
         super().check_options()
 
     def load_library(self) -> Library[Instance]:
@@ -141,7 +149,7 @@ class SWE(RepositoryEnv):
         programs["pytest"] = f'#!/bin/sh\nexec {python} -m pytest "$@"\n'
         held = {f".local/bin/{name}": text.encode() for name, text in programs.items()}
         held[".local/lib/pluggy-0.dist-info/METADATA"] = b"Name: pluggy\nVersion: 0\n"  # pytest's first line asks for it
-        if self.backend != "docker":
+        if self.backend not in CONTAINERS:
             held |= {f".local/lib/{name}": content for name, content in _pytest_itself().items()}
         sandbox.restore(pack(tree | held))
         result = sandbox.run(_PREPARE.format(folder=FOLDER, date=DATE))
@@ -221,11 +229,11 @@ class SWE(RepositoryEnv):
         if self.grading == "patch":
             said = "The patch is the known repair." if self.alike == 1.0 else "The patch is not the known repair."
             return Verdict(self.alike == 1.0, 0.0, 0.0, said)
-        return grade(self._instance(), self.tree(), self.elsewhere)
+        return grade(self._instance(), self.tree(), self.elsewhere, one_process=self.grading == "one-process")
 
     def measures(self) -> dict[str, float]:
         """Return how alike the repair is to the known one, and the shares of tests that passed if any are run."""
-        return {**(super().measures() if self.grading == "tests" else {}), "similarity": self.alike}
+        return {**(super().measures() if self.grading != "patch" else {}), "similarity": self.alike}
 
     # Who plays
 

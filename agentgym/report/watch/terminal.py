@@ -180,16 +180,16 @@ def _sparks(state: dict[str, Any], width: int) -> list[RenderableType]:
 
 def _groups(states: Sequence[dict[str, Any]], width: int) -> list[RenderableType]:
     lines: list[RenderableType] = []
-    for place, state in enumerate(states):
-        groups = state["episodes"]["groups"][: max(2, LISTED // len(states))]
+    listed = [state["episodes"]["groups"][: max(2, LISTED // len(states))] for state in states]
+    widest = max((len(_when(group)) for groups in listed for group in groups), default=0)
+    for place, groups in enumerate(listed):
         if groups and not lines:
             lines.append(Text("\nnewest groups: ● succeeded  ○ failed  ■ infrastructure error", style="dim"))
         for group in groups:
             line = Text(no_wrap=True, overflow="ellipsis")
             if len(states) > 1:
                 line.append("▌", style=COLOURS[place % 8])
-            step = {"train": "step", "hinted": "hint", "branched": "branch", "eval": "eval"}.get(group["part"], "")
-            line.append(printable(f"{step} {group['step']:<6.16}"[:14] if step else ""), style="dim")
+            line.append(f"{_when(group):<{widest}} ", style="dim")
             for outcome in group["outcomes"][:16]:
                 line.append(*MARKS[outcome])
             line.append(f" {group['outcomes'].count('succeeded')} of {len(group['outcomes'])}  ")
@@ -197,6 +197,12 @@ def _groups(states: Sequence[dict[str, Any]], width: int) -> list[RenderableType
             line.truncate(width)
             lines.append(line)
     return lines
+
+
+def _when(group: dict[str, Any]) -> str:
+    """Return which step of training, or which evaluation, a group is of."""
+    part = {"train": "step", "hinted": "hint", "branched": "branch", "eval": "eval"}.get(group["part"], "")
+    return printable(f"{part} {group['step']:.16}") if part else ""
 
 
 def _newest(runs: Sequence[FollowedRun], states: Sequence[dict[str, Any]], width: int, rows: int) -> list[RenderableType]:

@@ -219,9 +219,9 @@ def elsewhere(work):
         sandbox.close()
 
 
-def judged(task, changes):
+def judged(task, changes, **options):
     grading._known.clear()
-    return grade(task, task.broken() | {path: text.encode() for path, text in changes.items()}, elsewhere)
+    return grade(task, task.broken() | {path: text.encode() for path, text in changes.items()}, elsewhere, **options)
 
 
 def forging(task, payload):

@@ -107,5 +107,5 @@ def test_nothing_submitted_has_nothing_in_common(environment):
 
 
 def test_a_grading_that_is_none_is_refused(data):
-    with pytest.raises(BadConfig, match="grading of SWE is 'guess'; expected 'tests' or 'patch'"):
+    with pytest.raises(BadConfig, match="grading of SWE is 'guess'; expected 'tests', 'one-process', 'patch'"):
         SWE(data=data, grading="guess")

@@ -36,6 +36,8 @@ class Clock:
     worked: float = 0.0
     """Seconds of CPU that the code under test has taken, where that can be known."""
     runs: int = 0
+    longest: float = 0.0
+    """Seconds of the longest run in a process that tests and code share."""
 
     def spend(self, seconds: float) -> None:
         """Take away what a step has taken."""

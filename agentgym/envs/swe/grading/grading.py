@@ -39,28 +39,32 @@ PATIENCE = 10
 SLOW = 3
 """How many times longer than the clean code takes at the moment a repair has to take, if it is to blame for it."""
 REMEMBERED = 4096
+DO_NOT_FIT = "The tests cannot be run: the files do not fit the sandbox."
+BROKE = "The tests came to no end: the code under test broke the sandbox."
+LATE = "The tests came to no end in time."
 FORGED = "Tests with other values do not end as they must: the code answers what it is not asked."
 
 _known: OrderedDict[tuple[str, str], Verdict] = OrderedDict()
 """Verdicts by task and graded files: rollouts of one task often end with the same repair."""
 
 
-def grade(instance: Instance, tree: Mapping[str, bytes], elsewhere: Elsewhere) -> Verdict:
+def grade(instance: Instance, tree: Mapping[str, bytes], elsewhere: Elsewhere, *, one_process: bool = False) -> Verdict:
     """Return the verdict on the files an agent left; tests and configuration are the clean repository's.
 
+    `one_process`: tests share a process with the code they test, and other values are not tried (`shared_process`).
     SandboxFault only where the clean repository cannot be run either: what the agent's code did is its failure.
     """
     graded = instance.graded(tree)
-    key = (f"{instance.repository.digest} {instance.id}", digest(graded))
+    key = (f"{instance.repository.digest} {instance.id}", f"{digest(graded)} {one_process}")
     verdict = _known.pop(key, None)  # other threads may forget it meanwhile
     if verdict is None:
         try:
-            first = _Grading(instance, graded, elsewhere, SECONDS)
+            first = _Grading(instance, graded, elsewhere, SECONDS, one_process)
             verdict = first.verdict()
             if first.clock.left <= 0 and first.clock.worked < SECONDS / 2:  # it waited, or was made to wait
-                verdict = _Grading(instance, graded, elsewhere, MORE * SECONDS).verdict()
+                verdict = _Grading(instance, graded, elsewhere, MORE * SECONDS, one_process).verdict()
         except SandboxFault:
-            verdict = _Grading(instance, graded, elsewhere, MORE * SECONDS).verdict()
+            verdict = _Grading(instance, graded, elsewhere, MORE * SECONDS, one_process).verdict()
     _known[key] = verdict
     while len(_known) > REMEMBERED:
         _known.popitem(last=False)
@@ -75,6 +79,7 @@ class _Grading:
     tree: Tree
     elsewhere: Elsewhere
     seconds: float
+    one_process: bool = False
 
     def __post_init__(self) -> None:
         self.clock = Clock(max(self.seconds, PATIENCE * self.instance.seconds))
@@ -83,17 +88,45 @@ class _Grading:
         instance = self.instance
         if self.tree == instance.graded(instance.broken()):
             return Verdict(False, 0.0, 1.0, "Nothing was changed in the code.")
-        self.known = self._with_two(lambda pair: reference(instance, pair))
         self.asked = {*instance.fail_to_pass, *instance.pass_to_pass}
+        if self.one_process:
+            return self._in_one_process()
+        self.known = self._with_two(lambda pair: reference(instance, pair))
         apart = {test for test in self.asked if self.known.tests.outcomes.get(test) == "passed"}
         try:
             return self._with_two(lambda pair: self._judged(pair, apart))
         except OSError:  # too many files, or too large, for the sandbox
-            return Verdict(False, 0.0, 0.0, "The tests cannot be run: the files do not fit the sandbox.")
+            return Verdict(False, 0.0, 0.0, DO_NOT_FIT)
         except SandboxFault:
             self.clock.spent = math.inf  # which says nothing of how fast this machine is
             self._with_two(self._refuse_slow_machines)
-            return Verdict(False, 0.0, 0.0, "The tests came to no end: the code under test broke the sandbox.")
+            return Verdict(False, 0.0, 0.0, BROKE)
+
+    def _in_one_process(self) -> Verdict:
+        """Return the shares of tests that pass in a process that they share with the code they test."""
+        try:
+            outcomes = self._shared(self.tree, self.clock)
+        except OSError:
+            return Verdict(False, 0.0, 0.0, DO_NOT_FIT)
+        except SandboxFault:
+            self.clock.longest = math.inf
+            self._refuse_slow_machines_alone()
+            return Verdict(False, 0.0, 0.0, BROKE)
+        if self.clock.left <= 0:
+            self._refuse_slow_machines_alone()
+            return Verdict(False, 0.0, 0.0, LATE)
+        return self._counted(outcomes)
+
+    def _shared(self, tree: Tree, clock: Clock) -> Outcomes:
+        return shared_process.outcomes(self.instance, tree, sorted(self.asked), clock, self.elsewhere)
+
+    def _refuse_slow_machines_alone(self) -> None:
+        """Raise SandboxFault where the clean code does not pass in one process in time either."""
+        clock = Clock(self.seconds)
+        outcomes = self._shared(self.instance.graded(self.instance.base()), clock)
+        passed = clock.left > 0 and all(outcome == "passed" for outcome in outcomes.values())
+        if not passed or self.clock.longest < SLOW * clock.longest:
+            raise SandboxFault(f"the tests of {self.instance.package} do not run with its clean code, or too slowly")
 
     def _with_two(self, work: Callable[[Pair], T]) -> T:
         return self.elsewhere(lambda ours: self.elsewhere(lambda theirs: work((ours, theirs))))
@@ -146,11 +179,14 @@ class _Grading:
             ended = run(self.instance, self.tree, {}, self.clock, pair)
             if self.clock.left <= 0:
                 self._refuse_slow_machines(pair)
-                return Verdict(False, 0.0, 0.0, "The tests came to no end in time.")
+                return Verdict(False, 0.0, 0.0, LATE)
             outcomes = {test: ended.outcomes.get(test, "") for test in apart if _decides_no_more(self.known, ended, test)}
         others = sorted(self.asked - apart)
         if others:
             outcomes |= shared_process.outcomes(self.instance, self.tree, others, self.clock, self.elsewhere)
+            if self.clock.left <= 0:
+                self._refuse_slow_machines(pair)
+                return Verdict(False, 0.0, 0.0, LATE)
         return self._counted(outcomes)
 
     def _refuse_slow_machines(self, pair: Pair) -> None:
