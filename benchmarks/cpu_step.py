@@ -111,6 +111,10 @@ def main() -> None:
         counted = Counted(loop)
         started = ends[0] = time.process_time()
         loop.to_the_end()
+        if not counted.seconds["update"]:
+            raise SystemExit(
+                "no group of these steps could be trained on: give a policy after its warm start, or more --steps"
+            )
         whole = time.process_time() - started - aside
     measured = statistics.median(limits)
     counted.seconds["rollout"] = whole - counted.seconds["update"]

@@ -210,6 +210,8 @@ class VLLMServers(EngineKind):
         for name in ("folder", "key_env"):
             if not isinstance(options.get(name, ""), str):
                 raise BadConfig(f"engine.{name} is {options[name]!r}; expected text")
+        if not isinstance(seeded := options.get("seeded", True), bool):
+            raise BadConfig(f"engine.seeded is {seeded!r}; expected true or false")
 
 
 class OpenAI(EngineKind):

@@ -5,9 +5,12 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from agentgym.engines import Sampling
+from agentgym.engines.checked import CheckedIds
 from agentgym.errors import BadConfig
 
 T = TypeVar("T")
+LARGEST_ID = 2**31 - 1
+"""No vocabulary comes near it; tokenizers and tensors take no more."""
 
 
 class UnderWay:
@@ -15,6 +18,12 @@ class UnderWay:
 
     def __init__(self) -> None:
         self._running: dict[asyncio.Task[Any], str] = {}
+        self._checked = CheckedIds(LARGEST_ID + 1)
+
+    def check(self, session: str, ids: list[int]) -> None:
+        """Raise BadConfig for what is no prompt; of one that goes on from the last only what is new is looked at."""
+        if not ids or self._checked.wrong(session, ids) is not None:
+            raise no_prompt(ids)
 
     async def asked(self, request: Coroutine[object, object, T], session: str) -> T | None:
         """Run a session's request and return what it brings; None where it was aborted."""
@@ -29,6 +38,7 @@ class UnderWay:
 
     def abort(self, session: str) -> None:
         """Hang up on the session's requests; a server that notices frees what they hold."""
+        self._checked.forget(session)
         for task, owner in self._running.items():
             if owner == session:
                 task.cancel()
@@ -53,8 +63,13 @@ def goes_on(task: "asyncio.Task[Any] | None") -> bool:
 
 def check_prompt(ids: list[int]) -> None:
     """Raise BadConfig for what is no prompt."""
-    if not ids or min(ids) < 0:
-        raise BadConfig(f"the prompt is {ids[:20]}; expected at least one token id, each 0 or more")
+    if not ids or min(ids) < 0 or max(ids) > LARGEST_ID:
+        raise no_prompt(ids)
+
+
+def no_prompt(ids: list[int]) -> BadConfig:
+    """Return the error for what is no prompt."""
+    return BadConfig(f"the prompt is {ids[:20]}; expected at least one token id, each 0 to {LARGEST_ID}")
 
 
 def check_scored(ids: list[int], context: int) -> None:

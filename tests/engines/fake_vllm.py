@@ -47,6 +47,8 @@ class FakeVLLM:
         self.asked: Counter[str] = Counter()
         self.sessions: list[tuple[int, ...]] = []
         """Prompts in order."""
+        self.seeds: list[int | None] = []
+        """What each of them asked for."""
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
@@ -128,11 +130,12 @@ class FakeVLLM:
             raise Refused(404, f"The model `{body['model']}` does not exist.")
         engine = self.adapters[body["model"]][1] if body["model"] in self.adapters else self.engine
         self.sessions.append(tuple(prompt))
+        self.seeds.append(asked.get("seed"))
         while self.paused or len(self.sessions) > self.holds_after:
             await asyncio.sleep(0.02)
         await asyncio.sleep(self.slow)
         sampling = Sampling(
-            temperature=asked["temperature"], max_tokens=asked["max_tokens"], seed=asked["seed"],
+            temperature=asked["temperature"], max_tokens=asked["max_tokens"], seed=asked.get("seed", len(self.sessions)),
             stop_ids=tuple(asked["stop_token_ids"]),
         )  # fmt: skip
         label = self.lies or self.label

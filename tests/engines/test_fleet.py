@@ -151,6 +151,23 @@ def test_routes_by_hand() -> None:
     assert routes.member("y", [a]) is a
 
 
+@pytest.mark.parametrize("seeded", [True, False])
+def test_requests_have_seeds_unless_none_are_wanted(seeded: bool, folders: tuple[Path, Path]) -> None:
+    """With a seed for each row vLLM's sampler loops over them in Python."""
+    with running(folders[0], 1) as servers:
+
+        async def play() -> None:
+            made = over(servers, seeded=seeded)
+            await ask(made, 0, turns=2)
+            made.close()
+
+        asyncio.run(play())
+        sampled = [
+            seed for prompt, seed in zip(servers[0].sessions, servers[0].seeds, strict=True) if prompt[:2] == (256, 40)
+        ]
+    assert sampled == ([0, 1] if seeded else [None, None])
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("loss", ["killed", "hangs", "restarted", "another version"])
 def test_a_lost_server_loses_no_episode(loss: str, folders: tuple[Path, Path]) -> None:

@@ -96,6 +96,7 @@ def metrics(steps: int) -> list[dict[str, float | str | None]]:
             "clip_fraction": 0.02 * rng.random(),
             "anchor_size": 3.1,
             "anchor_singletons": 0.4,
+            "prefix_hits": 0.5,
             "seconds": 2.0,
         }
         if step % 10 == 0:

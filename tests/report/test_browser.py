@@ -182,7 +182,8 @@ def test_the_address_of_an_episode_opens_it(browser: Any, report: Path):
 def test_curves_show_what_was_measured(watched: Watched):
     page = watched.page
     charts = page.locator("#curves figure")
-    assert charts.count() == 17
+    assert charts.count() == 18
+    assert charts.filter(has_text="Prefix caches of servers").locator("svg").count() == 1
     assert charts.filter(has_text="Success in the SFT warm start").locator("circle").count() == 2
     success = charts.first
     success.locator("path.line").first.wait_for(state="attached")  # drawn after the page has loaded

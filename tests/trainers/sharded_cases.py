@@ -84,16 +84,25 @@ class Case:
 
     def held(self):
         """Return how many numbers this process holds of weights and of the optimizers' averages, and of how many."""
-        learner = self.learner
-        averages = [v for o in learner.trained.optimizers for s in o.state.values() for v in s.values() if v.dim()]
-        mine = [
-            sum(getattr(v, "to_local", lambda v=v: v)().numel() for v in values) for values in (self._parameters(), averages)
+        tensors = (self._parameters(), self._averages())
+        return [sum(_mine(v).numel() for v in values) for values in tensors] + [
+            sum(v.numel() for v in values) for values in tensors
         ]
-        whole = [sum(v.numel() for v in values) for values in (self._parameters(), averages)]
-        return mine + whole
+
+    def states(self):
+        """Return the classes of the averages that this process holds."""
+        return sorted({type(_mine(value)).__name__ for value in self._averages()})
+
+    def _averages(self):
+        return [v for o in self.learner.trained.optimizers for s in o.state.values() for v in s.values() if v.dim()]
 
     def _parameters(self):
         return list(self.learner.model.parameters())
+
+
+def _mine(value):
+    """Return this process's part of a tensor."""
+    return value.to_local() if isinstance(value, DTensor) else value
 
 
 def played(out, name):
@@ -116,6 +125,7 @@ def played(out, name):
         torch.save(engine, out / f"{name} {number}" / "weights.pt")
     types = sorted({str(value.dtype) for value in case._parameters()})
     made = {"curve": curve, "resumed": resumed, "alike": alike, "apart": apart, "held": case.held(), "types": types}
+    made["states"] = case.states()
     other = out / f"{name} {2 if number == 4 else 4}" / "saved"
     if number > 1 and (other / "trainer.pt").exists():  # by another number of processes
         made["elsewhere"] = Case(out, name, other).step(STEPS - 1)

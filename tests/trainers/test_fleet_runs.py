@@ -254,6 +254,7 @@ def test_a_server_of_unscaled_numbers_or_other_settings_is_refused(model, tmp_pa
         ({"engine": "vllm:http://127.0.0.1:1,http://127.0.0.1:1/v1"}, "comes 2 times"),
         ({"engine_options": {"patience": 0}}, "expected seconds above 0"),
         ({"engine_options": {"folder": 3}}, "expected text"),
+        ({"engine_options": {"seeded": "no"}}, "expected true or false"),
         ({"engine_options": {"context": 3}}, "not an option of a run"),
         ({"model": "init"}, "needs a model folder"),
     ],

@@ -10,7 +10,7 @@ from agentgym.engines import Completing, Completion, Request, watched
 from agentgym.engines.fleet.backend import Answer, Backend, Lost, Scores, Trouble
 from agentgym.engines.fleet.members import Members, Present
 from agentgym.engines.fleet.routes import Member
-from agentgym.engines.under_way import UnderWay, check_prompt, check_scored, goes_on
+from agentgym.engines.under_way import UnderWay, check_scored, goes_on
 from agentgym.errors import BadConfig, Fault
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Fleet(UnderWay, Completing):
     async def complete(self, request: Request) -> Completion:
         """Return one completion, all of it from one server and one version; an aborted one is empty."""
         prompt, sampling = request.prompt_ids, request.sampling
-        check_prompt(prompt)
+        self.check(request.session, prompt)
         while not self._open.is_set():
             await self._open.wait()
         limit = request.room(self.context)

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any, cast
 from agentgym.core.json_value import JSON, Object, entries, table
 from agentgym.engines import Completion, Request, Sampling, TokenEngine, watched
 from agentgym.engines.openai.http import Garbage, ServedEngine, Servers, only_choice
-from agentgym.engines.under_way import check_prompt, check_scored, in_full
+from agentgym.engines.under_way import LARGEST_ID, check_scored, in_full
 from agentgym.errors import BadConfig
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 _LARGEST = 1e300  # beyond which a log-probability is none: infinite, or an integer that no float holds
-_LARGEST_ID = 2**31 - 1  # no vocabulary comes near; tokenizers and tensors take no more
 _NAME = re.compile(r"(?:/|[A-Za-z]:[/\\])?[\w.-][\w. +=@,~/\\-]{0,500}")  # of a model: no address, no network share
 KNOWN = (
     "The quick brown fox jumps over the lazy dog.",
@@ -75,7 +74,7 @@ class OpenAIEngine(ServedEngine, TokenEngine):
 
     async def complete(self, request: Request) -> Completion:
         """Return one completion; an aborted one is empty. Raises BadConfig when refused, Fault after the last retry."""
-        check_prompt(request.prompt_ids)
+        self.check(request.session, request.prompt_ids)
         while not self._open.is_set():
             await self._open.wait()
         limit = request.room(self.context)
@@ -183,7 +182,7 @@ def checked(choice: Object, values: list[float] | None, sampling: Sampling, limi
     Raises Garbage where they cannot be, BadConfig where the server has limits of its own.
     """
     ids, finish = _integers(choice.get("token_ids")), choice.get("finish_reason")
-    if ids is None or not 1 <= len(ids) <= limit or min(ids) < 0 or max(ids) > _LARGEST_ID:
+    if ids is None or not 1 <= len(ids) <= limit or min(ids) < 0 or max(ids) > LARGEST_ID:
         raise Garbage(f"expected 1 to {limit} token_ids")
     if values is None or len(values) != len(ids) or not all(-_LARGEST < v < 1e-3 for v in values):
         raise Garbage("expected a log-probability for each of token_ids")

@@ -18,7 +18,9 @@ class VLLMFleet(Fleet):
     themselves. Weights go to the servers through vLLM's own endpoints for RL, as files in `folder`, which the servers
     have to see (default: shared memory, for servers of this machine). `timeout` is for a completion, `patience` for a
     sign of life, `update_timeout` for each call of an update, `wait` for a server to come back where none is left; in
-    seconds. `key_env` names the environment variable that holds the servers' API key.
+    seconds. `key_env` names the environment variable that holds the servers' API key. Without `seeded` the seeds of requests
+    are left out, which spares vLLM's sampler a loop over the rows of each step; each server then draws from its own stream,
+    so no two may be started with the same `--seed`.
     """
 
     kind = VLLM_SERVERS
@@ -35,11 +37,12 @@ class VLLMFleet(Fleet):
         update_timeout: float = 300.0,
         wait: float = 60.0,
         key_env: str | None = None,
+        seeded: bool = True,
     ) -> None:
         if folder is not None and not Path(folder).is_dir():
             raise BadConfig(f"engine.folder is {folder!r}, and there is no such folder; expected one that every server sees")
         limits, key = Limits(timeout, patience, update_timeout), key_of(key_env)
-        servers = [VLLMServer(address, limits, key) for address in addresses(url)]
+        servers = [VLLMServer(address, limits, key, seeded=seeded) for address in addresses(url)]
         told = _told(servers)
         self.tokenizer = served_tokenizer(told[0].root) if tokenizer is None else tokenizer
         encoded: Any = self.tokenizer.encode("\n".join(KNOWN), add_special_tokens=False)

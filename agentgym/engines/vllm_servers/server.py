@@ -55,10 +55,10 @@ class Limits:
 class VLLMServer:
     """A server started as `SERVE` says; see `Backend`. For evaluation the flags for weights are not needed."""
 
-    def __init__(self, url: str, limits: Limits, key: str = "") -> None:
+    def __init__(self, url: str, limits: Limits, key: str = "", *, seeded: bool = True) -> None:
         self.url = url.rstrip("/").removesuffix("/v1")
         self.adapter = ""
-        self._limits = limits
+        self._limits, self._seeded = limits, seeded
         self._key = key.encode()
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._client = LoopClient(max(limits.request, limits.update))
@@ -94,6 +94,8 @@ class VLLMServer:
     async def generate(self, prompt: list[int], sampling: Sampling, limit: int) -> Answer:
         """Sample; the answer says by which weights, token by token."""
         asked = {**_sampling(sampling, limit), "logprobs": 0}
+        if not self._seeded:
+            del asked["seed"]
 
         def read(answer: Object) -> Answer:
             choice = _only(answer)

@@ -64,6 +64,7 @@ function chartsOf(data) {
       format: (value) => percent(value), series: [series("share", "fault_share", "s2")] },
     { title: "Seconds a step", bottom: 0, series: [series("seconds", "seconds", "s3")] },
     { title: "Tokens per second", bottom: 0, series: [series("tokens/s", "tokens_per_second", "s3")] },
+    { title: "Prefix caches of servers", note: "share of prompt tokens found in them", bottom: 0, top: 1, format: whole, series: [series("share", "prefix_hits", "s3")] },
     { title: "Where the time went", stacked: true, format: whole, ...shares(rows) },
     { title: "SFT warm start", note: "loss of imitation, its own steps", bottom: 0, own: true, unit: "update",
       series: [{ name: "loss", mark: "s4", points: imitation.flatMap((row) => [row.nll, row.loss].filter(isNumber).slice(0, 1).map((y) => [row.step, y])) }] },
