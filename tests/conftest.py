@@ -2,6 +2,7 @@
 
 import os
 import signal
+import zlib
 from collections import Counter, defaultdict
 from datetime import UTC, datetime
 
@@ -51,8 +52,18 @@ def registered():
         table.update(before)
 
 
-def pytest_collection_modifyitems(items):
+def pytest_addoption(parser):
+    parser.addoption("--half", type=int, choices=(0, 1), help="run one half of the tests: CI has no time for all long ones")
+
+
+def pytest_collection_modifyitems(config, items):
     items.sort(key=lambda item: item.path.name not in LONG)
+    if (half := config.getoption("half")) is not None:
+        halves = [], []
+        for item in items:
+            halves[zlib.crc32(item.nodeid.encode()) % 2].append(item)
+        items[:] = halves[half]
+        config.hook.pytest_deselected(items=halves[1 - half])
 
 
 @pytest.hookimpl(wrapper=True)
@@ -68,7 +79,8 @@ def pytest_runtest_makereport(item, call):
 def pytest_deselected(items):
     if items:
         config = items[0].config
-        config.stash[LEFT] = [item.location[0] for item in items if any(map(item.get_closest_marker, ("long", "slow")))]
+        left = [item.location[0] for item in items if any(map(item.get_closest_marker, ("long", "slow")))]
+        config.stash[LEFT] = config.stash.get(LEFT, []) + left
 
 
 def pytest_sessionfinish(session):

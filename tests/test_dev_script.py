@@ -39,6 +39,7 @@ def test_help_names_every_command() -> None:
         "test-tinker-oldest",
         "test-openenv",
         "test-docker",
+        "test-adam8bit",
         "test-reasoning-gym",
     )
     for command in ("train", "test", "check", "system", "parity", *own, "full", "help"):

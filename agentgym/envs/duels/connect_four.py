@@ -20,8 +20,10 @@ class Discs(Game):
         return board[:square] + side + board[square + 1 :]
 
     def completes(self, board: str, move: int, side: str) -> bool:
-        lines = _LINES[landing(board, move)]
-        return any(board[a] == side and board[b] == side and board[c] == side for a, b, c in lines)
+        for a, b, c in _LINES[landing(board, move)]:  # noqa: SIM110  searches do this by the million
+            if board[a] == side and board[b] == side and board[c] == side:
+                return True
+        return False
 
     def named(self, board: str, move: int) -> str:
         return str(move + 1)
@@ -68,10 +70,12 @@ class ConnectFour(Duel):
 
 def _quiet(game: Game, board: str, side: str) -> list[int]:
     """Return the moves that complete no line and let the other side complete none."""
+    moves, them = game.moves(board), other(side)
+    threats = {move for move in moves if game.completes(board, move, them)}
     quiet: list[int] = []
-    for move in game.moves(board):
-        if not game.completes(board, move, side):
+    for move in moves:
+        if threats <= {move} and not game.completes(board, move, side):
             after = game.placed(board, move, side)
-            if not any(game.completes(after, answer, other(side)) for answer in game.moves(after)):
+            if after[move] != "." or not game.completes(after, move, them):  # of their moves this one alone has changed
                 quiet.append(move)
     return quiet

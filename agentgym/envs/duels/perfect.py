@@ -50,19 +50,28 @@ class Game(ABC):
         """Return whether a move wins, or leaves a win that can be forced."""
         if self.completes(board, move, side):
             return True
-        board = self.placed(board, move, side)
-        return "." in board and all(
-            not self.completes(board, answer, other(side)) and self.wins(self.placed(board, answer, other(side)), side)
-            for answer in self.moves(board)
-        )
+        board, them = self.placed(board, move, side), other(side)
+        answers = self.moves(board)
+        if not answers or any(self.completes(board, answer, them) for answer in answers):
+            return False
+        return all(self.wins(self.placed(board, answer, them), side) for answer in answers)
 
     def _value(self, board: str, side: str) -> int:
         """Return what perfect play brings the side to move: above 0 a win (more the sooner), 0 a draw, below 0 a loss."""
-        return max((self.worth(board, move, side) for move in self.moves(board)), default=0)
+        moves = self.moves(board)
+        if any(self.completes(board, move, side) for move in moves):
+            return board.count(".")  # nothing is worth more
+        threats = [move for move in moves if self.completes(board, move, other(side))]
+        if len(threats) > 1:
+            return 1 - board.count(".")  # one of them stays, and nothing is worth less
+        return max((-self.value(self.placed(board, move, side), other(side)) for move in threats or moves), default=0)
 
     def _wins(self, board: str, side: str) -> bool:
         """Return whether the side to move can force a win."""
-        return any(self.keeps_win(board, move, side) for move in self.moves(board))
+        moves = self.moves(board)
+        if any(self.completes(board, move, side) for move in moves):  # looked for before what takes a search
+            return True
+        return any(self.keeps_win(board, move, side) for move in moves)
 
 
 def other(side: str) -> str:
