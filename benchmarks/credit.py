@@ -48,7 +48,7 @@ _RUNS = {
 SETTINGS = {
     "household": Setting(
         "household",
-        {"sft_episodes": 7200, "sft_noise": 0.06, "sft_invalid": 0.03},
+        {"sft_episodes": 7200, "sft_noise": 0.06, "sft_invalid": 0.03, "sft_masked": ("invalid",)},
         _RUNS | {"tasks_per_step": 16, "group_size": 8},
         "valid_unseen",
     ),

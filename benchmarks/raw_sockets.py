@@ -110,7 +110,8 @@ def steps(
     looked = time.perf_counter()
     for one in sockets:  # OpenEnv hands `info` to its environment
         one.ask(framed(json.dumps({"type": "reset", "data": {"info": info, "seed": 1}})))
-        assert b'"observation"' in one.answers(1)[0]
+        (answer,) = one.answers(1)
+        assert b'"observation"' in answer, answer
         if time.perf_counter() - looked > STAYS:
             looked = time.perf_counter()
             for other in sockets:

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 import zlib
 from collections import Counter, defaultdict
 from datetime import UTC, datetime
@@ -14,6 +15,7 @@ from agentgym.registry import DESCRIPTIONS
 from agentgym.sandbox.bubblewrap.sandbox import missing
 
 LEFT = pytest.StashKey[list[str]]()
+STARTED = pytest.StashKey[float]()
 
 LONG = {"test_contract_browser.py", "test_contract.py", "test_examples.py", "test_kills.py", "test_launch.py"}
 LONG |= {"test_package.py", "test_several_processes.py", "test_swe_grading.py", "test_train.py", "test_mix.py"}
@@ -53,17 +55,24 @@ def registered():
 
 
 def pytest_addoption(parser):
-    parser.addoption("--half", type=int, choices=(0, 1), help="run one half of the tests: CI has no time for all long ones")
+    parser.addoption("--budget", type=float, metavar="SECONDS", help="begin no test after so many seconds")
+    parser.addoption("--order", metavar="WORD", help="the order of the files, so that a budget leaves out others")
+
+
+def pytest_sessionstart(session):
+    session.config.stash[STARTED] = time.monotonic()
 
 
 def pytest_collection_modifyitems(config, items):
-    items.sort(key=lambda item: item.path.name not in LONG)
-    if (half := config.getoption("half")) is not None:
-        halves = [], []
-        for item in items:
-            halves[zlib.crc32(item.nodeid.encode()) % 2].append(item)
-        items[:] = halves[half]
-        config.hook.pytest_deselected(items=halves[1 - half])
+    order = config.getoption("order")
+    items.sort(key=lambda item: zlib.crc32(f"{order} {item.path.name}".encode()) if order else item.path.name not in LONG)
+
+
+@pytest.hookimpl(tryfirst=True)  # before the fixtures are made
+def pytest_runtest_setup(item):
+    budget = item.config.getoption("budget")
+    if budget is not None and time.monotonic() - item.config.stash[STARTED] > budget:
+        pytest.skip(f"no time left of {budget:.0f} s: ./dev full runs all of them")
 
 
 @pytest.hookimpl(wrapper=True)
