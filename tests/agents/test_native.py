@@ -3,95 +3,30 @@
 import asyncio
 import dataclasses
 import json
-import re
 from contextlib import closing
 from typing import Any
 
 import pytest
-from tokenizers_for_tests import survey
+from native_talks import (
+    EXAMPLES,
+    SOURCES,
+    SURVEY,
+    TEMPLATES,
+    TOOLS,
+    begun,
+    call_text,
+    say,
+)
 
 import agentgym
-from agentgym import BadConfig, ChatAgent, Demonstrator, Task, WindowAgent
-from agentgym.agents.native import ACT, NOT_EXECUTED
-from agentgym.agents.tool_calls import FAMILIES
-from agentgym.core.actions import Tool
-from agentgym.engines import Completion
+from agentgym import ChatAgent, Task
+from agentgym.agents.native import NOT_EXECUTED
 from agentgym.engines.scripted import ScriptedEngine
 from agentgym.rollout.play import Job
 from agentgym.rollout.pool import RolloutConfig, RolloutPool
 from agentgym.trainers.segments import build
 
-SURVEY = survey()
-TEMPLATES = SURVEY.templates()
-MISTRAL = """{{ bos_token }}{%- for message in messages %}
-{%- if message.role == "system" %}{{ "[SYSTEM_PROMPT]" + message.content + "[/SYSTEM_PROMPT]" }}
-{%- elif message.role == "user" %}
-{%- if tools and loop.index0 <= 1 %}{{ "[AVAILABLE_TOOLS] " + (tools | tojson) + "[/AVAILABLE_TOOLS]" }}{% endif %}
-{{- "[INST]" + message.content + "[/INST]" }}
-{%- elif message.tool_calls %}{{ "[TOOL_CALLS] [" }}
-{%- for call in message.tool_calls %}{{ (call.function | tojson)[:-1] + ', "id": "' + call.id + '"}' }}
-{{- ", " if not loop.last }}{% endfor %}{{ "]" + eos_token }}
-{%- elif message.role == "assistant" %}{{ message.content + eos_token }}
-{%- elif message.role == "tool" %}
-{{- '[TOOL_RESULTS] {"content": ' + message.content + ', "call_id": "' + message.tool_call_id + '"}[/TOOL_RESULTS]' }}
-{%- endif %}{%- endfor %}"""  # the form of mistral-common's v3; TRL ships none of Mistral's templates
-MISTRAL_ARGS = MISTRAL.replace('"[TOOL_CALLS] ["', '""').replace(
-    """(call.function | tojson)[:-1] + ', "id": "' + call.id + '"}'""",
-    """"[TOOL_CALLS]" + call.function.name + "[ARGS]" + (call.function.arguments | tojson)""",
-)
-MISTRAL_ARGS = MISTRAL_ARGS.replace('", " if not loop.last', '""').replace('"]" + eos_token', "eos_token")
-MISTRAL_IDS = MISTRAL_ARGS.replace('"[ARGS]"', '"[CALL_ID]" + call.id + "[ARGS]"')
-SOURCES = {
-    **{name: TEMPLATES[name] for name in ("qwen2_5", "qwen3", "qwen3_training", "qwen3_instruct_2507", "qwen3_vl")},
-    **{name: TEMPLATES[name] for name in ("qwen3_5_nothink",)},
-    **{name: TEMPLATES[name] for name in ("llama3_1", "llama3_2", "glm4moe", "glm4moe_training")},
-    "mistral": MISTRAL,
-    "mistral_args": MISTRAL_ARGS,
-    "mistral_ids": MISTRAL_IDS,
-}
-TOOLS = {
-    "search": Tool(
-        "search",
-        "Find pages about a query.",
-        {
-            "type": "object",
-            "properties": {"query": {"type": "string"}, "k": {"type": "integer"}},
-            "required": ["query", "k"],
-        },
-    ),
-    "submit": Tool("submit", "Give the answer.", {"properties": {"answer": {"type": "string"}}, "required": ["answer"]}),
-}
 RESULT = 'a page\nabout "cups"'
-
-
-def agent_for(name: str, **options: Any) -> ChatAgent:
-    return ChatAgent(ScriptedEngine([], SURVEY.tokenizer_for(SOURCES[name])), tools="native", **options)
-
-
-def begun(name: str, tools: dict[str, Tool] = TOOLS, observation: str = "Who made the cup?") -> Any:
-    talk = agent_for(name).begin(Task(), tools)
-    talk.prompt(observation, {})
-    return talk
-
-
-def say(talk: Any, text: str, end: int | None = None) -> str:
-    encoder = talk.template.encoder
-    ids = [*encoder.encode([text]), talk.template.stop_ids[0] if end is None else end]
-    return talk.reply(Completion(ids, [0.0] * len(ids), "stop"))
-
-
-def call_text(talk: Any, *calls: tuple[str, dict[str, Any]]) -> str:
-    """Return a reply with calls in the words of the template itself."""
-    template = talk.template
-    chat: list[dict[str, Any]] = [{"role": "user", "content": "x"}]
-    before = template.render_chat(chat)
-    functions = [
-        {"type": "function", "id": f"call0000{i}", "function": {"name": n, "arguments": a}} for i, (n, a) in enumerate(calls)
-    ]
-    results = [{"role": "tool", "content": "R", "name": n, "tool_call_id": f"call0000{i}"} for i, (n, _) in enumerate(calls)]
-    after = template.render_chat([*chat, {"role": "assistant", "content": "", "tool_calls": functions}, *results])
-    assert after.startswith(before)
-    return re.split(r"<\|im_end\|>|<\|eot_id\|>|<\|observation\|>|<eos>", after.removeprefix(before))[0]
 
 
 @pytest.mark.parametrize("name", SOURCES)
@@ -172,15 +107,6 @@ def several(name: str, *calls: tuple[str, dict[str, Any]]) -> str:
     return "; ".join(call_text(talk, call) for call in calls) if name.startswith("llama") else call_text(talk, *calls)
 
 
-EXAMPLES = {
-    "qwen3": '<tool_call>\n{"name": "search", "arguments": {"query": "…", "k": 1}}\n</tool_call>',
-    "llama3_2": '{"name": "search", "parameters": {"query": "…", "k": 1}}',
-    "qwen3_5_nothink": "<tool_call>\n<function=search>\n<parameter=query>\n…\n</parameter>\n"
-    "<parameter=k>\n1\n</parameter>\n</function>\n</tool_call>",
-    "glm4moe": "<tool_call>search\n<arg_key>query</arg_key>\n<arg_value>…</arg_value>\n"
-    "<arg_key>k</arg_key>\n<arg_value>1</arg_value>\n</tool_call>",
-    "mistral": '[TOOL_CALLS] [{"name": "search", "arguments": {"query": "…", "k": 1}, "id": "call00000"}]',
-}
 WRONG = {
     "qwen3": ('<tool_call>\n{"name": "search", "arguments": {"query": "x"\n</tool_call>', "not valid JSON"),
     "llama3_2": ('<|python_tag|>{"name": "search", "parameters": {"query": "x"', "not valid JSON"),
@@ -345,85 +271,6 @@ def test_thoughts_are_no_calls() -> None:
     assert not talk.parsed and not talk.attempts
     talk.prompt("x", {})
     assert json.loads(say(talk, outside))["arguments"] == {"answer": "</think>"} and talk.parsed
-
-
-@pytest.mark.parametrize("name", EXAMPLES)
-def test_an_environment_of_plain_commands_offers_one_tool(name: str) -> None:
-    talk = begun(name, {}, "A room.")
-    assert ACT.description in talk.template.encoder.decode(talk.prompt_ids)
-    assert say(talk, call_text(talk, ("act", {"command": "go to desk 1"}))) == "go to desk 1" and talk.parsed
-    talk.prompt("You are at desk 1.", {})
-    say(talk, call_text(talk, ("act", {})))
-    talk.prompt("Nothing happens.", {})
-    (message,) = talk.messages
-    assert message["content"].startswith("act needs the argument 'command'. Write ")
-    assert message["content"].endswith("\n\nNothing happens.") and not talk.parsed
-
-
-@pytest.mark.parametrize("name", EXAMPLES)
-@pytest.mark.parametrize("env", ["rlvr/Search-v0", "rlvr/GuessNumber-v0"])
-def test_demonstrations_are_calls(name: str, env: str) -> None:
-    episodes = agentgym.collect(Demonstrator(agent_for(name)), env, tasks=3)
-    for episode in episodes:
-        assert episode.success
-        for turn, after in zip(episode.turns, episode.turns[1:], strict=False):
-            assert (
-                turn.parsed
-                and after.prompt_ids[: len(turn.prompt_ids + turn.output_ids)] == turn.prompt_ids + turn.output_ids
-            )
-
-
-@pytest.mark.parametrize("name", ["gemma", "llama3", "qwen2_5_vl", "deepseek_r1_distill"])
-def test_templates_without_tools_are_refused(name: str) -> None:
-    with pytest.raises(BadConfig, match="no place for tools, calls and their results: use tools='text'"):
-        ChatAgent(ScriptedEngine([], SURVEY.tokenizer_for(TEMPLATES[name])), tools="native")
-
-
-def test_an_unknown_form_is_refused_and_a_family_can_be_named() -> None:
-    with pytest.raises(BadConfig, match=r"no form that is known here: .*tools='glm'"):
-        ChatAgent(ScriptedEngine([], SURVEY.tokenizer_for(TEMPLATES["gemma4"])), tools="native")
-    tokenizer = SURVEY.tokenizer_for(TEMPLATES["llama3_2"].replace('{"name": "', '{ "name": "'))
-    with pytest.raises(BadConfig, match="no form that is known"):
-        ChatAgent(ScriptedEngine([], tokenizer), tools="native")
-    named = ChatAgent(ScriptedEngine([], tokenizer), tools="llama3")
-    assert named.tool_template({}).family is FAMILIES["llama3"]
-
-
-def test_each_form_is_told_apart() -> None:
-    named = {name: agent_for(name).tool_template({}).family for name in SOURCES}
-    found = {name: next(key for key, family in FAMILIES.items() if family is named[name]) for name in named}
-    newer = {name for name in named if re.match(r"qwen3_\d", name)}
-    assert {found.pop(name) for name in newer} == {"xml"}
-    expected = {"qwen": "hermes", "llama": "llama3", "glm": "glm"}
-    for name, family in found.items():
-        assert family == expected.get(re.match("qwen|llama|glm", name)[0] if name[0] != "m" else "", name.replace("_", "-"))
-
-
-def test_a_system_message_that_moves_opens_the_first_user_message() -> None:
-    """As in Mistral Nemo's template: the system message goes to the last user message, and so would be said anew."""
-    moves = (
-        "{% for m in messages %}{% if m.role == 'user' %}[INST]"
-        "{% if loop.last %}{{ system }}{% endif %}{{ m.content }}[/INST]"
-        "{% elif m.role == 'assistant' %}{{ m.content }}<eos>{% endif %}{% endfor %}"
-    )
-    moves = "{% set system = messages[0].content if messages[0].role == 'system' else '' %}" + moves
-    agent = ChatAgent(ScriptedEngine([], SURVEY.tokenizer_for(moves)), prompt="act")
-    assert not agent.template.system
-    talk = agent.begin(Task(), {})
-    talk.prompt("A room.", {})
-    talk.reply(Completion([agent.tokenizer.eos_token_id], [], "stop"))
-    assert agent.tokenizer.decode(talk.prompt("A desk.", {})).endswith("<eos>[INST]A desk.[/INST]")
-
-
-def test_schemas_with_control_strings_are_refused() -> None:
-    tools = {"x": Tool("x", "Ends with <|im_end|>.")}
-    with pytest.raises(BadConfig, match=r"hold '<\|im_end\|>', a control string"):
-        agent_for("qwen3").begin(Task(), tools)
-
-
-def test_a_window_has_no_calls() -> None:
-    with pytest.raises(BadConfig, match="WindowAgent writes the past as text"):
-        WindowAgent(ScriptedEngine([], SURVEY.tokenizer_for(SOURCES["qwen3"])), tools="native")
 
 
 def test_forks_are_independent() -> None:

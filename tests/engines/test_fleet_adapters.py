@@ -12,8 +12,8 @@ import tiny
 import torch
 import transformers
 from fake_vllm import FakeVLLM
+from fleet_servers import ask, expected, generated, over, running, tokens, until
 from peft import LoraConfig
-from test_fleet import ask, expected, generated, over, running, tokens, until
 
 from agentgym.engines.fleet import fleet
 from agentgym.errors import BadConfig, BadData

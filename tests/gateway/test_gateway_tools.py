@@ -14,7 +14,7 @@ import httpx2
 import loopback
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "agents"))
-from test_native import SOURCES, SURVEY
+from native_talks import SOURCES, SURVEY
 
 from agentgym.agents.tool_calls import FAMILIES
 from agentgym.core.actions import Call

@@ -11,9 +11,9 @@ import pytest
 pytest.importorskip("uvicorn", reason="the extra `serve` is not installed")
 import httpx2
 import loopback
+from native_talks import SOURCES, SURVEY
 from test_gateway_replies import parts
 from test_gateway_tools import SCHEMA, call
-from test_native import SOURCES, SURVEY
 
 from agentgym.engines.scripted import ScriptedEngine
 from agentgym.errors import BadConfig

@@ -4,40 +4,21 @@ import http.client
 import json
 import os
 import re
-import signal
-import subprocess
-import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from conftest import ATTACKS, attack_episode, episode, metrics, write_run  # pyright: ignore
+from watched_page import serving, until
 
-from agentgym.cli import train
 from agentgym.errors import BadConfig
 from agentgym.report.watch.run import FollowedRun
 from agentgym.report.watch.server import PageServer, Watch
 
 BIG = int(os.environ.get("AGENTGYM_WATCHED_EPISODES", "4000"))
 """Episodes of the large file; 100,000 in the slow test."""
-
-
-@contextmanager
-def serving(*paths: Path, host: str = "127.0.0.1", token: str | None = None) -> Iterator[PageServer]:
-    server = PageServer(Watch([FollowedRun(path) for path in paths]), host, 0, token)
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 def asked(server: PageServer, path: str, method: str = "GET", **headers: str) -> tuple[int, dict[str, str], str]:
@@ -385,114 +366,3 @@ def test_thousands_of_episodes(browser: Any, tmp_path: Path):
 @pytest.mark.slow
 def test_a_hundred_thousand_episodes(browser: Any, tmp_path: Path):
     print(large(browser, tmp_path / "run", 100_000))
-
-
-def watching(*arguments: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "agentgym", "watch", *arguments]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, preexec_fn=_interruptible)
-
-
-def _interruptible() -> None:
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell ignores for what it runs in the background
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_the_command_ends_cleanly(run_folder: Path, number: signal.Signals):
-    process = watching(str(run_folder), "--port", "0")
-    assert process.stdout is not None
-    said = process.stdout.readline()
-    assert re.search(r"at http://127\.0\.0\.1:\d+/ ", said), said
-    process.send_signal(number)
-    rest, _ = process.communicate(timeout=60)
-    assert process.returncode == 0 and "Traceback" not in rest
-
-
-def test_the_page_opens_in_a_browser_that_returns_when_it_is_closed(run_folder: Path, tmp_path: Path, monkeypatch: Any):
-    seen, script = tmp_path / "seen", tmp_path / "browser.py"
-    script.write_text(
-        "import pathlib, sys, urllib.request\n"
-        f"pathlib.Path({str(seen)!r}).write_bytes(urllib.request.urlopen(sys.argv[1], timeout=60).read())\n"
-    )
-    monkeypatch.setenv("BROWSER", f"{sys.executable} {script} %s")
-    process = watching(str(run_folder), "--port", "0", "--open")
-    try:
-        until(lambda: seen.exists() and b"</html>" in seen.read_bytes())
-    finally:
-        process.terminate()
-        process.communicate(timeout=60)
-    assert process.returncode == 0
-
-
-def test_a_taken_port_is_said_and_the_default_one_moves(run_folder: Path):
-    with serving(run_folder) as server:
-        process = watching(str(run_folder), "--port", str(server.port))
-        said, _ = process.communicate(timeout=60)
-        assert process.returncode == 2 and f"port {server.port} is taken" in said
-
-
-def test_the_terminal_shows_the_same_once_where_it_is_no_terminal(
-    run_folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-):
-    from agentgym.cli import main
-
-    monkeypatch.setenv("COLUMNS", "110")
-    assert main(["watch", str(run_folder), str(run_folder.parent / "none"), "--terminal"]) == 0
-    shown = capsys.readouterr().out
-    assert (
-        "success in training" in shown
-        and "newest groups" in shown
-        and "attempt 0" in shown
-        and "does not exist yet" in shown
-    )
-    assert "\x1b" not in shown and "\u202e" not in shown and "\x00" not in shown
-    assert max(map(len, shown.splitlines())) <= 110
-
-
-@pytest.mark.parametrize("end", ["close", "kill"])
-def test_the_page_beside_training_ends_with_it(run_folder: Path, end: str):
-    code = (
-        "import sys, time\nfrom rich.console import Console\nfrom agentgym.cli.watch import beside\n"
-        f"with beside({str(run_folder)!r}, Console(width=300)):\n    {'pass' if end == 'close' else 'time.sleep(600)'}\n"
-    )
-    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    port = re.search(r"127\.0\.0\.1:(\d+)", process.stdout.readline())
-    assert port
-    if end == "kill":
-        process.kill()
-    process.wait(60)
-    until(lambda: refused(int(port[1])))
-
-
-def test_train_takes_the_flag_wherever_it_stands():
-    assert train.read(["household", "--watch", "--steps", "3"]).watch
-    assert train.read(["--resume", "runs/a", "--watch"]).watch and not train.read(["household"]).watch
-    with pytest.raises(BadConfig, match="nothing to --watch"):
-        train.read(["household", "--plan", "--watch"])
-
-
-def refused(port: int) -> bool:
-    try:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
-        connection.request("GET", "/state")
-        return connection.getresponse().status != 200
-    except OSError:
-        return True
-
-
-def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < end, "this never came about"
-        time.sleep(0.05)
-
-
-def test_the_terminal_says_in_full_which_evaluation_a_group_is_of():
-    from agentgym.report.watch.terminal import _groups
-
-    groups = [{"part": part, "step": step, "outcomes": ["succeeded"], "task": "t"} for part, step in STEPS]
-    lines = [str(line) for line in _groups([{"episodes": {"groups": groups}}], 80)][1:]
-    assert lines == ["eval after training ● 1 of 1  t", "step 3              ● 1 of 1  t"]
-
-
-STEPS = (("eval", "after training"), ("train", "3"))

@@ -18,8 +18,7 @@ from small_runs import curve, episodes, small
 from tinker_fake import Behaviour, Served
 
 from agentgym.cli import main
-from agentgym.cli.train import read
-from agentgym.engines import Request, Sampling
+from agentgym.engines import Sampling
 from agentgym.engines.tinker import TinkerEngine
 from agentgym.errors import BadConfig, BadData, EngineDead
 from agentgym.trainers import resume, train
@@ -27,7 +26,6 @@ from agentgym.trainers.losses import policy_loss
 from agentgym.trainers.model.logprobs import policy_logprobs
 from agentgym.trainers.model.policy import PolicySize, init_policy, load_policy
 from agentgym.trainers.packing import pack, token_weights
-from agentgym.trainers.recipe_files import read_recipe, recipes
 from agentgym.trainers.remote import gradient
 from agentgym.trainers.remote.datums import placed, scored_datum
 from agentgym.trainers.remote.qualify import Qualified, qualify, show
@@ -78,9 +76,6 @@ def remote(out, policy, server, **changes):
 def found_of(server, policy, open_service):
     service = open_service(server)
     return qualify(service, service.base_model(""), policy, load_policy(policy)[1], rank=4)
-
-
-# -- what a server computes
 
 
 @pytest.mark.long
@@ -148,9 +143,6 @@ def a_process(policy, folder, port=0, **behaviour):
     command = [sys.executable, program, policy, str(folder), str(port), json.dumps(behaviour)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     return process, process.stdout.readline().strip()
-
-
-# -- training
 
 
 @pytest.mark.long
@@ -252,21 +244,11 @@ def test_what_a_server_cannot_do_is_refused_before_anything_is_asked(policy, tmp
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("asked", [{"min_p": 0.1}, {"repetition_penalty": 1.1}])
-def test_a_sampling_that_no_server_knows_is_refused_and_not_ignored(asked):
-    engine = TinkerEngine(None, None, 100)
-    with pytest.raises(BadConfig, match="samples without min_p and repetition_penalty"):
-        asyncio.run(engine.complete(Request([1], Sampling(**asked), "s")))
-
-
 def test_a_server_that_does_not_qualify_is_refused(served, policy, tmp_path):
     with pytest.raises(BadConfig, match="it clips no gradients"):
         train(remote(tmp_path / "run", policy, served(clips_gradients=False)))
     with pytest.raises(BadConfig, match="a new sampler"):
         train(remote(tmp_path / "run", policy, served(stale=True)))
-
-
-# -- faults
 
 
 @pytest.mark.long
@@ -370,9 +352,6 @@ def test_the_command_prints_a_table(served, policy, capsys):
     assert main(["qualify", "openai:http://127.0.0.1:1"]) == 2
 
 
-# -- kills
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("victim", [pytest.param("client", marks=pytest.mark.slow), "server"])
 def test_a_run_goes_on_after_a_kill(policy, tmp_path, victim):
@@ -397,20 +376,3 @@ def test_a_run_goes_on_after_a_kill(policy, tmp_path, victim):
     rows = [row for row in curve(tmp_path / "run") if "success_train" in row]
     assert [row["step"] for row in rows] == list(range(1, 7))
     assert len(episodes(tmp_path / "run")) == 6 * 9
-
-
-PRETRAINED = [name for name in recipes() if read_recipe(name).model != "init"]
-
-
-@pytest.mark.parametrize("name", PRETRAINED)
-def test_a_recipe_goes_to_a_server_without_what_it_says_of_this_machine(name):
-    words = [name, "--learner", "tinker:http://127.0.0.1:8000", "--lora-rank", "16"]
-    config = read(words).config
-    assert (config.engine, config.engine_options, config.processes, config.temperature) == ("hf", {}, 1, 1.0)
-    own = read_recipe(name)
-    assert (config.credit, config.tasks_per_step, config.clip_high) == (own.credit, own.tasks_per_step, own.clip_high)
-    with pytest.raises(BadConfig, match="gradient_checkpointing is True and has no effect with learner"):
-        read([*words, "--gradient-checkpointing"])
-    assert read([*words, "--engine", "vllm:http://127.0.0.1:8001"]).config.engine_options == {}
-    with pytest.raises(BadConfig, match="new weights cannot be sent"):
-        read([*words, "--engine", "openai:http://127.0.0.1:8001"])

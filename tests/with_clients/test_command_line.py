@@ -10,7 +10,7 @@ from typing import Any
 
 import loopback
 import pytest
-from test_native import SOURCES, SURVEY
+from native_talks import SOURCES, SURVEY
 
 from agentgym.agents.tool_calls import FAMILIES
 from agentgym.core.actions import Call
