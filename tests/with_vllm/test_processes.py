@@ -68,16 +68,38 @@ def test_no_process_of_vllm_outlives_a_killed_owner(tmp_path: Path) -> None:
     assert not left
 
 
+def made(folder: Path) -> VLLMEngine:
+    return VLLMEngine(tiny.folder(folder), dtype="float32", context=256, enforce_eager=True, kv_cache_memory_bytes=32 << 20)
+
+
+def of_engine(before: set[int]) -> dict[int, str]:
+    """Return vLLM's processes of this session that were not there before."""
+    return {pid: name for pid, name in of_session(os.getsid(0)).items() if pid not in before and name.startswith("VLLM::")}
+
+
+def core(before: set[int]) -> int:
+    return next(pid for pid, name in of_engine(before).items() if name.startswith("VLLM::EngineCor"))
+
+
+def test_a_process_that_does_not_end_by_itself_is_gone_when_the_engine_is_closed(tmp_path: Path) -> None:
+    async def play() -> None:
+        before = set(of_session(os.getsid(0)))
+        engine = made(tmp_path / "a")
+        await engine.generate([1, 2, 3], Sampling(max_tokens=4), "a")
+        os.kill(core(before), signal.SIGSTOP)
+        engine.close()
+        assert not of_engine(before)
+
+    asyncio.run(play())
+
+
 def test_a_killed_engine_process_is_said_in_a_sentence(tmp_path: Path) -> None:
     async def play() -> None:
         before = set(of_session(os.getsid(0)))
-        engine = VLLMEngine(
-            tiny.folder(tmp_path / "a"), dtype="float32", context=256, enforce_eager=True, kv_cache_memory_bytes=32 << 20
-        )
+        engine = made(tmp_path / "a")
         try:
             await engine.generate([1, 2, 3], Sampling(max_tokens=4), "a")
-            fresh = {pid: name for pid, name in of_session(os.getsid(0)).items() if pid not in before}
-            os.kill(next(pid for pid, name in fresh.items() if name.startswith("VLLM::EngineCor")), signal.SIGKILL)
+            os.kill(core(before), signal.SIGKILL)
             with pytest.raises(EngineDead, match="engine process has ended"):
                 while True:
                     await engine.generate([1, 2, 3], Sampling(max_tokens=4), "b")

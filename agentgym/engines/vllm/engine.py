@@ -284,9 +284,13 @@ class VLLMEngine(TokenEngine):
             raise EngineDead("vLLM's engine process has ended: killed, or out of memory, or see its words above") from error
 
     def close(self) -> None:
-        """Stop vLLM's processes."""
+        """Stop vLLM's processes, and wait until they are gone."""
         if self._llm is not None:
+            resources = getattr(self._llm.engine_core, "resources", None)
+            processes = list(getattr(getattr(resources, "engine_manager", None), "processes", ()))
             self._llm.shutdown()
+            for process in processes:  # vLLM kills one that took longer than five seconds, and does not wait for its end
+                process.join(30)
             self._llm = self._control = self._adapter = None  # let go of now: at the interpreter's end its clean-up fails
             self._broken = "it was closed"
 
