@@ -13,7 +13,7 @@ from agentgym.agents.base import Agent, Conversation, consult, forked, hinted, r
 from agentgym.core.actions import Tool
 from agentgym.core.env import Snapshot, Task
 from agentgym.core.hints import Hint, asked
-from agentgym.core.outcome import Info
+from agentgym.core.outcome import SUCCESS, Info
 from agentgym.core.seeding import derive
 from agentgym.episodes.episode import FAULTS, Episode
 from agentgym.errors import BadConfig, EngineDead, Fault
@@ -178,7 +178,10 @@ async def play(
     episode.metrics = info["metrics"]
     episode.final_rewards = dict(hosted.totals)
     if len(episode.final_rewards) > 1 and episode.success is not None:
-        episode.role_success = {role: reward >= 1 for role, reward in episode.final_rewards.items()}
+        shaped = dict.fromkeys(episode.final_rewards, 0.0)
+        for turn in episode.turns:
+            shaped[turn.role] += turn.reward - turn.rewards.get(SUCCESS, 0.0)
+        episode.role_success = {role: total - shaped[role] > 1 - 1e-9 for role, total in episode.final_rewards.items()}
     episode.reward = sum((turn.reward for turn in episode.turns), 0.0)
 
 
