@@ -8,7 +8,6 @@ from typing import TypedDict
 
 from agentgym.core.tasks import Task
 
-
 SUCCESS = "success"
 """The part of a reward that the outcome pays; the others are shaping."""
 
