@@ -16,7 +16,7 @@ from agentgym.evaluate import manifest
 from agentgym.evaluate.compare import read_evaluation
 from agentgym.evaluate.protocol import NOT_COMPARABLE
 from agentgym.evaluate.summary import summarize
-from agentgym.registry import load, make
+from agentgym.registry import full_id, load, make
 from agentgym.rollout.collect import finished
 from agentgym.trainers.stages.rewards import Schedule, pay, reach, resolve_rewards
 from agentgym.trainers.stages.seams import Stage
@@ -85,7 +85,7 @@ class Tasks:
     """Finds the tasks of recorded episodes in their environments, made with the options of the evaluation's manifest."""
 
     def __init__(self, options: dict[str, Any]) -> None:
-        self.names = {name.rpartition(":")[2]: name for name in options.get("envs", {})}
+        self.names = {full_id(name): name for name in options.get("envs", {})}
         self.options = {name: table.get("options", {}) for name, table in options.get("envs", {}).items()}
         self.envs: dict[str, TextEnv] = {}
 
