@@ -64,6 +64,21 @@ def test_a_snapshot_is_a_handle_that_any_session_goes_on_from(client):
     client.post("/close", json={"session": third})
 
 
+@pytest.mark.parametrize(("path", "more"), [("/reset", {"seed": 2}), ("/restore", {})])
+def test_a_request_that_is_refused_for_another_one_changes_nothing(client, path, more):
+    """Of two requests at once the second is refused, and the episode goes on."""
+    session = {"session": client.post("/reset", json={"seed": 1}).json()["session"]}
+    handle = client.post("/snapshot", json=session).json()
+    [held] = [held for id, held in client.sessions.open.items() if id == session["session"]]
+    held.busy = True  # as while a snapshot is taken
+    refused = client.post(path, json={**session, **handle, **more, "info": False})
+    held.busy = False
+    assert (refused.status_code, refused.json()["code"]) == (409, "SESSION_BUSY")
+    told = client.post("/step", json={**session, "action": "go"})
+    assert told.status_code == 200 and "info" in told.json()["observation"]
+    client.post("/close", json=session)
+
+
 def test_many_sessions_step_in_one_request(client):
     ids = [client.post("/reset", json={"seed": n}).json()["session"] for n in range(5)]
     steps = [{"session": id, "action": "go" if n else "no"} for n, id in enumerate(ids)]
