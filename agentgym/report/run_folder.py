@@ -169,10 +169,11 @@ MEASURED = {
 
 
 def place(group_id: str) -> tuple[str, str]:
-    """Return part and step of a training run's group id: `12/…` is training, `eval/12/…` evaluation at a step."""
-    first, _, rest = group_id.partition("/")
+    """Return part and step of a training run's group id: `12/…` is training, `eval/12/…` evaluation at a step,
+    `eval/sft/12/…` at an update of the SFT warm start."""
+    first, when, *rest = [*group_id.split("/", 3), "", ""]
     if first == "eval":
-        return "eval", rest.partition("/")[0]
+        return "eval", f"SFT update {rest[0]}" if when == "sft" else when
     if first in MEASURED:
         return "eval", MEASURED[first]
     return ("train", first) if first.isdecimal() else ("", "")

@@ -111,6 +111,7 @@ def test_embedded_json_is_inert_ascii_and_reads_back(value: Any):
 def test_steps_and_parts_come_from_the_group_id():
     assert place("12/train/0/1234") == ("train", "12")
     assert place("eval/12/valid/0/3") == ("eval", "12")
+    assert place("eval/sft/12/valid/0/3") == ("eval", "SFT update 12")
     assert place("success_sft/test/0/3") == ("eval", "after the SFT warm start")
     assert place("valid/0/3") == ("", "")
 
