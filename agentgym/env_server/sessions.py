@@ -14,6 +14,7 @@ from agentgym.core.env import Snapshot, TextEnv
 from agentgym.errors import BadConfig, BadData, EpisodeOver, Fault, UnknownName
 from agentgym.rollout.faults import CAUSED, Repeating
 from agentgym.rollout.hosted import HostedEnv, LocalEnv, StepResult
+from agentgym.rollout.limits import time_limit
 from agentgym.rollout.workers import Workers
 from agentgym.serving.asgi import Refusal
 
@@ -255,8 +256,9 @@ class Sessions:
             raise Refusal(422, f"task is {task!r:.40}; expected a task's id, or its number", "VALIDATION_ERROR")
         if "task" in options:
             try:  # here, so that a name that nobody knows is told apart from an environment that failed
-                options["task"] = self.probe.named_task(task, self.probe.np_random)
-            except (BadConfig, BadData, UnknownName, ValueError, OverflowError) as error:
+                with time_limit(self._seconds, "task"):
+                    options["task"] = self.probe.named_task(task, self.probe.np_random)
+            except (BadConfig, BadData, UnknownName, ValueError, OverflowError, Fault) as error:
                 raise Refusal(422, str(error)[:500], "VALIDATION_ERROR") from None
         return secrets.randbelow(2**31) if seed is None else seed, options
 

@@ -1,6 +1,8 @@
 """Served environments, over real HTTP and WebSocket: they play as in this process, and say nothing that is hidden."""
 
+import asyncio
 import json
+import time
 
 import pytest
 
@@ -10,8 +12,9 @@ import httpx2
 from serving import SECRET, Blocking, Counter, running
 from websockets.sync.client import connect
 
-from agentgym.env_server import Limits, sessions
+from agentgym.env_server import Limits, Sessions, sessions
 from agentgym.registry import Maker
+from agentgym.serving.asgi import Refusal
 
 
 @pytest.fixture(scope="module", params=[Counter, Blocking])
@@ -247,3 +250,24 @@ def test_messages_sent_ahead_are_answered_in_order(client):
     texts = [a["data"]["observation"]["text"] for a in answers[1:5]]
     assert texts == ["'no' is not go", "1 of 3", "2 of 3", "three"]
     assert answers[5]["data"]["code"] == "EPISODE_OVER" and answers[6]["data"]["step_count"] == 4
+
+
+def test_a_task_that_takes_long_to_draw_holds_nobody_up():
+    """Any client may name a task of any difficulty."""
+
+    class Endless(Counter):
+        def numbered(self, number, split=None, difficulty=None):
+            if number == 7:
+                time.sleep(600)
+            return super().numbered(number, split, difficulty)
+
+    async def main():
+        served = Sessions(Endless, Limits(step_seconds=0.2))
+        session = served.begin()
+        with pytest.raises(Refusal, match="took longer than 0.2 s") as refused:
+            await served.reset(session, {"task": "train/0/7"})
+        assert refused.value.status == 422
+        assert (await served.reset(session, {"task": "train/0/6"}))["observation"]["info"]["task_id"] == "train/0/6"
+        served.close()
+
+    asyncio.run(main())
