@@ -258,13 +258,13 @@ def test_a_task_that_takes_long_to_draw_holds_nobody_up():
     class Endless(Counter):
         def numbered(self, number, split=None, difficulty=None):
             if number == 7:
-                time.sleep(600)
+                time.sleep(3)
             return super().numbered(number, split, difficulty)
 
     async def main():
         served = Sessions(Endless, Limits(step_seconds=0.2))
         session = served.begin()
-        with pytest.raises(Refusal, match="took longer than 0.2 s") as refused:
+        with pytest.raises(Refusal, match="took longer than") as refused:
             await served.reset(session, {"task": "train/0/7"})
         assert refused.value.status == 422
         assert (await served.reset(session, {"task": "train/0/6"}))["observation"]["info"]["task_id"] == "train/0/6"
