@@ -2,6 +2,7 @@
 
 import copy
 import hashlib
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 from functools import partial, wraps
@@ -276,6 +277,8 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
             levels = {**self._levels, **self.measures(), **outcome.measures}
             for name, weight in self.shaping.items():
                 change = min(max(levels.get(name, 0.0), 0.0), 1.0) - min(max(self._levels.get(name, 0.0), 0.0), 1.0)
+                if math.isnan(change):  # as a reward it would end a training run, with an error about advantages
+                    raise ValueError(f"measure {name!r} of {type(self).__name__} is nan; expected a number from 0 to 1")
                 if change:
                     rewards[name] = weight * change
             self._levels = levels

@@ -100,6 +100,20 @@ def test_a_reported_measure_is_paid_once():
     assert [env.step("up")[1] for _ in range(2)] == [0.5, 0.0]
 
 
+def test_a_measure_that_is_no_number_is_not_paid():
+    class Lost(Ladder):
+        def measures(self):
+            return {"height": math.nan if self.turn else 0.0}
+
+    env = Lost(shaping={"height": 0.4})
+    env.reset(seed=0)
+    with pytest.raises(ValueError, match="measure 'height' of Lost is nan"):
+        env.step("up")
+    env = Lost()
+    env.reset(seed=0)
+    assert math.isnan(env.step("up")[4]["metrics"]["height"])
+
+
 def test_measures_are_metrics_unless_they_are_paid():
     env = ladder()
     assert env.step("up")[4]["metrics"] == {"height": 0.25, "brave": 1.0}
