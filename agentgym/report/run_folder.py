@@ -106,13 +106,13 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     Each row gets `x`: reinforcement learning counts from its own first step, the SFT warm start lies left of it.
     """
     rows: list[dict[str, Any]] = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(keepends=True), 1):
+    for number, line in enumerate(path.read_bytes().splitlines(keepends=True), 1):
         if not line.strip():
             continue
         try:
             rows.append(metrics_row(line))
         except DAMAGED as error:
-            if line.endswith("\n"):
+            if line.endswith(b"\n"):
                 raise BadData(f"{path}, line {number}: expected a JSON object with a number `step` ({error})") from error
     return in_order(rows)
 

@@ -243,6 +243,7 @@ def test_metrics_of_a_repeated_step_and_a_cut_line(tmp_path: Path):
     path.write_text("".join(json.dumps(r) + "\n" for r in rows) + '{"step": 3, "ph')
     found = read_metrics(path)
     assert [(r["x"], r["loss"]) for r in found] == [(-20, 2.0), (0, 1.0), (1, 0.5), (2, 0.25)]
-    path.write_text('{"step": 1}\n[]\n')
-    with pytest.raises(BadData, match=r"metrics\.jsonl, line 2"):
-        read_metrics(path)
+    for bad in (b"[]", b'{"step": 1, "phase": "\xe6\x97"}'):
+        path.write_bytes(b'{"step": 1}\n' + bad + b"\n")
+        with pytest.raises(BadData, match=r"metrics\.jsonl, line 2"):
+            read_metrics(path)
