@@ -119,7 +119,10 @@ async def attempt(hosted: HostedEnv, agent: Agent, job: Job, step_seconds: float
         raise
     except Fault as fault:
         episode.reason, episode.error, episode.success = fault.reason, str(fault), None
-    except Exception:  # the rollout boundary: a bug in an environment or an agent ends that episode alone
+    except (Exception, SystemExit, asyncio.CancelledError) as error:
+        if isinstance(error, asyncio.CancelledError) and _cancelled():
+            raise
+        # the rollout boundary: a bug in an environment or an agent ends that episode alone
         episode.reason, episode.error, episode.success = "crash", traceback.format_exc(limit=8), None
     finally:
         if job.gate is not None:
@@ -128,6 +131,12 @@ async def attempt(hosted: HostedEnv, agent: Agent, job: Job, step_seconds: float
             for role in dict.fromkeys(turn.role for turn in episode.turns):
                 agent.engine.abort(_session(job, role))
     return episode
+
+
+def _cancelled() -> bool:
+    """Return whether a CancelledError is for this task: an agent may raise one too, and its episode would be lost."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
 
 
 async def play(
