@@ -6,6 +6,7 @@ import time
 from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
+from typing import cast
 
 from agentgym.errors import Fault
 
@@ -105,7 +106,9 @@ def _contain(error: BaseException) -> None:
     """Raise an error in place of what a task or the program would end by, such as SystemExit; Ctrl-C is none of it."""
     if isinstance(error, Exception | KeyboardInterrupt | GeneratorExit):
         return
-    if isinstance(error, BaseExceptionGroup) and error.subgroup(KeyboardInterrupt):
+    if isinstance(error, BaseExceptionGroup) and cast("BaseExceptionGroup[BaseException]", error).subgroup(
+        KeyboardInterrupt
+    ):
         return
     raise RuntimeError(f"the environment raised {error!r}") from error
 
