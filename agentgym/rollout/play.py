@@ -120,7 +120,7 @@ async def attempt(hosted: HostedEnv, agent: Agent, job: Job, step_seconds: float
     except Fault as fault:
         episode.reason, episode.error, episode.success = fault.reason, str(fault), None
     except (Exception, SystemExit, asyncio.CancelledError) as error:
-        if isinstance(error, asyncio.CancelledError) and _cancelled():
+        if isinstance(error, asyncio.CancelledError) and being_cancelled():
             raise
         # the rollout boundary: a bug in an environment or an agent ends that episode alone
         episode.reason, episode.error, episode.success = "crash", traceback.format_exc(limit=8), None
@@ -133,7 +133,7 @@ async def attempt(hosted: HostedEnv, agent: Agent, job: Job, step_seconds: float
     return episode
 
 
-def _cancelled() -> bool:
+def being_cancelled() -> bool:
     """Return whether a CancelledError is for this task: an agent may raise one too, and its episode would be lost."""
     task = asyncio.current_task()
     return task is None or task.cancelling() > 0
