@@ -197,7 +197,7 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
         self.forget()
         limit = limit if "horizon" in options else self.limit_of(task)
         self.task, self.turn, self.limit, self.success = task, 0, limit, None
-        self._levels, self.totals = {}, dict.fromkeys(self.roles, 0.0)
+        self._levels, self.totals, self._running = {}, dict.fromkeys(self.roles, 0.0), False  # until it has begun
         self._np_random = generator(self.task.id, self.seed)
         first = guarded(self, TextEnv, partial(self.begin, task), "begin", kept(TextEnv))
         self.observation = returned(first, self.begin, f"begin of {type(self).__name__}").text

@@ -66,6 +66,21 @@ def test_a_fault_is_no_failure():
     assert (info["success"], info["reason"], info["error"]) == (None, "timeout", "the rope holds nothing")
 
 
+def test_an_episode_that_could_not_begin_is_not_played():
+    class Locked(Ladder):
+        def begin(self, task):
+            if task.data.get("locked"):
+                raise OSError("locked")
+            return super().begin(task)
+
+    env = Locked()
+    env.reset(seed=0)
+    with pytest.raises(OSError, match="locked"):
+        env.reset(options={"task": Task(data={"locked": True}, id="mine")})
+    with pytest.raises(EpisodeOver, match="call reset"):
+        env.step("up")
+
+
 def test_the_environment_is_not_asked_again_after_a_fault():
     class Dead(Ladder):
         def state(self):
