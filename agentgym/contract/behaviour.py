@@ -27,7 +27,7 @@ from agentgym.core.seeding import generator
 from agentgym.core.tasks import Task
 from agentgym.core.transcripts import ENDLESS, go_on, transcript
 from agentgym.episodes.episode import FAULTS
-from agentgym.errors import EpisodeOver
+from agentgym.errors import BadConfig, EpisodeOver
 
 
 def nasty_actions(under_test: EnvUnderTest) -> str:
@@ -246,7 +246,10 @@ def failure_never_wins(under_test: EnvUnderTest) -> str:
             names |= set(step[4]["metrics"])
     if not names:
         raise NotChecked("it has no measures to pay")
-    paid = under_test.make(shaping=dict.fromkeys(sorted(names), 0.99 / len(names)))
+    try:
+        paid = under_test.make(shaping=dict.fromkeys(sorted(names), 0.99 / len(names)))
+    except BadConfig as refused:  # such as measures of one role, where several are trained
+        raise NotChecked(f"its measures cannot be paid: {refused}") from refused
     for seed, task in enumerate(under_test.tasks):
         best = _total(paid, task, seed, solution(under_test, task, seed))[0]
 

@@ -101,7 +101,7 @@ class Definition(TaskSpace):
     def role_rewards(self) -> dict[str, float] | None:
         """Return the outcome by role once an episode of an environment with several players is over, else None.
 
-        1 is success of that role; anything less is none.
+        1 is success of that role; anything less is none. What shaping paid a role for its turns is added.
         """
         return None
 

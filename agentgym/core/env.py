@@ -2,6 +2,7 @@
 
 import copy
 import hashlib
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 from functools import partial, wraps
@@ -16,7 +17,7 @@ from agentgym.core.declared import Declarations
 from agentgym.core.definition import Definition
 from agentgym.core.hints import first_share, solution
 from agentgym.core.names import guarded, kept, refuse_taken
-from agentgym.core.outcome import Info, Outcome, Snapshot, broken_off, copied, returned
+from agentgym.core.outcome import SUCCESS, Info, Outcome, Snapshot, broken_off, copied, returned
 from agentgym.core.seeding import generator
 from agentgym.core.spaces import Unicode
 from agentgym.core.tasks import Task
@@ -114,7 +115,7 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
         if self.feedback not in ("helpful", "genuine"):
             raise BadConfig(f"feedback of {kind} is {self.feedback!r}; expected 'helpful' or 'genuine'")
         weights = dict(self.shaping)
-        if "success" in weights or not all(weight >= 0 for weight in weights.values()) or not sum(weights.values()) < 1:
+        if SUCCESS in weights or not all(weight >= 0 for weight in weights.values()) or not sum(weights.values()) < 1:
             raise BadConfig(
                 f"shaping of {kind} is {weights}; expected weights of measures other than 'success', "
                 "each 0 or more, that sum to less than 1, the reward of success"
@@ -196,7 +197,7 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
         self.forget()
         limit = limit if "horizon" in options else self.limit_of(task)
         self.task, self.turn, self.limit, self.success = task, 0, limit, None
-        self._levels, self.totals = {}, dict.fromkeys(self.roles, 0.0)
+        self._levels, self.totals, self._running = {}, dict.fromkeys(self.roles, 0.0), False  # until it has begun
         self._np_random = generator(self.task.id, self.seed)
         first = guarded(self, TextEnv, partial(self.begin, task), "begin", kept(TextEnv))
         self.observation = returned(first, self.begin, f"begin of {type(self).__name__}").text
@@ -238,10 +239,11 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
             reason, self.success = "horizon", False
         info = self._info(outcome, rewards, reason)
         reward = sum(rewards.values(), 0.0)
-        self.totals[role] += reward
-        if terminated or truncated:
-            self._running = False
-            self.totals.update(self.role_rewards() or {})
+        self._running = not (terminated or truncated)
+        outcomes = None if self._running else self.role_rewards()
+        self.totals[role] += reward if outcomes is None else sum(v for k, v in rewards.items() if k != SUCCESS)
+        for name, earned in (outcomes or {}).items():  # in place of what the last turn was paid for it; shaping stays
+            self.totals[name] = self.totals.get(name, 0.0) + earned
         self.observation = outcome.text
         return outcome.text, reward, terminated, truncated, info
 
@@ -270,11 +272,13 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
 
     def _pay(self, outcome: Outcome) -> dict[str, float]:
         """Return the named parts of the reward: the outcome, and the weighted change of each shaped measure."""
-        rewards = {"success": 1.0} if outcome.success else {}
+        rewards = {SUCCESS: 1.0} if outcome.success else {}
         if self.shaping:
             levels = {**self._levels, **self.measures(), **outcome.measures}
             for name, weight in self.shaping.items():
                 change = min(max(levels.get(name, 0.0), 0.0), 1.0) - min(max(self._levels.get(name, 0.0), 0.0), 1.0)
+                if math.isnan(change):  # as a reward it would end a training run, with an error about advantages
+                    raise ValueError(f"measure {name!r} of {type(self).__name__} is nan; expected a number from 0 to 1")
                 if change:
                     rewards[name] = weight * change
             self._levels = levels

@@ -8,6 +8,9 @@ from typing import TypedDict
 
 from agentgym.core.tasks import Task
 
+SUCCESS = "success"
+"""The part of a reward that the outcome pays; the others are shaping."""
+
 
 class Info(TypedDict):
     """The info of `reset` and `step`, with the same keys at every step; `more_info` may add others."""

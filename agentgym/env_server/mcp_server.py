@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from agentgym.core.actions import Tool
 from agentgym.env_server.requests import action_of, authorize
 from agentgym.env_server.sessions import Session, Sessions
 from agentgym.errors import MissingExtra, how_to_install
@@ -50,7 +51,7 @@ class McpServer:
             raise MissingExtra(f"an MCP server needs the package mcp: {how_to_install('mcp')}") from error
 
         async def list_tools(context: Any, _: object) -> Any:
-            return types.ListToolsResult(tools=[types.Tool(**tool) for tool in self.tools()])
+            return types.ListToolsResult(tools=[types.Tool(**tool) for tool in self.tools(_session_name(context))])
 
         async def call_tool(context: Any, params: Any) -> Any:
             text, facts, failed = await self.call(_session_name(context), params.name, params.arguments or {})
@@ -60,15 +61,15 @@ class McpServer:
         how = f"Call {self.reset_name} first: it returns the task. Then use the other tools until the episode is over."
         return lowlevel.Server(self.name, instructions=how, on_list_tools=list_tools, on_call_tool=call_tool)
 
-    def tools(self) -> list[dict[str, Any]]:
-        """Return what may be called, in the protocol's words."""
+    def tools(self, name: str = "") -> list[dict[str, Any]]:
+        """Return what may be called, in the protocol's words: in a session with an episode, what its task offers."""
         choices = {name: schema for name, schema in _TASK.items() if not self._fixed}
         starts = {
             "name": self.reset_name,
             "description": "Start an episode, and return its task and first observation.",
             "input_schema": {"type": "object", "properties": choices},
         }
-        offered = self.sessions.probe.tools.values()
+        offered = self._offered(name).values()
         if not offered:
             act = {"name": "act", "description": "Carry out one action, and return what is observed.", "input_schema": _TEXT}
             return [starts, act]
@@ -88,13 +89,19 @@ class McpServer:
             if session is None or session.id not in self.sessions.open:
                 raise Refusal(409, f"no episode is running: call {self.reset_name} first")
             action: object = {"name": tool, "arguments": arguments}
-            if not self.sessions.probe.tools:
+            tools = self._offered(name)
+            if not tools:
                 if tool != "act":
                     raise Refusal(404, f"there is no tool {tool[:40]!r}; the tools are {self.reset_name} and act")
                 action = arguments.get("action")
-            return self._shown(await self.sessions.step(session, action_of(action, self.sessions.probe.tools)), name)
+            return self._shown(await self.sessions.step(session, action_of(action, tools)), name)
         except Refusal as refusal:
             return refusal.detail, None, True
+
+    def _offered(self, name: str) -> Mapping[str, Tool]:
+        """Return the tools of a session's task, or those of the environment where it has none yet."""
+        session = self._named.get(name)
+        return (session.env.tools if session and session.env else {}) or self.sessions.probe.tools
 
     async def _begun(self, name: str, arguments: dict[str, object]) -> dict[str, object]:
         if refused := arguments.keys() - ({} if self._fixed else _TASK).keys():
@@ -103,10 +110,15 @@ class McpServer:
         if session is None or session.id not in self.sessions.open:
             self._forget_ended()
             session = self._named[name] = self.sessions.begin()
-        elif session.running:  # given up by the agent, which must not thereby be spared a failure
-            self._write(session, {"reason": "reset", "success": False})
-        self._totals[session.id] = 0.0
-        return await self.sessions.reset(session, {**arguments, **self._fixed})
+        episode, given_up = session.episode, self._row(session, {"reason": "reset", "success": False})
+        was_running = session.running
+        try:
+            return await self.sessions.reset(session, {**arguments, **self._fixed})
+        finally:
+            if not session.running or session.episode != episode:  # else it was refused, and the episode goes on
+                self._totals[session.id] = 0.0
+                if was_running:  # given up by the agent, which must not thereby be spared a failure
+                    self._append(given_up)
 
     def _forget_ended(self, reason: str = "idle", success: bool | None = False) -> None:
         """Write the episodes of which no more can come; an agent that stopped calling has failed."""
@@ -136,15 +148,24 @@ class McpServer:
         return text, facts, info["valid"] is False
 
     def _write(self, session: Session, info: dict[str, Any]) -> None:
-        if self._out is None:
-            return
-        row: dict[str, object] = {"session": session.id[:8], "episode": session.episode, "turns": session.turn}
-        row |= {
+        self._append(self._row(session, info))
+        self._totals.pop(session.id, None)
+
+    def _row(self, session: Session, info: dict[str, Any]) -> dict[str, object]:
+        """Return what is written of a session's episode."""
+        return {
+            "session": session.id[:8],
+            "episode": session.episode,
+            "turns": session.turn,
             "task_id": session.task_id,
-            "reward": self._totals.pop(session.id, 0.0),
+            "reward": self._totals.get(session.id, 0.0),
             "success": info["success"],
             "reason": info["reason"],
         }
+
+    def _append(self, row: dict[str, object]) -> None:
+        if self._out is None:
+            return
         with Path(self._out).open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
 

@@ -14,6 +14,7 @@ from agentgym.core.env import Snapshot, TextEnv
 from agentgym.errors import BadConfig, BadData, EpisodeOver, Fault, UnknownName
 from agentgym.rollout.faults import CAUSED, Repeating
 from agentgym.rollout.hosted import HostedEnv, LocalEnv, StepResult
+from agentgym.rollout.limits import time_limit
 from agentgym.rollout.workers import Workers
 from agentgym.serving.asgi import Refusal
 
@@ -148,9 +149,8 @@ class Sessions:
     async def reset(self, session: Session, data: dict[str, Any]) -> dict[str, object]:
         """Start an episode; `data` may have `seed`, `task` (an id or a split's number), `horizon`, `episode_id`, `info`."""
         seed, options = self._wanted(data)
+        env = self._given_up(session)
         session.brief = data.get("info", True) is False
-        session.running = False
-        env = session.env = session.env or self._fresh()
         text, info = await self._asked(session, "reset", env.reset(seed, options, self._seconds))
         session.running, session.turn, session.held = True, 0, 0
         session.episode = str(data.get("episode_id") or secrets.token_hex(8))[:255]
@@ -238,8 +238,7 @@ class Sessions:
         )
         if held is None:
             raise Refusal(404, "there is no such snapshot: it was dropped, or its session has ended", "SESSION_ERROR")
-        session.running = False
-        env = session.env = session.env or self._fresh()
+        env = self._given_up(session)
         text, info = await self._asked(session, "restore", env.restore(held[0], seed, self._seconds))
         session.running, session.turn, session.held = True, held[1], 0
         session.episode, session.task_id = secrets.token_hex(8), str(info["task_id"])
@@ -257,10 +256,19 @@ class Sessions:
             raise Refusal(422, f"task is {task!r:.40}; expected a task's id, or its number", "VALIDATION_ERROR")
         if "task" in options:
             try:  # here, so that a name that nobody knows is told apart from an environment that failed
-                options["task"] = self.probe.named_task(task, self.probe.np_random)
-            except (BadConfig, BadData, UnknownName, ValueError, OverflowError) as error:
+                with time_limit(self._seconds, "task"):
+                    options["task"] = self.probe.named_task(task, self.probe.np_random)
+            except (BadConfig, BadData, UnknownName, ValueError, OverflowError, Fault) as error:
                 raise Refusal(422, str(error)[:500], "VALIDATION_ERROR") from None
         return secrets.randbelow(2**31) if seed is None else seed, options
+
+    def _given_up(self, session: Session) -> Repeating:
+        """Give up a session's episode, and return its environment for the next one; a Refusal while it is busy."""
+        if session.busy:
+            raise _busy()
+        session.running = False
+        session.env = session.env or self._fresh()
+        return session.env
 
     def _fresh(self) -> Repeating:
         while self._free:

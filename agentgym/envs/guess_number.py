@@ -26,7 +26,7 @@ class GuessNumber(TextEnv):
 
     def act(self, action: str) -> str | Outcome:
         word = action.strip()
-        if not (word.isascii() and word.isdigit() and len(word) < 20):
+        if not (word.isascii() and word.isdigit() and len(word) <= max(len(str(self.task.data["limit"])), 19)):
             return self.invalid(f"{word[:40]!r} is not a number. Reply with a number, for example 7.")
         guess = int(word)
         if guess == self.secret:
@@ -55,4 +55,6 @@ class GuessNumber(TextEnv):
     @staticmethod
     def generate(rng: np.random.Generator, difficulty: int) -> Task:
         limit: int = 100 * 10**difficulty
-        return Task(instruction="guess", data={"secret": int(rng.integers(1, limit, endpoint=True)), "limit": limit})
+        wide = limit >= 2**63  # more than NumPy's integers hold
+        drawn = int.from_bytes(rng.bytes(difficulty + 20)) % limit + 1 if wide else rng.integers(1, limit, endpoint=True)
+        return Task(instruction="guess", data={"secret": int(drawn), "limit": limit})

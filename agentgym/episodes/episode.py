@@ -277,14 +277,14 @@ def view(episode: Episode, role: str) -> Episode:
 
 def read_episodes(path: str | Path) -> list[Episode]:
     """Read a file of JSON lines; a last line cut off by a crash is left out, any other bad line raises BadData."""
-    lines = Path(path).read_text(encoding="utf-8").split("\n")
+    lines = Path(path).read_bytes().split(b"\n")  # a crash may have cut off half a character
     episodes: list[Episode] = []
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
-            episodes.append(Episode.from_json(line))
-        except BadData as error:
+            episodes.append(Episode.from_json(line.decode("utf-8")))
+        except (BadData, UnicodeDecodeError) as error:
             if number == len(lines):  # no newline at the end: the write was interrupted
                 break
             raise BadData(f"{path}, line {number}: {error}") from error

@@ -158,9 +158,10 @@ def read_evaluation(folder: Path) -> tuple[dict[str, object], list[Episode]]:
 def _read_training(folder: Path) -> tuple[dict[str, object], list[Episode]]:
     parts: dict[str, list[Episode]] = {}
     for episode in read_episodes(folder / "episodes.jsonl"):
-        kind, _, rest = episode.group_id.partition("/")
+        kind, *when = episode.group_id.split("/")
         if not kind.isdecimal():  # training: its tasks are those of one step
-            parts.setdefault(f"eval/{rest.partition('/')[0]}" if kind == "eval" else kind, []).append(episode)
+            own = when[: 2 if when[:1] == ["sft"] else 1] if kind == "eval" else []
+            parts.setdefault("/".join([kind, *own]), []).append(episode)
     if not parts:
         raise BadConfig(f"{folder} is a training run without an evaluation: expected test_tasks or eval_every above 0")
     try:

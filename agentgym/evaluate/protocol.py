@@ -35,7 +35,7 @@ class Protocol:
 
 def text_hash(text: str) -> str:
     """Return 16 hexadecimal digits that name a text."""
-    return hashlib.blake2b(text.encode("utf-8"), digest_size=8).hexdigest()
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 def task_ids(episodes: Sequence[Episode]) -> str:

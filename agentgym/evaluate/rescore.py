@@ -16,13 +16,16 @@ from agentgym.evaluate import manifest
 from agentgym.evaluate.compare import read_evaluation
 from agentgym.evaluate.protocol import NOT_COMPARABLE
 from agentgym.evaluate.summary import summarize
-from agentgym.registry import load, make
+from agentgym.registry import full_id, load, make
 from agentgym.rollout.collect import finished
+from agentgym.trainers.recipe_files import read_config
 from agentgym.trainers.stages.rewards import Schedule, pay, reach, resolve_rewards
 from agentgym.trainers.stages.seams import Stage
 
 Verifier = Callable[[Episode, Task], bool | float]
 """Says of an episode, which it must not change, and its task, answers included: solved or not, or a reward from 0 to 1."""
+PlayedIn = tuple[str, Mapping[str, Any]]
+"""An environment's name, and the options that it was made with."""
 
 
 def rescore_folder(
@@ -52,10 +55,14 @@ def rescore_folder(
     if target.exists():
         raise BadConfig(f"{target} is there already, and nothing is written over: choose another --out")
     finished(reach(stages))
-    scored = rescore(episodes, cast("Verifier", function), Tasks(options)) if verifier else copy.deepcopy(episodes)
+    trained = (folder / "config.toml").exists()
+    played_in = _trained_in(folder) if trained else _played_in(options) if verifier else {}
+    scored = rescore(episodes, cast("Verifier", function), Tasks(played_in)) if verifier else copy.deepcopy(episodes)
     finished(pay(scored, stages, step=0, run=None))
     by: dict[str, object] = {"verifier": verifier} if verifier else {}
     by |= {"rewards": {stage.name: stage.options for stage in stages}} if stages else {}
+    if trained:  # as an evaluation says it, so that the new folder can be rescored as well
+        options["envs"] = {known_as: {"id": name, "options": own} for known_as, (name, own) in played_in.items()}
     manifest.start(target, {**options, "rescored": {"folder": str(folder), **by}})
     (target / "episodes.jsonl").write_text("".join(e.to_json() + "\n" for e in scored), encoding="utf-8")
     what = "another verifier" if verifier else "rewards besides the environment's own"
@@ -81,20 +88,35 @@ def rescore(episodes: list[Episode], verifier: Verifier, tasks: Callable[[Episod
     return [episode if episode.fault else _judged(episode, verifier, tasks(episode)) for episode in episodes]
 
 
-class Tasks:
-    """Finds the tasks of recorded episodes in their environments, made with the options of the evaluation's manifest."""
+def _played_in(options: Mapping[str, Any]) -> dict[str, PlayedIn]:
+    """Return the environments of an evaluation, by what its episodes call them."""
+    tables: Mapping[str, Mapping[str, Any]] = options.get("envs", {})
+    return {
+        name if "id" in table else full_id(name): (table.get("id", name), table.get("options", {}))
+        for name, table in tables.items()
+    }
 
-    def __init__(self, options: dict[str, Any]) -> None:
-        self.names = {name.rpartition(":")[2]: name for name in options.get("envs", {})}
-        self.options = {name: table.get("options", {}) for name, table in options.get("envs", {}).items()}
+
+def _trained_in(folder: Path) -> dict[str, PlayedIn]:
+    """Return the environments of a training run, by what its episodes call them."""
+    mix = read_config(folder / "config.toml").mix
+    return {spec.name if len(mix) > 1 else full_id(spec.id): (spec.id, spec.options) for spec in mix}
+
+
+class Tasks:
+    """Finds the tasks of recorded episodes in their environments, made with the options that they were played with."""
+
+    def __init__(self, played_in: Mapping[str, PlayedIn]) -> None:
+        self.played_in = played_in
         self.envs: dict[str, TextEnv] = {}
 
     def __call__(self, episode: Episode) -> Task:
         """Return an episode's task; raises BadData where its instruction is not the one that was recorded."""
-        name = self.names.get(episode.env, episode.env)
-        if name not in self.envs:
-            self.envs[name] = make(name, **self.options.get(name, {}))
-        task = self.envs[name].find(episode.task_id)
+        known_as = episode.labels.get("env", episode.env)  # of several in one training run, as that run calls it
+        if known_as not in self.envs:
+            name, options = self.played_in.get(known_as, (episode.env, {}))
+            self.envs[known_as] = make(name, **options)
+        task = self.envs[known_as].find(episode.task_id)
         if task.instruction != episode.instruction:
             raise BadData(
                 f"{episode.env} {episode.task_id} is {task.instruction!r} now, and was {episode.instruction!r} when it was "

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from agentgym.evaluate.markdown import as_markdown
 from agentgym.evaluate.protocol import comparability
 from agentgym.evaluate.regret import regrets
 from agentgym.evaluate.summary import summarize
+from agentgym.registry import full_id
 from agentgym.rollout.collect import collect
 from agentgym.rollout.pool import RolloutConfig
 
@@ -52,6 +53,7 @@ def evaluate(
             raise bad_option("environment of the plan's options", env, plan.envs)
     plans = {env: plan.of(env) for env in plan.envs}
     tasks_by_env, skipped = _chosen(plans, agent)  # every name is checked before anything is written
+    ids = _ids(tasks_by_env)
     described = {**_described(plan, plans, tasks_by_env), **(options or {})}
     with alone(folder, "evaluation"):
         remove_parts(folder)
@@ -75,7 +77,7 @@ def evaluate(
                         config=rollout or RolloutConfig(64),
                         out=path,
                         env_options=env_options,
-                        skip={(e.task_id, e.attempt) for e in kept if e.env == env.rpartition(":")[2]},
+                        skip={(e.task_id, e.attempt) for e in kept if e.env == ids[env]},
                         progress=note.add,
                     )
         finally:
@@ -104,6 +106,15 @@ def _chosen(plans: Mapping[str, Plan], agent: Agent) -> tuple[dict[str, list[Tas
     return tasks_by_env, skipped
 
 
+def _ids(names: Iterable[str]) -> dict[str, str]:
+    """Return the ids that the environments' episodes have; BadConfig where two names stand for one of them."""
+    ids = {name: full_id(name) for name in names}
+    for name, id in ids.items():
+        if (other := next(earlier for earlier, known in ids.items() if known == id)) != name:
+            raise BadConfig(f"{other} and {name} are one environment, {id}, whose episodes would count twice: name it once")
+    return ids
+
+
 def _regret(
     folder: Path, plans: Mapping[str, Plan], tasks_by_env: Mapping[str, list[Task]], episodes: list[Episode]
 ) -> dict[str, object]:
@@ -111,7 +122,7 @@ def _regret(
     summaries: dict[str, object] = {}
     lines: list[str] = []
     for env, tasks in tasks_by_env.items():
-        mine = [episode for episode in episodes if episode.env == env.rpartition(":")[2]]
+        mine = [episode for episode in episodes if episode.env == full_id(env)]
         summaries[env], rows = regrets(env, parts(env, plans[env], tasks), mine)
         lines += [json.dumps(row) + "\n" for row in rows]
     write_whole(folder / "regret.jsonl", "".join(lines))

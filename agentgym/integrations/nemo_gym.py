@@ -234,7 +234,7 @@ def _made(kind: type[Any], place: Path, given: Mapping[str, object]) -> Any:
 def _read(file: Path) -> list[Row]:
     """Return the rows of a data file; BadData with the line that is wrong."""
     try:
-        lines = file.read_text(encoding="utf-8").splitlines()
+        lines = file.read_bytes().split(b"\n")  # str.splitlines ends a line within some texts too
     except OSError as error:
         raise BadData(f"{file} cannot be read ({error.strerror}); give the tasks as data=FILE.jsonl") from None
     rows = list[Row]()
@@ -242,7 +242,7 @@ def _read(file: Path) -> list[Row]:
         if not line.strip():
             continue
         try:
-            row = json.loads(line)
+            row = json.loads(line.decode("utf-8"))
             assert isinstance(row["responses_create_params"]["input"], str | list)
         except (ValueError, RecursionError, KeyError, TypeError, AssertionError):
             raise BadData(f"{file}, line {number}: expected an object with responses_create_params.input") from None

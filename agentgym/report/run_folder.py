@@ -106,13 +106,13 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     Each row gets `x`: reinforcement learning counts from its own first step, the SFT warm start lies left of it.
     """
     rows: list[dict[str, Any]] = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(keepends=True), 1):
+    for number, line in enumerate(path.read_bytes().splitlines(keepends=True), 1):
         if not line.strip():
             continue
         try:
             rows.append(metrics_row(line))
         except DAMAGED as error:
-            if line.endswith("\n"):
+            if line.endswith(b"\n"):
                 raise BadData(f"{path}, line {number}: expected a JSON object with a number `step` ({error})") from error
     return in_order(rows)
 
@@ -169,10 +169,11 @@ MEASURED = {
 
 
 def place(group_id: str) -> tuple[str, str]:
-    """Return part and step of a training run's group id: `12/…` is training, `eval/12/…` evaluation at a step."""
-    first, _, rest = group_id.partition("/")
+    """Return part and step of a training run's group id: `12/…` is training, `eval/12/…` evaluation at a step,
+    `eval/sft/12/…` at an update of the SFT warm start."""
+    first, when, *rest = [*group_id.split("/", 3), "", ""]
     if first == "eval":
-        return "eval", rest.partition("/")[0]
+        return "eval", f"SFT update {rest[0]}" if when == "sft" else when
     if first in MEASURED:
         return "eval", MEASURED[first]
     return ("train", first) if first.isdecimal() else ("", "")

@@ -69,7 +69,7 @@ class EnvThreads:
                 answer = True, env.answer(request)
             except (Fault, BadConfig) as error:  # a fault with its reason; BadConfig ends the rollout there as it does here
                 answer = False, error
-            except Exception:  # the rollout boundary, seen from the other side
+            except BaseException:  # the rollout boundary, seen from the other side; SystemExit would leave it unanswered
                 answer = False, traceback.format_exc(limit=8)
             reply(*answer)
 

@@ -1,6 +1,8 @@
 """An environment as a rollout sees it, wherever it runs, and one that runs in this process."""
 
+import asyncio
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeVar
 
@@ -140,4 +142,16 @@ class LocalEnv:
 
     def close(self) -> None:
         """Free what the environment holds."""
-        self._env.close()
+        close(self._env)
+
+
+def close(env: TextEnv) -> None:
+    """Close an environment; what that raises is a warning, for its episodes have ended, and the others go on."""
+    try:
+        env.close()
+    except (
+        Exception,
+        SystemExit,
+        asyncio.CancelledError,
+    ) as error:  # a connection that broke, say, whose environment is closed for that
+        warnings.warn(f"closing an environment ({type(env.unwrapped).__name__}) failed: {error!r:.500}", stacklevel=2)

@@ -6,12 +6,16 @@ import time
 from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
+from typing import cast
 
 from agentgym.errors import Fault
 
 
 def time_limit(seconds: float, what: str) -> AbstractContextManager[None]:
-    """Raise `Fault(reason="timeout")` when the block runs longer; outside the main thread there is no limit."""
+    """Raise `Fault(reason="timeout")` when the block runs longer; outside the main thread there is no limit.
+
+    What else than an error the block raises, which would end more than an episode or get lost, becomes a RuntimeError.
+    """
     if _shared is not None and threading.get_ident() == _shared.thread:
         return _shared.begun(seconds, what)
     return _alone(seconds, what)
@@ -72,6 +76,8 @@ class _Alarm:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None) -> None:
         self.started = 0.0
+        if error is not None:
+            _contain(error)
 
 
 _shared: _Alarm | None = None
@@ -79,20 +85,32 @@ _shared: _Alarm | None = None
 
 @contextmanager
 def _alone(seconds: float, what: str) -> Generator[None]:
-    if not _rings():
-        yield
-        return
-
     def ring(*_: object) -> None:
         raise _late(what, seconds)
 
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    before = signal.signal(signal.SIGALRM, ring) if (rings := _rings()) else None
+    if rings:
+        signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         yield
+    except BaseException as error:
+        _contain(error)
+        raise
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        if rings:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+
+
+def _contain(error: BaseException) -> None:
+    """Raise an error in place of what a task or the program would end by, such as SystemExit; Ctrl-C is none of it."""
+    if isinstance(error, Exception | KeyboardInterrupt | GeneratorExit):
+        return
+    if isinstance(error, BaseExceptionGroup) and cast("BaseExceptionGroup[BaseException]", error).subgroup(
+        KeyboardInterrupt
+    ):
+        return
+    raise RuntimeError(f"the environment raised {error!r}") from error
 
 
 def _rings() -> bool:

@@ -13,7 +13,7 @@ from agentgym.agents.base import Agent, Conversation, consult, forked, hinted, r
 from agentgym.core.actions import Tool
 from agentgym.core.env import Snapshot, Task
 from agentgym.core.hints import Hint, asked
-from agentgym.core.outcome import Info
+from agentgym.core.outcome import SUCCESS, Info
 from agentgym.core.seeding import derive
 from agentgym.episodes.episode import FAULTS, Episode
 from agentgym.errors import BadConfig, EngineDead, Fault
@@ -119,7 +119,10 @@ async def attempt(hosted: HostedEnv, agent: Agent, job: Job, step_seconds: float
         raise
     except Fault as fault:
         episode.reason, episode.error, episode.success = fault.reason, str(fault), None
-    except Exception:  # the rollout boundary: a bug in an environment or an agent ends that episode alone
+    except (Exception, SystemExit, asyncio.CancelledError) as error:
+        if isinstance(error, asyncio.CancelledError) and being_cancelled():
+            raise
+        # the rollout boundary: a bug in an environment or an agent ends that episode alone
         episode.reason, episode.error, episode.success = "crash", traceback.format_exc(limit=8), None
     finally:
         if job.gate is not None:
@@ -128,6 +131,12 @@ async def attempt(hosted: HostedEnv, agent: Agent, job: Job, step_seconds: float
             for role in dict.fromkeys(turn.role for turn in episode.turns):
                 agent.engine.abort(_session(job, role))
     return episode
+
+
+def being_cancelled() -> bool:
+    """Return whether a CancelledError is for this task: an agent may raise one too, and its episode would be lost."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
 
 
 async def play(
@@ -178,7 +187,10 @@ async def play(
     episode.metrics = info["metrics"]
     episode.final_rewards = dict(hosted.totals)
     if len(episode.final_rewards) > 1 and episode.success is not None:
-        episode.role_success = {role: reward >= 1 for role, reward in episode.final_rewards.items()}
+        shaped = dict.fromkeys(episode.final_rewards, 0.0)
+        for turn in episode.turns:
+            shaped[turn.role] += turn.reward - turn.rewards.get(SUCCESS, 0.0)
+        episode.role_success = {role: total - shaped[role] > 1 - 1e-9 for role, total in episode.final_rewards.items()}
     episode.reward = sum((turn.reward for turn in episode.turns), 0.0)
 
 

@@ -18,7 +18,7 @@ from agentgym.core.wrapper import forwarded
 from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig, EngineDead, MissingExtra, how_to_install, unknown
 from agentgym.rollout.faults import Repeating
-from agentgym.rollout.hosted import HostedEnv, LocalEnv
+from agentgym.rollout.hosted import HostedEnv, LocalEnv, close
 from agentgym.rollout.play import Job, Lockstep, Start, attempt
 from agentgym.rollout.processes import ProcessWorker
 from agentgym.rollout.replay import consulted, starts
@@ -215,6 +215,8 @@ class RolloutPool:
                     group.create_task(self._serve(shared))
         except BaseExceptionGroup as failure:
             raise failure.exceptions[0] from failure
+        if len(shared.done) < len(jobs):  # a task group takes a CancelledError that came from inside for an end
+            raise RuntimeError(f"{len(jobs) - len(shared.done)} of {len(jobs)} episodes were cancelled from inside")
         return [episode for _, episode in sorted(shared.done, key=lambda pair: pair[0])]
 
     async def starts(
@@ -273,7 +275,7 @@ class RolloutPool:
             source.close()
         for name, probe in self._probes.items():
             if name not in self._sources or self._sources[name].workers:  # else it was one of those
-                probe.close()
+                close(probe)
         if self._workers:
             self._workers.close()
         self._sources, self._probes, self._workers = {}, {}, None

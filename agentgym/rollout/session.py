@@ -69,6 +69,7 @@ class Session:
         try:
             self.observation, self.info = _now(self.hosted.reset(seed, options, self._seconds))
         except BadConfig:
+            self.done = True  # else what is done next would go into the episode before, or into half of one
             raise
         except Exception as error:
             self._broken(error)

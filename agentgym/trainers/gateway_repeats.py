@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from agentgym.episodes.episode import Episode
+from agentgym.rollout.play import being_cancelled
 
 BY_REPLIES = "the model's replies made the agent fail twice, and other replies do not"
 HARMLESS = ("ok",)
@@ -48,6 +49,8 @@ class Repeats:
         try:
             async with asyncio.timeout(self._seconds):
                 await again(replies)
-        except Exception:  # whatever an agent of others raises
+        except (Exception, SystemExit, asyncio.CancelledError) as raised:  # whatever an agent of others raises
+            if isinstance(raised, asyncio.CancelledError) and being_cancelled():
+                raise
             return False
         return True

@@ -32,7 +32,7 @@ class Measures:
         episodes = self._play("test_split", config.test_tasks, f"{name}/")
         with uninterrupted():  # or a checkpoint would hold the episodes without the result, and they would come twice
             self.results |= self._kept(name, episodes)
-            self.results[f"{name}_faults"] = fault_share(episodes)
+            self.results |= {f"{name}_faults": fault_share(episodes), "tasks": len(episodes)}
         where = {"split": self._split, "tasks": len(episodes)}
         self.show("eval", {"name": name, "success": self.results[name], "faults": self.results[f"{name}_faults"], **where})
 
@@ -100,7 +100,7 @@ class Measures:
             "seed": config.seed,
             "steps": config.steps,
             "split": self._split,
-            "tasks": config.test_tasks * len(config.mix),
+            "tasks": results.get("tasks", config.test_tasks * len(config.mix)),  # of an older checkpoint, those asked for
         }
 
 

@@ -66,6 +66,21 @@ def test_a_fault_is_no_failure():
     assert (info["success"], info["reason"], info["error"]) == (None, "timeout", "the rope holds nothing")
 
 
+def test_an_episode_that_could_not_begin_is_not_played():
+    class Locked(Ladder):
+        def begin(self, task):
+            if task.data.get("locked"):
+                raise OSError("locked")
+            return super().begin(task)
+
+    env = Locked()
+    env.reset(seed=0)
+    with pytest.raises(OSError, match="locked"):
+        env.reset(options={"task": Task(data={"locked": True}, id="mine")})
+    with pytest.raises(EpisodeOver, match="call reset"):
+        env.step("up")
+
+
 def test_the_environment_is_not_asked_again_after_a_fault():
     class Dead(Ladder):
         def state(self):
@@ -98,6 +113,20 @@ def test_where_an_episode_begins_is_not_paid():
 def test_a_reported_measure_is_paid_once():
     env = ladder(shaping={"brave": 0.5})
     assert [env.step("up")[1] for _ in range(2)] == [0.5, 0.0]
+
+
+def test_a_measure_that_is_no_number_is_not_paid():
+    class Lost(Ladder):
+        def measures(self):
+            return {"height": math.nan if self.turn else 0.0}
+
+    env = Lost(shaping={"height": 0.4})
+    env.reset(seed=0)
+    with pytest.raises(ValueError, match="measure 'height' of Lost is nan"):
+        env.step("up")
+    env = Lost()
+    env.reset(seed=0)
+    assert math.isnan(env.step("up")[4]["metrics"]["height"])
 
 
 def test_measures_are_metrics_unless_they_are_paid():

@@ -13,8 +13,10 @@ import httpx2
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
+import agentgym
 from agentgym.env_server import Limits, Sessions
 from agentgym.env_server.mcp_server import McpServer
+from agentgym.envs.frozen_lake import FrozenLake
 from agentgym.registry import Maker
 
 NAME = "a-name-that-nobody-guesses"
@@ -125,6 +127,59 @@ def test_an_episode_that_an_agent_gives_up_is_written(tmp_path):
     rows = [json.loads(line) for line in out.read_text().splitlines()]
     assert [(row["turns"], row["success"], row["reason"]) for row in rows] == [(1, False, "reset"), (0, None, "unfinished")]
     assert rows[0]["task_id"] == rows[1]["task_id"] and rows[0]["task_id"].startswith("train/")
+
+
+@pytest.mark.parametrize("wrong", [{"task": "no such task"}, {"seed": -1}, {"horizon": 3}])
+def test_a_reset_that_is_refused_leaves_the_episode_to_be_written_once(tmp_path, wrong):
+    out = tmp_path / "episodes.jsonl"
+    actions = oracle("frozenlake", 4)[2]
+    server = McpServer(Sessions(Maker("frozenlake", {}), Limits()), "x", out=out)
+
+    async def main():
+        await server.call(NAME, "reset", {"seed": 4})
+        for action in actions:
+            assert (await server.call(NAME, "reset", wrong))[2]
+            assert not (await server.call(NAME, "act", {"action": action}))[2]
+        await server.call(NAME, "reset", {"seed": 5})
+        server.close()
+
+    asyncio.run(main())
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    ended = (len(actions), 1.0, True, "success")
+    assert [(r["turns"], r["reward"], r["success"], r["reason"]) for r in rows] == [ended, (0, 0.0, None, "unfinished")]
+
+
+def test_a_reset_in_which_the_environment_fails_gives_the_episode_up(tmp_path, monkeypatch):
+    out = tmp_path / "episodes.jsonl"
+    server = McpServer(Sessions(Maker("frozenlake", {}), Limits()), "x", out=out)
+
+    async def main():
+        await server.call(NAME, "reset", {"seed": 4})
+        monkeypatch.setattr(FrozenLake, "begin", lambda self, task: 1 / 0)
+        assert (await server.call(NAME, "reset", {"seed": 4}))[2]
+        server.close()
+
+    asyncio.run(main())
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [(row["turns"], row["success"], row["reason"]) for row in rows] == [(0, False, "reset")]
+
+
+def test_tools_that_depend_on_the_task_are_offered():
+    """Clients ask for the tools before they play."""
+    server = McpServer(Sessions(Maker("desk", {"domains": "bank,library"}), Limits()), "x")
+    kinds = {name: agentgym.make("desk", domains=name) for name in ("bank", "library")}
+
+    def names(of=""):
+        return {tool["name"] for tool in server.tools(of)} - {"reset"}
+
+    async def main():
+        assert names() == {*kinds["bank"].tools, *kinds["library"].tools} > {"set_limit", "renew_loan", "say"}
+        text = (await server.call(NAME, "reset", {"seed": 4}))[0]
+        assert names(NAME) == {*kinds["bank" if "Granite Bank" in text else "library"].tools} != names()
+        assert not (await server.call(NAME, "find_customer", {"name": "Nobody"}))[1]["done"]
+        server.close()
+
+    asyncio.run(main())
 
 
 def test_an_agent_that_stops_calling_has_failed(tmp_path):

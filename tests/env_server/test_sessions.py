@@ -1,6 +1,8 @@
 """Served environments, over real HTTP and WebSocket: they play as in this process, and say nothing that is hidden."""
 
+import asyncio
 import json
+import time
 
 import pytest
 
@@ -10,8 +12,9 @@ import httpx2
 from serving import SECRET, Blocking, Counter, running
 from websockets.sync.client import connect
 
-from agentgym.env_server import Limits, sessions
+from agentgym.env_server import Limits, Sessions, sessions
 from agentgym.registry import Maker
+from agentgym.serving.asgi import Refusal
 
 
 @pytest.fixture(scope="module", params=[Counter, Blocking])
@@ -62,6 +65,21 @@ def test_a_snapshot_is_a_handle_that_any_session_goes_on_from(client):
     gone = client.post("/restore", json={"session": third, "snapshot": handle})
     assert gone.status_code == 404 and "snapshot" in gone.json()["detail"]
     client.post("/close", json={"session": third})
+
+
+@pytest.mark.parametrize(("path", "more"), [("/reset", {"seed": 2}), ("/restore", {})])
+def test_a_request_that_is_refused_for_another_one_changes_nothing(client, path, more):
+    """Of two requests at once the second is refused, and the episode goes on."""
+    session = {"session": client.post("/reset", json={"seed": 1}).json()["session"]}
+    handle = client.post("/snapshot", json=session).json()
+    [held] = [held for id, held in client.sessions.open.items() if id == session["session"]]
+    held.busy = True  # as while a snapshot is taken
+    refused = client.post(path, json={**session, **handle, **more, "info": False})
+    held.busy = False
+    assert (refused.status_code, refused.json()["code"]) == (409, "SESSION_BUSY")
+    told = client.post("/step", json={**session, "action": "go"})
+    assert told.status_code == 200 and "info" in told.json()["observation"]
+    client.post("/close", json=session)
 
 
 def test_many_sessions_step_in_one_request(client):
@@ -232,3 +250,24 @@ def test_messages_sent_ahead_are_answered_in_order(client):
     texts = [a["data"]["observation"]["text"] for a in answers[1:5]]
     assert texts == ["'no' is not go", "1 of 3", "2 of 3", "three"]
     assert answers[5]["data"]["code"] == "EPISODE_OVER" and answers[6]["data"]["step_count"] == 4
+
+
+def test_a_task_that_takes_long_to_draw_holds_nobody_up():
+    """Any client may name a task of any difficulty."""
+
+    class Endless(Counter):
+        def numbered(self, number, split=None, difficulty=None):
+            if number == 7:
+                time.sleep(3)
+            return super().numbered(number, split, difficulty)
+
+    async def main():
+        served = Sessions(Endless, Limits(step_seconds=0.2))
+        session = served.begin()
+        with pytest.raises(Refusal, match="took longer than") as refused:
+            await served.reset(session, {"task": "train/0/7"})
+        assert refused.value.status == 422
+        assert (await served.reset(session, {"task": "train/0/6"}))["observation"]["info"]["task_id"] == "train/0/6"
+        served.close()
+
+    asyncio.run(main())

@@ -72,6 +72,12 @@ def test_guesses_follow_the_range_and_the_words():
     assert TURNS["mendelian-genetics-known-plant"] > 257
 
 
+@pytest.mark.parametrize("difficulty", [16, 17, 40])
+def test_numbers_of_any_size_can_be_guessed(difficulty):
+    rate, bound = success("rlvr/GuessNumber-v0", difficulty, 5)
+    assert rate == bound == 1
+
+
 def test_forty_one_words_can_be_guessed():
     env = agentgym.make("rlvr/Wordle-v0", difficulty=40)
     env.reset(seed=0)

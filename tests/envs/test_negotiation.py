@@ -189,6 +189,7 @@ def test_the_expert_needs_what_it_was_told_and_the_oracle_does_not():
         ({"opponent": "minimax"}, "expected 'scripted' or 'self'"),
         ({"scoring": "fair"}, "expected one of 'competitive', 'cooperative'"),
         ({"rounds": 1}, "an integer from 2"),
+        ({"opponent": "self", "shaping": {"points": 0.5}}, "its measures are A's"),
     ],
 )
 def test_bad_options_are_refused(options, said):

@@ -117,6 +117,17 @@ def test_difficulty_grows_worlds_and_hops() -> None:
     assert {t.data["hops"] for t in Search(hops=3, worlds=3).tasks(20)} == {3}
 
 
+@pytest.mark.parametrize("split", SPLITS)
+def test_a_world_of_a_high_difficulty_has_names_for_all(split: str) -> None:
+    """Nearly all of them resemble another there, and of such names there are only so many."""
+    large = World(5, split, 40)
+    assert len(large.corpus.documents) == 60 + 90 * 40
+    test_names_are_distinct_even_when_normalised(large)
+    env = Search(difficulty=40, split=split)
+    env.reset(seed=0, options={"task": 0})
+    assert all(env.step(action)[4]["valid"] for action in env.oracle()) and env.success
+
+
 def test_worlds_bounds_their_number() -> None:
     assert len({task.data["world"] for task in Search(worlds=4).tasks(60)}) == 4
     assert len({task.data["world"] for task in Search(difficulty=0).tasks(60)}) == 60

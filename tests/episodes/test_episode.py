@@ -76,6 +76,17 @@ def episode(group, reward=0.0, roles=("agent",), **more):
     return Episode("e", "t", group, 0, turns=turns, reward=reward, **more)
 
 
+def test_a_line_cut_within_a_character_is_left_out_and_a_bad_one_is_named(tmp_path):
+    path = tmp_path / "episodes.jsonl"
+    line = Episode("e", "t", "g", 0, turns=[], instruction="\u65e5\u672c").to_json().encode()
+    cut = line.index("\u672c".encode()) + 1
+    path.write_bytes(line + b"\n" + line[:cut])
+    assert [episode.instruction for episode in read_episodes(path)] == ["\u65e5\u672c"]
+    path.write_bytes(line[:cut] + b"\n" + line + b"\n")
+    with pytest.raises(BadData, match=r"episodes\.jsonl, line 1: .*utf-8"):
+        read_episodes(path)
+
+
 def test_groups_are_by_group_and_role_and_leave_faults_out():
     one = episode("g", 1.0)
     two = episode("h", roles=("X", "O", "X"), final_rewards={"X": 1.0, "O": 0.0})

@@ -29,3 +29,49 @@ def test_each_role_has_its_own_success_reward_and_turns(id):
 def test_an_episode_of_one_role_is_its_own_view():
     [episode] = agentgym.collect(RandomAgent(), "guessnumber", tasks=1)
     assert episode.role_success == {} and view(episode, "agent") is episode
+
+
+def test_shaping_is_in_what_training_compares():
+    """Groups are made of views, so what a view leaves out is not trained on."""
+    options = {"shaping": {"points": 0.5}}
+    episodes = agentgym.collect(RandomAgent(), "negotiation", tasks=4, attempts=4, env_options=options)
+    assert any(episode.reward > 0 and not episode.success for episode in episodes)
+    for episode in episodes:
+        assert view(episode, "A").reward == pytest.approx(episode.reward) == pytest.approx(episode.final_rewards["A"])
+        assert episode.role_success == {"A": episode.success, "B": False}
+
+
+class Tug(agentgym.TextEnv):
+    """Two roles move in turn; what each was paid for its moves is not the other's, and half a success is none."""
+
+    roles = ("A", "B")
+    declared = agentgym.Declarations()
+
+    def begin(self, task):
+        self.moves = 0
+        return "pull"
+
+    @property
+    def role(self):
+        return self.roles[self.__dict__.get("moves", 0) % 2]
+
+    def act(self, action):
+        self.moves += 1
+        return self.lose("over") if self.moves == 4 else "pull"
+
+    def measures(self):
+        return {"rope": (0.0, 1.0, 0.2, 0.9, 0.4)[self.__dict__.get("moves", 0)]}
+
+    def role_rewards(self):
+        return {"A": 0.5, "B": 1.0}
+
+    def generate(self, rng, difficulty):
+        return agentgym.Task("pull", {"number": int(rng.integers(10**6))})
+
+
+def test_a_role_keeps_its_own_shaping_and_succeeds_by_its_outcome_alone():
+    [episode] = agentgym.collect(RandomAgent(), lambda: Tug(shaping={"rope": 0.9}), tasks=1)
+    assert [turn.reward for turn in episode.turns] == pytest.approx([0.9, -0.72, 0.63, -0.45])
+    assert episode.final_rewards == pytest.approx({"A": 0.5 + 0.9 + 0.63, "B": 1.0 - 0.72 - 0.45})
+    assert episode.role_success == {"A": False, "B": True}
+    assert [view(episode, role).reward for role in "AB"] == pytest.approx([2.03, -0.17])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from agentgym import BadConfig, Episode
 from agentgym.evaluate import manifest
-from agentgym.evaluate.compare import compare, compare_folders, sign_test, tasks_needed
+from agentgym.evaluate.compare import compare, compare_folders, read_evaluation, sign_test, tasks_needed
 
 
 def written(folder: Path, results: dict[str, list[bool | None]], **options: object) -> Path:
@@ -128,3 +128,17 @@ def test_what_does_not_pair_says_why(tmp_path: Path):
     (b / "episodes.jsonl").unlink()
     with pytest.raises(BadConfig, match=r"b holds no evaluation \(no episodes.jsonl\)"):
         compare_folders(a, b)
+
+
+def test_of_a_training_run_the_last_evaluation_counts_alone(tmp_path: Path):
+    """Those of the SFT warm start are as many as there were, each of another policy."""
+    (tmp_path / "config.toml").write_text("seed = 0\n")
+    played = [("7/", False), ("eval/sft/20/", False), ("eval/sft/40/", True)]
+    lines = [
+        Episode("me/A-v0", f"t/{n}", f"{prefix}t/{n}", 0, success=won, reason="success" if won else "horizon").to_json()
+        for prefix, won in played
+        for n in range(3)
+    ]
+    (tmp_path / "episodes.jsonl").write_text("\n".join(lines) + "\n")
+    options, episodes = read_evaluation(tmp_path)
+    assert options["episodes of"] == "eval/sft/40" and [episode.success for episode in episodes] == [True] * 3

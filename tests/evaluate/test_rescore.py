@@ -13,6 +13,9 @@ from agentgym import BadConfig, BadData, Episode, read_episodes
 from agentgym.cli import main
 from agentgym.evaluate.rescore import rescore, rescore_folder
 from agentgym.evaluate.run import Plan, evaluate
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.recipe_files import to_toml
+from agentgym.trainers.settings import EnvSpec
 
 ENV = "rlvr/GuessNumber-v0"
 VERIFIERS = '''
@@ -184,3 +187,24 @@ def test_rewards_that_cannot_pay_are_named_and_nothing_is_written(
         rescore_folder(played, rewards=rewards, reward_options=options)
     assert message in str(error.value)
     assert {path.name for path in played.parent.iterdir()} <= {"a", "my_verifiers.py", "__pycache__"}
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_a_training_run_is_rescored_in_its_own_environments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, several: bool):
+    """Of several environments each has a name in the run; two of them may have one id, and other options."""
+    (tmp_path / "lake_verifiers.py").write_text("def first(episode, task):\n    return len(task.data['lake']) == 5\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    ids = {"easy": "rlvr/FrozenLake-v0", "other": ENV} if several else {"": "rlvr/FrozenLake-v0"}
+    specs = tuple(EnvSpec(id, label=name) for name, id in ids.items() if name)
+    config = TrainConfig(envs=specs) if several else TrainConfig(env=ids[""], env_options={"slip": 0.5})
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "config.toml").write_text(to_toml(config))
+    episodes = agentgym.collect(agentgym.ExpertAgent(), "rlvr/FrozenLake-v0", tasks=3, split="test")
+    for episode in episodes:
+        episode.group_id = f"success_after/{episode.group_id}"
+        episode.labels |= {"env": "easy"} if several else {}
+    (run / "episodes.jsonl").write_text("".join(episode.to_json() + "\n" for episode in episodes))
+    target, scored = rescore_folder(run, "lake_verifiers:first")
+    assert [episode.success for episode in scored] == [True] * 3
+    assert len(rescore_folder(target, "lake_verifiers:first")[1]) == 3

@@ -1,14 +1,18 @@
 """Evaluations of a real world that are interrupted, damaged, repeated and changed."""
 
 import json
+import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
+import gymnasium
 import pytest
 
 import agentgym
-from agentgym import BadConfig, BadData, Episode, Turn, read_episodes
+from agentgym import BadConfig, BadData, Episode, Turn, read_episodes, registry
 from agentgym.engines import Sampling
+from agentgym.evaluate.rescore import rescore_folder
 from agentgym.evaluate.run import Plan, evaluate
 
 ENV = "rlvr/GuessNumber-v0"
@@ -90,6 +94,42 @@ def test_an_interrupted_evaluation_goes_on_and_ends_the_same(tmp_path: Path):
     assert len(json.loads((tmp_path / "cut/manifest.json").read_text())["sessions"]) == 2
     summaries = [json.loads((tmp_path / name / "summary.json").read_text()) for name in ("cut", "whole")]
     assert summaries[0]["success"] == summaries[1]["success"]
+
+
+@pytest.mark.parametrize("name", ["guessnumber", "rlvr/GuessNumber-v0", "agentgym:guessnumber"])
+def test_an_evaluation_goes_on_under_whatever_name_of_the_environment(tmp_path: Path, name: str):
+    """What was played is found again by the id in its episodes: else all would be played, and counted, twice."""
+    left: list[tuple[int, int]] = []
+    for _ in range(2):
+        episodes = evaluate(Agent(), plan(envs=(name,)), tmp_path, started=lambda there, all: left.append((there, all)))
+    assert left == [(0, 16), (16, 16)] and len(episodes) == 16
+
+
+def test_somebody_elses_environment_goes_on_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The id of PREFIX:NAME is none of its parts."""
+    module = ModuleType("others_of_this_test")
+    module.registered = lambda name: registry.register_foreign(  # type: ignore[attr-defined]
+        "others", name, "agentgym.envs.guess_number:GuessNumber"
+    )
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setitem(registry.FOREIGN, "others", (module.__name__, ""))
+    id = "others/some-env-v0"
+    for table in (gymnasium.registry, registry.DESCRIPTIONS):  # it is gone again after the test
+        monkeypatch.setitem(table, id, None)
+        del table[id]
+    for _ in range(2):
+        episodes = evaluate(Agent(), plan(envs=("others:http://here:1/some-env",)), tmp_path)
+    assert len(episodes) == 16 and episodes[0].env == id
+    (tmp_path / "verifier_of_this_test.py").write_text("def judge(episode, task): return task.data['secret'] > 0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    del gymnasium.registry[id]  # as in the process that rescores
+    _, seen = rescore_folder(tmp_path, "verifier_of_this_test:judge", tmp_path / "judged")
+    assert len(seen) == 16 and all(episode.success for episode in seen)
+
+
+def test_one_environment_under_two_names_is_refused(tmp_path: Path):
+    with pytest.raises(BadConfig, match="would count twice"):
+        evaluate(Agent(), plan(envs=(ENV, "guessnumber")), tmp_path)
 
 
 def test_other_options_are_refused_and_named(tmp_path: Path):

@@ -111,6 +111,7 @@ def test_embedded_json_is_inert_ascii_and_reads_back(value: Any):
 def test_steps_and_parts_come_from_the_group_id():
     assert place("12/train/0/1234") == ("train", "12")
     assert place("eval/12/valid/0/3") == ("eval", "12")
+    assert place("eval/sft/12/valid/0/3") == ("eval", "SFT update 12")
     assert place("success_sft/test/0/3") == ("eval", "after the SFT warm start")
     assert place("valid/0/3") == ("", "")
 
@@ -242,6 +243,7 @@ def test_metrics_of_a_repeated_step_and_a_cut_line(tmp_path: Path):
     path.write_text("".join(json.dumps(r) + "\n" for r in rows) + '{"step": 3, "ph')
     found = read_metrics(path)
     assert [(r["x"], r["loss"]) for r in found] == [(-20, 2.0), (0, 1.0), (1, 0.5), (2, 0.25)]
-    path.write_text('{"step": 1}\n[]\n')
-    with pytest.raises(BadData, match=r"metrics\.jsonl, line 2"):
-        read_metrics(path)
+    for bad in (b"[]", b'{"step": 1, "phase": "\xe6\x97"}'):
+        path.write_bytes(b'{"step": 1}\n' + bad + b"\n")
+        with pytest.raises(BadData, match=r"metrics\.jsonl, line 2"):
+            read_metrics(path)

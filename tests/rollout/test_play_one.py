@@ -230,6 +230,19 @@ def test_a_session_leaves_what_it_was_given_open():
         agentgym.Session(env, difficulty=1)
 
 
+def test_nothing_is_played_after_a_start_that_was_refused():
+    with agentgym.Session("rlvr/GuessNumber-v0") as session:
+        session.reset("train/0/0")
+        session.act("7")
+        with pytest.raises(BadConfig, match="horizon is 0"):
+            session.reset("train/0/1", horizon=0)
+        with pytest.raises(EpisodeOver, match="no episode was started"):
+            session.act("7")
+        session.reset("train/0/1")
+        session.act("7")
+        assert (session.turns, session.env.turn, session.env.task.id) == (1, 1, "train/0/1")
+
+
 def rolled_out(where):
     (episode,) = collect(agentgym.ExpertAgent(), Waits, tasks=1, config=RolloutConfig(workers=1))
     return episode.reason, episode.error

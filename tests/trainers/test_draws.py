@@ -71,7 +71,8 @@ def test_a_run_on_a_file_with_few_tasks_evaluates_those(tmp_path):
         eval_every=0, threads=1, model=str(init_policy("me/File-v0", tmp_path / "policy", size=TINY, episodes=5)),
     )  # fmt: skip
     with pytest.warns(UserWarning, match="5 tasks of the split 'test' are evaluated, not 8"):
-        assert 0 <= train(config)["success_after"] <= 1
+        summary = train(config)
+    assert 0 <= summary["success_after"] <= 1 and summary["tasks"] == 5
 
 
 def test_generated_tasks_go_by_their_number():

@@ -144,6 +144,19 @@ def test_an_agent_that_raises_stop_iteration_is_a_fault_and_nobody_waits() -> No
     assert "StopIteration" in (episodes[0].error or "")
 
 
+@pytest.mark.parametrize("raised", [asyncio.CancelledError, SystemExit])
+def test_an_async_agent_may_raise_what_would_end_more_than_its_attempt(raised: type[BaseException]) -> None:
+    async def play(task: Any, access: Access) -> float:
+        await asyncio.to_thread(talk, access, "hi", 1)
+        if task is TASKS[1]:
+            raise raised
+        return 1.0
+
+    episodes = collected(play, concurrency=1)
+    assert [episode.reason for episode in episodes] == ["success", "crash", "success"]
+    assert raised.__name__ in (episodes[1].error or "")
+
+
 def says(*replies: str) -> ScriptedEngine:
     """Return an engine whose n-th reply to everybody together is the n-th of these, then the last."""
     left = iter(replies)

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from paid_episodes import episode, paid
 
 import agentgym
-from agentgym.episodes.episode import FAULTS, Episode
+from agentgym.agents.policies import RandomAgent
+from agentgym.episodes.episode import FAULTS, Episode, view
 from agentgym.errors import BadConfig, EngineDead, Fault, UnknownName
 from agentgym.trainers.metrics import merged, part_names, parts
 from agentgym.trainers.recipe_files import read_config, to_toml
@@ -241,3 +242,19 @@ def test_the_example_of_ones_own(monkeypatch: pytest.MonkeyPatch):
     page, file = ((root / name).read_text() for name in ("docs/stages.md", "examples/stages/brief.py"))
     shown = re.search(r"(?s)```python\n(@agentgym\.reward.*?)```", page)
     assert shown and shown[1] in file
+
+
+def test_in_self_play_each_role_is_paid_for_its_own_part():
+    """Else the penalty of a whole episode would fall on whoever moved last, and the other would be compared without."""
+    episodes = agentgym.collect(RandomAgent(), "tictactoe", tasks=6, attempts=2, env_options={"opponent": "self"})
+    several = [e for e in episodes if len({turn.role for turn in e.turns}) == 2]
+    earned = [dict(e.final_rewards) for e in several]
+    paid(several, ["length", "noise"], budget=1, buffer=10, unit="turns", length__weight=0.5, false_positive=1.0)
+    assert len({e.turns[-1].role for e in several}) == 2  # in some the one moved last, in some the other
+    for e, before in zip(several, earned, strict=True):
+        for role in {turn.role for turn in e.turns}:
+            own = [turn for turn in e.turns if turn.role == role]
+            penalty, flipped = -0.5 * excess(len(own), 1, 10), 0.0 if e.role_success[role] else 1.0
+            assert own[-1].rewards["length"] == pytest.approx(penalty) and own[-1].rewards.get("noise", 0.0) == flipped
+            assert view(e, role).reward == pytest.approx(before[role] + penalty + flipped)
+        assert e.reward == pytest.approx(sum(turn.reward for turn in e.turns))

@@ -89,6 +89,8 @@ class Desk(TextEnv):
         self._model_user = ModelUser(self.user) if self.user else None
         self._own_tools = dict(self.tools)
         self._shown = ""
+        for name in self.names:  # until a task says of which domain it is: programs are told of tools before they play
+            self.tools |= DOMAINS[name].tools()
 
     def health_check(self) -> None:
         """Raise a Fault where the model that plays the customer does not answer."""

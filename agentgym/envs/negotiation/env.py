@@ -56,6 +56,11 @@ class Negotiation(TextEnv):
             raise BadConfig(f"scoring is {self.scoring!r}; expected one of {', '.join(map(repr, SCORINGS))}")
         if isinstance(self.rounds, bool) or not isinstance(self.rounds, int) or self.rounds < 2:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise BadConfig(f"rounds of Negotiation is {self.rounds!r}; expected an integer from 2")
+        if self.shaping and self.opponent == "self":
+            raise BadConfig(
+                f"shaping of Negotiation is {dict(self.shaping)} with opponent 'self': its measures are A's, and would be "
+                "paid to whichever role moved last; leave one of the two out"
+            )
         super().check_options()
 
     # Tasks

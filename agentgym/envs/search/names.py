@@ -83,7 +83,7 @@ class Names:
         raise AssertionError("names grow longer until one is free")
 
     def _invent(self, kind: str, extra: int) -> str:
-        similar = self._rng.random() < self._alike
+        similar = self._rng.random() < self._alike and extra < 5  # there are only so many names like another
         if kind == "person":
             given, family = self._word("given", extra), self._word("family", extra)
             if similar and kind in self._given:

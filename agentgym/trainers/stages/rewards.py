@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from agentgym.core.env import TextEnv
-from agentgym.episodes.episode import FAULTS, Episode
+from agentgym.episodes.episode import FAULTS, Episode, view
 from agentgym.errors import BadConfig, EngineDead, Fault
 from agentgym.trainers.stages.needs import finished
 from agentgym.trainers.stages.seams import Seam, Stage, Target, options_of, shared_out, unfolded
@@ -51,9 +51,10 @@ def reward(
 ) -> Callable[[Target], Target]:
     """Declare a function `(episodes, *, options) -> named parts of each`, async or not, and give it a short name.
 
-    It sees the episodes that are no faults and returns, for each, a mapping from names to what is paid, or a `Fault`
-    where it could not judge: the episode is then a fault, which is never trained on. Keyword-only parameters are its
-    options; `step`, `state` and `run` are handed in. An option `weight` may follow the step: `schedule` gives its points.
+    It sees the episodes that are no faults (in self-play, each role's view of them) and returns, for each, a mapping
+    from names to what is paid, or a `Fault` where it could not judge: the episode is then a fault, which is never trained
+    on. Keyword-only parameters are its options; `step`, `state` and `run` are handed in. An option `weight` may follow
+    the step: `schedule` gives its points.
     Whether an episode succeeded stays the environment's word.
 
     `check` is called with the options (all but `weight`) whenever the reward is chosen, and `reach`, async or not, before a
@@ -95,15 +96,26 @@ async def reach(stages: Sequence[Stage]) -> None:
 
 
 async def pay(episodes: Sequence[Episode], stages: Sequence[Stage], *, step: int, run: object) -> None:
-    """Add to each episode what the stages pay, one stage after another; what is paid stands in its turns' `rewards`."""
+    """Add to each episode what the stages pay, one stage after another; what is paid stands in its turns' `rewards`.
+
+    Of an episode in which several roles moved, each role is paid by its own view of it.
+    """
     for stage in stages:
-        judged = [episode for episode in episodes if not episode.fault and episode.turns]
-        for episode, paid in zip(judged, await _parts(stage, judged, step, run), strict=True):
+        pairs = [(e, seen) for e in episodes if not e.fault and e.turns for seen in _as_seen(e)]
+        for (episode, seen), paid in zip(pairs, await _parts(stage, [seen for _, seen in pairs], step, run), strict=True):
             if isinstance(paid, Fault):
                 episode.reason = paid.reason if paid.reason in FAULTS else "crash"
                 episode.success, episode.error = None, f"reward {stage.name!r}: {paid}"
             else:
-                _add(episode, stage.name, paid)
+                _add(seen, stage.name, paid)
+                episode.final_rewards |= seen.final_rewards
+                episode.reward = sum((turn.reward for turn in episode.turns), 0.0)
+
+
+def _as_seen(episode: Episode) -> list[Episode]:
+    """Return an episode, or the views of it that the roles have which moved in it."""
+    roles = dict.fromkeys(turn.role for turn in episode.turns)
+    return [view(episode, role) for role in roles] if len(roles) > 1 else [episode]
 
 
 async def _parts(stage: Stage, episodes: Sequence[Episode], step: int, run: object) -> Sequence[object]:
@@ -134,7 +146,6 @@ def _add(episode: Episode, stage: str, parts: object) -> None:
                 turn.rewards = {**turn.rewards, name: turn.rewards.get(name, 0.0) + value}
                 turn.reward += value
                 episode.final_rewards[turn.role] = episode.final_rewards.get(turn.role, 0.0) + value
-    episode.reward = sum((turn.reward for turn in episode.turns), 0.0)
 
 
 def _amounts(what: str, amount: object, turns: int) -> list[float]:
