@@ -50,7 +50,7 @@ class Config:
     json: bool = False
     """Print the results as JSON once all checks have run."""
     check: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
-    """Run only this check; may be given several times. By default all; for others' environments, those of the certificate."""
+    """Run only this check; may be given several times. By default all; for others' environments, the certificate's."""
     certificate: str = ""
     """Write the checks and their results to this file as JSON."""
     markdown: str = ""
