@@ -7,7 +7,7 @@ agentgym check harbor:tasks/ --verify certificate.json          is a certificate
 agentgym check frozenlake --check "equal keys" --env.slip 0.5
 agentgym check guessnumber --json                              for programs
 
-Exit code: 0 where nothing is broken, 1 where something is (or a certificate does not hold), 2 where it could not be checked.
+Exit code: 0 if nothing is broken, 1 if something is (or a certificate does not hold), 2 if it could not be checked.
 """
 
 import json
@@ -50,7 +50,7 @@ class Config:
     json: bool = False
     """Print the results as JSON once all checks have run."""
     check: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
-    """Run only this check; may be given several times. By default all, of others' environments those of the certificate."""
+    """Run only this check; may be given several times. By default all; for others' environments, the certificate's."""
     certificate: str = ""
     """Write the checks and their results to this file as JSON."""
     markdown: str = ""

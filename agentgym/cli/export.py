@@ -47,7 +47,7 @@ class Config:
     credit: str = ""
     """With `grpo`: the credit algorithm of the advantages; by default those that the training run recorded."""
     credit_options: Options = field(default_factory=dict[str, object])
-    """Its hyper-parameters: --credit.KEY VALUE."""
+    """Its hyperparameters: --credit.KEY VALUE."""
 
 
 def read(arguments: list[str]) -> Config:

@@ -1,6 +1,6 @@
 """Make a small policy and tokenizer from an environment's own text, so that training can start from scratch.
 
-agentgym init-policy rlvr/Household-v0 --out runs/policy                      0.5 million parameters
+agentgym init-policy rlvr/Household-v0 --out runs/policy                      0.6 million parameters
 agentgym init-policy rlvr/Search-v0 --out runs/policy --width 256 --layers 4   about 3 million
 agentgym init-policy rlvr/Household-v0 --template chatml --out runs/chatml     with the chat template of Qwen2.5
 agentgym init-policy rlvr/Household-v0 --moe --out runs/moe                    a mixture of four experts
@@ -47,8 +47,8 @@ class Config:
     template: Literal["own", "chatml"] = "own"
     """Chat template: `own` has two control tokens per turn; `chatml` is that of Qwen2.5, which TRL, verl and vLLM know."""
     induction_heads: bool = False
-    """Write heads into the first weights that copy what was read. A warm start then takes fewer demonstrations; until it,
-    such a policy repeats what it reads."""
+    """Write heads into the initial weights that copy from the context. The SFT warm start then takes fewer
+    demonstrations; before it, such a policy repeats what it reads."""
     context: int = 2048
     """Longest sequence in tokens."""
     episodes: int = 1500

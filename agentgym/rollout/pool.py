@@ -42,13 +42,13 @@ class RolloutConfig:
     concurrency: int = 128
     """Episodes in flight."""
     workers: int = 0
-    """Workers (of each process) for environments whose steps may wait for something external, such as a browser; 0 is one
-    a core, from 2 to 16."""
+    """Workers (of each process) for environments whose steps may wait for something external, such as a browser; 0 is
+    one per core, from 2 to 16."""
     step_seconds: float = 60.0
     """Seconds that one step or reset of the environment may take."""
     worker_backend: WorkerBackend = "process"
     """Where workers are: processes of this machine, or actors of the Ray cluster that RAY_ADDRESS names (or of one that is
-    started here), which then hold every environment, also one that never waits."""
+    started here), which then hold every environment."""
     worker_options: Mapping[str, object] = field(default_factory=dict[str, object])
     """Options of a Ray actor, such as num_cpus (1) or resources."""
 

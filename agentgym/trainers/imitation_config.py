@@ -68,7 +68,7 @@ class ImitationConfig:
     attention: Literal["auto", "flash", "flex", "sdpa", "split", "rows", "small"] = "auto"
     """How rows share a forward pass, as in `agentgym train`."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
-    """`fp32`, `bf16` (with fp32 masters), or `auto`: bf16 where a GPU has it."""
+    """`fp32`, `bf16` (with fp32 masters), or `auto`: bf16 on a GPU that supports it."""
     gradient_checkpointing: bool = False
     """Keep only the inputs of each layer and compute the rest again in the backward pass."""
     compile: bool = False

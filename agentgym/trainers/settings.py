@@ -81,8 +81,8 @@ class PolicyConfig:
     policy_context: int = 2048
     """Longest sequence in tokens."""
     policy_induction_heads: bool = False
-    """Whether its first weights can copy what was read. A warm start then takes fewer demonstrations; until it, such a
-    policy repeats what it reads."""
+    """Whether its initial weights can already copy from the context. The SFT warm start then takes fewer demonstrations;
+    before it, such a policy repeats what it reads."""
 
 
 @dataclass(frozen=True)
@@ -91,13 +91,13 @@ class EngineConfig:
 
     engine: str = "hf"
     """What samples: `hf` (in this process, the trainer's own weights), `vllm` (beside it), `vllm:URL,URL,…` (running
-    servers, which receive the weights), or `openai:URL` (no updates: see docs)."""
+    servers, which receive the weights), or `openai:URL` (evaluation only: docs/engines.md)."""
     engine_options: Options = field(default_factory=dict[str, object])
     """Options of the engine: --engine.KEY VALUE (for vllm its engine arguments, such as max_num_seqs;
-    for vllm:URL timeout, patience, update_timeout, wait, folder, key_env)."""
+    for vllm:URL timeout, patience, update_timeout, wait, folder, key_env, seeded)."""
     weight_transport: Literal["auto", "shared_memory", "ipc", "nccl"] = "auto"
     """How new weights reach a vllm engine: `shared_memory`, `ipc` (both on one GPU), `nccl` (each on its own), or `auto`:
-    ipc where the trainer is on a GPU, else shared_memory."""
+    ipc if the trainer is on a GPU, else shared_memory."""
     async_level: int = 0
     """Number of steps that rollouts may run ahead of the update: no trained token is older than this many policy
     versions. 0 alternates between playing and updating."""
@@ -116,7 +116,7 @@ class AgentConfig:
     and the run continues."""
     prompt: str = ""
     """Prompt of the agent: a name from agents/prompts or a file; by default one that lists the environment's tools, or
-    `bare` for a policy made from nothing."""
+    `bare` for a policy made from scratch."""
     tools: str = AUTO
     """How the model calls the tools: `native` (the chat template shows them), `text` (the prompt lists them), or `auto`:
     native if the template supports it."""
@@ -160,14 +160,14 @@ class SFTConfig:
     sft_muon: bool = True
     """Use Muon for the matrices in the SFT warm start."""
     sft_noise: float = 0.15
-    """Share of the expert's turns replaced by a random valid command (or, if commands are not finite, by a mistake that
-    the environment makes up), which is imitated too."""
+    """Share of the expert's turns replaced by a random valid command (or, if commands are not a finite list, by the
+    environment's own kind of mistake)."""
     sft_invalid: float = 0.08
-    """Share of the expert's turns replaced by an invalid command, which is not imitated."""
+    """Share of the expert's turns replaced by an invalid command."""
     sft_forget: float = 0.03
-    """Share of the expert's turns in which it skips a step, at most once per episode; this is imitated too."""
+    """Share of the expert's turns in which it skips a step, at most once per episode."""
     sft_masked: tuple[str, ...] = ("invalid",)
-    """Which of these mistakes are not imitated, only what comes after them: any of `random`, `invalid`, `forget`."""
+    """Which of these mistakes are shown but not imitated: any of `random`, `invalid`, `forget`."""
     sft_eval_every: int = 0
     """Updates of the SFT warm start between evaluations on the validation split; 0 means never."""
 
@@ -208,7 +208,7 @@ class BranchingConfig:
 
 @dataclass(frozen=True)
 class RolloutConfig(pool.RolloutConfig):
-    """How episodes are played: as anywhere, with options that come from flags."""
+    """How episodes are played."""
 
     worker_options: Options = field(default_factory=dict[str, object])
     """Options of a Ray actor: --worker.KEY VALUE, such as num_cpus (1) or resources."""
@@ -232,7 +232,7 @@ class RewardConfig:
     reward: tuple[str, ...] = ()
     """Reward stages, names or MODULE:NAME, each of which may add to the environment's reward."""
     reward_options: Options = field(default_factory=dict[str, object])
-    """Their options: --reward.KEY VALUE, or --reward.NAME.KEY VALUE where two have the same."""
+    """Their options: --reward.KEY VALUE, or --reward.NAME.KEY VALUE if two have the same."""
 
 
 @dataclass(frozen=True)
@@ -251,7 +251,7 @@ class NeedsConfig:
     """What the credit and the loss need to know about each turn."""
 
     needs_options: Options = field(default_factory=dict[str, object])
-    """Options of what the credit and the loss need: --needs.KEY VALUE, or --needs.NAME.KEY VALUE where two have the
+    """Options of what the credit and the loss need: --needs.KEY VALUE, or --needs.NAME.KEY VALUE if two have the
     same."""
 
 
@@ -262,7 +262,7 @@ class CreditConfig:
     credit: str = "gigpo"
     """Credit algorithm: a name or MODULE:NAME."""
     credit_options: Options = field(default_factory=dict[str, object])
-    """Its hyper-parameters: --credit.KEY VALUE."""
+    """Its hyperparameters: --credit.KEY VALUE."""
     negative_advantage_weight: float = 1.0
     """Weight of negative advantages; less than 1 keeps a weak policy from unlearning more than it learns."""
 
@@ -292,10 +292,10 @@ class LossConfig:
     """How that KL is estimated from a sampled token: `k1`, `k2` or `k3` (J. Schulman, 2020)."""
     old_logprobs: Literal["auto", "trainer", "engine"] = "auto"
     """What the importance ratio divides by: `engine`, the log-probabilities as sampled (PPO), or `trainer`, those computed
-    before the update, with each token weighted by trainer / engine (decoupled PPO); `auto`: `engine` where `hf` samples in
+    before the update, with each token weighted by trainer / engine (decoupled PPO); `auto`: `engine` if `hf` samples in
     fp32, else `trainer`."""
     tis_cap: float = 2.0
-    """Cap of the per-token weight trainer / engine where `old_logprobs` are the trainer's."""
+    """Cap of the per-token weight trainer / engine (truncated importance sampling) if `old_logprobs` are the trainer's."""
 
 
 @dataclass(frozen=True)
@@ -331,13 +331,13 @@ class LearnerConfig:
     sharding: Literal["none", "fsdp2"] = "none"
     """Weights, gradients and optimizer state of several processes: whole in each (`none`), or a part in each (`fsdp2`)."""
     share_prefixes: bool = False
-    """Compute a prefix that rows of an update have in common once (prefix-tree packing), where that saves a tenth of the
-    tokens or more; rows of a group are then dealt into the same mini-batch as far as it goes."""
+    """Compute a prefix that rows of an update have in common once (prefix-tree packing), if that saves a tenth of the
+    tokens or more; rows of a group then go into the same mini-batch if possible."""
     attention: Literal["auto", "flash", "flex", "sdpa", "split", "rows", "small"] = "auto"
     """How rows share a forward pass: `auto` (the best that runs), `flash`, `flex`, `sdpa` or `split` (unpadded), `rows`
-    (padded) or `small` (a pass of its own for small models on a CPU)."""
+    (padded) or `small` (our own forward pass for small models on a CPU)."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
-    """`fp32`, `bf16` (with fp32 masters), or `auto`: bf16 where a GPU has it."""
+    """`fp32`, `bf16` (with fp32 masters), or `auto`: bf16 on a GPU that supports it."""
     gradient_checkpointing: bool = False
     """Keep only the inputs of each layer and compute the rest again in the backward pass: less memory, a third more work."""
     compile: bool = False
@@ -360,11 +360,12 @@ class EvalConfig:
     valid_split: str = ""
     """Split of the evaluations during training; by default the environment's second split."""
     test_split: str = ""
-    """Split of the evaluations before, between and after the phases; by default the environment's last split."""
+    """Split of the evaluations before training, after the SFT warm start and at the end; by default the environment's
+    last split."""
     test_tasks: int = 200
     """Number of tasks of those evaluations."""
     test_temperature: float = 1.0
-    """Temperature of both evaluations."""
+    """Sampling temperature of all evaluations."""
 
 
 @dataclass(frozen=True)
