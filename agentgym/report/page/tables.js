@@ -52,7 +52,7 @@ function chartsOf(data) {
     { title: "Turns", note: "mean of an episode", bottom: 0, series: [series("turns", "turns", "s1")] },
     { title: "Entropy", note: "nats a token", bottom: 0, series: [series("entropy", "entropy", "s4")] },
     { title: "KL, engine to trainer", note: "nats a token", bottom: 0, series: [series("KL", "mismatch_kl", "s4")] },
-    { title: "Engine against trainer", note: "|difference| of log-probabilities", bottom: 0,
+    { title: "Training-inference mismatch", note: "|difference| of log-probabilities", bottom: 0,
       series: [series("mean", "mismatch_mean", "s4"), series("99.9 %", "mismatch_q999", "s2")] },
     { title: "Loss", series: [series("loss", "loss", "s4")] },
     { title: "Gradient norm", bottom: 0, series: [series("norm", "grad_norm", "s4")] },
