@@ -109,8 +109,9 @@ def _chosen(plans: Mapping[str, Plan], agent: Agent) -> tuple[dict[str, list[Tas
 def _ids(names: Iterable[str]) -> dict[str, str]:
     """Return the ids that the environments' episodes have; BadConfig where two names stand for one of them."""
     ids = {name: full_id(name) for name in names}
+    first: dict[str, str] = {}
     for name, id in ids.items():
-        if (other := next(earlier for earlier, known in ids.items() if known == id)) != name:
+        if (other := first.setdefault(id, name)) != name:
             raise BadConfig(f"{other} and {name} are one environment, {id}, whose episodes would count twice: name it once")
     return ids
 
@@ -122,7 +123,8 @@ def _regret(
     summaries: dict[str, object] = {}
     lines: list[str] = []
     for env, tasks in tasks_by_env.items():
-        mine = [episode for episode in episodes if episode.env == full_id(env)]
+        id = full_id(env)
+        mine = [episode for episode in episodes if episode.env == id]
         summaries[env], rows = regrets(env, parts(env, plans[env], tasks), mine)
         lines += [json.dumps(row) + "\n" for row in rows]
     write_whole(folder / "regret.jsonl", "".join(lines))

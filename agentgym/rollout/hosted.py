@@ -1,6 +1,5 @@
 """An environment as a rollout sees it, wherever it runs, and one that runs in this process."""
 
-import asyncio
 import time
 import warnings
 from collections.abc import Callable, Mapping
@@ -9,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 from agentgym.core.actions import Tool
 from agentgym.core.env import Snapshot, TextEnv
 from agentgym.core.outcome import Info
-from agentgym.rollout.limits import time_limit
+from agentgym.rollout.limits import CONTAINED, time_limit
 
 T = TypeVar("T")
 StepResult = tuple[str, float, bool, bool, Info]
@@ -149,9 +148,5 @@ def close(env: TextEnv) -> None:
     """Close an environment; what that raises is a warning, for its episodes have ended, and the others go on."""
     try:
         env.close()
-    except (
-        Exception,
-        SystemExit,
-        asyncio.CancelledError,
-    ) as error:  # a connection that broke, say, whose environment is closed for that
+    except CONTAINED as error:  # a connection that broke, say, whose environment is closed for that
         warnings.warn(f"closing an environment ({type(env.unwrapped).__name__}) failed: {error!r:.500}", stacklevel=2)

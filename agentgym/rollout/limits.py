@@ -1,5 +1,6 @@
 """How long an environment in this process may take: SIGALRM, set for one call or once for many."""
 
+import asyncio
 import signal
 import threading
 import time
@@ -9,6 +10,9 @@ from types import TracebackType
 from typing import cast
 
 from agentgym.errors import Fault
+
+CONTAINED = (Exception, SystemExit, asyncio.CancelledError)
+"""What code of others may raise without ending more than its own episode, unless the task itself is `being_cancelled`."""
 
 
 def time_limit(seconds: float, what: str) -> AbstractContextManager[None]:
@@ -111,6 +115,14 @@ def _contain(error: BaseException) -> None:
     ):
         return
     raise RuntimeError(f"the environment raised {error!r}") from error
+
+
+def being_cancelled(error: BaseException) -> bool:
+    """Return whether an error ends this task: an agent may raise CancelledError too, and its episode would be lost."""
+    if not isinstance(error, asyncio.CancelledError):
+        return False
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
 
 
 def _rings() -> bool:

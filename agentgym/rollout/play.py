@@ -20,6 +20,7 @@ from agentgym.errors import BadConfig, EngineDead, Fault
 from agentgym.rollout.faults import Asked, taken
 from agentgym.rollout.gate import PRUNED, Gate
 from agentgym.rollout.hosted import HostedEnv
+from agentgym.rollout.limits import CONTAINED, being_cancelled
 
 ENDS = {"context": "context", "silent": "failure", "refused": "failure"}
 """Why generation ended, and the reason that is of an episode which cannot go on after it."""
@@ -119,8 +120,8 @@ async def attempt(hosted: HostedEnv, agent: Agent, job: Job, step_seconds: float
         raise
     except Fault as fault:
         episode.reason, episode.error, episode.success = fault.reason, str(fault), None
-    except (Exception, SystemExit, asyncio.CancelledError) as error:
-        if isinstance(error, asyncio.CancelledError) and being_cancelled():
+    except CONTAINED as error:
+        if being_cancelled(error):
             raise
         # the rollout boundary: a bug in an environment or an agent ends that episode alone
         episode.reason, episode.error, episode.success = "crash", traceback.format_exc(limit=8), None
@@ -131,12 +132,6 @@ async def attempt(hosted: HostedEnv, agent: Agent, job: Job, step_seconds: float
             for role in dict.fromkeys(turn.role for turn in episode.turns):
                 agent.engine.abort(_session(job, role))
     return episode
-
-
-def being_cancelled() -> bool:
-    """Return whether a CancelledError is for this task: an agent may raise one too, and its episode would be lost."""
-    task = asyncio.current_task()
-    return task is None or task.cancelling() > 0
 
 
 async def play(

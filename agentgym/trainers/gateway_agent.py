@@ -21,7 +21,7 @@ from agentgym.gateway.app import App
 from agentgym.gateway.gateway import Gateway
 from agentgym.gateway.sessions import FOR_ROOM
 from agentgym.rollout.collect import group_of
-from agentgym.rollout.play import being_cancelled
+from agentgym.rollout.limits import CONTAINED, being_cancelled
 from agentgym.serving.server import serving
 from agentgym.trainers.gateway_repeats import BY_REPLIES, Repeats
 
@@ -171,8 +171,8 @@ async def _ended(
     try:
         async with limit:
             reward, success = await played
-    except (Exception, SystemExit, asyncio.CancelledError) as raised:  # whatever an agent of others raises
-        if isinstance(raised, asyncio.CancelledError) and being_cancelled():
+    except CONTAINED as raised:  # whatever an agent of others raises
+        if being_cancelled(raised):
             raise
         error = f"the agent took more than {seconds:g} s" if limit.expired() else traceback.format_exc()
     session = gateway.sessions.get(name)

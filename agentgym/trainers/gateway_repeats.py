@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from agentgym.episodes.episode import Episode
-from agentgym.rollout.play import being_cancelled
+from agentgym.rollout.limits import CONTAINED, being_cancelled
 
 BY_REPLIES = "the model's replies made the agent fail twice, and other replies do not"
 HARMLESS = ("ok",)
@@ -49,8 +49,8 @@ class Repeats:
         try:
             async with asyncio.timeout(self._seconds):
                 await again(replies)
-        except (Exception, SystemExit, asyncio.CancelledError) as raised:  # whatever an agent of others raises
-            if isinstance(raised, asyncio.CancelledError) and being_cancelled():
+        except CONTAINED as raised:  # whatever an agent of others raises
+            if being_cancelled(raised):
                 raise
             return False
         return True
