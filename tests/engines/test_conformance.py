@@ -14,11 +14,6 @@ from agentgym.engines.scripted import ScriptedEngine
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    return tiny.folder(tmp_path_factory.mktemp("a")), tiny.folder(tmp_path_factory.mktemp("b"), seed=1)
-
-
-@pytest.fixture(scope="module")
 def mixtures(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return (
         tiny.folder(tmp_path_factory.mktemp("c"), kind="Qwen3Moe"),

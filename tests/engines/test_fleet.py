@@ -7,28 +7,17 @@ from typing import Any
 
 import conformance
 import pytest
-import tiny
 import torch
 from fleet_servers import PROMPT, ask, expected, generated, over, running, tokens, until
 
 from agentgym.engines import Completion, shards
-from agentgym.engines.fleet import fleet
 from agentgym.engines.fleet.routes import Member, Routes
 from agentgym.engines.vllm_servers.fleet import VLLMFleet
 from agentgym.errors import BadConfig
 
 pytest.importorskip("uvicorn", reason="the extra `serve` is not installed")
 
-
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """Two models of one shape."""
-    return tiny.folder(tmp_path_factory.mktemp("a")), tiny.folder(tmp_path_factory.mktemp("b"), seed=1)
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fleet, "_BEAT", 0.05)
+pytestmark = pytest.mark.usefixtures("quick_fleet")
 
 
 @pytest.mark.long

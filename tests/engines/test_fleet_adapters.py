@@ -15,8 +15,9 @@ from fake_vllm import FakeVLLM
 from fleet_servers import ask, expected, generated, over, running, tokens, until
 from peft import LoraConfig
 
-from agentgym.engines.fleet import fleet
 from agentgym.errors import BadConfig, BadData
+
+pytestmark = pytest.mark.usefixtures("quick_fleet")
 
 
 def adapter(base: Path, folder: Path, seed: int, rank: int = 4) -> Path:
@@ -43,11 +44,6 @@ def adapters(base: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path
     made = [adapter(base, tmp_path_factory.mktemp("adapter"), seed) for seed in (1, 2)]
     assert expected(made[0], 3) != expected(made[1], 3), "or no version could be told from another"
     return made[0], made[1]
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fleet, "_BEAT", 0.05)
 
 
 def serve(base: Path, number: int = 2, lora: int = 8) -> Any:

@@ -8,23 +8,13 @@ import pytest
 import tiny
 from fleet_servers import ask, expected, over, running, tokens, until
 
-from agentgym.engines.fleet import fleet
 from agentgym.engines.hf.engine import HFEngine
 from agentgym.engines.vllm_servers.fleet import VLLMFleet
 from agentgym.errors import BadConfig, EngineDead, Fault
 
 pytest.importorskip("uvicorn", reason="the extra `serve` is not installed")
 
-
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """Two models of one shape."""
-    return tiny.folder(tmp_path_factory.mktemp("a")), tiny.folder(tmp_path_factory.mktemp("b"), seed=1)
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fleet, "_BEAT", 0.05)
+pytestmark = pytest.mark.usefixtures("quick_fleet")
 
 
 def test_with_none_left_requests_wait_and_then_one_error_says_why(folders: tuple[Path, Path]) -> None:

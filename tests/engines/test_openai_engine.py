@@ -9,7 +9,6 @@ from typing import Any
 
 import conformance
 import pytest
-import tiny
 import transformers
 
 pytest.importorskip("uvicorn", reason="the extra `serve` is not installed")
@@ -23,11 +22,6 @@ from agentgym.engines.openai.engine import OpenAIEngine
 from agentgym.engines.scripted import ByteTokenizer
 from agentgym.errors import BadConfig, Fault
 from agentgym.gateway import App, Gateway
-
-
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    return tiny.folder(tmp_path_factory.mktemp("a")), tiny.folder(tmp_path_factory.mktemp("b"), seed=1)
 
 
 @pytest.fixture(scope="module")
