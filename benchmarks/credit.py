@@ -14,7 +14,7 @@ import shutil
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,85 +26,8 @@ from agentgym.trainers.recipe_files import read_recipe
 
 sys.path.append(str(Path(__file__).parent))
 
+from credit_settings import ARMS, SETTINGS, Setting
 
-@dataclass(frozen=True)
-class Setting:
-    """An environment, an SFT warm start that all arms share, and what their runs have in common."""
-
-    recipe: str
-    warm: dict[str, Any] = field(default_factory=dict[str, Any])
-    """What differs from the recipe, in the warm start and in the runs."""
-    rl: dict[str, Any] = field(default_factory=dict[str, Any])
-    split: str = "test"
-    tasks: int = 400
-    """Tasks of the split that the last policy plays once, at temperature 1."""
-
-
-_RUNS = {
-    "steps": 20, "clip_low": 0.3, "clip_high": 0.3, "lr_warmup": 4, "min_lr_ratio": 0.25, "temperature": 1.0,
-    "select": "keep", "negative_advantage_weight": 0.5, "batch_tokens": 8192, "share_prefixes": True,
-}  # fmt: skip
-"""The last two save time and change how sums are rounded."""
-SETTINGS = {
-    "household": Setting(
-        "household",
-        {"sft_episodes": 7200, "sft_noise": 0.06, "sft_invalid": 0.03, "sft_masked": ("invalid",)},
-        _RUNS | {"tasks_per_step": 16, "group_size": 8},
-        "valid_unseen",
-    ),
-    "household-easy": Setting("household-easy", {"sft_episodes": 12800, "sft_noise": 0.06}, _RUNS, "valid_unseen"),
-    "shop": Setting("shop", {}, _RUNS),
-    "sql": Setting("sql", {}, _RUNS),
-}
-
-
-@agentgym.credit("oracle", scope="batch", needs=("branches",))
-def oracle(groups: Sequence[Any], *, run: Any = None, penalty: float = 0.0) -> list[list[Any]]:
-    """Q - V by continuations from before and after each turn, at GRPO's spread: the upper end of what credit can be."""
-    from agentgym.trainers.credit.scores import punished
-    from agentgym.trainers.credit.state_td import factor_to_grpo
-    from agentgym.trainers.turn_rewards import turn_rewards
-
-    found: list[list[Any]] = []
-    for group in groups:
-        rows: list[Any] = []
-        for episode in group:
-            values = np.array([*(turn.extra["branches"] for turn in episode.turns), 0.0])
-            rows.append(np.nan_to_num(turn_rewards(episode) + values[1:] - values[:-1]))
-        found.append(rows)
-    factor = factor_to_grpo(groups, found, run)
-    return [
-        [factor * row - penalty * punished(e.turns, "valid") for row, e in zip(rows, group, strict=True)]
-        for rows, group in zip(found, groups, strict=True)
-    ]
-
-
-@dataclass(frozen=True)
-class Arm:
-    """A credit with its options; `share`: of the steps, so that arms whose branches cost or save tokens sample alike."""
-
-    credit: str
-    options: dict[str, Any] = field(default_factory=dict[str, Any])
-    needs: dict[str, Any] = field(default_factory=dict[str, Any])
-    share: float = 1.0
-    branching: dict[str, Any] | None = None
-    """Options of branching `turns`, whose branches are trained; None: no branches."""
-
-
-ARMS = {
-    "grpo": Arm("grpo"),
-    "gigpo": Arm("gigpo", {"anchor": "observation"}),
-    "gigpo-state": Arm("gigpo", {"anchor": "state"}),
-    "state_td": Arm("state_td"),
-    "state_td-text": Arm("state_td", {"anchor": "observation"}),
-    "oracle": Arm("oracle", needs={"k": 16}, share=1.0),
-    "oracle-4": Arm("oracle", needs={"k": 4}, share=1.0),
-    "branch-all": Arm("treerl", branching={"at": "all", "k": 2}),
-    "branch-uncertain": Arm("treerl", branching={"at": "uncertain", "k": 2}),
-    "branch-anchors": Arm("treerl", branching={"at": "anchors", "k": 2}),
-    "branch-arpo": Arm("arpo", branching={"at": "uncertain", "k": 2}),
-    "branch-td": Arm("state_td", branching={"at": "uncertain", "k": 2}),
-}
 OVERLAP = ("versions_behind", "versions_behind_most", "mismatch_ess", "mismatch_kl", "correction")
 """Metrics of a step whose means over a run are kept in its row: what overlap does to the tokens that are trained on."""
 TUNING = 100
@@ -192,13 +115,14 @@ def warm_success(out: Path, name: str) -> float:
 
 
 def success(config: TrainConfig, policy: Path, setting: Setting) -> float:
-    """Play the setting's tasks once each and return the share that succeeded."""
+    """Play the setting's tasks and return the share of episodes that succeeded."""
     from agentgym.engines import Sampling
     from agentgym.engines.hf.engine import HFEngine
 
     engine = HFEngine(str(policy), slots=128)
     agent = config.spec.make(engine, Sampling(temperature=1.0), engine.tokenizer)
-    episodes = agentgym.collect(agent, config.env, env_options=config.env_options, split=setting.split, tasks=setting.tasks)
+    played = {"split": setting.split, "tasks": setting.tasks, "attempts": setting.attempts}
+    episodes = agentgym.collect(agent, config.env, env_options=config.env_options, **played)
     return float(np.mean([episode.success is True for episode in episodes]))
 
 

@@ -6,34 +6,49 @@ from typing import Any
 
 import numpy as np
 
+WIDEST = 15
+"""Percentage points that a difference is drawn up to; longer intervals are cut."""
+WINDOW = 5
+"""Steps that a curve's points are means of."""
+
 
 def draw(path: Path, efficiency: dict[str, list[dict[str, Any]]], rows: Sequence[dict[str, Any]]) -> None:
     """Draw what there is, each number with its 95 % interval."""
     import matplotlib as mpl
+    from credit import SETTINGS
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
     mpl.rcParams["svg.hashsalt"] = "credit"
-    figure = Figure(figsize=(10, 0.27 * max([18, *(len(t) for t in efficiency.values())])), layout="constrained")
-    panels = figure.subplot_mosaic("ab;ac", height_ratios=(1, 2))
-    efficiencies(panels["a"], efficiency)
-    differences(panels["b"], rows)
-    curves(panels["c"], rows)
+    found = [(name, same) for name in SETTINGS if (same := same_seeds(rows, name))]
+    figure = Figure(figsize=(14, max(8.0, 2.2 * len(found))), layout="constrained")
+    left, middle, right = figure.subfigures(1, 3, width_ratios=(1.1, 1, 0.8))
+    efficiencies(left.subplots(), efficiency)
+    differences(middle.subplots(), rows)
+    panels = right.subplots(max(len(found), 1), 1, squeeze=False)[:, 0]
+    panels[0].set_title(f"success in training, means of {WINDOW} steps", fontsize=9)
+    panels[-1].set_xlabel("step of training", fontsize=8)
+    colors = {arm: f"C{n}" for n, arm in enumerate(dict.fromkeys(arm for _, same in found for arm in same))}
+    for panel, (name, same) in zip(panels, found, strict=False):
+        curves(panel, name, same, colors)
     FigureCanvasSVG(figure).print_svg(path, metadata={"Date": None})
 
 
 def efficiencies(axes: Any, efficiency: dict[str, list[dict[str, Any]]]) -> None:
-    """Draw the efficiency of each credit."""
-    for name, table in efficiency.items():
+    """Draw the efficiency of each credit, the settings under each other."""
+    for number, (name, table) in enumerate(efficiency.items()):
         values = np.array([row["efficiency"] for row in table])  # [credits, 3]
-        places = np.arange(len(table))
+        places = np.arange(len(table)) + 0.16 * (number - (len(efficiency) - 1) / 2)
         low, high = values[:, 0] - values[:, 1], values[:, 2] - values[:, 0]
-        axes.errorbar(values[:, 0], places, xerr=np.maximum([low, high], 0), fmt="o", markersize=4, label=name)
-        axes.set_yticks(places, [row["credit"] for row in table], fontsize=7)
+        bars = np.maximum([low, high], 0)
+        axes.errorbar(values[:, 0], places, xerr=bars, fmt="o", markersize=3, linewidth=1, label=name)
+        axes.set_yticks(np.arange(len(table)), [row["credit"] for row in table], fontsize=7)
     axes.invert_yaxis()
     axes.set_xlabel("efficiency: 1 is the exact advantage", fontsize=8)
     axes.set_title("what a credit says of a turn", fontsize=9)
     axes.grid(axis="x", alpha=0.25)
+    if efficiency:
+        axes.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.05), ncols=4, frameon=False)
 
 
 def differences(axes: Any, rows: Sequence[dict[str, Any]]) -> None:
@@ -41,43 +56,49 @@ def differences(axes: Any, rows: Sequence[dict[str, Any]]) -> None:
     from credit import ARMS, SETTINGS
     from credit_report import training
 
-    names = {"difference": "unseen tasks", "late_difference": "last 5 steps of training"}
+    names = {"difference": "after training", "late_difference": "last 5 steps of training"}
     labels = list[str]()
     for setting in SETTINGS:
         for row in training(rows, setting, list(ARMS)):
             if not row["run"] or len(row.get("difference", [[]])[0]) < 2:
                 continue
-            for shift, color, name in zip((-0.12, 0.12), ("C0", "C1"), names, strict=True):
+            for shift, color, name in zip((-0.14, 0.14), ("C0", "C1"), names, strict=True):
                 _, mean, half = row[name]
                 place, label = [len(labels) + shift], None if labels else names[name]
-                axes.errorbar([100 * mean], place, xerr=[100 * half], fmt="o", color=color, markersize=4, label=label)
-            labels.append(f"{row['arm']}, penalty {row['penalty']:g}\n{setting}, {len(row['difference'][0])} pairs")
+                axes.errorbar([100 * mean], place, xerr=[100 * half], fmt="o", color=color, markersize=3, label=label)
+            how = f"lr {row['lr']:g}" + f", penalty {row['penalty']:g}" * (row["penalty"] > 0)
+            labels.append(f"{setting}: {row['arm']}\n{how}, {len(row['difference'][0])} pairs")
     axes.set_yticks(range(len(labels)), labels, fontsize=7)
-    axes.set_ylim(len(labels) - 0.5, -0.5)
+    axes.set_ylim(max(len(labels), 1) - 0.5, -0.5)
+    axes.set_xlim(-WIDEST, WIDEST)
     axes.axvline(0, color="grey", linewidth=1)
     axes.set_xlabel("success - GRPO, percentage points", fontsize=8)
     axes.set_title("what a policy learns by it, paired by seed", fontsize=9)
     axes.grid(axis="x", alpha=0.25)
     if labels:
-        axes.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.28), ncols=2, frameon=False)
+        axes.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.05), ncols=2, frameon=False)
 
 
-def curves(axes: Any, rows: Sequence[dict[str, Any]]) -> None:
-    """Draw the mean success of each arm by step, over the seeds that all of these arms have."""
-    from credit import ARMS, SETTINGS, TUNING
+def same_seeds(rows: Sequence[dict[str, Any]], setting: str) -> dict[str, Any]:
+    """Return success by seed and step of the arms of a setting, over the seeds that all of these have in common."""
+    from credit import ARMS, TUNING
     from credit_report import by_variant
     from credit_tokens import chosen
 
-    for setting in SETTINGS:
-        found = by_variant(rows, setting, range(TUNING))
-        variants = [v for arm in ARMS if (v := chosen(rows, setting, arm)) is not None]
-        common = sorted(set.intersection(*(set(found[v]) for v in variants))) if variants else []
-        for variant in variants if common else ():
-            values = np.array([found[variant][seed]["train"] for seed in common])  # [seeds, steps]
-            mean = 100 * values.mean(axis=0)
-            axes.plot(np.arange(1, len(mean) + 1), mean, label=f"{variant[0]}, {setting}, {len(common)} seeds")
-    axes.set_xlabel("step of training", fontsize=8)
-    axes.set_ylabel("success, %", fontsize=8)
+    found = by_variant(rows, setting, range(TUNING))
+    variants = [v for arm in ARMS if (v := chosen(rows, setting, arm)) is not None]
+    common = sorted(set.intersection(*(set(found[v]) for v in variants))) if variants else []
+    return {v[0]: np.array([found[v][seed]["train"] for seed in common]) for v in variants} if common else {}
+
+
+def curves(axes: Any, setting: str, arms: dict[str, Any], colors: dict[str, str]) -> None:
+    """Draw the mean success of each arm by step."""
+    for arm, values in arms.items():
+        window = min(WINDOW, values.shape[1])
+        mean = np.convolve(100 * values.mean(axis=0), np.ones(window) / window, "valid")
+        axes.plot(np.arange(window, values.shape[1] + 1), mean, label=arm, color=colors[arm], linewidth=1.2)
+    seeds = len(next(iter(arms.values())))
+    axes.set_ylabel(f"{setting}, %\n{seeds} seeds", fontsize=7)
+    axes.tick_params(labelsize=7)
     axes.grid(alpha=0.25)
-    if axes.lines:
-        axes.legend(fontsize=7)
+    axes.legend(fontsize=6, ncols=2)

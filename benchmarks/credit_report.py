@@ -166,6 +166,9 @@ def where_lines(measured: Any) -> list[str]:
     for row in measured.where(credits):
         cells = [row["kind"], f"{percent(row['turns'])} %", f"{percent(row['power'])} %"]
         for value, low, high in (row[name] for name in credits):
+            if row["power"] <= 0:  # nothing there to be said of
+                cells.append("")
+                continue
             cells.append(f"{value:.3f} ({low:.3f} to {high:.3f})" if high <= 1 else f"{value:.3f} (from {low:.3f})")
         lines.append(f"| {' | '.join(cells)} |")
     return lines

@@ -12,11 +12,14 @@ sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 import credit as bench
 import credit_efficiency
 import credit_report as report
+import credit_settings
 import credit_tokens
 import overlap_staleness
 from credit import Cell
 
+import agentgym
 from agentgym.episodes.episode import Episode, Turn
+from agentgym.trainers.stages.sampler import TaskSource
 
 
 def row(arm, seed, success, **changes):
@@ -205,12 +208,22 @@ def test_the_noise_of_a_measured_advantage_by_hand():
     assert credit_efficiency._advantage({"reward": 1.0, "before": [0.0, 1.0], "after": []}) == 0.5
 
 
+def test_the_first_tasks_come_again_and_again_also_after_a_resume():
+    env = agentgym.make("rlvr/FrozenLake-v0", split="train")
+    first = credit_settings.First([TaskSource(env, seed=0)], tasks=3)
+    wanted = [env.numbered(number).id for number in range(3)]
+    assert [draw.task.id for draw in first.draw(0, 4)] == [*wanted, wanted[0]]
+    other = credit_settings.First([TaskSource(env, seed=0)], tasks=3)
+    other.load_state_dict(first.state_dict())
+    assert [draw.task.id for draw in other.draw(1, 3)] == [*wanted[1:], wanted[0]]
+
+
 @pytest.mark.slow
 def test_measured_turns_of_a_small_policy_and_the_page(tmp_path, monkeypatch):
     small = {"sft_episodes": 16, "turn_tokens": 6, "env_options": {}, "horizon": (4,), "valid_split": "", "test_split": ""}
-    setting = bench.Setting("household", {"env": "rlvr/GuessNumber-v0", **small}, bench._RUNS | {"steps": 1}, tasks=4)
-    rl = {**setting.rl, "tasks_per_step": 2, "group_size": 2}
-    monkeypatch.setattr(bench, "SETTINGS", {"guess": bench.replace(setting, rl=rl)})
+    rl = credit_settings.RUNS | {"steps": 1, "tasks_per_step": 2, "group_size": 2}
+    setting = bench.Setting("household", {"env": "rlvr/GuessNumber-v0", **small}, rl, tasks=4)
+    monkeypatch.setattr(bench, "SETTINGS", {"guess": setting})
     monkeypatch.setattr(credit_efficiency, "ROUND", 2)
     monkeypatch.setattr(credit_efficiency, "TURNS", 3)
     credit_efficiency.measure(tmp_path, "guess", 5, 2, math.inf)

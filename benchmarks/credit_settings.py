@@ -1,0 +1,126 @@
+"""What the credit bench compares: environments with their warm starts, the arms, and the oracle between them.
+
+Every setting is one where an exact credit might be better than GRPO's. Most are recipes of the package, played anew in
+every step. In `lakes` 16 frozen lakes come again and again, and the policy is tested on these: what separates credits
+there is how many episodes a policy takes to learn long ways by heart.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+import agentgym
+from agentgym.trainers.credit.scores import punished
+from agentgym.trainers.credit.state_td import factor_to_grpo
+from agentgym.trainers.stages.sampler import Draw, TaskSource, Uniform
+from agentgym.trainers.turn_rewards import turn_rewards
+
+
+@dataclass(frozen=True)
+class Setting:
+    """An environment, an SFT warm start that all arms share, and what their runs have in common."""
+
+    recipe: str
+    warm: dict[str, Any] = field(default_factory=dict[str, Any])
+    """What differs from the recipe, in the warm start and in the runs."""
+    rl: dict[str, Any] = field(default_factory=dict[str, Any])
+    split: str = "test"
+    tasks: int = 400
+    """Tasks of the split that the last policy plays, at temperature 1."""
+    attempts: int = 1
+    """How often it plays each of them."""
+
+
+RUNS = {
+    "steps": 20, "clip_low": 0.3, "clip_high": 0.3, "lr_warmup": 4, "min_lr_ratio": 0.25, "temperature": 1.0,
+    "select": "keep", "negative_advantage_weight": 0.5, "batch_tokens": 8192, "share_prefixes": True,
+}  # fmt: skip
+"""The last two save time and change how sums are rounded."""
+_HOUSEHOLD = {"sft_episodes": 7200, "sft_noise": 0.06, "sft_invalid": 0.03, "sft_masked": ("invalid",)}
+SETTINGS = {
+    "household": Setting("household", _HOUSEHOLD, RUNS | {"tasks_per_step": 16, "group_size": 8}, "valid_unseen"),
+    "household-small": Setting(
+        "household", _HOUSEHOLD, RUNS | {"tasks_per_step": 2, "group_size": 8, "steps": 40}, "valid_seen"
+    ),
+    "household-easy": Setting("household-easy", {"sft_episodes": 12800, "sft_noise": 0.06}, RUNS, "valid_unseen"),
+    "shop": Setting("shop", {}, RUNS),
+    "sql": Setting("sql", {}, RUNS),
+    "lakes": Setting(
+        "household",
+        {
+            "env": "rlvr/FrozenLake-v0", "env_options": {"difficulty": 3, "slip": 0.0, "horizon": 30},
+            "valid_split": "valid", "test_split": "test", "sft_episodes": 6400, "sft_noise": 0.3, "sft_invalid": 0.0,
+            "sft_forget": 0.0, "sft_masked": ("random",),
+        },
+        RUNS | {
+            "sampler": "first", "sampler_options": {"tasks": 16}, "tasks_per_step": 1, "group_size": 8, "steps": 48,
+            "negative_advantage_weight": 1.0,
+        },
+        "train", 16, 25,
+    ),
+}  # fmt: skip
+
+
+@agentgym.sampler("first")
+class First(Uniform):
+    """The first `tasks` tasks again and again: a policy can learn them by heart, and credit decides how fast."""
+
+    def __init__(self, sources: Sequence[TaskSource], *, tasks: int = 16) -> None:
+        super().__init__(sources)
+        self.tasks = tasks
+
+    def draw(self, step: int, number: int) -> list[Draw]:
+        """Return the next tasks, which begin anew after the last one."""
+        draws: list[Draw] = []
+        for name in self._turns(number):
+            self.places[name] %= self.tasks
+            draws.append(self._next(name))
+        return draws
+
+
+@agentgym.credit("oracle", scope="batch", needs=("branches",))
+def oracle(groups: Sequence[Any], *, run: Any = None, penalty: float = 0.0) -> list[list[Any]]:
+    """Q - V by continuations from before and after each turn, at GRPO's spread: the upper end of what credit can be."""
+    found: list[list[Any]] = []
+    for group in groups:
+        rows: list[Any] = []
+        for episode in group:
+            values = np.array([*(turn.extra["branches"] for turn in episode.turns), 0.0])
+            rows.append(np.nan_to_num(turn_rewards(episode) + values[1:] - values[:-1]))
+        found.append(rows)
+    factor = factor_to_grpo(groups, found, run)
+    return [
+        [factor * row - penalty * punished(e.turns, "valid") for row, e in zip(rows, group, strict=True)]
+        for rows, group in zip(found, groups, strict=True)
+    ]
+
+
+@dataclass(frozen=True)
+class Arm:
+    """A credit with its options; `share`: of the steps, so that arms whose branches cost or save tokens sample alike."""
+
+    credit: str
+    options: dict[str, Any] = field(default_factory=dict[str, Any])
+    needs: dict[str, Any] = field(default_factory=dict[str, Any])
+    share: float = 1.0
+    branching: dict[str, Any] | None = None
+    """Options of branching `turns`, whose branches are trained; None: no branches."""
+
+
+ARMS = {
+    "grpo": Arm("grpo"),
+    "gigpo": Arm("gigpo", {"anchor": "observation"}),
+    "gigpo-state": Arm("gigpo", {"anchor": "state"}),
+    "state_td": Arm("state_td"),
+    "state_td-text": Arm("state_td", {"anchor": "observation"}),
+    "oracle": Arm("oracle", needs={"k": 16}, share=1.0),
+    "oracle-8": Arm("oracle", needs={"k": 8}, share=1.0),
+    "oracle-4": Arm("oracle", needs={"k": 4}, share=1.0),
+    "branch-all": Arm("treerl", branching={"at": "all", "k": 2}),
+    "branch-uncertain": Arm("treerl", branching={"at": "uncertain", "k": 2}),
+    "branch-anchors": Arm("treerl", branching={"at": "anchors", "k": 2}),
+    "branch-arpo": Arm("arpo", branching={"at": "uncertain", "k": 2}),
+    "branch-td": Arm("state_td", branching={"at": "uncertain", "k": 2}),
+}
