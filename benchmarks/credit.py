@@ -100,12 +100,14 @@ def trained(config: TrainConfig) -> Path:
 
 
 def warm_start(out: Path, name: str) -> Path:
-    """Return the SFT warm start of a setting, made where there is none."""
-    return trained(replace(base(SETTINGS[name]), out=str(out / f"{name}-warm"), seed=0, steps=0))
+    """Return the SFT warm start of a setting, made where there is none; settings that start alike have one."""
+    mine = SETTINGS[name]
+    first = next(one for one, other in SETTINGS.items() if (other.recipe, other.warm) == (mine.recipe, mine.warm))
+    return trained(replace(base(mine), out=str(out / f"{first}-warm"), seed=0, steps=0))
 
 
 def warm_success(out: Path, name: str) -> float:
-    """Return the success of a setting's warm start on the tasks that its runs end with, played once."""
+    """Return the success of a setting's warm start on the tasks that its runs end with."""
     path = out / "warm.json"
     known: dict[str, float] = json.loads(path.read_text()) if path.exists() else {}
     if name not in known:
@@ -121,15 +123,21 @@ def success(config: TrainConfig, policy: Path, setting: Setting) -> float:
 
     engine = HFEngine(str(policy), slots=128)
     agent = config.spec.make(engine, Sampling(temperature=1.0), engine.tokenizer)
-    played = {"split": setting.split, "tasks": setting.tasks, "attempts": setting.attempts}
-    episodes = agentgym.collect(agent, config.env, env_options=config.env_options, **played)
+    episodes = agentgym.collect(
+        agent,
+        config.env,
+        env_options=config.env_options,
+        split=setting.split,
+        tasks=setting.tasks,
+        attempts=setting.attempts,
+    )
     return float(np.mean([episode.success is True for episode in episodes]))
 
 
 def config_of(cell: Cell, out: Path, policy: Path) -> TrainConfig:
     """Return the configuration of a run."""
     setting, arm = SETTINGS[cell.setting], ARMS[cell.arm]
-    changes = {**setting.rl, "steps": max(1, round(setting.rl["steps"] * arm.share))}
+    changes = dict(setting.rl)
     options = {**arm.options, **({"penalty": cell.penalty} if cell.penalty else {})}
     if arm.branching:
         changes |= {"branching": "turns", "branching_options": arm.branching}

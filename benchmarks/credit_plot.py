@@ -8,14 +8,13 @@ import numpy as np
 
 WIDEST = 15
 """Percentage points that a difference is drawn up to; longer intervals are cut."""
-WINDOW = 5
-"""Steps that a curve's points are means of."""
 
 
 def draw(path: Path, efficiency: dict[str, list[dict[str, Any]]], rows: Sequence[dict[str, Any]]) -> None:
     """Draw what there is, each number with its 95 % interval."""
     import matplotlib as mpl
     from credit import SETTINGS
+    from credit_tokens import WINDOW
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
@@ -79,8 +78,8 @@ def differences(axes: Any, rows: Sequence[dict[str, Any]]) -> None:
         axes.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.05), ncols=2, frameon=False)
 
 
-def same_seeds(rows: Sequence[dict[str, Any]], setting: str) -> dict[str, Any]:
-    """Return success by seed and step of the arms of a setting, over the seeds that all of these have in common."""
+def same_seeds(rows: Sequence[dict[str, Any]], setting: str) -> dict[str, list[dict[str, Any]]]:
+    """Return the rows of each arm of a setting, of the seeds that all of these have in common."""
     from credit import ARMS, TUNING
     from credit_report import by_variant
     from credit_tokens import chosen
@@ -88,15 +87,16 @@ def same_seeds(rows: Sequence[dict[str, Any]], setting: str) -> dict[str, Any]:
     found = by_variant(rows, setting, range(TUNING))
     variants = [v for arm in ARMS if (v := chosen(rows, setting, arm)) is not None]
     common = sorted(set.intersection(*(set(found[v]) for v in variants))) if variants else []
-    return {v[0]: np.array([found[v][seed]["train"] for seed in common]) for v in variants} if common else {}
+    return {v[0]: [found[v][seed] for seed in common] for v in variants} if common else {}
 
 
-def curves(axes: Any, setting: str, arms: dict[str, Any], colors: dict[str, str]) -> None:
+def curves(axes: Any, setting: str, arms: dict[str, list[dict[str, Any]]], colors: dict[str, str]) -> None:
     """Draw the mean success of each arm by step."""
-    for arm, values in arms.items():
-        window = min(WINDOW, values.shape[1])
-        mean = np.convolve(100 * values.mean(axis=0), np.ones(window) / window, "valid")
-        axes.plot(np.arange(window, values.shape[1] + 1), mean, label=arm, color=colors[arm], linewidth=1.2)
+    from credit_tokens import successes
+
+    for arm, rows in arms.items():
+        mean, steps = 100 * successes(rows), min(len(row["train"]) for row in rows)
+        axes.plot(np.arange(steps - len(mean), steps) + 1, mean, label=arm, color=colors[arm], linewidth=1.2)
     seeds = len(next(iter(arms.values())))
     axes.set_ylabel(f"{setting}, %\n{seeds} seeds", fontsize=7)
     axes.tick_params(labelsize=7)

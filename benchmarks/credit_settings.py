@@ -99,12 +99,11 @@ def oracle(groups: Sequence[Any], *, run: Any = None, penalty: float = 0.0) -> l
 
 @dataclass(frozen=True)
 class Arm:
-    """A credit with its options; `share`: of the steps, so that arms whose branches cost or save tokens sample alike."""
+    """A credit with its options."""
 
     credit: str
     options: dict[str, Any] = field(default_factory=dict[str, Any])
     needs: dict[str, Any] = field(default_factory=dict[str, Any])
-    share: float = 1.0
     branching: dict[str, Any] | None = None
     """Options of branching `turns`, whose branches are trained; None: no branches."""
 
@@ -115,9 +114,9 @@ ARMS = {
     "gigpo-state": Arm("gigpo", {"anchor": "state"}),
     "state_td": Arm("state_td"),
     "state_td-text": Arm("state_td", {"anchor": "observation"}),
-    "oracle": Arm("oracle", needs={"k": 16}, share=1.0),
-    "oracle-8": Arm("oracle", needs={"k": 8}, share=1.0),
-    "oracle-4": Arm("oracle", needs={"k": 4}, share=1.0),
+    "oracle": Arm("oracle", needs={"k": 16}),
+    "oracle-8": Arm("oracle", needs={"k": 8}),
+    "oracle-4": Arm("oracle", needs={"k": 4}),
     "branch-all": Arm("treerl", branching={"at": "all", "k": 2}),
     "branch-uncertain": Arm("treerl", branching={"at": "uncertain", "k": 2}),
     "branch-anchors": Arm("treerl", branching={"at": "anchors", "k": 2}),

@@ -19,11 +19,17 @@ def curve(rows: Sequence[dict[str, Any]]) -> tuple[Floats, Floats]:
 
     Both have shape [steps - WINDOW + 1]; the tokens are those of the window's end.
     """
+    success = successes(rows)
+    steps = min(len(row["train"]) for row in rows)
+    tokens = np.mean([np.cumsum(row["tokens_by_step"][:steps]) for row in rows], axis=0)
+    return tokens[-len(success) :], success
+
+
+def successes(rows: Sequence[dict[str, Any]]) -> Floats:
+    """Return by step, from step `WINDOW` on, the success of the last steps: means over runs, [steps - WINDOW + 1]."""
     steps = min(len(row["train"]) for row in rows)
     window = min(WINDOW, steps)
-    success = np.nanmean([row["train"][:steps] for row in rows], axis=0)  # [steps]
-    tokens = np.mean([np.cumsum(row["tokens_by_step"][:steps]) for row in rows], axis=0)
-    return tokens[window - 1 :], np.convolve(success, np.ones(window) / window, mode="valid")
+    return np.convolve(np.nanmean([row["train"][:steps] for row in rows], axis=0), np.ones(window) / window, mode="valid")
 
 
 def reached(tokens: Floats, success: Floats, target: float) -> float:
