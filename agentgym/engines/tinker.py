@@ -4,14 +4,15 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from agentgym.engines import Completion, Request, Sampling, TokenEngine, watched
 from agentgym.engines.kinds import TINKER
 from agentgym.errors import BadConfig, Fault
 
+T = TypeVar("T")
 _MOST_SEED = 2**31 - 1
 
 
@@ -28,31 +29,27 @@ class TinkerEngine(TokenEngine):
         self.service, self.tokenizer, self.context = service, tokenizer, context
         self.policy_version = 0
         self.sampler: Any = None
-        self._running: dict[str, set[asyncio.Task[object]]] = {}
+        self._running: dict[asyncio.Task[Any], str] = {}
+        """Session by request."""
         self._open = asyncio.Event()
         self._open.set()
 
     async def complete(self, request: Request) -> Completion:
         """Return one completion; an aborted one is empty. Raises Fault for one that failed, EngineDead for a dead server."""
-        await self._open.wait()
+        await self._entered()
         if request.sampling.min_p or request.sampling.repetition_penalty != 1.0:
             raise BadConfig("a tinker server samples without min_p and repetition_penalty; leave them out")
         prompt, sampling, session, version = request.prompt_ids, request.sampling, request.session, self.policy_version
         limit = request.room(self.context)
         if limit < 1:
             return Completion([], [], "length", version)
-        task = asyncio.ensure_future(self._sampled(prompt, sampling, limit))
-        self._running.setdefault(session, set()).add(task)
+        task = self._under_way(self._sampled(prompt, sampling, limit), session)
         try:
             ids, logprobs = await task
         except asyncio.CancelledError:
             if not task.cancelled() or (own := asyncio.current_task()) is None or own.cancelling():
                 raise
             return Completion([], [], "abort", version)
-        finally:
-            self._running[session].discard(task)
-            if not self._running[session]:
-                del self._running[session]
         return watched(_completion(ids, logprobs, sampling, limit, version), request.watch)
 
     async def _sampled(self, prompt: list[int], sampling: Sampling, limit: int) -> tuple[list[int], list[float]]:
@@ -75,19 +72,32 @@ class TinkerEngine(TokenEngine):
         """Return the log-probability of each token after the first; the servers score at temperature 1 only."""
         if temperature != 1.0:
             raise BadConfig(f"a tinker server scores at temperature 1 only; {temperature} was asked")
-        return await scored(self.service, self.sampler, ids)
+        await self._entered()
+        return await self._under_way(scored(self.service, self.sampler, ids), "")  # of no session: nobody aborts it
+
+    def _under_way(self, work: Coroutine[object, object, T], session: str) -> asyncio.Task[T]:
+        """Begin what new weights have to wait for."""
+        task = asyncio.ensure_future(work)
+        self._running[task] = session
+        task.add_done_callback(self._running.pop)
+        return task
+
+    async def _entered(self) -> None:
+        while not self._open.is_set():  # it may be closed again before one who waited for it has his turn
+            await self._open.wait()
 
     def abort(self, session: str) -> None:
         """End the session's requests."""
-        for task in self._running.get(session, ()):
-            task.cancel()
+        for task, owner in self._running.items():
+            if owner == session:
+                task.cancel()
 
     async def pause(self) -> None:
         """Start no new requests, and wait for the running ones."""
         self._open.clear()
         while self._running:
-            await asyncio.wait([task for tasks in self._running.values() for task in tasks])
-            await asyncio.sleep(0)  # so that who waited for them takes them out
+            await asyncio.wait(list(self._running))
+            await asyncio.sleep(0)  # their callbacks take them out
 
     async def resume(self) -> None:
         """Start requests again."""

@@ -173,13 +173,32 @@ async def check_context(under_test: EngineUnderTest) -> None:
 
 
 async def check_weights(under_test: EngineUnderTest) -> None:
-    """New weights take effect at once, cached text included, and completions say whose they are."""
+    """New weights take effect at once, cached text included, and completions say whose they are.
+
+    Who asks while they come, for a completion or for scores, waits for them: none is refused, none is of both.
+    """
     if under_test.other is None:
         return
     sampling = Sampling(temperature=0, max_tokens=12)
     before = await under_test.engine.generate(PROMPT, sampling, "weights")
-    assert before.policy_version == under_test.engine.policy_version
-    await under_test.engine.load_weights(under_test.other, 7)
+    was, scored = under_test.engine.policy_version, [await under_test.engine.score(PROMPT)]
+    assert before.policy_version == was
+    update = asyncio.create_task(under_test.engine.load_weights(under_test.other, 7))
+    asked: list[asyncio.Task[Completion]] = []
+    scores: list[asyncio.Task[list[float]]] = []
+    while not update.done():
+        asked.append(asyncio.create_task(under_test.engine.generate(PROMPT, sampling, f"during{len(asked)}")))
+        scores.append(asyncio.create_task(under_test.engine.score(PROMPT)))
+        await asyncio.sleep(0.01)
+    await update
+    scored.append(await under_test.engine.score(PROMPT))
+    now = await under_test.engine.generate(PROMPT, sampling, "now")
+    for got in await asyncio.gather(*asked):
+        like = {was: before, 7: now}[got.policy_version]
+        assert max(abs(a - b) for a, b in zip(got.logprobs, like.logprobs, strict=True)) < under_test.tolerance
+    for values in await asyncio.gather(*scores):
+        apart = [max(abs(a - b) for a, b in zip(values, like, strict=True)) for like in scored]
+        assert min(apart) < under_test.tolerance
     after = await under_test.engine.generate([*PROMPT, *before.ids], sampling, "weights")
     assert after.policy_version == under_test.engine.policy_version == 7
     import transformers

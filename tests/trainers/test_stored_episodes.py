@@ -112,7 +112,7 @@ def test_episodes_are_dealt_evenly(drawn):
     for file, length in enumerate(lengths):
         counts = Counter(number for other, number in pairs if other == file)
         share = (epochs + 1) * sum(lengths) * weights[file] / sum(weights)
-        assert abs(counts.total() - share) <= 0.5
+        assert abs(counts.total() - share) <= 0.5 + 1e-9  # a share that is half a number may come out a rounding error off
         assert max(counts.values(), default=0) - min((counts[n] for n in range(length)), default=0) <= 1
 
 

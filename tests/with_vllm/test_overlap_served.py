@@ -16,6 +16,10 @@ from agentgym.trainers import init_policy, resume, train
 from agentgym.trainers.model.policy import PolicySize
 
 
+def lines(out: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (out / "episodes.jsonl").read_text().splitlines()]
+
+
 def test_episodes_pass_over_versions_and_a_stopped_run_goes_on(tmp_path: Path) -> None:
     model = init_policy(ENV, tmp_path / "policy", size=PolicySize(**SIZE), episodes=100)
     out = tmp_path / "run"
@@ -34,13 +38,13 @@ def test_episodes_pass_over_versions_and_a_stopped_run_goes_on(tmp_path: Path) -
     for row in table:
         behind, apart = row["versions_behind"], row["mismatch_mean"]
         print(f"step {row['step']}: {behind:.2f} behind, mismatch {apart:.1e}, sample size {row['mismatch_ess']:.4f}")
-        assert row["faults"] == 0 and math.isfinite(row["loss"]) and row["grad_norm"] > 0
+        assert row["faults"] == 0, [episode["error"] for episode in lines(out) if episode["error"]]
+        assert math.isfinite(row["loss"]) and row["grad_norm"] > 0
         assert 0 <= row["versions_behind"] <= 1 and row["mismatch_ess"] > 0.5
     assert max(row["versions_behind"] for row in table) > 0.2
     played: Counter[tuple[str, int]] = Counter()
     spanning = 0
-    for line in (out / "episodes.jsonl").read_text().splitlines():
-        episode = json.loads(line)
+    for episode in lines(out):
         step = episode["group_id"].split("/")[0]
         if not step.isdigit():
             continue

@@ -75,8 +75,7 @@ class Fleet(UnderWay, Completing):
         """Return one completion, all of it from one server and one version; an aborted one is empty."""
         prompt, sampling = request.prompt_ids, request.sampling
         self.check(request.session, prompt)
-        while not self._open.is_set():
-            await self._open.wait()
+        await self._entered()
         limit = request.room(self.context)
         if limit < 1:
             return Completion([], [], "length", self.policy_version)
@@ -100,6 +99,7 @@ class Fleet(UnderWay, Completing):
         if temperature != 1.0:
             raise BadConfig(f"servers score at temperature 1 only; {temperature} was asked. Score with the hf engine")
         check_scored(ids, self.context)
+        await self._entered()
 
         async def ask(member: Member) -> Scores:
             scores = await member.backend.score(ids)
@@ -157,6 +157,10 @@ class Fleet(UnderWay, Completing):
     async def resume(self) -> None:
         """Start requests again."""
         self._open.set()
+
+    async def _entered(self) -> None:
+        while not self._open.is_set():  # it may be closed again before one who waited for it has his turn
+            await self._open.wait()
 
     async def load_weights(
         self,

@@ -106,7 +106,7 @@ class VLLMEngine(TokenEngine):
         """Return one completion; a prompt that fills the context gets an empty one with finish `length`."""
         prompt, session = request.prompt_ids, request.session
         self._check(prompt, session)
-        await self._open.wait()
+        await self._entered()
         limit = request.room(self.context)
         if limit < 1:
             return Completion([], [], "length", self.policy_version)
@@ -145,12 +145,16 @@ class VLLMEngine(TokenEngine):
         if temperature != 1.0:
             raise BadConfig(f"vLLM scores prompts at temperature 1 only; {temperature} was asked. Score with the hf engine")
         self._check(list(ids), "")
-        await self._open.wait()
+        await self._entered()
         parameters = vllm.SamplingParams(max_tokens=1, temperature=0, prompt_logprobs=0, detokenize=False)
         id, last = f"score/{next(self._numbers)}", None
         prompt = vllm.TokensPrompt(prompt_token_ids=list(ids))
-        async for output in self._llm.generate(prompt, parameters, id, lora_request=self._lora()):
-            last = output
+        self._running[id] = ""  # of no session: nobody aborts it
+        try:
+            async for output in self._llm.generate(prompt, parameters, id, lora_request=self._lora()):
+                last = output
+        finally:
+            del self._running[id]
         assert last is not None
         return [table[token].logprob for token, table in zip(ids[1:], last.prompt_logprobs[1:], strict=True)]
 
@@ -178,6 +182,16 @@ class VLLMEngine(TokenEngine):
     async def resume(self) -> None:
         """Start requests again."""
         self._open.set()
+
+    async def _entered(self) -> None:
+        """Wait until requests may start; a Fault where there are no weights to answer from.
+
+        In this order: while weights come, the engine has none, and whoever asks then is not to be told so but to wait.
+        """
+        while not self._open.is_set():  # it may be closed again before one who waited for it has his turn
+            await self._open.wait()
+        if self._broken:
+            raise Fault(f"the vllm engine cannot go on: {self._broken}", reason="engine")
 
     async def sleep(self) -> None:
         """Give the GPU's memory back until new weights come; do nothing without vLLM's option `enable_sleep_mode`.
@@ -293,10 +307,9 @@ class VLLMEngine(TokenEngine):
                 process.join(30)
             self._llm = self._control = self._adapter = None  # let go of now: at the interpreter's end its clean-up fails
             self._broken = "it was closed"
+            self._open.set()  # whoever asks is told
 
     def _check(self, ids: list[int], session: str) -> None:
-        if self._broken:
-            raise Fault(f"the vllm engine cannot go on: {self._broken}", reason="engine")
         if not ids or self._checked.wrong(session, ids) is not None:
             raise BadConfig(f"the prompt is {ids[:20]}…; expected at least one token id, each 0 to {self._vocabulary - 1}")
 
