@@ -33,6 +33,15 @@ class Setting:
     """How often it plays each of them."""
 
 
+def _game(name: str, noise: float, **options: Any) -> dict[str, Any]:
+    """Return what makes a recipe of Household one of another environment: a share `noise` of its demonstrations' actions is
+    random, shown and not imitated."""
+    return {
+        "env": f"rlvr/{name}-v0", "env_options": options, "valid_split": "valid", "test_split": "test", "sft_episodes": 6400,
+        "sft_noise": noise, "sft_invalid": 0.0, "sft_forget": 0.0, "sft_masked": ("random",),
+    }  # fmt: skip
+
+
 RUNS = {
     "steps": 20, "clip_low": 0.3, "clip_high": 0.3, "lr_warmup": 4, "min_lr_ratio": 0.25, "temperature": 1.0,
     "select": "keep", "negative_advantage_weight": 0.5, "batch_tokens": 8192, "share_prefixes": True,
@@ -47,13 +56,11 @@ SETTINGS = {
     "household-easy": Setting("household-easy", {"sft_episodes": 12800, "sft_noise": 0.06}, RUNS, "valid_unseen"),
     "shop": Setting("shop", {}, RUNS),
     "sql": Setting("sql", {}, RUNS),
+    "negotiation": Setting(
+        "household", _game("Negotiation", 0.2), RUNS | {"tasks_per_step": 8, "group_size": 8}
+    ),
     "lakes": Setting(
-        "household",
-        {
-            "env": "rlvr/FrozenLake-v0", "env_options": {"difficulty": 3, "slip": 0.0, "horizon": 30},
-            "valid_split": "valid", "test_split": "test", "sft_episodes": 6400, "sft_noise": 0.3, "sft_invalid": 0.0,
-            "sft_forget": 0.0, "sft_masked": ("random",),
-        },
+        "household", _game("FrozenLake", 0.3, difficulty=3, slip=0.0, horizon=30),
         RUNS | {
             "sampler": "first", "sampler_options": {"tasks": 16}, "tasks_per_step": 1, "group_size": 8, "steps": 48,
             "negative_advantage_weight": 1.0,
