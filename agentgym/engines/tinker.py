@@ -85,6 +85,8 @@ class TinkerEngine(TokenEngine):
     async def _entered(self) -> None:
         while not self._open.is_set():  # it may be closed again before one who waited for it has his turn
             await self._open.wait()
+        if self.sampler is None:
+            raise Fault(f"{self.service.url} serves no weights: the last ones could not be brought", "engine")
 
     def abort(self, session: str) -> None:
         """End the session's requests."""
@@ -94,10 +96,16 @@ class TinkerEngine(TokenEngine):
 
     async def pause(self) -> None:
         """Start no new requests, and wait for the running ones."""
+        was_open = self._open.is_set()
         self._open.clear()
-        while self._running:
-            await asyncio.wait(list(self._running))
-            await asyncio.sleep(0)  # their callbacks take them out
+        try:
+            while self._running:
+                await asyncio.wait(list(self._running))
+                await asyncio.sleep(0)  # their callbacks take them out
+        except asyncio.CancelledError:
+            if was_open:
+                self._open.set()
+            raise
 
     async def resume(self) -> None:
         """Start requests again."""

@@ -183,21 +183,25 @@ async def check_weights(under_test: EngineUnderTest) -> None:
     before = await under_test.engine.generate(PROMPT, sampling, "weights")
     was, scored = under_test.engine.policy_version, [await under_test.engine.score(PROMPT)]
     assert before.policy_version == was
+    long = asyncio.create_task(under_test.engine.generate([*PROMPT, 65], Sampling(max_tokens=24, seed=1), "before"))
+    await asyncio.sleep(0)
     update = asyncio.create_task(under_test.engine.load_weights(under_test.other, 7))
     asked: list[asyncio.Task[Completion]] = []
     scores: list[asyncio.Task[list[float]]] = []
     while not update.done():
-        asked.append(asyncio.create_task(under_test.engine.generate(PROMPT, sampling, f"during{len(asked)}")))
-        scores.append(asyncio.create_task(under_test.engine.score(PROMPT)))
-        await asyncio.sleep(0.01)
-    await update
+        if len(asked) < 50:
+            asked.append(asyncio.create_task(under_test.engine.generate(PROMPT, sampling, f"during{len(asked)}")))
+            scores.append(asyncio.create_task(under_test.engine.score(PROMPT)))
+        await asyncio.sleep(0.002)
+    await asyncio.gather(update, long, *asked, *scores)
+    assert long.result().policy_version in (was, 7)
     scored.append(await under_test.engine.score(PROMPT))
     now = await under_test.engine.generate(PROMPT, sampling, "now")
-    for got in await asyncio.gather(*asked):
+    for got in (task.result() for task in asked):
         like = {was: before, 7: now}[got.policy_version]
         assert max(abs(a - b) for a, b in zip(got.logprobs, like.logprobs, strict=True)) < under_test.tolerance
-    for values in await asyncio.gather(*scores):
-        apart = [max(abs(a - b) for a, b in zip(values, like, strict=True)) for like in scored]
+    for task in scores:
+        apart = [max(abs(a - b) for a, b in zip(task.result(), like, strict=True)) for like in scored]
         assert min(apart) < under_test.tolerance
     after = await under_test.engine.generate([*PROMPT, *before.ids], sampling, "weights")
     assert after.policy_version == under_test.engine.policy_version == 7

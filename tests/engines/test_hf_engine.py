@@ -142,8 +142,17 @@ def test_wrong_weights_are_refused_and_then_mended(weights: Any, message: str) -
     async def play() -> None:
         model = tiny.model()
         engine = HFEngine(model, slots=2)
+        running = asyncio.create_task(engine.generate([1, 2], Sampling(max_tokens=20), "running"))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        update = asyncio.create_task(engine.load_weights(weights, 1))
+        await asyncio.sleep(0)
+        waiting = asyncio.create_task(engine.generate([1], Sampling(), "waiting"))
         with pytest.raises(BadConfig, match=message):
-            await engine.load_weights(weights, 1)
+            await update
+        assert len((await running).ids) == 20 and engine.policy_version == 0
+        with pytest.raises(Fault, match="half-way"):
+            await waiting
         with pytest.raises(Fault, match="half-way"):
             await engine.generate([1], Sampling(), "a")
         await engine.load_weights(tiny.model().named_parameters(), 2)

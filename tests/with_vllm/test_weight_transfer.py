@@ -130,13 +130,15 @@ def test_an_engine_that_sleeps_wakes_for_the_weights_and_then_for_its_cache(
     """vLLM sleeps on GPUs only, so its two calls are recorded; requests, weights and order are real."""
     before, after = (tiny.folder(tmp_path / str(seed), seed=seed, kind="Qwen3") for seed in range(2))
     engine = greedy.start(loop, before)
-    engine._sleeps, said = True, []
+    engine._sleeps, said, memory_is_short = True, [], list[bool]()
 
     async def sleep(level: int) -> None:
         said.append(("sleep", level, len(engine._running)))
 
     async def wake_up(tags: list[str]) -> None:
         said.append(("wake", *tags))
+        if memory_is_short:
+            raise RuntimeError("out of memory")
 
     monkeypatch.setattr(engine._llm, "sleep", sleep)
     monkeypatch.setattr(engine._llm, "wake_up", wake_up)
@@ -158,6 +160,21 @@ def test_an_engine_that_sleeps_wakes_for_the_weights_and_then_for_its_cache(
     assert said == [("sleep", 2, 0), ("wake", "weights"), ("wake", "kv_cache")]
     assert late.policy_version == 1
     assert_scored(loop, HFEngine(greedy.library(after), None, slots=1), PROMPT, late)
+
+    async def fail() -> None:  # whoever asks is told, and does not wait for an update that may never come
+        await engine.sleep()
+        memory_is_short.append(True)
+        late = asyncio.create_task(engine.generate(PROMPT, Sampling(max_tokens=4), "late"))
+        with pytest.raises(Fault, match=r"update to version 2 failed half way.*out of memory"):
+            await sync.push(2)
+        for request in (late, engine.generate(PROMPT, Sampling(max_tokens=4), "later"), engine.score(PROMPT)):
+            with pytest.raises(Fault, match="cannot go on: the update to version 2 failed half way"):
+                await asyncio.wait_for(request, 60)
+        memory_is_short.clear()
+        await sync.push(3)
+        assert (await engine.generate(PROMPT, Sampling(max_tokens=4), "last")).policy_version == 3
+
+    loop.run(fail())
     sync.close()
     engine.close()
 

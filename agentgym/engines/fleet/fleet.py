@@ -107,7 +107,8 @@ class Fleet(UnderWay, Completing):
             return scores
 
         scores = await self.asked(self._answered(ask, "score"), "score")
-        assert scores is not None, "nobody aborts it"
+        if scores is None:
+            raise Fault("the fleet was closed while a server scored", reason="engine")
         return scores.values
 
     async def _answered(self, ask: Callable[[Member], Coroutine[object, object, T]], session: str) -> T:
@@ -150,9 +151,15 @@ class Fleet(UnderWay, Completing):
 
     async def pause(self) -> None:
         """Let running requests finish and start no new ones."""
-        if self._open.is_set():
+        was_open = self._open.is_set()
+        if was_open:
             self._open = asyncio.Event()  # which belongs to the first event loop that it is waited for in
-        await self.drained()
+        try:
+            await self.drained()
+        except asyncio.CancelledError:
+            if was_open:
+                self._open.set()
+            raise
 
     async def resume(self) -> None:
         """Start requests again."""

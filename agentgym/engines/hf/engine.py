@@ -158,9 +158,14 @@ class HFEngine(TokenEngine):
 
     async def pause(self) -> None:
         """Let running requests finish and start no new ones; those that wait stay."""
-        self._paused = True
-        if self._task is not None:
-            await asyncio.shield(self._task)
+        paused, self._paused = self._paused, True
+        try:
+            if self._task is not None:
+                await asyncio.shield(self._task)
+        except asyncio.CancelledError:
+            self._paused = paused
+            self._wake()
+            raise
 
     async def resume(self) -> None:
         """Start requests again."""
@@ -179,11 +184,13 @@ class HFEngine(TokenEngine):
         try:
             with torch.no_grad():
                 update(self.model, weights)
-            self._broken = ""
+            self._broken, self.policy_version = "", version
         finally:
             self._table.forget_all()
             self._backend.refresh()
-            self.policy_version = version
+            if self._broken:  # who asked before it was
+                waiting, self._waiting = self._waiting, []
+                self._fail(waiting, f"the hf engine cannot go on: {self._broken}")
             if not paused:
                 await self.resume()
 

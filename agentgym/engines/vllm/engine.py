@@ -5,7 +5,8 @@ import dataclasses
 import importlib
 import itertools
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -111,12 +112,18 @@ class VLLMEngine(TokenEngine):
         if limit < 1:
             return Completion([], [], "length", self.policy_version)
         id, version = f"{session}/{next(self._numbers)}", self.policy_version
+        with self._under_way(id, session, len(prompt)):
+            return await self._stream(request, _parameters(request, limit, seeded=self._seeded), id, version)
+
+    @contextmanager
+    def _under_way(self, id: str, session: str, tokens: int) -> Generator[None]:
+        """Count a request as running, which new weights have to wait for."""
         self._running[id] = session
         try:
-            return await self._stream(request, _parameters(request, limit, seeded=self._seeded), id, version)
+            yield
         except Exception as error:
             self._check_alive(error)
-            raise Fault(f"vLLM failed on a request of {len(prompt)} tokens: {error!r}", reason="engine") from error
+            raise Fault(f"vLLM failed on a request of {tokens} tokens: {error!r}", reason="engine") from error
         finally:
             del self._running[id]
 
@@ -149,12 +156,9 @@ class VLLMEngine(TokenEngine):
         parameters = vllm.SamplingParams(max_tokens=1, temperature=0, prompt_logprobs=0, detokenize=False)
         id, last = f"score/{next(self._numbers)}", None
         prompt = vllm.TokensPrompt(prompt_token_ids=list(ids))
-        self._running[id] = ""  # of no session: nobody aborts it
-        try:
+        with self._under_way(id, "", len(ids)):  # of no session: nobody aborts it
             async for output in self._llm.generate(prompt, parameters, id, lora_request=self._lora()):
                 last = output
-        finally:
-            del self._running[id]
         assert last is not None
         return [table[token].logprob for token, table in zip(ids[1:], last.prompt_logprobs[1:], strict=True)]
 
@@ -175,9 +179,15 @@ class VLLMEngine(TokenEngine):
 
     async def pause(self) -> None:
         """Let running requests finish and start no new ones."""
+        was_open = self._open.is_set()
         self._open.clear()
-        while self._running:
-            await asyncio.sleep(0.001)
+        try:
+            while self._running:
+                await asyncio.sleep(0.001)
+        except asyncio.CancelledError:
+            if was_open:
+                self._open.set()
+            raise
 
     async def resume(self) -> None:
         """Start requests again."""
@@ -255,9 +265,9 @@ class VLLMEngine(TokenEngine):
         await self.pause()
         try:
             self._check_shapes(shapes)
+            self._broken = f"the update to version {version} failed half way: its weights are of no version; send all again"
             await self._wake("weights")
             self._control = self._control or Control(self._llm)
-            self._broken = f"the update to version {version} failed half way: its weights are of no version; send all again"
             await asyncio.to_thread(send, self._control)
             await self._wake("kv_cache")
             if not await self._llm.reset_prefix_cache():
@@ -270,16 +280,17 @@ class VLLMEngine(TokenEngine):
             await self._abandon()
             raise Fault(f"vLLM: {self._broken} ({error!r})", reason="engine") from error
         finally:
-            if was_open and not self._asleep:
+            if was_open and (self._broken or not self._asleep):
                 await self.resume()
 
     def _check_shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
         for name in self._shapes and sorted({*shapes, *self._shapes}):
             if shapes.get(name) != self._shapes.get(name):
                 given, had = (shape.get(name, "nothing") for shape in (shapes, self._shapes))
+                sleeps = "weights" in self._asleep
+                now = "sleeps and has none" if sleeps else f"still has the weights of version {self.policy_version}"
                 raise Fault(
-                    f"the update brings {given} for the weight {name!r}, where the last one had {had}; the engine still has "
-                    f"the weights of version {self.policy_version}",
+                    f"the update brings {given} for the weight {name!r}, where the last one had {had}; the engine {now}",
                     reason="engine",
                 )
 
@@ -307,7 +318,8 @@ class VLLMEngine(TokenEngine):
                 process.join(30)
             self._llm = self._control = self._adapter = None  # let go of now: at the interpreter's end its clean-up fails
             self._broken = "it was closed"
-            self._open.set()  # whoever asks is told
+            with suppress(RuntimeError):  # who waited may have been of a loop that is gone
+                self._open.set()  # whoever asks is told
 
     def _check(self, ids: list[int], session: str) -> None:
         if not ids or self._checked.wrong(session, ids) is not None:
