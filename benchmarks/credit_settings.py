@@ -121,6 +121,7 @@ ARMS = {
     "gigpo-state": Arm("gigpo", {"anchor": "state"}),
     "state_td": Arm("state_td"),
     "state_td-text": Arm("state_td", {"anchor": "observation"}),
+    "state_td-undiscounted": Arm("state_td", {"gamma": 1.0}),
     "oracle": Arm("oracle", needs={"k": 16}),
     "oracle-8": Arm("oracle", needs={"k": 8}),
     "oracle-4": Arm("oracle", needs={"k": 4}),
