@@ -4,19 +4,19 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from agentgym.engines import Completion, Request, Sampling, TokenEngine, watched
 from agentgym.engines.kinds import TINKER
+from agentgym.engines.under_way import UnderWay
 from agentgym.errors import BadConfig, Fault
 
-T = TypeVar("T")
 _MOST_SEED = 2**31 - 1
 
 
-class TinkerEngine(TokenEngine):
+class TinkerEngine(UnderWay, TokenEngine):
     """A `TokenEngine` over the samplers of a session. Its weights are changed by the learner, which calls `serve`.
 
     A sampler of older weights is never asked again: some servers keep one place for the sampler's and the trainer's
@@ -26,31 +26,24 @@ class TinkerEngine(TokenEngine):
     kind = TINKER
 
     def __init__(self, service: Any, tokenizer: Any, context: int) -> None:
+        super().__init__()
         self.service, self.tokenizer, self.context = service, tokenizer, context
         self.policy_version = 0
         self.sampler: Any = None
-        self._running: dict[asyncio.Task[Any], str] = {}
-        """Session by request."""
-        self._open = asyncio.Event()
-        self._open.set()
 
     async def complete(self, request: Request) -> Completion:
         """Return one completion; an aborted one is empty. Raises Fault for one that failed, EngineDead for a dead server."""
-        await self._entered()
+        await self.entered()
         if request.sampling.min_p or request.sampling.repetition_penalty != 1.0:
             raise BadConfig("a tinker server samples without min_p and repetition_penalty; leave them out")
         prompt, sampling, session, version = request.prompt_ids, request.sampling, request.session, self.policy_version
         limit = request.room(self.context)
         if limit < 1:
             return Completion([], [], "length", version)
-        task = self._under_way(self._sampled(prompt, sampling, limit), session)
-        try:
-            ids, logprobs = await task
-        except asyncio.CancelledError:
-            if not task.cancelled() or (own := asyncio.current_task()) is None or own.cancelling():
-                raise
+        answer = await self.asked(self._sampled(prompt, sampling, limit), session)
+        if answer is None:
             return Completion([], [], "abort", version)
-        return watched(_completion(ids, logprobs, sampling, limit, version), request.watch)
+        return watched(_completion(*answer, sampling, limit, version), request.watch)
 
     async def _sampled(self, prompt: list[int], sampling: Sampling, limit: int) -> tuple[list[int], list[float]]:
         types = self.service.tinker
@@ -72,44 +65,16 @@ class TinkerEngine(TokenEngine):
         """Return the log-probability of each token after the first; the servers score at temperature 1 only."""
         if temperature != 1.0:
             raise BadConfig(f"a tinker server scores at temperature 1 only; {temperature} was asked")
-        await self._entered()
-        return await self._under_way(scored(self.service, self.sampler, ids), "")  # of no session: nobody aborts it
+        await self.entered()
+        scores = await self.asked(scored(self.service, self.sampler, ids), "")
+        assert scores is not None, "of no session: nobody aborts it"
+        return scores
 
-    def _under_way(self, work: Coroutine[object, object, T], session: str) -> asyncio.Task[T]:
-        """Begin what new weights have to wait for."""
-        task = asyncio.ensure_future(work)
-        self._running[task] = session
-        task.add_done_callback(self._running.pop)
-        return task
-
-    async def _entered(self) -> None:
-        while not self._open.is_set():  # it may be closed again before one who waited for it has his turn
-            await self._open.wait()
+    async def entered(self) -> None:
+        """Wait until requests start; a Fault where there are no weights to answer from."""
+        await super().entered()
         if self.sampler is None:
             raise Fault(f"{self.service.url} serves no weights: the last ones could not be brought", "engine")
-
-    def abort(self, session: str) -> None:
-        """End the session's requests."""
-        for task, owner in self._running.items():
-            if owner == session:
-                task.cancel()
-
-    async def pause(self) -> None:
-        """Start no new requests, and wait for the running ones."""
-        was_open = self._open.is_set()
-        self._open.clear()
-        try:
-            while self._running:
-                await asyncio.wait(list(self._running))
-                await asyncio.sleep(0)  # their callbacks take them out
-        except asyncio.CancelledError:
-            if was_open:
-                self._open.set()
-            raise
-
-    async def resume(self) -> None:
-        """Start requests again."""
-        self._open.set()
 
     async def serve(self, sampler: Any, version: int) -> None:
         """Sample from now on with another sampler; `sampler` is called once no request is running."""

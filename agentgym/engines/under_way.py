@@ -19,6 +19,34 @@ class UnderWay:
     def __init__(self) -> None:
         self._running: dict[asyncio.Task[Any], str] = {}
         self._checked = CheckedIds(LARGEST_ID + 1)
+        self._open = asyncio.Event()
+        self._open.set()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether requests start."""
+        return self._open.is_set()
+
+    async def entered(self) -> None:
+        """Wait until requests start."""
+        while not self._open.is_set():  # it may be closed again before one who waited for it has his turn
+            await self._open.wait()
+
+    async def pause(self) -> None:
+        """Let running requests finish and start no new ones; given up meanwhile, it changes nothing."""
+        was_open = self.is_open
+        if was_open:
+            self._open = asyncio.Event()  # which belongs to the first event loop that it is waited for in
+        try:
+            await self.drained()
+        except asyncio.CancelledError:
+            if was_open:
+                self._open.set()
+            raise
+
+    async def resume(self) -> None:
+        """Start requests again."""
+        self._open.set()
 
     def check(self, session: str, ids: list[int]) -> None:
         """Raise BadConfig for what is no prompt; of one that goes on from the last only what is new is looked at."""

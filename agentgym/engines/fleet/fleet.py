@@ -46,8 +46,6 @@ class Fleet(UnderWay, Completing):
         self.tokenizer: Any = tokenizer
         self.context = context
         self.members = Members(backends, known, wait=wait, folder=folder)
-        self._open = asyncio.Event()
-        self._open.set()
         self._prompted, self._cached = 0, 0
         self._told: Counter[str] = Counter()
 
@@ -66,16 +64,11 @@ class Fleet(UnderWay, Completing):
         """The text that servers are told apart by."""
         return self.members.known
 
-    @property
-    def is_open(self) -> bool:
-        """Whether requests start."""
-        return self._open.is_set()
-
     async def complete(self, request: Request) -> Completion:
         """Return one completion, all of it from one server and one version; an aborted one is empty."""
         prompt, sampling = request.prompt_ids, request.sampling
         self.check(request.session, prompt)
-        await self._entered()
+        await self.entered()
         limit = request.room(self.context)
         if limit < 1:
             return Completion([], [], "length", self.policy_version)
@@ -99,7 +92,7 @@ class Fleet(UnderWay, Completing):
         if temperature != 1.0:
             raise BadConfig(f"servers score at temperature 1 only; {temperature} was asked. Score with the hf engine")
         check_scored(ids, self.context)
-        await self._entered()
+        await self.entered()
 
         async def ask(member: Member) -> Scores:
             scores = await member.backend.score(ids)
@@ -148,26 +141,6 @@ class Fleet(UnderWay, Completing):
             raise Lost(member.reason)
         member.heard = loop.time()
         return task.result()
-
-    async def pause(self) -> None:
-        """Let running requests finish and start no new ones."""
-        was_open = self._open.is_set()
-        if was_open:
-            self._open = asyncio.Event()  # which belongs to the first event loop that it is waited for in
-        try:
-            await self.drained()
-        except asyncio.CancelledError:
-            if was_open:
-                self._open.set()
-            raise
-
-    async def resume(self) -> None:
-        """Start requests again."""
-        self._open.set()
-
-    async def _entered(self) -> None:
-        while not self._open.is_set():  # it may be closed again before one who waited for it has his turn
-            await self._open.wait()
 
     async def load_weights(
         self,

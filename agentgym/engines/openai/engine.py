@@ -1,6 +1,5 @@
 """Any OpenAI-compatible server that takes and gives token ids, such as `vllm serve` or our own gateway."""
 
-import asyncio
 import importlib
 import re
 from collections.abc import Iterable, Sequence
@@ -69,14 +68,11 @@ class OpenAIEngine(ServedEngine, TokenEngine):
         self.policy_version = 0
         self.accepted = False
         """Whether `qualify` found that its log-probabilities are fit for training."""
-        self._open = asyncio.Event()
-        self._open.set()
 
     async def complete(self, request: Request) -> Completion:
         """Return one completion; an aborted one is empty. Raises BadConfig when refused, Fault after the last retry."""
         self.check(request.session, request.prompt_ids)
-        while not self._open.is_set():
-            await self._open.wait()
+        await self.entered()
         limit = request.room(self.context)
         if limit < 1:
             return Completion([], [], "length", self.policy_version)
@@ -147,15 +143,6 @@ class OpenAIEngine(ServedEngine, TokenEngine):
                 "certain here to show whether its server scales log-probabilities; request more tokens"
             )
         return off
-
-    async def pause(self) -> None:
-        """Let running requests finish and start no new ones."""
-        self._open.clear()
-        await self.drained()
-
-    async def resume(self) -> None:
-        """Start requests again."""
-        self._open.set()
 
     async def load_weights(self, weights: str | Path | Iterable[tuple[str, "Tensor"]], version: int) -> None:
         """Refuse: a server's weights are changed where it runs."""
