@@ -115,10 +115,17 @@ class Arm:
     """Options of branching `turns`, whose branches are trained; None: no branches."""
 
 
+SHELF = (
+    "dr_grpo", "rloo", "reinforce_pp", "reinforce_pp_baseline", "ngrpo", "rl_zvp", "turn_mc", "rebn", "salt",
+    "hgpo", "turn_gae", "bilevel_gae", "archer", "sweet", "spa",
+)  # fmt: skip
+"""Credits that are run with the options that they have by default."""
 ARMS = {
     "grpo": Arm("grpo"),
     "gigpo": Arm("gigpo", {"anchor": "observation"}),
     "gigpo-state": Arm("gigpo", {"anchor": "state"}),
+    "gigpo_reference": Arm("gigpo_reference"),
+    **{name: Arm(name) for name in SHELF},
     "state_td": Arm("state_td"),
     "state_td-text": Arm("state_td", {"anchor": "observation"}),
     "state_td-undiscounted": Arm("state_td", {"gamma": 1.0}),
@@ -129,5 +136,9 @@ ARMS = {
     "branch-uncertain": Arm("treerl", branching={"at": "uncertain", "k": 2}),
     "branch-anchors": Arm("treerl", branching={"at": "anchors", "k": 2}),
     "branch-arpo": Arm("arpo", branching={"at": "uncertain", "k": 2}),
+    "branch-aepo": Arm("aepo", branching={"at": "uncertain", "k": 2}),
+    "branch-future": Arm("relative_future", branching={"at": "uncertain", "k": 2}),
     "branch-td": Arm("state_td", branching={"at": "uncertain", "k": 2}),
+    "branch_td-alone": Arm("branch_td", needs={"k": 1, "at": "alone"}),
+    "pav": Arm("pav", needs={"k": 4, "best_of": 2}),
 }

@@ -33,9 +33,9 @@ class TinkerEngine(UnderWay, TokenEngine):
 
     async def complete(self, request: Request) -> Completion:
         """Return one completion; an aborted one is empty. Raises Fault for one that failed, EngineDead for a dead server."""
-        await self.entered()
         if request.sampling.min_p or request.sampling.repetition_penalty != 1.0:
             raise BadConfig("a tinker server samples without min_p and repetition_penalty; leave them out")
+        await self.entered()
         prompt, sampling, session, version = request.prompt_ids, request.sampling, request.session, self.policy_version
         limit = request.room(self.context)
         if limit < 1:

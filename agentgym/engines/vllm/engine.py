@@ -16,6 +16,7 @@ from agentgym.engines.adapters import is_adapter
 from agentgym.engines.checked import CheckedIds
 from agentgym.engines.kinds import ENGINES
 from agentgym.engines.vllm.lora import Adapter, base_and_options
+from agentgym.engines.vllm.processes import end, of_engine
 from agentgym.engines.vllm.transfer import OWNER, Control, check_transport, send_files, send_shards
 from agentgym.errors import BadConfig, EngineDead, Fault, MissingExtra, bad_option, how_to_install
 
@@ -78,6 +79,7 @@ class VLLMEngine(TokenEngine):
         os.environ[OWNER] = str(os.getpid())
         async_llm = importlib.import_module("vllm.v1.engine.async_llm").AsyncLLM
         self._llm: Any = async_llm.from_engine_args(vllm.AsyncEngineArgs(**fixed, **options))
+        self._processes = of_engine(self._llm)
         self.tokenizer: Any = transformers.AutoTokenizer.from_pretrained(str(model)) if tokenizer is None else tokenizer
         self._adapter = Adapter(self._llm, Path(model) if is_adapter(model) else None) if adapted else None
         self.context = int(self._llm.model_config.max_model_len)
@@ -311,11 +313,8 @@ class VLLMEngine(TokenEngine):
     def close(self) -> None:
         """Stop vLLM's processes, and wait until they are gone."""
         if self._llm is not None:
-            resources = getattr(self._llm.engine_core, "resources", None)
-            processes = list(getattr(getattr(resources, "engine_manager", None), "processes", ()))
             self._llm.shutdown()
-            for process in processes:  # vLLM kills one that took longer than five seconds, and does not wait for its end
-                process.join(30)
+            end(self._processes)  # vLLM kills one that took longer than five seconds, and waits for neither it nor its workers
             self._llm = self._control = self._adapter = None  # let go of now: at the interpreter's end its clean-up fails
             self._broken = "it was closed"
             with suppress(RuntimeError):  # who waited may have been of a loop that is gone

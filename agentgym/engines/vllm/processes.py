@@ -1,0 +1,40 @@
+"""The processes of a vLLM engine: its cores, which are children of this process, and their workers."""
+
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+import psutil
+
+SECONDS = 30
+
+
+def of_engine(llm: Any) -> list[psutil.Process]:
+    """Return the processes that an `AsyncLLM` runs in: its cores, and all that these started."""
+    resources = getattr(llm.engine_core, "resources", None)
+    found: list[psutil.Process] = []
+    for core in getattr(getattr(resources, "engine_manager", None), "processes", ()):
+        with suppress(psutil.NoSuchProcess):
+            process = psutil.Process(core.pid)
+            found += [process, *process.children(recursive=True)]
+    return found
+
+
+def end(processes: Sequence[psutil.Process], seconds: float = SECONDS) -> None:
+    """Wait until processes have ended, and kill those that have not after so many seconds."""
+    deadline = time.monotonic() + seconds
+    left = [process for process in processes if goes_on(process)]
+    while left and time.monotonic() < deadline:
+        time.sleep(0.02)
+        left = [process for process in left if goes_on(process)]
+    for process in left:
+        with suppress(psutil.Error):
+            process.kill()
+
+
+def goes_on(process: psutil.Process) -> bool:
+    """Whether a process goes on; a zombie does not."""
+    with suppress(psutil.NoSuchProcess):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
