@@ -120,7 +120,6 @@ def training_lines(table: Sequence[dict[str, Any]]) -> list[str]:
     lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     for row in table:
         if not row["run"]:
-            lines.append(f"| `{row['arm']}` | not run | | | | | | | | |")
             continue
         cells = [
             f"`{row['arm']}`",
@@ -133,7 +132,12 @@ def training_lines(table: Sequence[dict[str, Any]]) -> list[str]:
         cells += [said(row["late_difference"]) if "late_difference" in row else "(base)"]
         cells += [f"{row['tokens'] / 1e3:.0f} k", f"{row['entropy']:.3f}"]
         lines.append(f"| {' | '.join(cells)} |")
-    return lines
+    return lines + not_run([row["arm"] for row in table if not row["run"]])
+
+
+def not_run(arms: Sequence[str]) -> list[str]:
+    """Return what stands under a table: the arms that were not run in its setting."""
+    return ["", f"Not run: {', '.join(f'`{arm}`' for arm in arms)}."] if arms else []
 
 
 def said(difference: tuple[list[float], float, float]) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from credit_report import Variant, best, by_variant, percent
+from credit_report import Variant, best, by_variant, not_run, percent
 
 WINDOW = 5
 """Steps of training whose mean success is one point of a curve."""
@@ -95,6 +95,7 @@ def tokens_lines(rows: Sequence[dict[str, Any]], setting: str, arms: Sequence[st
         "tokens to GRPO's final success, ratio",
     )
     lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+    missing: list[str] = []
     for arm, variant in variants.items():
         row = compared(found[variant], found[base]) if variant and arm != "grpo" else None
         if row:
@@ -102,8 +103,8 @@ def tokens_lines(rows: Sequence[dict[str, Any]], setting: str, arms: Sequence[st
             cells += [*(f"{number / 1e3:.0f} k" for number in row["tokens"]), said(row)]
             lines.append(f"| {' | '.join(cells)} |")
         elif arm != "grpo":
-            lines.append(f"| `{arm}` | not run | | | | | |")
-    return lines
+            missing.append(arm)
+    return lines + not_run(missing)
 
 
 def said(row: dict[str, Any]) -> str:

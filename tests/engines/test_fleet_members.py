@@ -1,6 +1,7 @@
 """A fleet over servers in this process: versions, event loops, servers that change, and what counts as moved."""
 
 import asyncio
+import itertools
 from typing import Any
 
 import pytest
@@ -148,11 +149,53 @@ def test_a_request_that_fails_where_there_is_no_elsewhere_did_not_move(monkeypat
         raise Trouble("status 500")
 
     monkeypatch.setattr(server, "generate", fails)
+    monkeypatch.setattr(fleet, "PAUSES", (0.0, 0.0))
 
     async def play() -> None:
         with pytest.raises(Fault, match="status 500"):
             await one(made)
         assert made.measured()["requests_moved"] == 0
+        made.close()
+
+    asyncio.run(play())
+
+
+def test_a_busy_server_is_asked_again_after_pauses_and_no_episode_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    (server,), made = stubs(1)
+    answers, asked, whole = server.generate, list[float](), 0.2
+
+    async def busy(*arguments: Any) -> Answer:
+        asked.append(asyncio.get_running_loop().time())
+        if len(asked) < fleet.TRIES:
+            raise Trouble("status 503")
+        return await answers(*arguments)
+
+    monkeypatch.setattr(server, "generate", busy)
+    monkeypatch.setattr(fleet, "PAUSES", (whole / 4, whole))
+
+    async def play() -> None:
+        assert (await one(made)).ids == [1]
+        pauses = [later - before for before, later in itertools.pairwise(asked)]
+        assert len(pauses) == 2 and pauses[0] >= 0.9 * whole / 4 and pauses[1] >= 0.9 * whole
+        made.close()
+
+    asyncio.run(play())
+
+
+def test_a_request_that_waits_for_a_busy_server_can_be_aborted(monkeypatch: pytest.MonkeyPatch) -> None:
+    (server,), made = stubs(1)
+
+    async def busy(*_: object) -> Answer:
+        raise Trouble("status 503")
+
+    monkeypatch.setattr(server, "generate", busy)
+    monkeypatch.setattr(fleet, "PAUSES", (60.0, 60.0))
+
+    async def play() -> None:
+        waits = asyncio.create_task(one(made, "a"))
+        await asyncio.sleep(0.05)
+        made.abort("a")
+        assert (await asyncio.wait_for(waits, 10)).finish == "abort"
         made.close()
 
     asyncio.run(play())

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 TRIES = 3
 """Times that a request may fail before its episode is a fault: it may be what fails the servers."""
+PAUSES = (1.0, 4.0)
+"""Seconds before the second and the third try after an answer that is an error: a busy server needs time, not questions."""
 _BEAT = 2.0  # seconds without an answer of a server until it is asked for a sign of life
 
 
@@ -120,6 +122,8 @@ class Fleet(UnderWay, Completing):
             except Trouble as error:
                 members.routes.move(session, members.serving)
                 met.append(f"{member.backend.url}: {error}")
+                if len(met) < TRIES:
+                    await asyncio.sleep(PAUSES[len(met) - 1])
         raise Fault(f"no server answered a request: {'; '.join(met)}", reason="engine")
 
     async def _watched(self, request: Coroutine[object, object, T], member: Member) -> T:

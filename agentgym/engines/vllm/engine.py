@@ -314,7 +314,7 @@ class VLLMEngine(TokenEngine):
         """Stop vLLM's processes, and wait until they are gone."""
         if self._llm is not None:
             self._llm.shutdown()
-            end(self._processes)  # vLLM kills one that took longer than five seconds, and waits for neither it nor its workers
+            end(self._processes)  # vLLM kills one that takes longer than five seconds, and does not wait for workers
             self._llm = self._control = self._adapter = None  # let go of now: at the interpreter's end its clean-up fails
             self._broken = "it was closed"
             with suppress(RuntimeError):  # who waited may have been of a loop that is gone
