@@ -8,6 +8,8 @@ import numpy as np
 
 WIDEST = 15
 """Percentage points that a difference is drawn up to; longer intervals are cut."""
+CURVES = ("grpo", "gigpo", "state_td", "state_td-undiscounted", "oracle", "oracle-8", "oracle-4", "branch-td")
+"""Arms whose success by step is drawn."""
 
 
 def draw(path: Path, efficiency: dict[str, list[dict[str, Any]]], rows: Sequence[dict[str, Any]]) -> None:
@@ -20,10 +22,11 @@ def draw(path: Path, efficiency: dict[str, list[dict[str, Any]]], rows: Sequence
 
     mpl.rcParams["svg.hashsalt"] = "credit"
     found = [(name, same) for name in SETTINGS if (same := same_seeds(rows, name))]
-    figure = Figure(figsize=(14, max(8.0, 2.2 * len(found))), layout="constrained")
+    shown = compared(rows)
+    figure = Figure(figsize=(14, max(8.0, 2.2 * len(found), 0.3 * len(shown))), layout="constrained")
     left, middle, right = figure.subfigures(1, 3, width_ratios=(1.1, 1, 0.8))
     efficiencies(left.subplots(), efficiency)
-    differences(middle.subplots(), rows)
+    differences(middle.subplots(), shown)
     panels = right.subplots(max(len(found), 1), 1, squeeze=False)[:, 0]
     panels[0].set_title(f"success in training, means of {WINDOW} steps", fontsize=9)
     panels[-1].set_xlabel("step of training", fontsize=8)
@@ -50,23 +53,29 @@ def efficiencies(axes: Any, efficiency: dict[str, list[dict[str, Any]]]) -> None
         axes.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.05), ncols=4, frameon=False)
 
 
-def differences(axes: Any, rows: Sequence[dict[str, Any]]) -> None:
-    """Draw each arm's success minus GRPO's, paired by seed."""
+def compared(rows: Sequence[dict[str, Any]]) -> list[tuple[str, dict[str, Any]]]:
+    """Return the variants that have at least two pairs with GRPO, by setting from the best to the worst."""
     from credit import ARMS, SETTINGS
     from credit_report import training
 
+    found: list[tuple[str, dict[str, Any]]] = []
+    for setting in SETTINGS:
+        table = [row for row in training(rows, setting, list(ARMS)) if len(row.get("difference", [[]])[0]) > 1]
+        found += [(setting, row) for row in sorted(table, key=lambda row: -row["difference"][1])]
+    return found
+
+
+def differences(axes: Any, shown: Sequence[tuple[str, dict[str, Any]]]) -> None:
+    """Draw each arm's success minus GRPO's, paired by seed."""
     names = {"difference": "after training", "late_difference": "last 5 steps of training"}
     labels = list[str]()
-    for setting in SETTINGS:
-        for row in training(rows, setting, list(ARMS)):
-            if not row["run"] or len(row.get("difference", [[]])[0]) < 2:
-                continue
-            for shift, color, name in zip((-0.14, 0.14), ("C0", "C1"), names, strict=True):
-                _, mean, half = row[name]
-                place, label = [len(labels) + shift], None if labels else names[name]
-                axes.errorbar([100 * mean], place, xerr=[100 * half], fmt="o", color=color, markersize=3, label=label)
-            how = f"lr {row['lr']:g}" + f", penalty {row['penalty']:g}" * (row["penalty"] > 0)
-            labels.append(f"{setting}: {row['arm']}\n{how}, {len(row['difference'][0])} pairs")
+    for setting, row in shown:
+        for shift, color, name in zip((-0.14, 0.14), ("C0", "C1"), names, strict=True):
+            _, mean, half = row[name]
+            place, label = [len(labels) + shift], None if labels else names[name]
+            axes.errorbar([100 * mean], place, xerr=[100 * half], fmt="o", color=color, markersize=3, label=label)
+        how = f"lr {row['lr']:g}" + f", penalty {row['penalty']:g}" * (row["penalty"] > 0)
+        labels.append(f"{setting}: {row['arm']}\n{how}, {len(row['difference'][0])} pairs")
     axes.set_yticks(range(len(labels)), labels, fontsize=7)
     axes.set_ylim(max(len(labels), 1) - 0.5, -0.5)
     axes.set_xlim(-WIDEST, WIDEST)
@@ -85,7 +94,7 @@ def same_seeds(rows: Sequence[dict[str, Any]], setting: str) -> dict[str, list[d
     from credit_tokens import chosen
 
     found = by_variant(rows, setting, range(TUNING))
-    variants = [v for arm in ARMS if (v := chosen(rows, setting, arm)) is not None]
+    variants = [v for arm in ARMS if arm in CURVES and (v := chosen(rows, setting, arm)) is not None]
     common = sorted(set.intersection(*(set(found[v]) for v in variants))) if variants else []
     return {v[0]: [found[v][seed] for seed in common] for v in variants} if common else {}
 

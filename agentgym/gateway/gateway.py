@@ -279,8 +279,12 @@ class Gateway:
     async def _score(self, asked: Asked, prompt: list[int]) -> Answer:
         """Score a prompt, record nothing; one greedy token comes with it, as from vLLM."""
         _check_temperature(asked.prompt_temperature, "prompt_logprobs_temperature")
-        scores = await self.engine.score(prompt, asked.prompt_temperature)
-        completion = await self.engine.generate(prompt, Sampling(temperature=0, max_tokens=1), "gateway score")
+        while True:
+            version = self.engine.policy_version
+            scores = await self.engine.score(prompt, asked.prompt_temperature)
+            completion = await self.engine.generate(prompt, Sampling(temperature=0, max_tokens=1), "gateway score")
+            if version == self.engine.policy_version:  # else new weights may have come between the two
+                break
         text = self.template.encoder.decode(completion.ids)
         rest = (text, completion.ids, completion.logprobs)
         return Answer(prompt, [Choice(completion, text, rest=rest)], scores)

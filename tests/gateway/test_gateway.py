@@ -206,6 +206,21 @@ def test_completions_take_and_give_tokens(gateway: Gateway, client: httpx2.Clien
     assert len(gateway.sessions.open["ids"].rows) == 2
 
 
+def test_scores_are_of_the_weights_that_the_answer_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = ScriptedEngine(lambda text, turn: "a")
+    monkeypatch.setattr(engine, "score", lambda ids, temperature: scores(ids))
+
+    async def scores(ids: list[int]) -> list[float]:
+        version = engine.policy_version
+        engine.policy_version = 1  # weights that come while the first is answered
+        return [-0.5 - version] * (len(ids) - 1)
+
+    with loopback.serving(App(Gateway(engine, "tiny"))) as url:
+        body = {"model": "tiny", "prompt": [1, 2], "max_tokens": 1, "prompt_logprobs": 0}
+        answer = httpx2.post(f"{url}/v1/completions", json=body).json()
+    assert answer["policy_version"] == 1 and answer["choices"][0]["prompt_logprobs"][1]["2"]["logprob"] == -1.5
+
+
 HI = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}]}
 BAD: list[tuple[Any, int]] = [
     (b"{", 400), (b"[1]", 400), (b'{"model": NaN}', 400), (b"[" * 50_000, 400), (b"\xff\xfe", 400), ({}, 400),
