@@ -38,6 +38,8 @@ class TaskSpace:
     """Names of the splits and their shares of the space of tasks."""
     split: str = "train"
     difficulty: int = 0
+    hardest: int | None = None
+    """Difficulty that task samplers raise to at most: harder tasks take long to make. None: there is no such limit."""
 
     generate: Callable[[np.random.Generator, int], Task] = staticmethod(_no_generator)
     """Draw a task of a difficulty; a method, static or not."""

@@ -111,6 +111,16 @@ def test_a_range_of_difficulties_moves_up_when_its_top_is_mastered():
     assert [d.task.id for d in again.draw(3, 9)] == [d.task.id for d in made.draw(3, 9)]
 
 
+@pytest.mark.parametrize(("name", "stands"), [("difficulty_range", "top"), ("window", "difficulty")])
+def test_no_sampler_goes_beyond_the_hardest_tasks_of_an_environment(name, stands):
+    drawn = sources()
+    drawn[0].env.hardest = 2
+    made = SAMPLERS.resolve(name, {"groups": 1, "high": 0.5})(drawn)
+    for difficulty in (0, 1, 2, 2):
+        made.saw([seen(difficulty, 1, 1)])
+    assert getattr(made, stands) == {"g": 2}
+
+
 def test_a_task_that_is_always_solved_is_played_warmer():
     made = SAMPLERS.resolve("warmer", {"rise": 0.25, "most": 1.4})(sources("small/File-v0"))
     run = SimpleNamespace(config=SimpleNamespace(temperature=0.8))

@@ -38,6 +38,7 @@ class TicTacToe(Duel):
     """
 
     game = GAME
+    hardest = 9
     rule = "Four in a row wins: across, down or diagonally. Reply with the row and column of a free square, for example "
     not_a_move = "is not a free square. Reply with a row and a column, for example "
 

@@ -23,6 +23,7 @@ class Sokoban(TextEnv):
     """
 
     horizon = 60
+    hardest = 20
     declared = Declarations(random_bound=0.3)
     shared = ("room", "targets", "start", "plan")
 

@@ -48,6 +48,7 @@ class TextWorld(TextEnv):
 
     horizon = 300
     """Most turns; where the caller names none, a task's are LEEWAY times those that its solution takes."""
+    hardest = 11
     blocking = True  # the interpreter is a library written in C
     snapshot_kind = "replay"
     settings: ClassVar[tuple[str, ...]] = ("challenge",)

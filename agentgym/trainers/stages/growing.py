@@ -48,7 +48,8 @@ class DifficultyRange(Uniform):
 
     Source: arXiv 2511.07317: an environment begins with the range 0 to 0; once `groups` groups of its highest difficulty
     were played since the last move and at least `high` of their episodes succeeded, the top rises by one, and the bottom
-    follows so that there are `span` difficulties at most. It never falls. The paper's constants were not checked.
+    follows so that there are `span` difficulties at most. It never falls, and ends at `most` or the environment's
+    `hardest`. The paper's constants were not checked.
     """
 
     def __init__(
@@ -86,7 +87,7 @@ class DifficultyRange(Uniform):
         for name, rates in self.rates.items():
             if len(rates) >= self.groups:
                 if sum(rates) / len(rates) >= self.high:
-                    self.top[name] = min(self.top[name] + 1, self.most)
+                    self.top[name] = self.sources[name].within(min(self.top[name] + 1, self.most))
                 rates.clear()
 
     def state_dict(self) -> dict[str, Any]:

@@ -117,6 +117,10 @@ class TaskSource:
         """Whether the split has so many tasks and no more; asking reads no file."""
         return self.env.size(self.split) is not None
 
+    def within(self, difficulty: int) -> int:
+        """Return a difficulty, or the environment's `hardest` where that is lower."""
+        return difficulty if self.env.hardest is None else min(difficulty, self.env.hardest)
+
     def at(self, places: Iterable[int], stream: str, difficulty: int | None = None) -> list[Draw]:
         """Return the tasks at some places of a stream: of a file, each epoch of a stream is a permutation of its own.
 
@@ -219,7 +223,8 @@ class Window(Uniform):
     """Difficulty that moves, in each environment by itself, so that between `low` and `high` of the episodes succeed.
 
     After every `groups` groups of an environment its difficulty rises by one where more than `high` of their episodes
-    succeeded and falls by one where fewer than `low` did. Tasks of files keep the difficulty they have.
+    succeeded and falls by one where fewer than `low` did; it stays at `most`, and at the environment's `hardest`. Tasks of
+    files keep the difficulty they have.
     """
 
     def __init__(
@@ -259,7 +264,8 @@ class Window(Uniform):
             if len(rates) >= self.groups:
                 rate = sum(rates) / len(rates)
                 change = (rate > self.high) - (rate < self.low)
-                self.difficulty[name] = min(max(self.difficulty[name] + change, 0), self.most)
+                wanted = min(max(self.difficulty[name] + change, 0), self.most)
+                self.difficulty[name] = self.sources[name].within(wanted)
                 rates.clear()
 
     def state_dict(self) -> dict[str, object]:
