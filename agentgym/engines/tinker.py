@@ -35,17 +35,14 @@ class TinkerEngine(UnderWay, TokenEngine):
         """Return one completion; an aborted one is empty. Raises Fault for one that failed, EngineDead for a dead server."""
         if request.sampling.min_p or request.sampling.repetition_penalty != 1.0:
             raise BadConfig("a tinker server samples without min_p and repetition_penalty; leave them out")
-        await self.entered()
-        prompt, sampling, session, version = request.prompt_ids, request.sampling, request.session, self.policy_version
         limit = request.room(self.context)
         if limit < 1:
-            return Completion([], [], "length", version)
-        answer = await self.asked(self._sampled(prompt, sampling, limit), session)
-        if answer is None:
-            return Completion([], [], "abort", version)
-        return watched(_completion(*answer, sampling, limit, version), request.watch)
+            return Completion([], [], "length", self.policy_version)
+        done = await self.asked(lambda: self._sampled(request.prompt_ids, request.sampling, limit), request.session)
+        return Completion([], [], "abort", self.policy_version) if done is None else watched(done, request.watch)
 
-    async def _sampled(self, prompt: list[int], sampling: Sampling, limit: int) -> tuple[list[int], list[float]]:
+    async def _sampled(self, prompt: list[int], sampling: Sampling, limit: int) -> Completion:
+        version, sampler = self.policy_version, self._present()
         types = self.service.tinker
         eos = getattr(self.tokenizer, "eos_token_id", None)
         stop = list(sampling.stop_ids) or ([eos] if eos is not None else [])  # no server stops at its own end token
@@ -57,41 +54,39 @@ class TinkerEngine(UnderWay, TokenEngine):
             top_k=sampling.top_k or -1,
             top_p=sampling.top_p,
         )
-        answer = await self.service.acall("sample", self.sampler.sample, types.ModelInput.from_ints(prompt), 1, params)
-        sequence = answer.sequences[0]
-        return [int(id) for id in sequence.tokens], [float(value) for value in sequence.logprobs or ()]
+        request = self.service.acall("sample", sampler.sample, types.ModelInput.from_ints(prompt), 1, params)
+        sequence = (await self.to_its_end(request)).sequences[0]
+        ids, logprobs = [int(id) for id in sequence.tokens], [float(value) for value in sequence.logprobs or ()]
+        return _completion(ids, logprobs, sampling, limit, version)
 
     async def score(self, ids: Sequence[int], temperature: float = 1.0) -> list[float]:
         """Return the log-probability of each token after the first; the servers score at temperature 1 only."""
         if temperature != 1.0:
             raise BadConfig(f"a tinker server scores at temperature 1 only; {temperature} was asked")
-        await self.entered()
-        scores = await self.asked(scored(self.service, self.sampler, ids), "")
+        scores = await self.asked(lambda: self.to_its_end(scored(self.service, self._present(), ids)), "")
         assert scores is not None, "of no session: nobody aborts it"
         return scores
 
-    async def entered(self) -> None:
-        """Wait until requests start; a Fault where there are no weights to answer from."""
-        await super().entered()
+    def _present(self) -> Any:
+        """Return the sampler; a Fault where there are no weights to answer from."""
         if self.sampler is None:
             raise Fault(f"{self.service.url} serves no weights: the last ones could not be brought", "engine")
+        return self.sampler
 
     async def serve(self, sampler: Any, version: int) -> None:
         """Sample from now on with another sampler; `sampler` is called once no request is running."""
-        await self.pause()
-        try:
+        async with self.updating():
             self.sampler = None
             self.sampler = await asyncio.to_thread(sampler)
             self.policy_version = version
-        finally:
-            await self.resume()
 
     async def load_weights(self, weights: str | Path | Iterable[tuple[str, object]], version: int) -> None:
         """Refuse: a server's weights are trained where it runs."""
         raise BadConfig("weights cannot be sent to a tinker server; it trains them itself")
 
     def close(self) -> None:
-        """Leave the session to the learner."""
+        """Hang up on every request; the session is the learner's."""
+        self.hang_up()
 
 
 async def scored(service: Any, sampler: Any, ids: Sequence[int]) -> list[float]:

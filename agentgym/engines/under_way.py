@@ -1,7 +1,8 @@
 """What engines over servers share: requests by session, which hang up when they are aborted; how all is said to vLLM."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, TypeVar
 
 from agentgym.engines import Sampling
@@ -14,74 +15,150 @@ LARGEST_ID = 2**31 - 1
 
 
 class UnderWay:
-    """The requests of an engine that are under way, with their sessions."""
+    """Who may sample when: requests by session, pauses, and updates, which are alone.
+
+    Requests start unless somebody paused or updates; whoever asks meanwhile waits, and can be aborted there. Pauses and
+    updates that are given up while they wait for requests to end open nothing that another one holds closed.
+    """
 
     def __init__(self) -> None:
-        self._running: dict[asyncio.Task[Any], str] = {}
+        self._sessions: dict[asyncio.Task[Any], str] = {}
+        """The session of every request that waits or runs."""
+        self._running: set[asyncio.Task[Any]] = set()
+        """The requests that started and have not ended, those of callers who have gone included."""
+        self._aborted: set[asyncio.Task[Any]] = set()
+        self._waiters: list[asyncio.Future[None]] = []
         self._checked = CheckedIds(LARGEST_ID + 1)
-        self._open = asyncio.Event()
-        self._open.set()
+        self._paused = self._alone = False
+        self._holds = 0
+        """Pauses that wait for requests to end, and updates."""
+
+    @property
+    def paused(self) -> bool:
+        """Whether `pause` was called last, and not `resume`."""
+        return self._paused
 
     @property
     def is_open(self) -> bool:
         """Whether requests start."""
-        return self._open.is_set()
+        return not (self._paused or self._holds)
 
     async def entered(self) -> None:
         """Wait until requests start."""
-        while not self._open.is_set():  # it may be closed again before one who waited for it has his turn
-            await self._open.wait()
+        while not self.is_open:
+            await self._changed()
+
+    async def _changed(self) -> None:
+        """Wait until something is let go of; of each event loop by itself."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        await waiter
+
+    def _tell(self) -> None:
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done() and not waiter.get_loop().is_closed():
+                waiter.set_result(None)
+
+    @contextmanager
+    def _held(self) -> Generator[None]:
+        self._holds += 1
+        try:
+            yield
+        finally:
+            self._holds -= 1
+            self._tell()
 
     async def pause(self) -> None:
         """Let running requests finish and start no new ones; given up meanwhile, it changes nothing."""
-        was_open = self.is_open
-        if was_open:
-            self._open = asyncio.Event()  # which belongs to the first event loop that it is waited for in
-        try:
+        with self._held():
             await self.drained()
-        except asyncio.CancelledError:
-            if was_open:
-                self._open.set()
-            raise
+            self._paused = True
 
     async def resume(self) -> None:
-        """Start requests again."""
-        self._open.set()
+        """Start requests again, unless an update goes on."""
+        self._paused = False
+        self._tell()
+
+    @asynccontextmanager
+    async def updating(self) -> AsyncGenerator[None]:
+        """Be alone: no request runs within, and no other update."""
+        with self._held():
+            while self._alone:
+                await self._changed()
+            self._alone = True
+            try:
+                await self.drained()
+                yield
+            finally:
+                self._alone = False
 
     def check(self, session: str, ids: list[int]) -> None:
         """Raise BadConfig for what is no prompt; of one that goes on from the last only what is new is looked at."""
         if not ids or self._checked.wrong(session, ids) is not None:
             raise no_prompt(ids)
 
-    async def asked(self, request: Coroutine[object, object, T], session: str) -> T | None:
-        """Run a session's request and return what it brings; None where it was aborted."""
-        task = asyncio.get_running_loop().create_task(request)
-        self._running[task] = session
+    async def asked(self, request: Callable[[], Coroutine[object, object, T]], session: str) -> T | None:
+        """Start a session's request once requests start, and return what it brings; None where it was aborted."""
+        task = asyncio.get_running_loop().create_task(self._started(request))
+        self._sessions[task] = session
         try:
             await asyncio.wait([task])
+            aborted = task.cancelled() or (task in self._aborted and task.exception() is not None)
+            return None if aborted else task.result()
         finally:
             task.cancel()  # nothing where it is done; else the caller was cancelled, and the server sees us hang up
-            del self._running[task]
-        return None if task.cancelled() else task.result()
+            task.add_done_callback(looked_at)
+            del self._sessions[task]
+            self._aborted.discard(task)
+
+    async def _started(self, request: Callable[[], Coroutine[object, object, T]]) -> T:
+        await self.entered()
+        task = asyncio.current_task()
+        assert task is not None
+        self._running.add(task)
+        try:
+            return await request()
+        finally:
+            self._running.discard(task)
+
+    async def to_its_end(self, request: Coroutine[object, object, T]) -> T:
+        """Return what a request brings; one that was sent counts as running until it is answered, whoever has gone."""
+        task = asyncio.get_running_loop().create_task(request)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        task.add_done_callback(looked_at)
+        return await asyncio.shield(task)
 
     def abort(self, session: str) -> None:
         """Hang up on the session's requests; a server that notices frees what they hold."""
         self._checked.forget(session)
-        for task, owner in self._running.items():
-            if owner == session:
-                task.cancel()
+        self._hang_up(self.of(session))
+
+    def of(self, session: str) -> list[asyncio.Task[Any]]:
+        """Return a session's requests, those that wait for their start included."""
+        return [task for task, owner in self._sessions.items() if owner == session]
 
     async def drained(self) -> None:
         """Wait until no request is under way."""
-        while self._running:
-            await asyncio.wait(list(self._running))
-            await asyncio.sleep(0)  # those who wait for them take them out
+        while running := [task for task in self._running if goes_on(task)]:
+            await asyncio.wait(running)
 
     def hang_up(self) -> None:
-        """Hang up on every request."""
-        for task in self._running:
+        """Hang up on every request, also on those that wait for their start."""
+        self._hang_up(list(self._sessions))
+
+    def _hang_up(self, tasks: Sequence[asyncio.Task[Any]]) -> None:
+        for task in tasks:
             if goes_on(task):
+                self._aborted.add(task)
                 task.cancel()
+
+
+def looked_at(task: asyncio.Task[Any]) -> None:
+    """Keep asyncio from complaining of an error that nobody waits for any more."""
+    if not task.cancelled():
+        task.exception()
 
 
 def goes_on(task: "asyncio.Task[Any] | None") -> bool:

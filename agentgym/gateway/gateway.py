@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import itertools
 import json
 import re
 from collections import Counter
@@ -60,6 +61,7 @@ class Gateway:
         self.sessions = Sessions(out)
         self._temperature, self._seed = temperature, seed
         self._running: Counter[str] = Counter()
+        self._scores = itertools.count()
         self._tokenizer = tokenizer
         self._templates: dict[str, ChatTemplate] = {}
         self._thread = ThreadPoolExecutor(1, "gateway")
@@ -112,7 +114,7 @@ class Gateway:
         completions = await self._completions(prompt, samplings, cache, tellers)
         if any(completion.finish == "abort" or not completion.ids for completion in completions):
             session.unanswered += 1
-            raise Refusal(503, "the request was aborted in the engine; ask again", "aborted")
+            raise _aborted()
         answer, ends = Answer(prompt, []), list[Held]()
         where = session.place(prompt, row_end, asked.messages, _context(asked))
         asking = asked.messages[-1]["content"] if asked.chat else self.template.encoder.decode(prompt)
@@ -279,12 +281,16 @@ class Gateway:
     async def _score(self, asked: Asked, prompt: list[int]) -> Answer:
         """Score a prompt, record nothing; one greedy token comes with it, as from vLLM."""
         _check_temperature(asked.prompt_temperature, "prompt_logprobs_temperature")
+        name = f"gateway score/{next(self._scores)}"  # each by itself, or a fleet would send all of them to one server
         while True:
             version = self.engine.policy_version
             scores = await self.engine.score(prompt, asked.prompt_temperature)
-            completion = await self.engine.generate(prompt, Sampling(temperature=0, max_tokens=1), "gateway score")
+            completion = await self.engine.generate(prompt, Sampling(temperature=0, max_tokens=1), name)
+            self.engine.abort(name)  # what it holds of a cache is free again
             if version == self.engine.policy_version:  # else new weights may have come between the two
                 break
+        if completion.finish == "abort":
+            raise _aborted()
         text = self.template.encoder.decode(completion.ids)
         rest = (text, completion.ids, completion.logprobs)
         return Answer(prompt, [Choice(completion, text, rest=rest)], scores)
@@ -327,6 +333,10 @@ class Gateway:
         for session in self.sessions.open.values():
             total.update(session.counts())
         return {"sessions": len(self.sessions.open), "finished": self.sessions.finished, **total}
+
+
+def _aborted() -> Refusal:
+    return Refusal(503, "the request was aborted in the engine; ask again", "aborted")
 
 
 def _context(asked: Asked) -> str:

@@ -2,12 +2,16 @@
 
 import asyncio
 import itertools
+import time
+from collections import Counter
+from functools import partial
 from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
-from agentgym.engines import Completion, Sampling
+from agentgym.engines import Completion, Sampling, shards
 from agentgym.engines.fleet import fleet, members
 from agentgym.engines.fleet.backend import Answer, Lost, Scores, Trouble
 from agentgym.errors import BadConfig, EngineDead, Fault
@@ -196,6 +200,124 @@ def test_a_request_that_waits_for_a_busy_server_can_be_aborted(monkeypatch: pyte
         await asyncio.sleep(0.05)
         made.abort("a")
         assert (await asyncio.wait_for(waits, 10)).finish == "abort"
+        made.close()
+
+    asyncio.run(play())
+
+
+def test_scores_go_where_the_fewest_are_under_way() -> None:
+    servers, made = stubs(3)
+    asked: Counter[str] = Counter()
+
+    async def score(server: Any, ids: list[int]) -> Scores:
+        asked[server.url] += 1
+        await asyncio.sleep(0.01)
+        return Scores([0.0] * (len(ids) - 1), server.label)
+
+    async def play() -> None:
+        await one(made)
+        for server in servers:
+            server.score = partial(score, server)
+        await asyncio.gather(*(made.score([1, 2, 3, 4]) for _ in range(30)))
+        assert asked == {server.url: 10 for server in servers} and list(made.members.routes._homes) == ["x"]
+        made.close()
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize("trouble", [Trouble("status 503"), Lost("no connection")])
+def test_servers_that_are_busy_at_the_first_question_are_waited_for(trouble: Exception) -> None:
+    (server,), made = stubs(1)
+    scores, asked = server.score, list[int]()
+
+    async def busy(ids: list[int]) -> Scores:
+        asked.append(1)
+        if len(asked) == 1:
+            raise trouble
+        return await scores(ids)
+
+    server.score = busy
+
+    async def play() -> None:
+        assert (await one(made)).ids == [1]
+        made.close()
+
+    asyncio.run(play())
+    (server,), made = stubs(1, wait=0.2)
+    server.dead = True
+    with pytest.raises(EngineDead, match=r"none answered in 0\.2 seconds. http://0: no connection"):
+        asyncio.run(one(made))
+
+
+def test_a_server_that_is_busy_while_its_first_weights_are_looked_at_is_not_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    (server,), made = stubs(1)
+    scores, asked = server.score, list[int]()
+    monkeypatch.setattr(members, "PAUSES", (0.0, 0.0))
+
+    async def busy(ids: list[int]) -> Scores:
+        asked.append(1)
+        if len(asked) < 3:
+            raise Trouble("status 503")
+        return await scores(ids)
+
+    server.score = busy
+
+    async def play() -> None:
+        await made.load_weights(weights(), 1)
+        assert (await one(made)).policy_version == 1 and server.label == made.members.label
+        made.close()
+
+    asyncio.run(play())
+
+
+def test_a_question_that_nobody_waits_for_names_no_weights() -> None:
+    """The first request is aborted while servers are asked what they serve; meanwhile weights come."""
+    (server,), made = stubs(1)
+
+    async def play() -> None:
+        held = server.held = asyncio.Event()
+        first = asyncio.create_task(one(made, "a"))
+        await server.at_score.wait()
+        made.abort("a")
+        assert (await first).finish == "abort"
+        server.held = None
+        await made.load_weights(weights(), 1)
+        label = made.members.label
+        held.set()
+        assert (await one(made, "b")).policy_version == 1 and made.members.label == label == server.label
+        made.close()
+        await asyncio.sleep(0)
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(play())
+
+
+def test_an_update_given_up_while_it_is_written_is_never_served_as_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    (server,), made = stubs(1, wait=0.3)
+    monkeypatch.setattr(members, "_LONGEST", 0.01)
+    whole, sent = shards.written, list[float]()
+
+    def slow(*arguments: Any) -> Any:
+        time.sleep(0.2)
+        return whole(*arguments)
+
+    async def update(files: Any, label: str) -> None:
+        sent.append(float(load_file(files[0]["path"])["w"][0]))
+        server.label = label
+
+    server.update = update
+
+    async def play() -> None:
+        await made.load_weights([("w", torch.full((1,), 1.0))], 1)
+        monkeypatch.setattr(shards, "written", slow)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(made.load_weights([("w", torch.full((1,), 2.0))], 2), 0.05)
+        await asyncio.sleep(0.3)
+        server.label = "started again"
+        with pytest.raises(EngineDead, match="started again"):  # until the next weights come
+            await one(made)
+        await made.load_weights([("w", torch.full((1,), 3.0))], 3)
+        assert (await one(made)).policy_version == 3 and sent == [1.0, 3.0]
         made.close()
 
     asyncio.run(play())

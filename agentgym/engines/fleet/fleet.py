@@ -1,6 +1,7 @@
 """A token engine over several servers of one model: sticky episodes, none lost with a server, one version for all."""
 
 import asyncio
+import itertools
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from agentgym.engines import Completing, Completion, Request, watched
 from agentgym.engines.fleet.backend import Answer, Backend, Lost, Scores, Trouble
-from agentgym.engines.fleet.members import Members, Present
+from agentgym.engines.fleet.members import PAUSES, Members, Present
 from agentgym.engines.fleet.routes import Member
 from agentgym.engines.under_way import UnderWay, check_scored, goes_on
 from agentgym.errors import BadConfig, Fault
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 TRIES = 3
 """Times that a request may fail before its episode is a fault: it may be what fails the servers."""
-PAUSES = (1.0, 4.0)
-"""Seconds before the second and the third try after an answer that is an error: a busy server needs time, not questions."""
 _BEAT = 2.0  # seconds without an answer of a server until it is asked for a sign of life
 
 
@@ -50,6 +49,7 @@ class Fleet(UnderWay, Completing):
         self.members = Members(backends, known, wait=wait, folder=folder)
         self._prompted, self._cached = 0, 0
         self._told: Counter[str] = Counter()
+        self._numbers = itertools.count()
 
     @property
     def policy_version(self) -> int:
@@ -70,7 +70,6 @@ class Fleet(UnderWay, Completing):
         """Return one completion, all of it from one server and one version; an aborted one is empty."""
         prompt, sampling = request.prompt_ids, request.sampling
         self.check(request.session, prompt)
-        await self.entered()
         limit = request.room(self.context)
         if limit < 1:
             return Completion([], [], "length", self.policy_version)
@@ -78,14 +77,14 @@ class Fleet(UnderWay, Completing):
         async def ask(member: Member) -> Answer:
             answer = await member.backend.generate(prompt, sampling, limit)
             self.members.check_label(answer.label)
+            answer.completion.policy_version = self.policy_version  # which the label is of, whatever comes now
             return answer
 
-        answer = await self.asked(self._answered(ask, request.session), request.session)
+        answer = await self.asked(lambda: self._answered(ask, request.session), request.session)
         if answer is None:
             return Completion([], [], "abort", self.policy_version)
         if answer.cached is not None:
             self._prompted, self._cached = self._prompted + len(prompt), self._cached + answer.cached
-        answer.completion.policy_version = self.policy_version
         return watched(answer.completion, request.watch)
 
     async def score(self, ids: Sequence[int], temperature: float = 1.0) -> list[float]:
@@ -94,14 +93,15 @@ class Fleet(UnderWay, Completing):
         if temperature != 1.0:
             raise BadConfig(f"servers score at temperature 1 only; {temperature} was asked. Score with the hf engine")
         check_scored(ids, self.context)
-        await self.entered()
+        name = f"score/{next(self._numbers)}"  # of no session: each goes where the fewest are under way
 
         async def ask(member: Member) -> Scores:
             scores = await member.backend.score(ids)
             self.members.check_label(scores.label)
             return scores
 
-        scores = await self.asked(self._answered(ask, "score"), "score")
+        scores = await self.asked(lambda: self._answered(ask, name), name)
+        self.members.routes.forget(name)
         if scores is None:
             raise Fault("the fleet was closed while a server scored", reason="engine")
         return scores.values
@@ -140,6 +140,7 @@ class Fleet(UnderWay, Completing):
                     member.beat = loop.create_task(self.members.ask_for_a_sign(member, losses))
         finally:
             task.cancel()
+            await asyncio.wait([task])  # it has hung up before new weights come
             member.running.discard(task)
         if task.cancelled():
             raise Lost(member.reason)
@@ -161,15 +162,10 @@ class Fleet(UnderWay, Completing):
         server that refuses them is a BadConfig; later one that fails is left out. EngineDead when none has them. `then` is
         run before requests go on.
         """
-        was_open = self.is_open
-        await self.pause()
-        try:
+        async with self.updating():
             await self.members.bring(weights, version, expected)
             if then is not None:
                 await then()
-        finally:
-            if was_open:
-                await self.resume()
 
     def taken_in(self) -> list[tuple[tuple[str, int], Backend]]:
         """Return the servers that serve, each under a name that it has until it is left out."""

@@ -10,13 +10,15 @@ from typing import Any
 from agentgym.engines.fleet.backend import Backend, Lost, Scores, Trouble
 from agentgym.engines.fleet.routes import Member, Routes
 from agentgym.engines.fleet.weights import Kept, apart
-from agentgym.engines.under_way import goes_on
+from agentgym.engines.under_way import goes_on, looked_at
 from agentgym.errors import BadConfig, EngineDead, Fault
 
 TOLERANCE = 0.1
 """Mean difference of the log-probabilities of a known text between servers with the same weights, at most."""
 FAILURES = (Lost, Trouble, BadConfig, Fault)
 """What a backend raises."""
+PAUSES = (1.0, 4.0)
+"""Seconds before the second and the third try after an answer that is an error: a busy server needs time, not questions."""
 _LONGEST = 30.0  # seconds between two looks at a server that was left out
 _log = logging.getLogger(__name__)
 
@@ -159,10 +161,27 @@ class Members:
         """Ask all servers what they serve, once for all requests that wait for it."""
         if not goes_on(self._gathering):
             self._gathering = asyncio.get_running_loop().create_task(self._gathered())
+            self._gathering.add_done_callback(looked_at)
         assert self._gathering is not None
         await asyncio.shield(self._gathering)
 
+    def _stop_gathering(self) -> None:
+        if self._gathering is not None and goes_on(self._gathering):
+            self._gathering.cancel()
+
     async def _gathered(self) -> None:
+        """Find servers that answer, for as long as one is waited for; nothing where weights were brought meanwhile."""
+        began = asyncio.get_running_loop().time()
+        async with self._updating:
+            while not self.label:
+                await self._asked_all()
+                if not self.label:
+                    if asyncio.get_running_loop().time() - began >= self._wait:
+                        raise self._none_left(f"none answered in {self._wait:g} seconds")
+                    await asyncio.sleep(min(0.5, self._wait))
+
+    async def _asked_all(self) -> None:
+        """Ask all servers what they serve; the first that answers says what the others have to."""
         scored = await asyncio.gather(*(member.backend.score(self.known) for member in self.all), return_exceptions=True)
         first: tuple[str, Scores] | None = None
         for member, got in zip(self.all, scored, strict=True):
@@ -179,9 +198,8 @@ class Members:
                     f"{got.label!r}, {off:.2f} a token apart on a known text. Start all with the same model"
                 )
             self._serve(member)
-        if first is None:
-            raise self._none_left("none answers")
-        self.label, self._expected = first[1].label, first[1].values
+        if first is not None:
+            self.label, self._expected = first[1].label, first[1].values
 
     async def bring(self, weights: Any, version: int, expected: list[float] | None) -> None:
         """Bring weights to the servers that serve, the first time to all; the others get them when they come back.
@@ -189,23 +207,33 @@ class Members:
         No request may be running. BadConfig where a server refuses them the first time; later it is left out.
         """
         self._in_this_loop()
-        first = self._kept.fresh
-        if not first:
+        first, to_all = self._kept.fresh, self._kept.empty
+        if not to_all:  # else no server could come back
             await self.present()
+        self._stop_gathering()  # nobody waits for it, and the weights to come answer what it asks
         async with self._updating:
-            members = self.all if first else self.serving  # whom a search took in meanwhile, too
-            await asyncio.to_thread(self._kept.write, weights)
+            members = self.all if to_all else self.serving  # whom a search took in meanwhile, too
+            self._kept.keep(await asyncio.to_thread(self._kept.write, weights))
             label = self._kept.label(version)
             self._name(version, label, expected, self._kept.adapter(label))
             for member in members:
                 if member.beat is not None and goes_on(member.beat):  # it asks for the label of before
                     member.beat.cancel()
-            outcomes = await asyncio.gather(*(self._take_in(member) for member in members), return_exceptions=True)
+            outcomes = await asyncio.gather(*(self._brought(member) for member in members), return_exceptions=True)
         for member, outcome in zip(members, outcomes, strict=True):
             if isinstance(outcome, BaseException):
                 self._failed(member, outcome, first=first)
         if not self.serving:
             await self.present()
+
+    async def _brought(self, member: Member) -> None:
+        """Take a server in; a busy one is asked again after a while."""
+        for pause in PAUSES:
+            try:
+                return await self._take_in(member)
+            except Trouble:
+                await asyncio.sleep(pause)
+        return await self._take_in(member)
 
     def _name(self, version: int, label: str, expected: list[float] | None, adapter: str) -> None:
         """Set what the present weights are called; requests ask for them from now on."""
@@ -251,4 +279,5 @@ class Members:
                 if task is not None and goes_on(task):
                     task.cancel()
             member.backend.close()
+        self._stop_gathering()
         self._kept.close()

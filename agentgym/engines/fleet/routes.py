@@ -62,6 +62,10 @@ class Routes:
         if others := [member for member in serving if member is not home]:
             self.member(session, others)
 
+    def forget(self, session: str) -> None:
+        """Let go of a session that has ended."""
+        self._homes.pop(session, None)
+
     def even(self, members: Sequence[Member]) -> None:
         """Count anew where episodes begin, so that one that came back does not get all of the next."""
         for member in members:

@@ -3,6 +3,7 @@
 import secrets
 import shutil
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -12,18 +13,30 @@ from agentgym.engines.fleet.backend import Backend
 from agentgym.errors import BadConfig
 
 
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Weights as files; those of a temporary folder go with the last that refers to it."""
+
+    files: list[dict[str, Any]] = field(default_factory=lambda: list[dict[str, Any]]())
+    adapter: str = ""
+    place: "TemporaryDirectory[str] | None" = None
+
+
 class Kept:
     """Safetensors files in a folder that every server sees, or a LoRA adapter; those of one version at a time."""
 
     def __init__(self, folder: str | None) -> None:
         """`folder`: where they lie; None for shared memory, which servers of this machine see."""
         self._folder = folder
-        self._place: TemporaryDirectory[str] | None = None
         self._run = secrets.token_hex(4)
-        self._files: list[dict[str, Any]] = []
-        self._adapter = ""
+        self._present = Written()
         self.fresh = True
         """Whether there were none yet."""
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is kept: before the first weights, and after a `write` that failed or was given up."""
+        return not (self._present.files or self._present.adapter)
 
     @property
     def where(self) -> str:
@@ -39,14 +52,17 @@ class Kept:
 
         No two versions have the same name, because vLLM finds cached prefixes by it.
         """
-        return f"{ADAPTERS}{label.replace('/', '-')}" if self._adapter else ""
+        return f"{ADAPTERS}{label.replace('/', '-')}" if self._present.adapter else ""
 
-    def write(self, weights: "str | Path | Iterable[tuple[str, Any]]") -> None:
-        """Replace what is kept with a model folder, an adapter's folder or named tensors; blocks."""
+    def write(self, weights: "str | Path | Iterable[tuple[str, Any]]") -> Written:
+        """Write a model folder, an adapter's folder or named tensors, for `keep`; blocks.
+
+        What was kept goes first: both may not fit. Until `keep` nothing is kept, also where this fails or is given up.
+        """
         from agentgym.engines import shards
 
         adapter = Path(weights) if isinstance(weights, str | Path) and is_adapter(weights) else None
-        if adapter and self._files:
+        if adapter and self._present.files:
             raise BadConfig(
                 f"{weights} is an adapter, and the servers were sent whole weights before; an adapter belongs to the "
                 "weights that servers start with: start them again and make a new engine"
@@ -54,39 +70,38 @@ class Kept:
         self.close()
         self.fresh = False
         if adapter:
-            self._keep_adapter(adapter)
-            return
-        if isinstance(weights, str | Path):
-            self._files = shards.messages(Path(weights))
-            return
-        source: Any = weights if hasattr(weights, "metadata") else shards.Named(weights)
-        self._place = shards.place(self._folder)
-        self._files = shards.written(source, Path(self._place.name))
+            describe(adapter)
+        elif isinstance(weights, str | Path):
+            return Written(shards.messages(Path(weights)))
+        place = shards.place(self._folder)
+        where = Path(place.name)
+        if adapter:
+            for name in (ADAPTER, WEIGHTS):
+                shutil.copyfile(adapter / name, where / name)
+            return Written(adapter=str(where.resolve()), place=place)
+        named: Any = weights
+        source = named if hasattr(named, "metadata") else shards.Named(named)
+        return Written(shards.written(source, where), place=place)
 
-    def _keep_adapter(self, folder: Path) -> None:
-        from agentgym.engines import shards
-
-        describe(folder)
-        self._place = shards.place(self._folder)
-        for name in (ADAPTER, WEIGHTS):
-            shutil.copyfile(folder / name, Path(self._place.name) / name)
-        self._adapter = str(Path(self._place.name).resolve())
+    def keep(self, written: Written) -> None:
+        """Keep what `write` returned."""
+        self._present = written
 
     async def send(self, backend: Backend, label: str) -> None:
         """Bring a server to what is kept, unless it has it or nothing is kept."""
-        if not (self._files or self._adapter) or await backend.alive() == label:
+        if self.empty or await backend.alive() == label:
             return
-        if self._adapter:
-            await backend.adapt(self._adapter, label)
+        kept = self._present
+        if kept.adapter:
+            await backend.adapt(kept.adapter, label)
         else:
-            await backend.update(self._files, label)
+            await backend.update(kept.files, label)
 
     def close(self) -> None:
         """Remove them; what is written next is as the first."""
-        self._files, self._adapter, self.fresh = [], "", True
-        if self._place is not None:
-            self._place.cleanup()
-            self._place = None
+        place, self._present, self.fresh = self._present.place, Written(), True
+        if place is not None:
+            place.cleanup()
 
 
 ADAPTERS = "agentgym-"

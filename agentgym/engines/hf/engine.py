@@ -7,7 +7,8 @@ import asyncio
 import logging
 import math
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -110,7 +111,7 @@ class HFEngine(TokenEngine):
         self._waiting: list[_Running] = []
         self._running: list[_Running] = []
         self._task: asyncio.Task[None] | None = None
-        self._paused = False
+        self._paused, self._holds = False, 0
         self._arrivals = 0
         self._broken = ""
 
@@ -156,16 +157,30 @@ class HFEngine(TokenEngine):
             self._backend.forget(slot.number)
             self._table.free(slot)
 
-    async def pause(self) -> None:
-        """Let running requests finish and start no new ones; those that wait stay."""
-        paused, self._paused = self._paused, True
+    @property
+    def is_open(self) -> bool:
+        """Whether requests start."""
+        return not (self._paused or self._holds)
+
+    @contextmanager
+    def _held(self) -> Generator[None]:
+        """Start no request; what is given up meanwhile opens nothing that another one holds closed."""
+        self._holds += 1
         try:
-            if self._task is not None:
-                await asyncio.shield(self._task)
-        except asyncio.CancelledError:
-            self._paused = paused
+            yield
+        finally:
+            self._holds -= 1
             self._wake()
-            raise
+
+    async def _idle(self) -> None:
+        while self._task is not None:
+            await asyncio.shield(self._task)
+
+    async def pause(self) -> None:
+        """Let running requests finish and start no new ones; those that wait stay. Given up, it changes nothing."""
+        with self._held():
+            await self._idle()
+            self._paused = True
 
     async def resume(self) -> None:
         """Start requests again."""
@@ -178,21 +193,19 @@ class HFEngine(TokenEngine):
         A folder (safetensors), or (name, tensor) pairs; pairs that are the model's own tensors cost nothing, and an
         empty iterable says that they were changed in place.
         """
-        paused = self._paused
-        await self.pause()
-        self._broken = "the last weight update failed half-way; load a complete set of weights"
-        try:
-            with torch.no_grad():
-                update(self.model, weights)
-            self._broken, self.policy_version = "", version
-        finally:
-            self._table.forget_all()
-            self._backend.refresh()
-            if self._broken:  # who asked before it was
-                waiting, self._waiting = self._waiting, []
-                self._fail(waiting, f"the hf engine cannot go on: {self._broken}")
-            if not paused:
-                await self.resume()
+        with self._held():
+            await self._idle()
+            self._broken = "the last weight update failed half-way; load a complete set of weights"
+            try:
+                with torch.no_grad():
+                    update(self.model, weights)
+                self._broken, self.policy_version = "", version
+            finally:
+                self._table.forget_all()
+                self._backend.refresh()
+                if self._broken:  # who asked before it was
+                    waiting, self._waiting = self._waiting, []
+                    self._fail(waiting, f"the hf engine cannot go on: {self._broken}")
 
     def close(self) -> None:
         """Abort everything and free the caches."""
@@ -215,13 +228,13 @@ class HFEngine(TokenEngine):
     # The loop
 
     def _wake(self) -> None:
-        if self._task is None and self._waiting and not self._paused:
+        if self._task is None and self._waiting and self.is_open:
             self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def _run(self) -> None:
         """Step until nothing is left to do; the task ends with its last request, so no event loop is outlived."""
         try:
-            while self._running or (self._waiting and not self._paused):
+            while self._running or (self._waiting and self.is_open):
                 await self._settle()
                 self._step()
         except asyncio.CancelledError:  # the event loop is being shut down
@@ -246,7 +259,7 @@ class HFEngine(TokenEngine):
     def _step(self) -> None:
         """Admit what fits, append every running request's pending tokens, and draw one token for each."""
         self._drop_cancelled()
-        if not self._paused:
+        if self.is_open:
             self._admit()
         if not self._running:
             return

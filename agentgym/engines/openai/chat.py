@@ -79,7 +79,7 @@ class OpenAIChatEngine(ServedEngine):
         if not sampling.plain() or sampling.stop_ids:
             raise BadConfig("the chat engine takes temperature and max_tokens only: no filters, penalties or stop_ids")
         body = self._request(messages, tools, sampling)
-        done = await self.asked(self._ask(body, messages, session), session)
+        done = await self.asked(lambda: self._ask(body, messages, session), session)
         return done or Completion([], [], "abort", text="")
 
     def _request(

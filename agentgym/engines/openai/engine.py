@@ -10,7 +10,7 @@ from agentgym.core.json_value import JSON, Object, entries, table
 from agentgym.engines import Completion, Request, Sampling, TokenEngine, watched
 from agentgym.engines.openai.http import Garbage, ServedEngine, Servers, only_choice
 from agentgym.engines.under_way import LARGEST_ID, check_scored, in_full
-from agentgym.errors import BadConfig
+from agentgym.errors import BadConfig, Fault
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -72,11 +72,10 @@ class OpenAIEngine(ServedEngine, TokenEngine):
     async def complete(self, request: Request) -> Completion:
         """Return one completion; an aborted one is empty. Raises BadConfig when refused, Fault after the last retry."""
         self.check(request.session, request.prompt_ids)
-        await self.entered()
         limit = request.room(self.context)
         if limit < 1:
             return Completion([], [], "length", self.policy_version)
-        done = await self.asked(self._complete(request, limit), request.session)
+        done = await self.asked(lambda: self._complete(request, limit), request.session)
         return watched(done, request.watch) if done else Completion([], [], "abort", self.policy_version)
 
     async def _complete(self, request: Request, limit: int) -> Completion:
@@ -106,7 +105,10 @@ class OpenAIEngine(ServedEngine, TokenEngine):
                 raise Garbage(f"expected {len(ids)} prompt_logprobs")
             return [scored(entry, id) for entry, id in zip(rows[1:], ids[1:], strict=True)]
 
-        return await self.servers.post("/completions", body, "score", read)
+        scores = await self.asked(lambda: self.servers.post("/completions", body, "score", read), "score")
+        if scores is None:
+            raise Fault("the engine was closed while a server scored", reason="engine")
+        return scores
 
     async def qualify(
         self, reference: TokenEngine, *, temperature: float = 0.7, tokens: int = 16, tolerance: float = 0.02

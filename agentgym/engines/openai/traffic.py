@@ -84,7 +84,7 @@ class Traffic:
         if now >= server.closed:  # of many refused together, only the first is news
             server.room = max(1.0, math.ceil(min(server.room, server.load) / 2))
             server.refusals += 1
-        pause = seconds or self._backoff * 2 ** (server.refusals - 1)
+        pause = seconds or self._backoff * 2 ** min(server.refusals - 1, 60)
         server.closed = max(server.closed, now + min(pause, self._longest))
 
     def _let_in(self) -> None:

@@ -6,7 +6,7 @@ import importlib
 import itertools
 import os
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ from agentgym.engines import Completion, Request, TokenEngine, shards, watched
 from agentgym.engines.adapters import is_adapter
 from agentgym.engines.checked import CheckedIds
 from agentgym.engines.kinds import ENGINES
+from agentgym.engines.under_way import UnderWay, looked_at
 from agentgym.engines.vllm.lora import Adapter, base_and_options
 from agentgym.engines.vllm.processes import end, of_engine
 from agentgym.engines.vllm.transfer import OWNER, Control, check_transport, send_files, send_shards
@@ -37,7 +38,7 @@ except ImportError as error:
     ) from error
 
 
-class VLLMEngine(TokenEngine):
+class VLLMEngine(UnderWay, TokenEngine):
     """A model served by vLLM's `AsyncLLM`, with prefix caching across the turns of an episode.
 
     `options` go to vLLM's engine arguments (`dtype`, `max_model_len`, `tensor_parallel_size`, …). The model's own
@@ -61,6 +62,7 @@ class VLLMEngine(TokenEngine):
         seeded: bool = True,
         **options: Any,
     ) -> None:
+        super().__init__()
         check_transport(weight_transport)
         base, adapted = base_and_options(model, lora_rank)
         fixed: dict[str, object] = {
@@ -92,10 +94,8 @@ class VLLMEngine(TokenEngine):
         self._vocabulary = int(self._llm.model_config.get_vocab_size())
         self._checked = CheckedIds(self._vocabulary)
         self._numbers = itertools.count()
-        self._running: dict[str, str] = {}
-        """Session by request id."""
-        self._open = asyncio.Event()
-        self._open.set()
+        self._ids: dict[str, str] = {}
+        """The session of every request that vLLM was given, by its id there."""
         self._aborts: set[asyncio.Task[None]] = set()
         self._sleeps = bool(options.get("enable_sleep_mode"))
         self._asleep: set[str] = set()
@@ -107,29 +107,34 @@ class VLLMEngine(TokenEngine):
 
     async def complete(self, request: Request) -> Completion:
         """Return one completion; a prompt that fills the context gets an empty one with finish `length`."""
-        prompt, session = request.prompt_ids, request.session
-        self._check(prompt, session)
-        await self._entered()
+        self.check(request.session, request.prompt_ids)
         limit = request.room(self.context)
         if limit < 1:
             return Completion([], [], "length", self.policy_version)
-        id, version = f"{session}/{next(self._numbers)}", self.policy_version
-        with self._under_way(id, session, len(prompt)):
-            return await self._stream(request, _parameters(request, limit, seeded=self._seeded), id, version)
+        done = await self.asked(lambda: self._completed(request, limit), request.session)
+        return Completion([], [], "abort", self.policy_version) if done is None else done
 
     @contextmanager
-    def _under_way(self, id: str, session: str, tokens: int) -> Generator[None]:
-        """Count a request as running, which new weights have to wait for."""
-        self._running[id] = session
+    def _given(self, id: str, session: str, tokens: int) -> Generator[None]:
+        """Give vLLM a request; a Fault where there are no weights to answer from, or where it fails."""
+        if self._broken:
+            raise Fault(f"the vllm engine cannot go on: {self._broken}", reason="engine")
+        self._ids[id] = session
         try:
             yield
         except Exception as error:
             self._check_alive(error)
             raise Fault(f"vLLM failed on a request of {tokens} tokens: {error!r}", reason="engine") from error
         finally:
-            del self._running[id]
+            del self._ids[id]
 
-    async def _stream(self, request: Request, parameters: Any, id: str, version: int) -> Completion:
+    async def _completed(self, request: Request, limit: int) -> Completion:
+        id = f"{request.session}/{next(self._numbers)}"
+        with self._given(id, request.session, len(request.prompt_ids)):
+            return await self._stream(request, _parameters(request, limit, seeded=self._seeded), id)
+
+    async def _stream(self, request: Request, parameters: Any, id: str) -> Completion:
+        version = self.policy_version
         ids: list[int] = []
         logprobs: list[float] = []
         finish = "abort"
@@ -153,57 +158,43 @@ class VLLMEngine(TokenEngine):
         """Return the log-probability of each token after the first; temperature 1 only (vLLM offers no other)."""
         if temperature != 1.0:
             raise BadConfig(f"vLLM scores prompts at temperature 1 only; {temperature} was asked. Score with the hf engine")
-        self._check(list(ids), "")
-        await self._entered()
+        self.check("", list(ids))
+        scores = await self.asked(lambda: self._scored(list(ids)), "")  # of no session: nobody aborts it
+        if scores is None:
+            raise Fault("the vllm engine was closed while it scored", reason="engine")
+        return scores
+
+    async def _scored(self, ids: list[int]) -> list[float]:
         parameters = vllm.SamplingParams(max_tokens=1, temperature=0, prompt_logprobs=0, detokenize=False)
         id, last = f"score/{next(self._numbers)}", None
-        prompt = vllm.TokensPrompt(prompt_token_ids=list(ids))
-        with self._under_way(id, "", len(ids)):  # of no session: nobody aborts it
+        prompt = vllm.TokensPrompt(prompt_token_ids=ids)
+        with self._given(id, "", len(ids)):
             async for output in self._llm.generate(prompt, parameters, id, lora_request=self._lora()):
                 last = output
         assert last is not None
         return [table[token].logprob for token, table in zip(ids[1:], last.prompt_logprobs[1:], strict=True)]
 
     def abort(self, session: str) -> None:
-        """End a session's requests with finish `abort`; prefix blocks are vLLM's to free."""
+        """End a session's requests with finish `abort` and what was sampled; prefix blocks are vLLM's to free."""
         self._checked.forget(session)
-        mine = [id for id, owner in self._running.items() if owner == session]
+        self._hang_up([task for task in self.of(session) if task not in self._running])
+        mine = [id for id, owner in self._ids.items() if owner == session]
         if mine:
             task = asyncio.get_running_loop().create_task(self._end(mine))
             self._aborts.add(task)
             task.add_done_callback(self._aborts.discard)
+            task.add_done_callback(looked_at)
 
     async def _end(self, ids: list[str]) -> None:
         """End requests; one that vLLM has not yet taken in would not hear of it, so it is said until they have ended."""
-        while running := [id for id in ids if id in self._running]:
+        while self._llm is not None and (running := [id for id in ids if id in self._ids]):
             await self._llm.abort(running)
             await asyncio.sleep(0.005)
 
-    async def pause(self) -> None:
-        """Let running requests finish and start no new ones."""
-        was_open = self._open.is_set()
-        self._open.clear()
-        try:
-            while self._running:
-                await asyncio.sleep(0.001)
-        except asyncio.CancelledError:
-            if was_open:
-                self._open.set()
-            raise
-
-    async def resume(self) -> None:
-        """Start requests again."""
-        self._open.set()
-
-    async def _entered(self) -> None:
-        """Wait until requests may start; a Fault where there are no weights to answer from.
-
-        In this order: while weights come, the engine has none, and whoever asks then is not to be told so but to wait.
-        """
-        while not self._open.is_set():  # it may be closed again before one who waited for it has his turn
-            await self._open.wait()
-        if self._broken:
-            raise Fault(f"the vllm engine cannot go on: {self._broken}", reason="engine")
+    @property
+    def is_open(self) -> bool:
+        """Whether requests start; asleep only where an update failed, so that those who wait are told."""
+        return super().is_open and not (self._asleep and not self._broken)
 
     async def sleep(self) -> None:
         """Give the GPU's memory back until new weights come; do nothing without vLLM's option `enable_sleep_mode`.
@@ -212,9 +203,9 @@ class VLLMEngine(TokenEngine):
         that an update sends, they move to the machine's memory.
         """
         if self._sleeps and not self._asleep:
-            await self.pause()
-            self._asleep = set(MEMORY)
-            await self._llm.sleep(level=2 if self._adapter is None else 1)
+            async with self.updating():
+                self._asleep = set(MEMORY)
+                await self._llm.sleep(level=2 if self._adapter is None else 1)
 
     async def _wake(self, *tags: str) -> None:
         """Take this memory again, as far as it was given back."""
@@ -244,15 +235,10 @@ class VLLMEngine(TokenEngine):
     async def _swap(self, folder: Path, version: int) -> None:
         if self._adapter is None:
             raise BadConfig(f"{folder} is an adapter, but this engine was made for weights: make it with its lora_rank")
-        was_open = self._open.is_set() or bool(self._asleep)
-        await self.pause()
-        try:
+        async with self.updating():
             await self._wake(*MEMORY)
             await self._adapter.swap(folder)
             self.policy_version = version
-        finally:
-            if was_open and not self._asleep:
-                await self.resume()
 
     async def receive(self, shapes: Mapping[str, tuple[int, ...]], send: Callable[[Control], None], version: int) -> None:
         """Let `send(control)` run one weight update in a thread; what was cached under old weights is dropped.
@@ -263,27 +249,32 @@ class VLLMEngine(TokenEngine):
         """
         if self._adapter is not None:
             raise BadConfig("this engine serves adapters over weights that stay: load_weights takes an adapter's folder")
-        was_open = self._open.is_set() or bool(self._asleep)
-        await self.pause()
-        try:
+        async with self.updating():
             self._check_shapes(shapes)
             self._broken = f"the update to version {version} failed half way: its weights are of no version; send all again"
-            await self._wake("weights")
-            self._control = self._control or Control(self._llm)
-            await asyncio.to_thread(send, self._control)
-            await self._wake("kv_cache")
-            if not await self._llm.reset_prefix_cache():
-                raise RuntimeError("the prefix cache could not be dropped: requests were running")
+            try:
+                await self._wake("weights")
+                await self._sent(send)
+                await self._wake("kv_cache")
+                if not await self._llm.reset_prefix_cache():
+                    raise RuntimeError("the prefix cache could not be dropped: requests were running")
+            except Exception as error:
+                self._check_alive(error)
+                await self._abandon()
+                raise Fault(f"vLLM: {self._broken} ({error!r})", reason="engine") from error
             self.policy_version, self._shapes, self._broken = version, dict(shapes), ""
-        except Fault:
-            raise
-        except Exception as error:
-            self._check_alive(error)
+
+    async def _sent(self, send: Callable[[Control], None]) -> None:
+        """Let `send` run in a thread; given up meanwhile, wait for its end, which no one can hasten, and undo it."""
+        self._control = self._control or Control(self._llm)
+        sending = asyncio.ensure_future(asyncio.to_thread(send, self._control))
+        try:
+            await asyncio.shield(sending)
+        except asyncio.CancelledError:
+            await asyncio.wait([sending])
+            looked_at(sending)
             await self._abandon()
-            raise Fault(f"vLLM: {self._broken} ({error!r})", reason="engine") from error
-        finally:
-            if was_open and (self._broken or not self._asleep):
-                await self.resume()
+            raise
 
     def _check_shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
         for name in self._shapes and sorted({*shapes, *self._shapes}):
@@ -313,14 +304,14 @@ class VLLMEngine(TokenEngine):
     def close(self) -> None:
         """Stop vLLM's processes, and wait until they are gone."""
         if self._llm is not None:
+            self.hang_up()
             self._llm.shutdown()
             end(self._processes)  # vLLM kills one that takes longer than five seconds, and does not wait for workers
             self._llm = self._control = self._adapter = None  # let go of now: at the interpreter's end its clean-up fails
             self._broken = "it was closed"
-            with suppress(RuntimeError):  # who waited may have been of a loop that is gone
-                self._open.set()  # whoever asks is told
 
-    def _check(self, ids: list[int], session: str) -> None:
+    def check(self, session: str, ids: list[int]) -> None:
+        """Raise BadConfig for what is no prompt of this vocabulary."""
         if not ids or self._checked.wrong(session, ids) is not None:
             raise BadConfig(f"the prompt is {ids[:20]}…; expected at least one token id, each 0 to {self._vocabulary - 1}")
 

@@ -155,7 +155,7 @@ class ToServers:
         if not distributed.is_initialized():
             await self._send(version)
             return
-        was_open = self._engine.is_open
+        was_paused = self._engine.paused
         await self._engine.pause()
         try:
             await asyncio.to_thread(_barrier)  # nobody's requests run on any server
@@ -170,7 +170,7 @@ class ToServers:
             if distributed.get_rank() != 0:
                 self._engine.adopt(said[0])
         finally:
-            if was_open:
+            if not was_paused:
                 await self._engine.resume()
 
     async def _told(self, version: int) -> Any:
