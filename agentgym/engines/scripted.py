@@ -42,15 +42,17 @@ class ScriptedEngine(TokenEngine):
         self._replies = read_replies(Path(replies)) if isinstance(replies, str | Path) else replies
         self._turns: dict[str, int] = {}
         self._running: dict[str, int] = {}
+        self._waiting: dict[str, int] = {}
         self._aborted: set[str] = set()
         self._paused = self._closed = False
+        self._holds = 0
 
     async def complete(self, request: Request) -> Completion:
         """Return the session's next reply, ended by the first of `sampling.stop_ids` or cut at `max_tokens`."""
         prompt_ids, sampling, session = request.prompt_ids, request.sampling, request.session
         check_prompt(prompt_ids)
-        while self._paused:
-            await asyncio.sleep(0)
+        if not await self._entered(session):
+            return Completion([], [], "abort", self.policy_version)
         if self._closed:
             raise Fault("the scripted engine was closed", reason="engine")
         version = self.policy_version
@@ -70,6 +72,16 @@ class ScriptedEngine(TokenEngine):
         finish = "stop" if ended else finish if done == len(ids) else "abort"
         ids = ids[:done]
         return Completion(ids, [self._logprob] * len(ids), finish, version)
+
+    async def _entered(self, session: str) -> bool:
+        """Wait until requests start; False where the session was aborted meanwhile."""
+        self._waiting[session] = self._waiting.get(session, 0) + 1
+        while (self._paused or self._holds) and self._waiting.get(session):
+            await asyncio.sleep(0)
+        waits = self._waiting.pop(session, 0) - 1
+        if waits > 0:
+            self._waiting[session] = waits
+        return waits >= 0
 
     async def _spend(self, session: str, ids: Sequence[int], watch: Watch | None) -> tuple[int, bool]:
         """Go round the event loop for every token; return how many were reached, and whether the watch ended them."""
@@ -104,15 +116,23 @@ class ScriptedEngine(TokenEngine):
         return [self._logprob] * (len(ids) - 1)
 
     def abort(self, session: str) -> None:
-        """End the session's running request with finish `abort`."""
+        """End the session's requests with finish `abort`."""
+        self._waiting.pop(session, None)
         if session in self._running:
             self._aborted.add(session)
 
     async def pause(self) -> None:
         """Wait until nothing runs; start nothing new."""
+        await self._alone()
         self._paused = True
-        while self._running:
-            await asyncio.sleep(0)
+
+    async def _alone(self) -> None:
+        self._holds += 1
+        try:
+            while self._running:
+                await asyncio.sleep(0)
+        finally:
+            self._holds -= 1
 
     async def resume(self) -> None:
         """Start requests again."""
@@ -120,9 +140,8 @@ class ScriptedEngine(TokenEngine):
 
     async def load_weights(self, weights: str | Path | Iterable[tuple[str, "Tensor"]], version: int) -> None:
         """Take a new version number, once running requests have finished; there are no weights."""
-        paused = self._paused
-        await self.pause()
-        self.policy_version, self._paused = version, paused
+        await self._alone()
+        self.policy_version = version
 
     def close(self) -> None:
         """Refuse further requests."""

@@ -142,11 +142,14 @@ async def check_abort(under_test: EngineUnderTest) -> None:
 
 
 async def check_pause(under_test: EngineUnderTest) -> None:
-    """While paused nothing starts; afterwards it does."""
+    """While paused nothing starts, but can be aborted; afterwards it starts."""
     await under_test.engine.pause()
     task = asyncio.create_task(under_test.engine.generate(PROMPT, Sampling(max_tokens=2, seed=1), "pause"))
-    done, _ = await asyncio.wait([task], timeout=0.2)
+    other = asyncio.create_task(under_test.engine.generate(PROMPT, Sampling(max_tokens=2, seed=1), "aborted"))
+    done, _ = await asyncio.wait([task, other], timeout=0.2)
     assert not done
+    under_test.engine.abort("aborted")
+    assert (await asyncio.wait_for(other, 60)).finish == "abort"
     await under_test.engine.resume()
     assert len((await asyncio.wait_for(task, 60)).ids) == 2
 
@@ -203,6 +206,8 @@ async def check_weights(under_test: EngineUnderTest) -> None:
     for task in scores:
         apart = [max(abs(a - b) for a, b in zip(task.result(), like, strict=True)) for like in scored]
         assert min(apart) < under_test.tolerance
+    same = [under_test.engine.load_weights(under_test.other, 7), under_test.engine.load_weights(under_test.other, 7)]
+    await asyncio.gather(*same, *(under_test.engine.generate(PROMPT, sampling, f"two{n}") for n in range(4)))
     after = await under_test.engine.generate([*PROMPT, *before.ids], sampling, "weights")
     assert after.policy_version == under_test.engine.policy_version == 7
     import transformers

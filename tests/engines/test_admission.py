@@ -74,7 +74,7 @@ def test_updates_are_alone_and_an_early_end_of_one_opens_nothing() -> None:
         await turns(20)
         assert server.begun == 1 and most == 1
         server.answer.set()
-        assert await request == "answer"
+        assert await request == "answer" and not door._running and not door._sessions
 
     play(run())
 

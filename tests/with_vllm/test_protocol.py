@@ -142,6 +142,25 @@ def test_an_aborted_request_frees_its_slot_and_blocks(loop: asyncio.Runner, tmp_
     assert ended[1].logprobs == pytest.approx(want, abs=1e-4)
 
 
+def test_a_close_lets_go_of_whoever_waits(loop: asyncio.Runner, tmp_path: Path) -> None:
+    engine = greedy.start(loop, tiny.folder(tmp_path))
+
+    async def play() -> list[str]:
+        asked = [asyncio.create_task(engine.generate([1, 2], Sampling(max_tokens=200), name)) for name in "ab"]
+        await asyncio.sleep(0.1)
+        engine.abort("b")
+        pausing = asyncio.create_task(engine.pause())
+        await asyncio.sleep(0)
+        asked.append(asyncio.create_task(engine.generate([1, 2], Sampling(max_tokens=2), "late")))
+        await asyncio.sleep(0)
+        engine.close()
+        done = await asyncio.wait_for(asyncio.gather(*asked), 30)
+        await asyncio.wait_for(pausing, 30)
+        return [completion.finish for completion in done]
+
+    assert loop.run(play()) == ["abort"] * 3
+
+
 def test_unknown_options_are_refused(tmp_path: Path) -> None:
     with pytest.raises(BadConfig, match=r"no option of the vllm engine 'max_num_seq'. Did you mean 'max_num_seqs'"):
         VLLMEngine(tmp_path, max_num_seq=3)

@@ -2,6 +2,8 @@
 
 import asyncio
 import shutil
+import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -222,6 +224,44 @@ def test_a_damaged_transfer_is_told_and_mended_by_a_whole_one(pair: Pair, loop: 
     loop.run(weight_sync(pair.model, engine).push(51))
     got = loop.run(engine.generate(PROMPT, Sampling(temperature=0, max_tokens=12), "mended"))
     assert got.policy_version == 51
+    assert_scored(loop, HFEngine(pair.model, None, slots=1), PROMPT, got)
+
+
+class Slow(vllm_transfer.SharedMemorySender):
+    """Takes its time between begin and end, and says when it is there."""
+
+    def send_weights(self) -> None:
+        self._control.start_weight_update()
+        Slow.there.set()
+        time.sleep(0.3)
+        for sent in shards.shards(self._source, 40_000):
+            self._control.update_weights(sent)
+        self._control.finish_weight_update()
+
+    there = threading.Event()
+
+
+def test_an_update_given_up_half_way_is_mended_by_the_next(pair: Pair, loop: asyncio.Runner) -> None:
+    if pair.transport != "shared_memory":
+        pytest.skip("files are those of shared_memory")
+    engine, source = pair.engine, Checkpoint(pair.model)
+
+    async def play() -> Completion:
+        sending = asyncio.create_task(
+            engine.receive(shards.shapes(source), lambda control: Slow(control, source).send_weights(), 60)
+        )
+        await asyncio.to_thread(Slow.there.wait, 60)
+        sending.cancel()
+        late = asyncio.create_task(engine.generate(PROMPT, Sampling(max_tokens=2), "late"))
+        with pytest.raises(asyncio.CancelledError):
+            await sending
+        with pytest.raises(Fault, match="the update to version 60 failed half way"):
+            await late
+        await weight_sync(pair.model, engine).push(61)
+        return await engine.generate(PROMPT, Sampling(temperature=0, max_tokens=12), "mended")
+
+    got = loop.run(play())
+    assert got.policy_version == 61
     assert_scored(loop, HFEngine(pair.model, None, slots=1), PROMPT, got)
 
 
