@@ -3,13 +3,14 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from agentgym.engines import Sampling
 from agentgym.engines.checked import CheckedIds
 from agentgym.errors import BadConfig
 
 T = TypeVar("T")
+AnyTask: TypeAlias = asyncio.Task[Any]
 LARGEST_ID = 2**31 - 1
 """No vocabulary comes near it; tokenizers and tensors take no more."""
 
@@ -22,11 +23,11 @@ class UnderWay:
     """
 
     def __init__(self) -> None:
-        self._sessions: dict[asyncio.Task[Any], str] = {}
+        self._sessions: dict[AnyTask, str] = {}
         """The session of every request that waits or runs."""
-        self._running: set[asyncio.Task[Any]] = set()
+        self._running: set[AnyTask] = set()
         """The requests that started and have not ended, those of callers who have gone included."""
-        self._aborted: set[asyncio.Task[Any]] = set()
+        self._aborted: set[AnyTask] = set()
         self._waiters: list[asyncio.Future[None]] = []
         self._checked = CheckedIds(LARGEST_ID + 1)
         self._paused = self._alone = False
@@ -135,7 +136,7 @@ class UnderWay:
         self._checked.forget(session)
         self._hang_up(self.of(session))
 
-    def of(self, session: str) -> list[asyncio.Task[Any]]:
+    def of(self, session: str) -> list[AnyTask]:
         """Return a session's requests, those that wait for their start included."""
         return [task for task, owner in self._sessions.items() if owner == session]
 
@@ -148,20 +149,20 @@ class UnderWay:
         """Hang up on every request, also on those that wait for their start."""
         self._hang_up(list(self._sessions))
 
-    def _hang_up(self, tasks: Sequence[asyncio.Task[Any]]) -> None:
+    def _hang_up(self, tasks: Sequence[AnyTask]) -> None:
         for task in tasks:
             if goes_on(task):
                 self._aborted.add(task)
                 task.cancel()
 
 
-def looked_at(task: asyncio.Task[Any]) -> None:
+def looked_at(task: AnyTask) -> None:
     """Keep asyncio from complaining of an error that nobody waits for any more."""
     if not task.cancelled():
         task.exception()
 
 
-def goes_on(task: "asyncio.Task[Any] | None") -> bool:
+def goes_on(task: AnyTask | None) -> bool:
     """Whether a task goes on; one of an event loop that has ended does not."""
     return task is not None and not task.done() and not task.get_loop().is_closed()
 

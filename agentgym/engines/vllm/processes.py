@@ -13,12 +13,12 @@ SECONDS = 30
 def of_engine(llm: Any) -> list[psutil.Process]:
     """Return the processes that an `AsyncLLM` runs in: its cores, and all that these started."""
     resources = getattr(llm.engine_core, "resources", None)
-    found: list[psutil.Process] = []
+    processes: list[psutil.Process] = []
     for core in getattr(getattr(resources, "engine_manager", None), "processes", ()):
         with suppress(psutil.NoSuchProcess):
             process = psutil.Process(core.pid)
-            found += [process, *process.children(recursive=True)]
-    return found
+            processes += [process, *process.children(recursive=True)]
+    return processes
 
 
 def end(processes: Sequence[psutil.Process], seconds: float = SECONDS) -> None:
