@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 from agentgym.engines import Completion, Request, TokenEngine, Watch
-from agentgym.engines.under_way import check_prompt
+from agentgym.engines.under_way import Door, check_prompt
 from agentgym.errors import BadData, Fault, MissingExtra, how_to_install
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Reply = Callable[[str, int], str]
 
 
-class ScriptedEngine(TokenEngine):
+class ScriptedEngine(Door, TokenEngine):
     """Replies from a list (the same for every session, one a turn), a mapping by session, a function, or a file.
 
     A function is called with the prompt's text and the session's turn, from 0. A file holds one JSON string a line.
@@ -35,6 +35,7 @@ class ScriptedEngine(TokenEngine):
         logprob: float = -1.0,
         pace: int = 0,
     ) -> None:
+        super().__init__()
         self.tokenizer: Any = ByteTokenizer() if tokenizer is None else tokenizer
         self.policy_version = 0
         self.context = context
@@ -44,8 +45,7 @@ class ScriptedEngine(TokenEngine):
         self._running: dict[str, int] = {}
         self._waiting: dict[str, int] = {}
         self._aborted: set[str] = set()
-        self._paused = self._closed = False
-        self._holds = 0
+        self._closed = False
 
     async def complete(self, request: Request) -> Completion:
         """Return the session's next reply, ended by the first of `sampling.stop_ids` or cut at `max_tokens`."""
@@ -76,7 +76,7 @@ class ScriptedEngine(TokenEngine):
     async def _entered(self, session: str) -> bool:
         """Wait until requests start; False where the session was aborted meanwhile."""
         self._waiting[session] = self._waiting.get(session, 0) + 1
-        while (self._paused or self._holds) and self._waiting.get(session):
+        while not self.is_open and self._waiting.get(session):
             await asyncio.sleep(0)
         waits = self._waiting.pop(session, 0) - 1
         if waits > 0:
@@ -121,27 +121,16 @@ class ScriptedEngine(TokenEngine):
         if session in self._running:
             self._aborted.add(session)
 
-    async def pause(self) -> None:
-        """Wait until nothing runs; start nothing new."""
-        await self._alone()
-        self._paused = True
-
-    async def _alone(self) -> None:
-        self._holds += 1
-        try:
-            while self._running:
-                await asyncio.sleep(0)
-        finally:
-            self._holds -= 1
-
-    async def resume(self) -> None:
-        """Start requests again."""
-        self._paused = False
+    async def drained(self) -> None:
+        """Wait until nothing runs."""
+        while self._running:
+            await asyncio.sleep(0)
 
     async def load_weights(self, weights: str | Path | Iterable[tuple[str, "Tensor"]], version: int) -> None:
         """Take a new version number, once running requests have finished; there are no weights."""
-        await self._alone()
-        self.policy_version = version
+        with self._held():
+            await self.drained()
+            self.policy_version = version
 
     def close(self) -> None:
         """Refuse further requests."""

@@ -15,22 +15,14 @@ LARGEST_ID = 2**31 - 1
 """No vocabulary comes near it; tokenizers and tensors take no more."""
 
 
-class UnderWay:
-    """Who may sample when: requests by session, pauses, and updates, which are alone.
+class Door:
+    """Whether requests start: not while somebody paused, nor while pauses and updates wait for requests to end.
 
-    Requests start unless somebody paused or updates; whoever asks meanwhile waits, and can be aborted there. Pauses and
-    updates that are given up while they wait for requests to end open nothing that another one holds closed.
+    One of these that is given up opens nothing that another one holds closed.
     """
 
     def __init__(self) -> None:
-        self._sessions: dict[AnyTask, str] = {}
-        """The session of every request that waits or runs."""
-        self._running: set[AnyTask] = set()
-        """The requests that started and have not ended, those of callers who have gone included."""
-        self._aborted: set[AnyTask] = set()
-        self._waiters: list[asyncio.Future[None]] = []
-        self._checked = CheckedIds(LARGEST_ID + 1)
-        self._paused = self._alone = False
+        self._paused = False
         self._holds = 0
         """Pauses that wait for requests to end, and updates."""
 
@@ -44,22 +36,12 @@ class UnderWay:
         """Whether requests start."""
         return not (self._paused or self._holds)
 
-    async def entered(self) -> None:
-        """Wait until requests start."""
-        while not self.is_open:
-            await self._changed()
-
-    async def _changed(self) -> None:
-        """Wait until something is let go of; of each event loop by itself."""
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiters.append(waiter)
-        await waiter
+    async def drained(self) -> None:
+        """Wait until no request is under way."""
+        raise NotImplementedError
 
     def _tell(self) -> None:
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
-            if not waiter.done() and not waiter.get_loop().is_closed():
-                waiter.set_result(None)
+        """Let requests look again whether they may start."""
 
     @contextmanager
     def _held(self) -> Generator[None]:
@@ -80,6 +62,41 @@ class UnderWay:
         """Start requests again, unless an update goes on."""
         self._paused = False
         self._tell()
+
+
+class UnderWay(Door):
+    """Who may sample when: requests by session, pauses, and updates, which are alone.
+
+    Whoever asks while requests do not start waits, and can be aborted there.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._sessions: dict[AnyTask, str] = {}
+        """The session of every request that waits or runs."""
+        self._running: set[AnyTask] = set()
+        """The requests that started and have not ended, those of callers who have gone included."""
+        self._aborted: set[AnyTask] = set()
+        self._waiters: list[asyncio.Future[None]] = []
+        self._checked = CheckedIds(LARGEST_ID + 1)
+        self._alone = False
+
+    async def entered(self) -> None:
+        """Wait until requests start."""
+        while not self.is_open:
+            await self._changed()
+
+    async def _changed(self) -> None:
+        """Wait until something is let go of; of each event loop by itself."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        await waiter
+
+    def _tell(self) -> None:
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done() and not waiter.get_loop().is_closed():
+                waiter.set_result(None)
 
     @asynccontextmanager
     async def updating(self) -> AsyncGenerator[None]:

@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-import time
+import threading
 from collections import Counter
 from functools import partial
 from typing import Any
@@ -219,7 +219,7 @@ def test_scores_go_where_the_fewest_are_under_way() -> None:
         for server in servers:
             server.score = partial(score, server)
         await asyncio.gather(*(made.score([1, 2, 3, 4]) for _ in range(30)))
-        assert asked == {server.url: 10 for server in servers} and list(made.members.routes._homes) == ["x"]
+        assert all(7 <= asked[server.url] <= 13 for server in servers) and list(made.members.routes._homes) == ["x"]
         made.close()
 
     asyncio.run(play())
@@ -297,8 +297,11 @@ def test_an_update_given_up_while_it_is_written_is_never_served_as_the_one_befor
     monkeypatch.setattr(members, "_LONGEST", 0.01)
     whole, sent = shards.written, list[float]()
 
+    begun, go_on = threading.Event(), threading.Event()
+
     def slow(*arguments: Any) -> Any:
-        time.sleep(0.2)
+        begun.set()
+        go_on.wait(30)
         return whole(*arguments)
 
     async def update(files: Any, label: str) -> None:
@@ -310,9 +313,12 @@ def test_an_update_given_up_while_it_is_written_is_never_served_as_the_one_befor
     async def play() -> None:
         await made.load_weights([("w", torch.full((1,), 1.0))], 1)
         monkeypatch.setattr(shards, "written", slow)
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(made.load_weights([("w", torch.full((1,), 2.0))], 2), 0.05)
-        await asyncio.sleep(0.3)
+        update = asyncio.create_task(made.load_weights([("w", torch.full((1,), 2.0))], 2))
+        await asyncio.to_thread(begun.wait, 30)
+        update.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await update
+        go_on.set()
         server.label = "started again"
         with pytest.raises(EngineDead, match="started again"):  # until the next weights come
             await one(made)

@@ -7,8 +7,7 @@ import asyncio
 import logging
 import math
 import traceback
-from collections.abc import Generator, Iterable, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +23,7 @@ from agentgym.engines.hf.slots import PADDING, Row, SlotModel, unsupported
 from agentgym.engines.hf.weights import load_model, update
 from agentgym.engines.kinds import ENGINES
 from agentgym.engines.slots import BLOCK, PREFILL, Slot, SlotTable, common_prefix
+from agentgym.engines.under_way import Door
 from agentgym.errors import BadConfig, Fault
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class _Running:
         return len(self.draft.ids) if self.draft else 0
 
 
-class HFEngine(TokenEngine):
+class HFEngine(Door, TokenEngine):
     """A causal model of `transformers`, run in this process.
 
     `model` is a folder, a hub name, or a model object that a trainer goes on changing: after every change call
@@ -85,6 +85,7 @@ class HFEngine(TokenEngine):
         prefill_tokens: int = PREFILL,
         prefill_padding: int = PADDING,
     ) -> None:
+        super().__init__()
         if slots < 1 or prefill_tokens < 1:
             raise BadConfig(f"slots is {slots} and prefill_tokens is {prefill_tokens}; expected at least 1 each")
         if prefill_padding < 0:
@@ -111,7 +112,6 @@ class HFEngine(TokenEngine):
         self._waiting: list[_Running] = []
         self._running: list[_Running] = []
         self._task: asyncio.Task[None] | None = None
-        self._paused, self._holds = False, 0
         self._arrivals = 0
         self._broken = ""
 
@@ -130,7 +130,7 @@ class HFEngine(TokenEngine):
             running.draft = cut(request.draft, limit)
         self._waiting.append(running)
         self._arrivals += 1
-        self._wake()
+        self._tell()
         return await future
 
     async def score(self, ids: Sequence[int], temperature: float = 1.0) -> list[float]:
@@ -157,35 +157,10 @@ class HFEngine(TokenEngine):
             self._backend.forget(slot.number)
             self._table.free(slot)
 
-    @property
-    def is_open(self) -> bool:
-        """Whether requests start."""
-        return not (self._paused or self._holds)
-
-    @contextmanager
-    def _held(self) -> Generator[None]:
-        """Start no request; what is given up meanwhile opens nothing that another one holds closed."""
-        self._holds += 1
-        try:
-            yield
-        finally:
-            self._holds -= 1
-            self._wake()
-
-    async def _idle(self) -> None:
+    async def drained(self) -> None:
+        """Wait until no request is under way; those that wait stay."""
         while self._task is not None:
             await asyncio.shield(self._task)
-
-    async def pause(self) -> None:
-        """Let running requests finish and start no new ones; those that wait stay. Given up, it changes nothing."""
-        with self._held():
-            await self._idle()
-            self._paused = True
-
-    async def resume(self) -> None:
-        """Start requests again."""
-        self._paused = False
-        self._wake()
 
     async def load_weights(self, weights: str | Path | Iterable[tuple[str, "Tensor"]], version: int) -> None:
         """Take new weights, once running requests have finished; every cache is dropped.
@@ -194,7 +169,7 @@ class HFEngine(TokenEngine):
         empty iterable says that they were changed in place.
         """
         with self._held():
-            await self._idle()
+            await self.drained()
             self._broken = "the last weight update failed half-way; load a complete set of weights"
             try:
                 with torch.no_grad():
@@ -227,7 +202,7 @@ class HFEngine(TokenEngine):
 
     # The loop
 
-    def _wake(self) -> None:
+    def _tell(self) -> None:
         if self._task is None and self._waiting and self.is_open:
             self._task = asyncio.get_running_loop().create_task(self._run())
 
