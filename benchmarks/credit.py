@@ -156,7 +156,7 @@ def train_cell(cell: Cell, out: Path, policy: Path) -> dict[str, Any]:
     folder = Path(config.out)
     rl = [row for row in lines(folder / "metrics.jsonl") if row["phase"] == "rl"]
     by_step = tokens_by_step(rl, agentgym.read_episodes(folder / "episodes.jsonl"))
-    branches = sum(row.get("branch_tokens", 0) for row in rl)
+    branches = sum(continued(row) for row in rl)
     overlap = {name: float(np.mean([row[name] for row in rl])) for name in OVERLAP if all(name in row for row in rl)}
     for part in ("checkpoints", "episodes.jsonl"):
         path = folder / part
@@ -169,9 +169,14 @@ def train_cell(cell: Cell, out: Path, policy: Path) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def continued(row: dict[str, Any]) -> float:
+    """Return how many tokens a step sampled in continuations of needs, which are not trained."""
+    return row.get("branch_tokens", 0) + row.get("prover_tokens", 0)
+
+
 def tokens_by_step(rl: Sequence[dict[str, Any]], episodes: Iterable[Any]) -> list[int]:
     """Return how many tokens each step sampled: a turn that several episodes share once, continuations of needs too."""
-    tokens = {row["step"]: int(row.get("branch_tokens", 0)) for row in rl}
+    tokens = {row["step"]: int(continued(row)) for row in rl}
     for episode in episodes:
         tokens[int(episode.group_id.split("/")[0])] += episode.sampled
     return list(tokens.values())

@@ -199,6 +199,7 @@ def test_tokens_of_each_step_count_a_shared_turn_once_and_continuations():
         whole.add(Turn("o", output_ids=[1, 2, 3]))
         branch.add(Turn("o", output_ids=[1, 2] if number else [1, 2, 3]))
     assert bench.tokens_by_step([{"step": 1, "branch_tokens": 7.0}, {"step": 2}], [whole, branch]) == [7, 8]
+    assert bench.tokens_by_step([{"step": 2, "prover_tokens": 5.0}], [whole]) == [11]
 
 
 def test_the_noise_of_a_measured_advantage_by_hand():
