@@ -75,6 +75,8 @@ class ScriptedEngine(Door, TokenEngine):
 
     async def _entered(self, session: str) -> bool:
         """Wait until requests start; False where the session was aborted meanwhile."""
+        if self.is_open:
+            return True
         self._waiting[session] = self._waiting.get(session, 0) + 1
         while not self.is_open and self._waiting.get(session):
             await asyncio.sleep(0)
