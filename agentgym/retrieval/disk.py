@@ -9,17 +9,19 @@ import importlib
 import math
 import shutil
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 
 from agentgym.errors import BadData, MissingExtra, how_to_install
 from agentgym.retrieval import folder as folders
-from agentgym.retrieval.documents import Document, searched, words
+from agentgym.retrieval.documents import Document, asked, searched, searched_parts
 from agentgym.retrieval.protocol import K1, LONGEST, B, Hit
 from agentgym.retrieval.store import Store
 
 KIND = "tantivy"
+FIELDS: Mapping[str, Callable[[Document], list[str]]] = {"words": searched, "parts": searched_parts}
+"""Fields of the index: what is found in them, in the order of `asked`."""
 _FIRST, _MOST = 16, 1024  # candidates that are looked at beyond those wanted; where the most do not settle it, they decide
 _HEAP = 256 << 20  # bytes of memory in which the index grows
 _STEP = 10_000  # documents between two reports of progress
@@ -58,7 +60,7 @@ class DiskIndex:
             self._store.titled,
             self._store.unique,
         )
-        self._mean = manifest["words"] / self.size
+        self._means = {name: manifest[name] / self.size for name in FIELDS}
         try:
             index = tantivy.Index.open(str(path / KIND))
             self._schema, self._searcher = index.schema, index.searcher()
@@ -76,12 +78,13 @@ class DiskIndex:
         """Nothing is held but files."""
 
     def _search(self, query: str, count: int) -> list[Hit]:
-        asked = Counter(words(query[:LONGEST]))
-        weights = {word: self._weight(word) * times for word, times in asked.items()}
-        weights = {word: weight for word, weight in weights.items() if weight}
-        if not weights or count < 1:
+        fields = dict(zip(FIELDS, map(Counter, asked(query[:LONGEST])), strict=True))
+        weights = {name: self._weights(name, tokens) for name, tokens in fields.items() if self._means[name]}
+        clauses = [
+            (self._should, self._clause(name, token, fields[name][token])) for name in weights for token in weights[name]
+        ]
+        if not clauses or count < 1:
             return []
-        clauses = [(self._should, self._clause(word, asked[word])) for word in weights]
         compiled, scored, seen, beyond = self._query.boolean_query(clauses), list[tuple[float, int, Document]](), 0, _FIRST
         while True:
             hits = self._searcher.search(compiled, limit=min(count + beyond, self.size), count=False).hits
@@ -101,19 +104,28 @@ class DiskIndex:
         """Return a score on tantivy's scale, whose counts of words are a constant factor higher."""
         return score * (K1 + 1)
 
-    def _clause(self, word: str, times: int) -> object:
-        clause = self._query.term_query(self._schema, "words", word, index_option="freq")
+    def _clause(self, name: str, token: str, times: int) -> object:
+        clause = self._query.term_query(self._schema, name, token, index_option="freq")
         return clause if times == 1 else self._query.boost_query(clause, float(times))
 
-    def _weight(self, word: str) -> float:
-        """Return the inverse document frequency of a word in Lucene's form; 0 for a word that no document holds."""
-        holding = self._searcher.doc_freq("words", word)
-        return math.log(1 + (self.size - holding + 0.5) / (holding + 0.5)) if holding else 0.0
+    def _weights(self, name: str, tokens: Counter[str]) -> dict[str, float]:
+        """Return the inverse document frequency in Lucene's form, times the count, of those that a document holds."""
+        weights: dict[str, float] = {}
+        for token, times in tokens.items():
+            holding = self._searcher.doc_freq(name, token)
+            if holding:
+                weights[token] = math.log(1 + (self.size - holding + 0.5) / (holding + 0.5)) * times
+        return weights
 
-    def _score(self, weights: dict[str, float], document: Document) -> float:
-        held = searched(document)
-        counts, least = Counter(word for word in held if word in weights), K1 * (1 - B + B * len(held) / self._mean)
-        return sum(weights[word] * counts[word] / (counts[word] + least) for word in weights)
+    def _score(self, weights: dict[str, dict[str, float]], document: Document) -> float:
+        score = 0.0
+        for name, of_field in weights.items():
+            if of_field:
+                tokens = FIELDS[name](document)
+                counts = Counter(token for token in tokens if token in of_field)
+                least = K1 * (1 - B + B * len(tokens) / self._means[name])
+                score += sum(of_field[token] * counts[token] / (counts[token] + least) for token in of_field)
+        return score
 
 
 def _fill(tantivy: ModuleType, folder: Path, store: Store, done: Callable[[int], None]) -> dict[str, object]:
@@ -124,20 +136,21 @@ def _fill(tantivy: ModuleType, folder: Path, store: Store, done: Callable[[int],
         tantivy.SchemaBuilder()
         .add_integer_field("number", fast=True)
         .add_text_field("words", tokenizer_name="whitespace", index_option="freq")
+        .add_text_field("parts", tokenizer_name="whitespace", index_option="freq")
         .build()
     )
     writer = tantivy.Index(schema, path=str(folder)).writer(heap_size=_HEAP, num_threads=1)
-    total = 0
+    totals = dict.fromkeys(FIELDS, 0)
     for number, document in enumerate(store):
-        held = searched(document)
-        total += len(held)
-        writer.add_document(tantivy.Document(number=number, words=" ".join(held)))
+        tokens = {name: of_document(document) for name, of_document in FIELDS.items()}
+        totals = {name: total + len(tokens[name]) for name, total in totals.items()}
+        writer.add_document(tantivy.Document(number=number, **{name: " ".join(found) for name, found in tokens.items()}))
         if number % _STEP == _STEP - 1:
             done(number + 1)
     writer.commit()
     writer.wait_merging_threads()
     done(store.size)
-    return {"words": total, "k1": K1, "b": B}
+    return {**totals, "k1": K1, "b": B}
 
 
 def _tantivy() -> ModuleType:

@@ -3,13 +3,16 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
+from agentgym.core.scripts import SPACELESS, ordinary_width, pieces, spaceless
 from agentgym.errors import BadData
 from agentgym.tasks.lines import objects
 
 _WORD = re.compile(r"\w+")
-ANALYSER = "words-1"
-"""The name of what `words` does: an index made by another analyser is not read."""
+_BLOCK = re.compile(rf"[\w{SPACELESS}]+")
+ANALYSER = "words-2"
+"""The name of what `words` and `parts` do: an index made by another analyser is not read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +44,48 @@ def from_contents(id: str, contents: str) -> Document:
 
 
 def words(text: str) -> list[str]:
-    """Return the words of a text in lower case."""
+    """Return the words of a text in lower case: letters and digits between other signs."""
     return _WORD.findall(text.lower())
+
+
+def parts(text: str) -> list[str]:
+    """Return smaller parts of words that hold more than one: characters and pairs of neighbors, and the words beside them.
+
+    These are words in Chinese, Japanese, Korean, Thai, Lao, Khmer and other scripts that do not part words by spaces, and
+    those of full width. All other texts have none.
+    """
+    if not spaceless(text):
+        return []
+    return [part for block in _BLOCK.findall(text) if spaceless(block) for part in _parts(block)]
+
+
+def _parts(text: str) -> list[str]:
+    found: list[str] = []
+    for piece in pieces(ordinary_width(text).lower()):
+        if isinstance(piece, str):
+            found.append(piece)
+        for run in piece if isinstance(piece, list) else ():
+            found += [*run, *(first + second for first, second in pairwise(run))]
+    return found
+
+
+def asked(query: str) -> tuple[list[str], list[str]]:
+    """Return the words of a query, and what to look for among the parts of documents."""
+    known = words(query)
+    if not spaceless(query):
+        return known, known
+    every = _parts(query)
+    return known + [part for part in every if part not in known and not spaceless(part)], every
 
 
 def searched(document: Document) -> list[str]:
     """Return the words by which a document is found: those of its title and its text."""
     return words(f"{document.title} {document.text}")
+
+
+def searched_parts(document: Document) -> list[str]:
+    """Return the parts of words by which a document is found."""
+    return [*parts(document.title), *parts(document.text)]
 
 
 def title_key(title: str) -> str:

@@ -1,13 +1,13 @@
 """Documents in memory, found by words: BM25 by bm25s."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, cast
 
 import bm25s  # pyright: ignore[reportMissingTypeStubs]  # the library ships no types
 import numpy as np
 
-from agentgym.retrieval.documents import Document, searched, title_key, words
+from agentgym.retrieval.documents import Document, asked, searched, searched_parts, title_key
 from agentgym.retrieval.protocol import K1, LONGEST, B, Hit
 
 
@@ -37,11 +37,14 @@ class Corpus:
         return [self._search(query, count) for query in queries]
 
     def _search(self, query: str, count: int) -> list[Hit]:
-        index, vocabulary = self._index
-        tokens = [vocabulary[word] for word in words(query[:LONGEST]) if word in vocabulary]
-        if not tokens:
+        scores: Any = None  # [documents]
+        for (index, vocabulary), tokens in zip(self._indexes, asked(query[:LONGEST]), strict=True):
+            known = [vocabulary[token] for token in tokens if token in vocabulary]
+            if known:
+                found = index.get_scores_from_ids(known)
+                scores = found if scores is None else scores + found
+        if scores is None:
             return []
-        scores = index.get_scores_from_ids(tokens)  # [documents]
         best = np.argsort(-scores, kind="stable")[:count] if len(scores) <= max(4096, count) else _top(scores, count)
         return [Hit(self.documents[number], float(scores[number])) for number in best if scores[number] > 0]
 
@@ -62,14 +65,21 @@ class Corpus:
         """Nothing is held but memory."""
 
     @cached_property
-    def _index(self) -> tuple[Any, dict[str, int]]:
+    def _indexes(self) -> tuple["_Index", "_Index"]:
+        """Two indexes, so that the scores of words do not depend on how many parts other words have."""
+        return self._index(searched), self._index(searched_parts)
+
+    def _index(self, tokens: Callable[[Document], list[str]]) -> "_Index":
         vocabulary: dict[str, int] = {}
-        ids = [[vocabulary.setdefault(word, len(vocabulary)) for word in searched(document)] for document in self.documents]
+        ids = [[vocabulary.setdefault(token, len(vocabulary)) for token in tokens(document)] for document in self.documents]
         if not vocabulary:
             return None, {}
         index = cast("Any", bm25s.BM25)(method="lucene", k1=K1, b=B, backend="numpy")
         index.index((ids, dict(vocabulary)), show_progress=False)  # it adds an empty word to the one it is given
         return index, vocabulary
+
+
+_Index = tuple[Any, dict[str, int]]
 
 
 def _top(scores: Any, count: int) -> Any:

@@ -1,9 +1,15 @@
-"""Verifiers of short text answers: exact match and token F1, normalised as SQuAD does."""
+"""Verifiers of short text answers: exact match and token F1.
+
+Both normalise as SQuAD does and strip the punctuation of every script as well; of scripts without spaces each character is a
+word. With `normal=normalise` they are SQuAD's own, for protocols that name it.
+"""
 
 import re
 import string
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+
+from agentgym.core.scripts import ordinary_width, pieces, spaceless, without_punctuation
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
@@ -14,23 +20,37 @@ def normalise(text: str) -> str:
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
 
-def exact_match(answer: str, golds: Iterable[str]) -> float:
+def normalise_scripts(text: str) -> str:
+    """Return what `normalise` does, without punctuation of any script; characters of scripts without spaces are words."""
+    if text.isascii():
+        return normalise(text)
+    normal = normalise(without_punctuation(ordinary_width(text)))
+    return " ".join(_parted(normal)) if spaceless(normal) else normal
+
+
+def _parted(text: str) -> Iterable[str]:
+    for word in text.split():
+        for piece in pieces(word) if spaceless(word) else (word,):
+            yield from (piece,) if isinstance(piece, str) else (character for run in piece for character in run)
+
+
+def exact_match(answer: str, golds: Iterable[str], *, normal: Callable[[str], str] = normalise_scripts) -> float:
     """Return 1.0 if the answer equals one of the gold answers after normalisation, else 0.0.
 
     A gold answer of which normalisation leaves nothing (`+`, `The`) must be matched as it is written, case aside:
     otherwise any full stop would be as good. Here SQuAD's own script is more generous.
     """
-    given = normalise(answer)
+    given = normal(answer)
     for gold in golds:
-        wanted = normalise(gold)
+        wanted = normal(gold)
         if given == wanted if wanted else answer.strip().casefold() == gold.strip().casefold():
             return 1.0
     return 0.0
 
 
-def f1(answer: str, golds: Iterable[str]) -> float:
+def f1(answer: str, golds: Iterable[str], *, normal: Callable[[str], str] = normalise_scripts) -> float:
     """Return the best harmonic mean of word precision and recall over the gold answers, from 0 to 1 (SQuAD 1.1)."""
-    return max((_f1(normalise(answer).split(), normalise(gold).split()) for gold in golds), default=0.0)
+    return max((_f1(normal(answer).split(), normal(gold).split()) for gold in golds), default=0.0)
 
 
 def _f1(given: list[str], wanted: list[str]) -> float:

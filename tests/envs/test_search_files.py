@@ -264,7 +264,7 @@ def found(corpus: Corpus, query: str, count: int) -> list[str]:
 
 def test_the_best_of_many_documents_is_what_a_full_sort_gives() -> None:
     corpus = Corpus([Document(str(i), f"t{i}", "red " * (i % 7) + "blue") for i in range(5000)])
-    index, vocabulary = corpus._index
+    index, vocabulary = corpus._indexes[0]
     scores = index.get_scores_from_ids([vocabulary["red"], vocabulary["blue"]])
     best = sorted(range(5000), key=lambda n: (-scores[n], n))
     assert found(corpus, "red blue", 20) == [str(n) for n in best[:20]]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentgym.rewards.exact_match import exact_match, f1, normalise
+from agentgym.rewards.exact_match import exact_match, f1, normalise, normalise_scripts
 
 
 @pytest.mark.parametrize(
@@ -65,5 +65,46 @@ def test_contract_checks(answer: str, gold: str) -> None:
     assert normalise(normalise(gold)) == normalise(gold)
     assert 0.0 <= f1(answer, [gold]) <= 1.0
     assert f1(answer, [gold]) == pytest.approx(f1(gold, [answer]))
-    if exact_match(answer, [gold]) and normalise(gold):
+    if exact_match(answer, [gold]) and normalise_scripts(gold):
         assert f1(answer, [gold]) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("answer", "gold"),
+    [
+        ("《北京》。", "北京"),
+        ("「東京」！", "東京"),
+        ("北京 市", "北京市"),
+        ("１９９７年", "1997年"),
+        ("ＮＡＳＡ", "nasa"),
+        ("ភ្នំពេញ។", "ភ្នំពេញ"),
+        ("ရန်ကုန်။", "ရန်ကုန်"),
+        ("दिल्ली।", "दिल्ली"),
+        ("القاهرة؟", "القاهرة"),
+        ("“Zoë’s” café…", "zoës café"),
+        ("서울.", "서울"),
+    ],
+)
+def test_punctuation_of_every_script_goes_but_in_squads_own(answer: str, gold: str) -> None:
+    assert exact_match(answer, [gold]) == 1.0
+    assert exact_match(answer + "x", [gold]) == 0.0
+    if not answer.isascii() and answer != "서울.":
+        assert exact_match(answer, [gold], normal=normalise) == 0.0  # string.punctuation is ASCII
+
+
+def test_f1_of_a_script_without_spaces_counts_characters() -> None:
+    # given 北京市 (3 characters), gold 北京 (2): precision 2/3, recall 1
+    assert f1("北京市", ["北京"]) == pytest.approx(0.8)
+    assert f1("北京市", ["北京"], normal=normalise) == 0.0
+    assert exact_match("。", ["猫"]) == 0.0
+
+
+@given(st.text(alphabet=st.characters(max_codepoint=127)))
+def test_ascii_is_normalised_as_by_squad(text: str) -> None:
+    assert normalise_scripts(text) == normalise(text)
+
+
+@given(st.text())
+def test_normal_form_is_its_own_normal_form_but_for_case(text: str) -> None:
+    normal = normalise_scripts(text)
+    assert exact_match(normal, [normal]) == 1.0

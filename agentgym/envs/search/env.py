@@ -20,7 +20,7 @@ from agentgym.retrieval import Document, Retriever
 from agentgym.retrieval.documents import title_key, words
 from agentgym.retrieval.memory import Corpus
 from agentgym.retrieval.opening import IN_MEMORY, open_retriever
-from agentgym.rewards.exact_match import exact_match, f1, normalise
+from agentgym.rewards.exact_match import exact_match, f1, normalise_scripts
 
 LONGEST_QUERY = 1000  # characters
 Saved = tuple[tuple[Document, ...], frozenset[str], tuple[Document, ...], tuple[str, ...], str | None]
@@ -36,8 +36,9 @@ class Search(TextEnv):
     more facts stand in the document of their object only. `data` is a HotpotQA file; `corpus` and `questions` are
     JSON lines (see `agentgym.envs.search.files`); `retriever` names what finds documents where `questions` are given.
 
-    Reward: 1 for an answer that equals a gold answer after SQuAD's normalisation, else 0. Measures: `evidence` (share
-    of the chain's documents shown), `f1` and `format` (an answer was given), both 0 until the answer.
+    Reward: 1 for an answer that equals a gold answer after SQuAD's normalisation and without the punctuation of other
+    scripts, else 0. Measures: `evidence` (share of the chain's documents shown),
+    `f1` and `format` (an answer was given), both 0 until the answer.
 
     Ceilings (`docs/search.md` has the measurements; declared is the worst difficulty, 0, where half of the questions
     have one hop, plus a margin): `question_only` and `first_document` search for the question itself, which finds the
@@ -72,6 +73,8 @@ class Search(TextEnv):
     """Characters shown of each result."""
     page: int = 4000
     """Characters shown of an opened document."""
+    normal = staticmethod(normalise_scripts)
+    """How an answer is normalised before it is compared."""
     declared = Declarations(
         random_bound=0.01,
         expert_bound=0.9,
@@ -240,7 +243,7 @@ class Search(TextEnv):
         if not text.strip():
             return self.invalid("the answer is empty. Write it out, for example answer[a name or a year].")
         self._given = text
-        right = exact_match(text, self.task.data["answers"]) == 1.0
+        right = exact_match(text, self.task.data["answers"], normal=self.normal) == 1.0
         return self.win("The answer is right.") if right else self.lose("The answer is wrong.")
 
     def _label(self, document: Document) -> str:
@@ -260,13 +263,13 @@ class Search(TextEnv):
         return f"No document has the title or id {shown!r}.{hint}"
 
     def state(self) -> object:
-        return sorted(self._shown), sorted(self._opened), None if self._given is None else normalise(self._given)
+        return sorted(self._shown), sorted(self._opened), None if self._given is None else self.normal(self._given)
 
     def measures(self) -> dict[str, float]:
         answers = self.task.data.get("answers", ())
         return {
             "evidence": self._evidence(),
-            "f1": 0.0 if self._given is None else f1(self._given, answers),
+            "f1": 0.0 if self._given is None else f1(self._given, answers, normal=self.normal),
             "format": 0.0 if self._given is None else 1.0,
         }
 

@@ -8,7 +8,7 @@ from agentgym.core.env import Outcome, Task
 from agentgym.envs.search import shortcuts
 from agentgym.envs.search.env import Search
 from agentgym.envs.search.reader import next_action
-from agentgym.rewards.exact_match import exact_match
+from agentgym.rewards.exact_match import exact_match, normalise
 
 _CLOSERS = ("</search>", "</answer>")
 INVALID = (
@@ -34,6 +34,7 @@ class SearchR1(Search):
     horizon = 5
     difficulty = 0
     feedback = "genuine"
+    normal = staticmethod(normalise)
     settings: ClassVar[tuple[str, ...]] = ("data", "corpus", "questions", "retriever", "hops", "worlds", "top_k")
     declared = replace(Search.declared, expert_bound=0.8, ceilings={"question_only": 0.15})
 
@@ -53,7 +54,7 @@ class SearchR1(Search):
         if answers:
             self._given = answers[-1][1].strip()
         block, last = min([*answers[:1], *searches[:1]], default=None), self.turn >= self.limit
-        right = self._given is not None and exact_match(self._given, self.task.data["answers"]) == 1.0
+        right = self._given is not None and exact_match(self._given, self.task.data["answers"], normal=self.normal) == 1.0
         if block and block in answers[:1]:
             return self.win("") if right else self.lose("")
         shown = None if block is None else _information("" if last else self._found(block[1].strip()))
