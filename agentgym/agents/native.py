@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agentgym.agents.encode import Foreign
-from agentgym.agents.parse import split_thought
 from agentgym.agents.token_agent import TokenAgent, TokenTalk
-from agentgym.agents.tool_calls import Attempt
+from agentgym.agents.tool_calls import Attempt, read_reply
 from agentgym.agents.tool_template import ToolTemplate
 from agentgym.core.actions import Call, Tool, parse_call, samples
 from agentgym.core.env import Task, TextEnv
@@ -163,10 +162,7 @@ class NativeTalk(CallSide, TokenTalk):
 
     def _read(self, text: str) -> tuple[bool, str, list[Attempt]]:
         """Return whether a reply has a whole thought, what comes after it, and the calls in that."""
-        thought, unfinished, rest = split_thought(text, bool(self.template.opened))
-        if not thought and not unfinished:
-            rest = text.strip()  # a call may spell the end of a thought
-        return thought, rest, [] if unfinished else self.template.family.read(rest, self.tools)
+        return read_reply(self.template.family, text, bool(self.template.opened), self.tools)
 
     def example(self, tool: Tool) -> str:
         """Return a call of a tool as this family writes it."""

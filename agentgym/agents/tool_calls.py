@@ -7,18 +7,21 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from agentgym.agents.encode import Foreign
+from agentgym.agents.parse import split_thought
 from agentgym.core.actions import Call, Tool
 from agentgym.core.json_value import JSON
 
 CALL_ID = "call{:05d}"
 """The id of a call that has none of its own: nine characters, as Mistral's templates demand."""
 _ID = re.compile(r"[A-Za-z0-9]{9}")
-_PAIR = re.compile(r"<arg_key>([^<]*)</arg_key>\s*<arg_value>(.*?)</arg_value>\s*", re.DOTALL)
+_CALL_NAME = re.compile(r"\s*([\w.-]+)\s*(?=<arg_key>|</tool_call>|\Z)")
+_PAIR = re.compile(r"\s*<arg_key>([^<]*)</arg_key>\s*<arg_value>")
+_CALL_END = re.compile(r"\s*(?:</tool_call>|\Z)")
 _OPEN = re.compile(r"<tool_call>\s*(?:<function=)?|<function=")
 _NAME = re.compile(r"\s*([^<>\s]+)\s*>")
 _KEY = re.compile(r"\s*<parameter=([^<>\n]+)>\n?")
-_CLOSE = re.compile(r"\n?</parameter>(?=\s*</?(?:parameter=|function>))")  # a value may hold a closing tag
 _END = re.compile(r"\s*</function>")
+_MISTRAL_NAME = re.compile(r"\s*([^\s\[\]{}]+)\s*(?:\[CALL_ID\]\s*([^\s\[\]]*)\s*)?\[ARGS\]\s*")
 _DECODER = json.JSONDecoder()
 
 
@@ -103,17 +106,19 @@ def _write_hermes(call: Call) -> list[str]:
 
 
 def _read_llama3(text: str, tools: Mapping[str, Tool]) -> list[Attempt]:
-    before, marked, after = text.partition("<|python_tag|>")
-    rest = (after if marked else before).strip()
-    if marked and not rest.startswith("{"):
-        return [Attempt(rest)]
+    rest = text.strip()
+    if not rest.startswith("{"):  # else a value may spell the tag
+        _, tagged, rest = rest.partition("<|python_tag|>")
+        rest = rest.strip()
+        if tagged and not rest.startswith("{"):
+            return [Attempt(rest)]
     attempts: list[Attempt] = []
     while rest.startswith("{"):
         value = _value(rest)
         if value is None:
             return [*attempts, Attempt(rest)]
         attempts.append(_attempt(value[0]))
-        rest = rest[value[1] :].lstrip("; \t\r\n")
+        rest = rest[value[1] :].lstrip("; \t\r\n").removeprefix("<|python_tag|>").lstrip()
     return attempts
 
 
@@ -121,16 +126,78 @@ def _write_llama3(call: Call) -> list[str]:
     return [Foreign(_json({"name": call.name, "parameters": call.arguments}))]
 
 
+class _Bare:
+    """Finds where the values of a reply end, in a family that writes them as they are, without escapes.
+
+    A value may hold its own closing tag, the end of a call, or whole calls. Its end is the first closing tag that the next
+    parameter or the end of the call follows, outside of whole calls in it, and with no other closing tag before the next
+    call. A value that ends its own call and opens another cannot be told from two calls, and is read as these.
+    """
+
+    def __init__(self, text: str, marks: re.Pattern[str], close: str, opening: str) -> None:
+        self._text, self._marks, self._close, self._opening = text, marks, close, opening
+        self._nested = True  # until calls were opened and never closed: then every later value is read without looking
+
+    def end(self, place: int) -> re.Match[str] | None:
+        """Return the closing tag of the value that begins at a place."""
+        if self._nested:
+            depth = 0
+            for mark in self._marks.finditer(self._text, place):
+                if mark["open"]:
+                    depth += 1
+                elif not depth and self._ends(mark):
+                    return mark
+                elif depth and mark["last"] is not None:
+                    depth -= 1
+            self._nested = False
+        marks = self._marks.finditer(self._text, place)
+        return next((mark for mark in marks if not mark["open"] and self._ends(mark)), None)
+
+    def _ends(self, mark: re.Match[str]) -> bool:
+        """Whether a closing tag ends its value: no other one stands between the end of the call and the next call."""
+        if mark["last"] is None:
+            return True
+        other = self._text.find(self._close, mark.end())
+        return other < 0 or self._text.find(self._opening, mark.end(), other) >= 0
+
+
+_GLM_MARKS = re.compile(
+    r"(?P<open><tool_call>\s*[\w.-]+\s*<arg_key>[^<]*</arg_key>\s*<arg_value>)"
+    r"|</arg_value>(?=\s*(?:(?P<last></tool_call>|\Z)|<arg_key>[^<]*</arg_key>\s*<arg_value>))"
+)
+_XML_MARKS = re.compile(
+    r"(?P<open><function=[^<>\s]+\s*>\s*<parameter=[^<>\n]+>)"
+    r"|\n?</parameter>(?=\s*(?:(?P<last></function>)|<parameter=[^<>\n]+>))"
+)
+
+
 def _read_glm(text: str, tools: Mapping[str, Tool]) -> list[Attempt]:
-    return [_read_glm_call(inside, tools) for inside in re.findall(r"<tool_call>(.*?)(?:</tool_call>|\Z)", text, re.DOTALL)]
+    attempts: list[Attempt] = []
+    bare, place = _Bare(text, _GLM_MARKS, "</arg_value>", "<tool_call>"), 0
+    while (start := text.find("<tool_call>", place)) >= 0:
+        start += len("<tool_call>")
+        call, place = _read_glm_call(bare, text, start, tools)
+        if call is None:
+            stop = text.find("</tool_call>", start)
+            call, place = Attempt(text[start : stop if stop >= 0 else None].strip()), stop if stop >= 0 else len(text)
+        attempts.append(call)
+    return attempts
 
 
-def _read_glm_call(inside: str, tools: Mapping[str, Tool]) -> Attempt:
-    head, key, rest = inside.partition("<arg_key>")
-    name, pairs = head.strip(), _PAIR.findall(key + rest)
-    if _PAIR.sub("", key + rest) or not re.fullmatch(r"\w+", name):
-        return Attempt(inside.strip())
-    return _typed(name, pairs, tools)
+def _read_glm_call(bare: _Bare, text: str, place: int, tools: Mapping[str, Tool]) -> tuple[Attempt | None, int]:
+    """Return the call whose name stands at a place and where it ends; None if it is broken."""
+    name = _CALL_NAME.match(text, place)
+    if name is None:
+        return None, place
+    place, pairs = name.end(), list[tuple[str, str]]()
+    while key := _PAIR.match(text, place):
+        close = bare.end(key.end())
+        if close is None:
+            return None, place
+        pairs.append((key[1], text[key.end() : close.start()]))
+        place = close.end()
+    end = _CALL_END.match(text, place)
+    return (_typed(name[1], pairs, tools), end.end()) if end else (None, place)
 
 
 def _typed(name: str, pairs: Sequence[tuple[str, str]], tools: Mapping[str, Tool]) -> Attempt:
@@ -138,8 +205,9 @@ def _typed(name: str, pairs: Sequence[tuple[str, str]], tools: Mapping[str, Tool
     arguments: dict[str, object] = {}
     for key, text in pairs:
         kind = tools[name].kind(key) if name in tools else "string"
-        value = None if kind == "string" else _value(text.lower() if kind == "boolean" else text)  # some write `True`
-        arguments[key] = value[0] if value is not None and value[1] == len(text) else text
+        stated = text.strip()
+        value = None if kind == "string" else _value(stated.lower() if kind == "boolean" else stated)  # some write `True`
+        arguments[key] = value[0] if value is not None and value[1] == len(stated) else text
     return Attempt(_json({"name": name, "arguments": arguments}), name)
 
 
@@ -153,9 +221,9 @@ def _write_glm(call: Call) -> list[str]:
 
 def _read_xml(text: str, tools: Mapping[str, Tool]) -> list[Attempt]:
     attempts: list[Attempt] = []
-    place = 0
+    bare, place = _Bare(text, _XML_MARKS, "</parameter>", "<function="), 0
     while opened := _OPEN.search(text, place):  # models leave out the outer tag now and then
-        call, place = _read_xml_call(text, opened.end(), tools) if opened[0].endswith("=") else (None, opened.end())
+        call, place = _read_xml_call(bare, text, opened.end(), tools) if opened[0].endswith("=") else (None, opened.end())
         if call is None:
             stop = text.find("</tool_call>", opened.end())
             call, place = Attempt(text[opened.start() : stop if stop >= 0 else None].strip()), max(stop, place)
@@ -163,14 +231,14 @@ def _read_xml(text: str, tools: Mapping[str, Tool]) -> list[Attempt]:
     return attempts
 
 
-def _read_xml_call(text: str, place: int, tools: Mapping[str, Tool]) -> tuple[Attempt | None, int]:
+def _read_xml_call(bare: _Bare, text: str, place: int, tools: Mapping[str, Tool]) -> tuple[Attempt | None, int]:
     """Return the call whose name stands at a place and where it ends; None and how far it could be read if it is broken."""
     name = _NAME.match(text, place)
     if name is None:
         return None, place
     place, pairs = name.end(), list[tuple[str, str]]()
     while key := _KEY.match(text, place):
-        close = _CLOSE.search(text, key.end())
+        close = bare.end(key.end())
         if close is None:
             return None, len(text)  # no later one can be closed either
         pairs.append((key[1], text[key.end() : close.start()]))
@@ -189,37 +257,35 @@ def _write_xml(call: Call) -> list[str]:
 
 def _read_mistral(text: str, tools: Mapping[str, Tool]) -> list[Attempt]:
     attempts: list[Attempt] = []
-    for part in text.split("[TOOL_CALLS]")[1:]:
-        rest = part.strip()
-        if "[ARGS]" in rest and not rest.startswith(("[", "{")):
-            attempts.append(_read_mistral_named(rest))
-            continue
-        value = _value(rest)
-        if value is None:
-            attempts += _read_broken_list(rest.removeprefix("[").lstrip())
-        else:
-            calls = value[0] if isinstance(value[0], list) else [value[0]]
-            attempts += [_attempt(call) for call in calls]
+    _, opened, rest = text.partition("[TOOL_CALLS]")
+    while opened:
+        read, rest = _read_mistral_part(rest.lstrip())
+        attempts += read
+        _, opened, rest = rest.partition("[TOOL_CALLS]")
     return attempts
 
 
-def _read_broken_list(rest: str) -> list[Attempt]:
-    """Read the calls of a list up to where it breaks off."""
-    attempts: list[Attempt] = []
-    while rest.startswith("{") and (value := _value(rest)) is not None:
+def _read_mistral_part(rest: str) -> tuple[list[Attempt], str]:
+    """Return the calls after one sign, and what follows them: a string in their JSON may spell the sign."""
+    if named := _MISTRAL_NAME.match(rest):
+        value = _value(rest[named.end() :])
+        if value is not None:
+            raw: JSON = {"name": named[1], "arguments": value[0], "id": named[2] or ""}
+            return [_attempt(raw)], rest[named.end() + value[1] :]
+        body, sign, after = rest[named.end() :].partition("[TOOL_CALLS]")
+        return [Attempt(f'{{"name": {_json(named[1])}, "arguments": {body.strip()}')], sign + after
+    value = _value(rest)
+    if value is not None:
+        calls = value[0] if isinstance(value[0], list) else [value[0]]
+        return [_attempt(call) for call in calls], rest[value[1] :]
+    attempts, rest = list[Attempt](), rest.removeprefix("[").lstrip()
+    while rest.startswith("{") and (value := _value(rest)) is not None:  # a list up to where it breaks off
         attempts.append(_attempt(value[0]))
         rest = rest[value[1] :].lstrip(", \t\r\n")
-    return [*attempts, Attempt(rest)] if rest or not attempts else attempts
-
-
-def _read_mistral_named(text: str) -> Attempt:
-    """Read `name[ARGS]{…}`, with or without `[CALL_ID]id` before the arguments."""
-    head, _, body = text.partition("[ARGS]")
-    name, _, id = head.partition("[CALL_ID]")
-    value = _value(body.strip())
-    if value is None:
-        return Attempt(f'{{"name": {_json(name.strip())}, "arguments": {body.strip()}')
-    return _attempt({"name": name.strip(), "arguments": value[0], "id": id.strip()})
+    broken, sign, after = rest.partition("[TOOL_CALLS]")
+    if broken.strip() or not attempts:
+        attempts.append(Attempt(broken.strip()))
+    return attempts, sign + after
 
 
 def _write_mistral(call: Call) -> list[str]:
@@ -244,3 +310,16 @@ FAMILIES: dict[str, Family] = {  # the first whose sign a template writes is its
     "hermes": Family(re.compile(r"<tool_call>\s*\{"), "</tool_call>", _read_hermes, _write_hermes),
     "llama3": Family(re.compile(r'\{"name": ?"\w+", ?"parameters"'), "", _read_llama3, _write_llama3),
 }
+
+
+def read_reply(family: Family, text: str, opened: bool, tools: Mapping[str, Tool]) -> tuple[bool, str, list[Attempt]]:
+    """Return whether a reply has a whole thought, the text after it, and the calls in that.
+
+    `opened`: the prompt opened the thought. A call may spell both tags of a thought: those are none.
+    """
+    thought, unfinished, rest = split_thought(text, opened)
+    if thought and not opened and family.read(text.partition("<think>")[0], tools):
+        thought = False
+    if not thought and not unfinished:
+        rest = text.strip()
+    return thought, rest, [] if unfinished else family.read(rest, tools)

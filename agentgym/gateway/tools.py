@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from os.path import commonprefix
 from typing import Any, cast
 
+from agentgym.agents import tool_calls
 from agentgym.agents.encode import Foreign
-from agentgym.agents.parse import split_thought
 from agentgym.agents.tool_calls import CALL_ID, Attempt, Family
 from agentgym.agents.tool_template import ToolTemplate
 from agentgym.core.actions import Call, Tool, key
@@ -92,8 +92,8 @@ def read_reply(
     A reply with a call that cannot be read is text as a whole: the API has no form for it. `number` makes ids unique.
     Of a `single` call what follows is not read.
     """
-    _, unfinished, rest = split_thought(text, bool(template.opened))
-    attempts = [] if unfinished else template.family.read(rest, tools)[: 1 if single else None]
+    _, rest, attempts = tool_calls.read_reply(template.family, text, bool(template.opened), tools)
+    attempts = attempts[: 1 if single else None]
     calls: list[dict[str, str]] = []
     for place, attempt in enumerate(attempts):
         raw = _loaded(attempt.action)
@@ -115,8 +115,7 @@ def second_call(template: ToolTemplate, tools: Mapping[str, Tool], text: str) ->
     """Whether a reply under way has begun a second call. Looked at only where one may just have begun."""
     if not any(sign in text[-24:] for sign in (*OPENERS, "{")):
         return False
-    _, unfinished, rest = split_thought(text, bool(template.opened))
-    return not unfinished and len(template.family.read(rest, tools)) > 1
+    return len(tool_calls.read_reply(template.family, text, bool(template.opened), tools)[2]) > 1
 
 
 def call_head(family: Family, name: str) -> str:
