@@ -6,6 +6,7 @@
 import dataclasses
 import itertools
 import json
+import math
 from collections.abc import Iterator, Sequence
 
 from agentgym.contract.env_under_test import (
@@ -118,10 +119,13 @@ def wrong_with(step: Step, task: Task) -> str | None:
         or (info["valid"] is False and isinstance(info["error"], str) and info["error"] != ""),
         "admissible is not a list of different strings": commands is None
         or (all(isinstance(command, str) for command in commands) and len(set(commands)) == len(commands)),
-        f"success is {info['success']!r} and terminated {terminated}": info["success"]
-        in ((True, False) if over and info["reason"] not in FAULTS else (None,)),
+        f"success is {info['success']!r} and terminated {terminated}": isinstance(info["success"], bool)
+        if over and info["reason"] not in FAULTS
+        else info["success"] is None,
         f"reason is {info['reason']!r}": isinstance(info["reason"], str) if over else info["reason"] is None,
-        f"metrics are {info['metrics']}": all(isinstance(value, int | float) for value in info["metrics"].values()),
+        f"metrics are {info['metrics']}": all(
+            isinstance(value, int | float) and math.isfinite(value) for value in info["metrics"].values()
+        ),
     }
     return next((text for text, holds in checks.items() if not holds), None)
 

@@ -2,7 +2,6 @@
 
 import copy
 import hashlib
-import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 from functools import partial, wraps
@@ -21,6 +20,7 @@ from agentgym.core.outcome import SUCCESS, Info, Outcome, Snapshot, broken_off, 
 from agentgym.core.seeding import generator
 from agentgym.core.spaces import Unicode
 from agentgym.core.tasks import Task
+from agentgym.core.verdicts import amounts, ended, verdict
 from agentgym.errors import BadConfig, EpisodeOver, Fault, bad_option, unknown
 
 MOVED = dict.fromkeys((entry.name for entry in fields(Declarations)), "`declared = Declarations(…)` (agentgym.Declarations)")
@@ -201,7 +201,7 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
         self._np_random = generator(self.task.id, self.seed)
         first = guarded(self, TextEnv, partial(self.begin, task), "begin", kept(TextEnv))
         self.observation = returned(first, self.begin, f"begin of {type(self).__name__}").text
-        self._levels, self._running = dict(self.measures()), True  # only a change from here on is paid
+        self._levels, self._running = dict(self._measured(self.measures())), True  # only a change from here on is paid
         return self.observation, self._info(Outcome(self.observation), {}, None)
 
     def limit_of(self, task: Task) -> int:
@@ -229,7 +229,7 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
     def _advance(self, action: str) -> tuple[str, float, bool, bool, Info]:
         role, reason = self.role, None
         outcome = self._respond(action)
-        self.success = None if outcome.success is None else bool(outcome.success)  # NumPy's True is not True
+        self.success = verdict(outcome.success, f"success of {type(self).__name__}")
         rewards = self._pay(outcome)
         terminated = self.success is not None
         truncated = not terminated and self.turn >= self.limit
@@ -241,6 +241,7 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
         reward = sum(rewards.values(), 0.0)
         self._running = not (terminated or truncated)
         outcomes = None if self._running else self.role_rewards()
+        outcomes = outcomes and amounts(outcomes, f"the role_rewards of {type(self).__name__}")
         self.totals[role] += reward if outcomes is None else sum(v for k, v in rewards.items() if k != SUCCESS)
         for name, earned in (outcomes or {}).items():  # in place of what the last turn was paid for it; shaping stays
             self.totals[name] = self.totals.get(name, 0.0) + earned
@@ -272,27 +273,33 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
 
     def _pay(self, outcome: Outcome) -> dict[str, float]:
         """Return the named parts of the reward: the outcome, and the weighted change of each shaped measure."""
-        rewards = {SUCCESS: 1.0} if outcome.success else {}
+        rewards = {SUCCESS: 1.0} if self.success else {}
         if self.shaping:
-            levels = {**self._levels, **self.measures(), **outcome.measures}
+            levels = {**self._levels, **self._measured(self.measures()), **self._measured(outcome.measures)}
             for name, weight in self.shaping.items():
                 change = min(max(levels.get(name, 0.0), 0.0), 1.0) - min(max(self._levels.get(name, 0.0), 0.0), 1.0)
-                if math.isnan(change):  # as a reward it would end a training run, with an error about advantages
-                    raise ValueError(f"measure {name!r} of {type(self).__name__} is nan; expected a number from 0 to 1")
                 if change:
                     rewards[name] = weight * change
             self._levels = levels
         elif outcome.measures:
-            self._levels = {**self._levels, **outcome.measures}
+            self._levels = {**self._levels, **self._measured(outcome.measures)}
         return rewards
+
+    def _measured(self, measures: dict[str, float]) -> dict[str, float]:
+        """Return measures as floats; TypeError for one that is none: as a reward it would end a training run."""
+        for value in measures.values():
+            if type(value) is not float or value - value != 0.0:
+                return amounts(measures, f"the measures of {type(self).__name__}")
+        return measures
 
     def _info(self, outcome: Outcome, rewards: dict[str, float], reason: str | None) -> Info:
         """Return the step's info; the keys are the same at every step of every environment."""
-        levels = {**self._levels, **self.measures()}
+        kind = type(self).__name__
+        levels = {**self._levels, **self._measured(self.measures())}
         info: Info = {
             "task_id": self.task.id,
             "state_key": self.state_key(),
-            "valid": outcome.valid,
+            "valid": outcome.valid is True or ended(outcome.valid, f"valid of {kind}"),
             "error": outcome.error,
             "admissible": self.admissible(),
             "rewards": rewards,
@@ -300,7 +307,10 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
             "success": self.success,
             "reason": reason,
         }
-        return cast("Info", info | self.more_info())
+        more = self.more_info()
+        if clash := more.keys() & info.keys():
+            raise TypeError(f"more_info of {kind} returned {sorted(clash)}, which every info has; expected other keys")
+        return cast("Info", info | more)
 
     @final
     def snapshot(self) -> Snapshot:

@@ -6,6 +6,7 @@ import gymnasium
 
 from agentgym.core.env import Snapshot, TextEnv
 from agentgym.core.outcome import Info
+from agentgym.core.verdicts import amount, amounts, ended, verdict
 from agentgym.errors import BadConfig
 
 
@@ -34,6 +35,23 @@ class TextWrapper(gymnasium.Wrapper[str, str, str, str]):
         """Restore the environment inside and return the wrapper, so that wrapping survives a branch."""
         self.env.get_wrapper_attr("restore")(state, seed=seed)
         return self
+
+
+def checked(step: Any, env: object) -> tuple[str, float, bool, bool, Info]:
+    """Return the step of an environment whose wrappers may have changed it; TypeError, naming the wrapper, for a reward,
+    end or success that is none. A TextEnv has checked its own."""
+    if isinstance(env, TextEnv):
+        return step
+    observation, reward, terminated, truncated, info = step
+    kind = type(env).__name__
+    info = {
+        **info,
+        "success": verdict(info["success"], f"info['success'] of {kind}"),
+        "rewards": amounts(info["rewards"], f"info['rewards'] of {kind}"),
+        "metrics": amounts(info["metrics"], f"info['metrics'] of {kind}"),
+    }
+    ends = ended(terminated, f"terminated of {kind}"), ended(truncated, f"truncated of {kind}")
+    return observation, amount(reward, f"the reward of {kind}"), *ends, cast("Info", info)
 
 
 def forwarded(env: object) -> TextEnv:

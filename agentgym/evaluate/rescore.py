@@ -132,7 +132,7 @@ def _judged(episode: Episode, verifier: Verifier, task: Task) -> Episode:
         verdict: Any = verifier(copy.deepcopy(episode), task)
     except Exception as error:  # a user's own code
         raise BadConfig(f"the verifier raised {type(error).__name__} for {where}: {error}") from error
-    if not isinstance(verdict, bool | int | float | np.bool_ | np.number) or not 0 <= verdict <= 1:
+    if not isinstance(verdict, bool | int | float | np.bool_ | np.integer | np.floating) or not 0 <= verdict <= 1:
         raise BadConfig(f"the verifier returned {verdict!r} for {where}; expected True, False, or a reward from 0 to 1")
     reward = float(cast("float", verdict))
     judged.success = reward == 1.0

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agentgym.agents.tool_calls import Attempt
+from agentgym.core.verdicts import amount, verdict
 from agentgym.engines.slots import common_prefix
 from agentgym.episodes.episode import Episode, Turn, append_episodes
 from agentgym.gateway.rows import Row
@@ -237,8 +238,10 @@ class Sessions:
         """Close a session and return its episode; its line is with the system when this returns.
 
         One of a name that was closed to make room is a fault: what it said then is lost, whatever it said since. Raises
-        KeyError where there is no such session, StillRunning while it waits for a reply, which would be lost.
+        KeyError where there is no such session, StillRunning while it waits for a reply, which would be lost, TypeError
+        for a success or a reward that is none.
         """
+        reward, success = amount(reward, f"the reward of session {name!r}"), verdict(success, f"success of session {name!r}")
         if waits := self.open[name].running:
             raise StillRunning(f"{waits} {'reply is' if waits == 1 else 'replies are'} under way in session {name!r}")
         if name in self.gave_way:

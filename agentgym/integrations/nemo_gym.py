@@ -30,6 +30,7 @@ from agentgym.core.declared import Declarations
 from agentgym.core.env import MAX_ACTION, TextEnv
 from agentgym.core.outcome import Outcome
 from agentgym.core.tasks import Task
+from agentgym.core.verdicts import amount
 from agentgym.errors import BadConfig, BadData, Fault
 
 Row = dict[str, Any]
@@ -117,7 +118,7 @@ class NeMoGymEnv(TextEnv, replaces=("_respond",)):
         if not self._steps:
             return self._judged(self._post("verify", row | {"response": self._response(self.output)}), "")
         told = self._post("step", row | {"response": self._response(self.output[-1:])})
-        self.paid += float(told.get("reward") or 0.0)
+        self.paid += self._reward(told)
         seen = str(told.get("observation") or "")
         if told.get("terminated") or told.get("truncated"):
             return self._judged({"reward": self.paid}, seen)
@@ -136,9 +137,15 @@ class NeMoGymEnv(TextEnv, replaces=("_respond",)):
             raise Fault(
                 f"the server could not judge: {told.get('failure_reason') or told.get('failure_kind')}", reason="crash"
             )
-        reward = float(told.get("reward") or 0.0)
+        reward = self._reward(told)
         text = text or f"Reward: {reward:g}"
         return self.win(text) if reward >= self.success_at else self.lose(text)
+
+    def _reward(self, told: Row) -> float:
+        try:
+            return 0.0 if told.get("reward") is None else amount(told["reward"], f"the reward of {self.folder}")
+        except TypeError as error:
+            raise Fault(str(error), reason="crash") from None
 
     def _out(self, item: Row) -> None:
         self.output.append({"id": f"item_{len(self.output)}", **item})

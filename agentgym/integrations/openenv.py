@@ -25,6 +25,7 @@ from agentgym.core.declared import Declarations
 from agentgym.core.env import TextEnv
 from agentgym.core.outcome import Outcome
 from agentgym.core.tasks import Task
+from agentgym.core.verdicts import amount
 from agentgym.errors import BadConfig, Fault
 from agentgym.rollout.session import Session
 
@@ -187,7 +188,7 @@ class RemoteTextEnv(TextEnv):
         if isinstance(payload, str):
             return self.invalid(payload)
         result = self._asked(lambda: self._client.step(payload))
-        self.paid += float(result.reward or 0.0)
+        self.paid += self._asked(lambda: amount(0.0 if result.reward is None else result.reward, "its reward"))
         text = self._text(result.observation)
         if result.done:
             return self.win(text) if self.paid >= self.success_at else self.lose(text)

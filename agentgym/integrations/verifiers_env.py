@@ -32,6 +32,7 @@ from agentgym.core.declared import Declarations
 from agentgym.core.env import TextEnv
 from agentgym.core.outcome import Outcome
 from agentgym.core.tasks import Task
+from agentgym.core.verdicts import amounts
 from agentgym.errors import BadConfig, Fault
 
 FORMS = ("{}", "<answer>{}</answer>", "\\boxed{{{}}}", "#### {}", "Answer: {}", "[{}]")
@@ -124,7 +125,11 @@ class VerifiersEnv(TextEnv):
         if kind == "asked":
             return Outcome(value)
         trace: Any = value
-        rewards = {name: reward.score * reward.weight for name, reward in trace.rewards.items() if reward is not None}
+        paid = {name: reward.score * reward.weight for name, reward in trace.rewards.items() if reward is not None}
+        try:
+            rewards = amounts(paid, f"the rewards of {self.taskset}")
+        except TypeError as error:
+            raise Fault(str(error)) from None
         total = sum(rewards.values())
         told = "\n".join(f"{name}: {value:g}" for name, value in rewards.items()) or "No reward."
         return self.win(told) if total >= self.success_at else self.lose(told)

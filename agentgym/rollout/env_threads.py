@@ -9,6 +9,7 @@ from typing import Any
 
 from agentgym.core.actions import Tool
 from agentgym.core.env import TextEnv
+from agentgym.core.wrapper import checked
 from agentgym.errors import BadConfig, Fault
 
 Key = tuple[int, int]
@@ -96,7 +97,7 @@ class _Env:
             env.restore(arguments[0], seed=arguments[1])
             result = env.observation, env.info()
         else:
-            result = env.step(arguments[0])
+            result = checked(env.step(arguments[0]), env)
         status = env.limit, env.role, dict(env.totals), dict(env.tools)
         if status == self._told:
             return result, None

@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeVar
 from agentgym.core.actions import Tool
 from agentgym.core.env import Snapshot, TextEnv
 from agentgym.core.outcome import Info
+from agentgym.core.wrapper import checked
 from agentgym.rollout.limits import CONTAINED, time_limit
 
 T = TypeVar("T")
@@ -112,7 +113,7 @@ class LocalEnv:
         """Carry out one action, for a caller that has no event loop to wait in."""
         started = time.perf_counter()
         with time_limit(seconds, "step"):
-            result = self._env.step(action)
+            result = checked(self._env.step(action), self._env)
         self._timed(started)
         self.role, self.totals = self._env.role, self._env.totals  # totals: another dictionary after a `restore`
         return result
