@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent / "tests" / folder) for folder in ("engines", "agents", "with_clients")]
+sys.path[:0] = [str(HERE.parent / "tests" / folder) for folder in ("fakes", "with_clients")]
 import loopback  # noqa: E402
-from test_native import SOURCES, SURVEY  # noqa: E402
+from native_talks import SOURCES, SURVEY  # noqa: E402
 
 from agentgym.agents.tool_calls import FAMILIES  # noqa: E402
 from agentgym.core.actions import Call  # noqa: E402

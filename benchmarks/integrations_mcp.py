@@ -11,7 +11,7 @@ from typing import Any
 from integrations_rate import env_rate
 
 ENV, HORIZON = "rlvr/GuessNumber-v0", 20
-SERVER = Path(__file__).resolve().parents[1] / "tests" / "mcp_tools" / "server.py"
+SERVER = Path(__file__).resolve().parents[1] / "tests" / "fakes" / "mcp_server.py"
 
 
 async def _served(seconds: float) -> float:

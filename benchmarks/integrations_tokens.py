@@ -12,7 +12,7 @@ from typing import Any
 import agentgym
 
 TESTS = Path(__file__).resolve().parents[1] / "tests"
-sys.path[:0] = [str(TESTS / folder) for folder in ("with_integrations", "engines", "agents")]
+sys.path[:0] = [str(TESTS / folder) for folder in ("with_integrations", "fakes")]
 ENV = "rlvr/GuessNumber-v0"
 GUESS = "<action>1</action>"
 Rates = dict[str, float]
@@ -139,7 +139,7 @@ def verl(seconds: float) -> Rates:
 
 def gateway(seconds: float, clients: str) -> Rates:
     import loopback
-    from test_native import SOURCES, SURVEY
+    from native_talks import SOURCES, SURVEY
 
     chats = TESTS / "with_clients" / "openai_chats.py"
     with loopback.serving(instant(SURVEY.tokenizer_for(SOURCES["qwen2_5"]))) as url:

@@ -1,5 +1,6 @@
 """What all tests share, and what pytest says at its end: why tests were skipped, and what `./dev full` has besides."""
 
+import contextlib
 import os
 import signal
 import time
@@ -26,6 +27,12 @@ year, week, _ = datetime.now(UTC).isocalendar()
 os.environ.setdefault("AGENTGYM_CHECK_SEED", str(100 * year + week))  # before workers start, so that all have the same
 os.environ.pop("PYTEST_ADDOPTS", None)  # it was read; a pytest that a test starts would write its report over this one
 
+
+with contextlib.suppress(ImportError):  # not in every environment that runs a suite of tests
+    from hypothesis import settings
+
+    settings.register_profile("agentgym", settings(), deadline=None)  # an example may wait for a busy machine
+    settings.load_profile("agentgym")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background of a shell; what tests start would ignore it too
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -47,7 +47,7 @@ def browsers(port):
     "end", ["killed", "interrupted", *(pytest.param(e, marks=pytest.mark.slow) for e in ("returns", "forks"))]
 )
 def test_nothing_is_left_behind(end):
-    program = PROGRAM.format(folder=str(Path(__file__).parent), end=ENDS[end])
+    program = PROGRAM.format(folder=str(Path(__file__).parents[1] / "fakes"), end=ENDS[end])
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=400, check=False)
     codes = {"killed": -signal.SIGKILL, "interrupted": None, "returns": 0, "forks": 0}
     assert codes[end] is None or done.returncode == codes[end], done.stderr

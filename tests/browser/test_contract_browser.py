@@ -3,16 +3,11 @@
 `./dev full` makes the long ones with the tasks that `agentgym check` takes.
 """
 
-import sys
-from pathlib import Path
-
 import pytest
+from by_check import LONG, few, holds
 
 from agentgym.browser.chromium import chromium
 from agentgym.contract import CHECKS, examine
-
-sys.path.append(str(Path(__file__).parents[1] / "contract"))
-from by_check import LONG, few, holds
 
 IDS = ("rlvr/Web-v0", "rlvr/MiniWoB-v0")
 NOT_CHECKED = ("admissible is valid", "failure never wins", "answers stay hidden")

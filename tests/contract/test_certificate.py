@@ -19,7 +19,7 @@ from agentgym.contract.env_under_test import EnvUnderTest
 from agentgym.errors import BadConfig
 from agentgym.registry import register_foreign
 
-HERE = str(Path(__file__).parent)
+HERE = str(Path(__file__).parents[1] / "fakes")
 EMPTY = (
     """{"format": 1, "environment": {}, "budget": {"seed": %s}, "tasks": {}, "splits": {}, "claims": {}, "checks": [%s]}"""
 )

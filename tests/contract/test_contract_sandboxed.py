@@ -1,6 +1,6 @@
 """Environments that lean on a sandbox keep the contract: each check by itself, those that take long on fewer tasks.
 
-`./dev full` makes all of them with more tasks still: tests/test_contract.py, `thoroughly`.
+`./dev full` makes all of them with more tasks still: tests/contract/test_contract.py, `thoroughly`.
 """
 
 import os

@@ -26,7 +26,7 @@ def test_the_program_of_a_client_runs(capsys):
 def test_the_program_of_an_environment_runs():
     pytest.importorskip("mcp", reason="the extra `mcp` is not installed")
     (program,) = (program for skip, program in PROGRAMS if not skip and "McpEnv" in program)
-    server = Path(__file__).resolve().parents[1] / "mcp_tools" / "server.py"
+    server = Path(__file__).resolve().parents[1] / "fakes" / "mcp_server.py"
     names: dict = {}
     exec(program.replace("python server.py", f"{sys.executable} {server}"), names)
     env = names["Sums"]()

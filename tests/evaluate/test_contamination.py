@@ -2,15 +2,12 @@
 
 import dataclasses
 import json
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "envs"))
 from household_files import game_text, write_game
 
 import agentgym

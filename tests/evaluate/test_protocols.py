@@ -1,12 +1,9 @@
 """Protocols: nothing is left open, nothing is changed by a flag, and the report says what its numbers are worth."""
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "envs"))
 from household_files import write_game
 
 from agentgym import BadConfig, Episode

@@ -2,14 +2,11 @@
 
 import json
 import re
-import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "agents"))
 from tokenizers_for_tests import byte_level
 
 import agentgym

@@ -1,12 +1,9 @@
 """alfworld@verl-agent: what the model reads and how its reply is read, against texts written by hand."""
 
-import sys
 from pathlib import Path
 
-import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "envs"))
 import changed_prompt
+import pytest
 from household_files import write_game
 
 import agentgym

@@ -2,14 +2,11 @@
 
 import dataclasses
 import json
-import sys
 from pathlib import Path
 
-import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "envs"))
 import changed_prompt
-from test_shop import CUP, HUMAN, LAMP, MUG, WISHES
+import pytest
+from shop_files import CUP, HUMAN, LAMP, MUG, WISHES
 
 import agentgym
 from agentgym import BadConfig, Task, UnknownName

@@ -1,10 +1,8 @@
 """Tool calls through the gateway, over real HTTP: families' own forms inside, the API's form outside, exact tokens held."""
 
 import json
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,8 +10,6 @@ import pytest
 pytest.importorskip("uvicorn", reason="the extra `serve` is not installed")
 import httpx2
 import loopback
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "agents"))
 from native_talks import SOURCES, SURVEY
 
 from agentgym.agents.tool_calls import FAMILIES

@@ -16,7 +16,7 @@ from agentgym.core.tasks import Task
 from agentgym.errors import BadConfig, Fault
 from agentgym.mcp_tools import McpEnv
 
-SERVER = Path(__file__).with_name("server.py")
+SERVER = Path(__file__).parents[1] / "fakes" / "mcp_server.py"
 WHERE = f"mcp:{shlex.join([sys.executable, str(SERVER)])}"
 
 

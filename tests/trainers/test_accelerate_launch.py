@@ -11,7 +11,6 @@ import pytest
 import torch
 
 pytest.importorskip("uvicorn", reason="the extra `serve` is not installed")
-sys.path.insert(0, str(Path(__file__).parents[1] / "engines"))
 from accelerate.state import AcceleratorState
 from fake_vllm import FakeVLLM
 from small_runs import TINY

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import json
 import math
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -15,7 +14,6 @@ from small_runs import curve, policy, small
 from test_several_processes import run_two
 
 pytest.importorskip("uvicorn", reason="the extra `serve` is not installed")
-sys.path.insert(0, str(Path(__file__).parents[1] / "engines"))
 from fake_vllm import FakeVLLM
 
 import agentgym

@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 
 pytest.importorskip("uvicorn", reason="the extra `serve` is not installed")
-sys.path.insert(0, str(Path(__file__).parents[1] / "engines"))
 import conformance
 import tiny
 

@@ -3,17 +3,14 @@
 import json
 import re
 import shutil
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import loopback
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "engines"))
-import loopback
 from paid_episodes import episode, paid
 
 import agentgym

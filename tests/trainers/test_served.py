@@ -1,8 +1,6 @@
 """A server as the engine of a run: it must serve the very model, and no update may be asked of it."""
 
 import json
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -12,7 +10,6 @@ from agentgym.trainers import TrainConfig, train
 from agentgym.trainers.model.policy import PolicySize, init_policy
 
 pytest.importorskip("uvicorn", reason="the extra `serve` is not installed")
-sys.path.insert(0, str(Path(__file__).parents[1] / "engines"))
 import loopback
 
 from agentgym.gateway import App, Gateway

@@ -1,7 +1,6 @@
 """A server of the Tinker API trains, and vLLM servers sample: the adapter travels through the server's own archive."""
 
 import json
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -11,7 +10,6 @@ from small_runs import is_whole, small
 from tinker_fake import Behaviour, Served
 
 pytest.importorskip("uvicorn", reason="the extra `serve` is not installed")
-sys.path.insert(0, str(Path(__file__).parents[1] / "engines"))
 from fake_vllm import FakeVLLM
 
 import agentgym

@@ -1,11 +1,11 @@
 """What an engine is sent: the tensors that `save_pretrained` writes, gathered one at a time, in bounded files."""
 
 import json
-import sys
 import weakref
 from pathlib import Path
 
 import pytest
+import tiny
 import torch
 from safetensors.torch import load_file
 
@@ -16,9 +16,6 @@ from agentgym.errors import BadConfig, BadData
 from agentgym.trainers import TrainConfig
 from agentgym.trainers.weights.checkpoint import Checkpoint
 from agentgym.trainers.weights.sync import InProcess, weight_sync
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "engines"))
-import tiny
 
 KINDS = [("Qwen3", True), ("Qwen3", False), ("Qwen2", False), ("Llama", True), ("Qwen3Moe", True), ("Mixtral", False)]
 

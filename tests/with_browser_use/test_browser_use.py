@@ -5,7 +5,7 @@ from typing import Any
 
 import browsing
 import loopback
-from test_native import SOURCES, SURVEY
+from native_talks import SOURCES, SURVEY
 
 import agentgym
 from agentgym.engines.scripted import ScriptedEngine

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 import web_harness
+from native_talks import SOURCES, SURVEY
 from taught import taught
-from test_native import SOURCES, SURVEY
 from trained_runs import check_run, watched_engine
 
 from agentgym.trainers import TrainConfig, train

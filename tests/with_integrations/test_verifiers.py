@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 pytest.importorskip("verifiers", reason="verifiers is not installed: ./dev test-integrations")
+import agentgym_there
+import loopback
 import verifiers.v1 as vf
 from verifiers.v1.cli.eval.runner import run_eval
 from verifiers.v1.configs.cli.eval import EvalConfig
@@ -20,10 +22,6 @@ from verifiers.v1.utils.loaders import load_taskset, taskset_config_type
 import agentgym
 from agentgym.engines.scripted import ByteTokenizer, ScriptedEngine
 from agentgym.gateway import App, Gateway
-
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "engines")]
-import agentgym_there  # noqa: E402
-import loopback  # noqa: E402
 
 TASKSET = "agentgym_there"
 

@@ -1,7 +1,6 @@
 """The real classes of verl: our loop over a server that is made up, and its estimator on what the loop returns."""
 
 import asyncio
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,6 @@ from agentgym.integrations.verl import NAME, AgentgymLoop, Meeting, dataset
 from agentgym.trainers.model.policy import PolicySize, init_policy, load_policy
 
 ENV = "rlvr/GuessNumber-v0"
-sys.path.insert(0, str(Path(__file__).parents[1] / "integrations"))  # credits.py
 
 
 class Servers:

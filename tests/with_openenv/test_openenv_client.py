@@ -2,14 +2,11 @@
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import httpx2
 import pytest
 from conftest import PYTHON
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "env_server"))
 from serving import running
 
 from agentgym.env_server import Limits

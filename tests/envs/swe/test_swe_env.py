@@ -1,11 +1,10 @@
 """The environment of repositories: tools, what they say, snapshots, and who gets the reward."""
 
 import json
-import sys
-from pathlib import Path
 
 import pytest
 import swe_files
+from by_check import few, holds
 
 from agentgym.contract import check
 from agentgym.envs.swe import SWE
@@ -18,9 +17,6 @@ from agentgym.envs.swe.tasks.suite import importable
 from agentgym.errors import BadConfig, BadData
 from agentgym.sandbox.protocol import Limits, Result
 from agentgym.sandbox.warm_pool import take
-
-sys.path.append(str(Path(__file__).parents[1] / "contract"))
-from by_check import few, holds
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-NOTEBOOK = Path(__file__).resolve().parent.parent / "examples" / "first_hour.ipynb"
+NOTEBOOK = Path(__file__).resolve().parents[2] / "examples" / "first_hour.ipynb"
 
 
 async def run_cells(cells: list[str]) -> None:

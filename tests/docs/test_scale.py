@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 UNITS = {"µs": 1e-6, "kB": 1e3, "GB": 1e9, "s": 1.0}
 VALUE = r"\**([\d,.]+)\**(?: (µs|kB|GB|s)\b)?"
 TABLE = (DOCS / "scale.md").read_text().partition("## 64 GPUs and 10,000 environments")[2].partition("\n## ")[0]

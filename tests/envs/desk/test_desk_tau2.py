@@ -14,7 +14,7 @@ from agentgym.engines import Completion
 from agentgym.envs.desk.tau2 import load, why_not
 from agentgym.envs.desk.tau2_repeat import refusal
 
-PLACES = [os.environ.get("AGENTGYM_DATA"), Path(__file__).parents[3] / "shared" / "data"]
+PLACES = [os.environ.get("AGENTGYM_DATA"), Path(__file__).parents[4] / "shared" / "data"]
 CHECKOUT = next((p for place in PLACES if place and (p := Path(place) / "tau2-bench" / "src").is_dir()), None)
 needs_checkout = pytest.mark.skipif(
     CHECKOUT is None,

@@ -4,7 +4,6 @@ import gzip
 import json
 import pickle
 import socket
-import sys
 from collections.abc import Generator
 from contextlib import ExitStack
 from pathlib import Path
@@ -22,7 +21,6 @@ from agentgym.retrieval.disk import build_disk_index
 
 pytest.importorskip("tantivy", reason="needs the extra `search-disk`")
 pytest.importorskip("httpx2", reason="needs the extra `serve`")
-sys.path.append(str(Path(__file__).parent.parent / "retrieval"))
 
 from retrievers import make_encoder, serving, world_documents, write_corpus
 

@@ -11,7 +11,7 @@ import agentgym
 from agentgym.errors import BadConfig, BadData, MissingExtra
 from agentgym.registry import ENVS
 
-PROGRAM = Path(__file__).with_name("hostile_steps.py")
+PROGRAM = Path(__file__).parents[1] / "fakes" / "hostile_steps.py"
 LONGEST = 1.0
 """Seconds of CPU time; 0.05 were the most that was seen."""
 

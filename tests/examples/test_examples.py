@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-FOLDER = Path(__file__).resolve().parent.parent / "examples"
+FOLDER = Path(__file__).resolve().parents[2] / "examples"
 EXPECTED: dict[str, list[str]] = {
     "01_one_episode.py": [r"valid True", r"reward 1\.0 +success True"],
     "02_your_own_env.py": [r"expert: success 10 of 10", r"valid False"],

@@ -1,11 +1,6 @@
 """The rules against what the genuine engine was seen to print; every expected text was written down by hand."""
 
-import sys
-from pathlib import Path
-
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
 from household_files import DOMAIN, OLD_GRAMMAR, PROBLEM, game_text
 
 from agentgym.envs.household.alfworld import parse_game

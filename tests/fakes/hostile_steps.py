@@ -1,8 +1,8 @@
 """A program: play hostile actions in environments that run in the training process, and print their CPU time.
 
-`python tests/hostile_steps.py EVERY ID ...` takes every so many of the actions and prints a line of JSON for each id: its
-longest step, the action, how many there were. A step that takes `KILLED` seconds ends the program: SIGPROF counts its CPU
-time, so a busy machine changes nothing.
+`python tests/fakes/hostile_steps.py EVERY ID ...` takes every so many of the actions and prints a line of JSON for each id:
+its longest step, the action, how many there were. A step that takes `KILLED` seconds ends the program: SIGPROF counts its
+CPU time, so a busy machine changes nothing.
 """
 
 import json

@@ -22,7 +22,7 @@ from agentgym.browser.chromium import chromium
 from agentgym.cli import _read
 from agentgym.errors import BadConfig
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "AGENTS.md", *sorted((ROOT / "docs").glob("*.md"))]
 PYTHON = re.compile(r"((?:^<!-- (?:first|not run):.*?-->\n)*)^```python[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 CONSOLE = re.compile(r"^```(?:console|sh|bash)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)

@@ -3,20 +3,17 @@
 import os
 import re
 import shutil
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from by_check import FEW
 
 import agentgym
 from agentgym.contract import CHECKS, Report, check, examine, looks
 from agentgym.registry import ENVS
 from agentgym.rewards import expressions
 from agentgym.sandbox.bubblewrap.sandbox import missing
-
-sys.path += [str(Path(__file__).parent / "envs"), str(Path(__file__).parent / "contract")]
-from by_check import FEW
 
 
 @pytest.fixture(scope="session")
@@ -87,8 +84,8 @@ def options(id, request):
         pytest.importorskip("scienceworld", reason="needs the extra `scienceworld`")
         if shutil.which("java") is None:
             pytest.skip("needs Java: apt install default-jre-headless")
-        return {"tasks_of": ("find-animal", "find-plant")}  # quick ones; all thirty: tests/envs/test_scienceworld.py
-    if id == "rlvr/Terminal-v0":  # quick families; tests/envs/test_terminal_families.py has them all
+        return {"tasks_of": ("find-animal", "find-plant")}  # quick ones; all thirty: tests/envs/scienceworld
+    if id == "rlvr/Terminal-v0":  # quick families; tests/envs/terminal/test_terminal_families.py has them all
         return {"families": "rename,csv,ini,links", "difficulty": 0}
     return {"data": request.getfixturevalue(DATA[id])} if id in DATA else {}
 
@@ -132,7 +129,7 @@ def test_self_play_keeps_what_it_promises():
 
 
 def test_the_environment_of_the_page_keeps_the_contract(tmp_path, monkeypatch):
-    page = (Path(__file__).parent.parent / "docs" / "contract.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "contract.md").read_text(encoding="utf-8")
     ladder, vault, *_ = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     (tmp_path / "page_of_envs.py").write_text(ladder + vault, encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))

@@ -5,52 +5,13 @@ import random
 import re
 
 import pytest
-from shop_files import product
+from shop_files import CUP, HUMAN, LAMP, MUG, WISHES, product
 
 import agentgym
 from agentgym import BadConfig, BadData
 from agentgym.envs.shop.catalogue import Catalogue, terms
 from agentgym.envs.shop.env import _parted
 from agentgym.envs.shop.generate import SIZE, catalogue
-
-CUP = {
-    "asin": "B09ABCDEFG",
-    "name": "Travel Cup Double Wall",
-    "category": "kitchen",
-    "query": "Cups",
-    "product_category": "Home & Kitchen › Kitchen & Dining › Cups",
-    "full_description": "Keeps drinks warm.",
-    "small_description": ["Dishwasher safe.", "Leak proof."],
-    "pricing": "$12.5$20.0",
-    "customization_options": {
-        "Color": [{"value": " Blue ", "image": ""}, {"value": "Red", "image": ""}],
-        "size": [{"value": "12 oz", "image": ""}],
-        "style": None,
-    },
-}
-MUG = {**CUP, "asin": "B0MUG00000", "name": "Plain Mug", "pricing": "$8.00", "customization_options": {}, "query": "mugs"}
-LAMP = {
-    **CUP,
-    "asin": "B0LAMP0000",
-    "name": "Desk Lamp",
-    "pricing": "",
-    "query": "lamps",
-    "product_category": "Home › Lights",
-}
-WISHES = {
-    "B09ABCDEFG": {
-        "attributes": ["double wall", "leak proof"],
-        "instruction": "i want a travel cup that is leak proof.",
-        "instruction_attributes": ["leak proof", "double wall"],
-    },
-    "B0MUG00000": {"attributes": ["dishwasher safe"], "instruction": "a mug", "instruction_attributes": ["dishwasher safe"]},
-}
-HUMAN = {
-    "B09ABCDEFG": [
-        {"instruction": "I like a blue cup.", "instruction_attributes": ["leak proof"], "instruction_options": ["blue"]},
-        {"instruction": "no attributes", "instruction_attributes": [], "instruction_options": []},
-    ]
-}
 
 
 @pytest.fixture

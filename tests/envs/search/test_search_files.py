@@ -274,7 +274,7 @@ def test_the_best_of_many_documents_is_what_a_full_sort_gives() -> None:
 
 def genuine() -> str:
     shared = os.environ.get("AGENTGYM_SHARED")
-    folder = Path(shared) if shared else Path(__file__).parents[2].parent / "shared"
+    folder = Path(shared) if shared else Path(__file__).parents[4] / "shared"
     return str(folder / "data" / "hotpotqa_dev_distractor_100.json")
 
 

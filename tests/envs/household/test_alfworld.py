@@ -4,14 +4,11 @@ import json
 import os
 import random
 import shutil
-import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
 from household_files import DOMAIN, GRAMMAR, OLD_GRAMMAR, PROBLEM, game_text, write_game
 
 import agentgym

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 SPEC = importlib.util.spec_from_file_location("api", ROOT / "docs" / "api.py")
 api = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(api)

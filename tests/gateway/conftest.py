@@ -1,6 +1,0 @@
-"""The tiny models and loopback servers of tests/engines."""
-
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "engines"))
