@@ -1,12 +1,16 @@
-"""Whether two results of SQL queries are the same: as a multiset of rows, or row by row where order was asked for.
+"""Whether two results of SQL queries are the same, by our own rule and by those of Spider's and BIRD's evaluations.
 
-Values compare as in BIRD's evaluation, by Python's equality of what SQLite returns (Li et al. 2023, arXiv 2305.03111):
-1 and 1.0 are equal, '1' is neither, NULL equals NULL. Besides, floats are equal when 12 significant digits are, since
-two right queries may add in another order. BIRD compares sets; here duplicates count, as in the test-suite evaluation of
-Spider (Zhong et al. 2020, arXiv 2010.02840).
+`same_result` compares a multiset of rows, or row by row where order was asked for. Values compare by Python's equality of
+what SQLite returns: 1 and 1.0 are equal, '1' is neither, NULL equals NULL; floats are equal when 12 significant digits are,
+since two right queries may add in another order.
+
+`same_in_spider` is the comparison of Spider's test suite (Zhong et al. 2020, arXiv 2010.02840; its code of 2022-08-02),
+which drops DISTINCT from both queries first (`without_distinct`). `same_in_bird` is that of BIRD (Li et al. 2023, arXiv
+2305.03111): sets of rows. Both take values by Python's equality, floats to the last digit.
 """
 
 import math
+import re
 from collections import Counter
 from collections.abc import Sequence
 
@@ -34,22 +38,28 @@ def same_result(
     return mine == wanted if ordered else Counter(mine) == Counter(wanted)
 
 
-def column_orders(given: Sequence[Row], gold: Sequence[Row]) -> list[tuple[int, ...]]:
+def column_orders(given: Sequence[Row], gold: Sequence[Row], *, exact: bool = False) -> list[tuple[int, ...]]:
     """Return the orders of the given columns that could make the results equal, as Spider's test suite allows any.
 
-    Columns can only stand for one another where they hold the same values the same number of times.
+    Columns can only stand for one another where they hold the same values the same number of times; `exact` values are equal
+    to the last digit.
     """
     width = len(gold[0]) if gold else 0
     if not gold or len(given) != len(gold) or len(given[0]) != width:
         return [tuple(range(width))] if not gold and not given else []
-    mine = [Counter(canonical(row[i]) for row in given) for i in range(width)]
-    wanted = [Counter(canonical(row[i]) for row in gold) for i in range(width)]
+    value = _itself if exact else canonical
+    mine = [Counter(value(row[i]) for row in given) for i in range(width)]
+    wanted = [Counter(value(row[i]) for row in gold) for i in range(width)]
     orders: list[tuple[int, ...]] = [()]
     for column in wanted:
         orders = [(*order, i) for order in orders for i in range(width) if i not in order and mine[i] == column][
             :MOST_ORDERS
         ]
     return orders
+
+
+def _itself(value: object) -> object:
+    return value
 
 
 MOST_ORDERS = 720
@@ -62,6 +72,36 @@ def f1(given: Sequence[Row], gold: Sequence[Row]) -> float:
         return 1.0
     shared = sum((Counter(_rows(given, None)) & Counter(_rows(gold, None))).values())
     return 2 * shared / (len(given) + len(gold))
+
+
+def same_in_spider(given: Sequence[Row], gold: Sequence[Row], *, ordered: bool) -> bool:
+    """Return whether rows are the same as a multiset, or row by row, in some order of the given columns."""
+    if not given or not gold:
+        return not given and not gold
+    if len(given) != len(gold) or len(given[0]) != len(gold[0]):
+        return False
+    wanted = [tuple(row) for row in gold]
+    for order in column_orders(given, gold, exact=True):
+        mine = [tuple(row[i] for i in order) for row in given]
+        if mine == wanted if ordered else Counter(mine) == Counter(wanted):
+            return True
+    return False
+
+
+def same_in_bird(given: Sequence[Row], gold: Sequence[Row]) -> bool:
+    """Return whether the sets of rows are equal: neither order nor repetition counts."""
+    return {tuple(row) for row in given} == {tuple(row) for row in gold}
+
+
+_DISTINCT = re.compile(
+    r"('(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`[^`]*`|\[[^\]]*\]|--[^\n]*|/\*.*?\*/|\bis\s+(?:not\s+)?distinct\s+from\b)|\bdistinct\b",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def without_distinct(sql: str) -> str:
+    """Return a query without its keywords DISTINCT; names, strings, comments and `IS DISTINCT FROM` stay."""
+    return _DISTINCT.sub(lambda match: match[1] or "", sql)
 
 
 def _rows(rows: Sequence[Row], permutation: Sequence[int] | None) -> list[tuple[object, ...]]:

@@ -2,7 +2,15 @@
 
 import pytest
 
-from agentgym.rewards.sql_result import canonical, column_orders, f1, same_result
+from agentgym.rewards.sql_result import (
+    canonical,
+    column_orders,
+    f1,
+    same_in_bird,
+    same_in_spider,
+    same_result,
+    without_distinct,
+)
 
 
 @pytest.mark.parametrize(
@@ -58,3 +66,43 @@ def test_f1_counts_rows():
 
 def test_canonical_keeps_what_is_no_number():
     assert [canonical(v) for v in ("3.0", None, b"3", 3.0, 1e300)] == ["3.0", None, b"3", 3, int(1e300)]
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("SELECT DISTINCT a FROM t", "SELECT  a FROM t"),
+        ("select count(distinct a), Distinct_x FROM t", "select count( a), Distinct_x FROM t"),
+        (
+            "SELECT 'distinct', \"distinct\", `distinct`, [distinct] -- distinct",
+            "SELECT 'distinct', \"distinct\", `distinct`, [distinct] -- distinct",
+        ),
+        ("SELECT 'it''s distinct' WHERE a IS NOT DISTINCT FROM b", "SELECT 'it''s distinct' WHERE a IS NOT DISTINCT FROM b"),
+        ("SELECT DISTINCT(a) /* distinct */", "SELECT (a) /* distinct */"),
+    ],
+)
+def test_without_distinct(sql, expected):
+    assert without_distinct(sql) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "gold", "unordered", "ordered", "as_sets"),
+    [
+        ([], [], True, True, True),
+        ([(1,)], [], False, False, False),
+        ([(1,), (2,)], [(2,), (1,)], True, False, True),
+        ([(1,), (1,)], [(1,)], False, False, True),
+        ([(1,), (1,), (2,)], [(1,), (2,), (2,)], False, False, True),
+        ([("a", 1)], [(1, "a")], True, True, False),
+        ([(1, 2), (2, 1)], [(1, 2), (1, 2)], False, False, False),  # the same bags of cells
+        ([(1.0,)], [(1,)], True, True, True),
+        ([("1",)], [(1,)], False, False, False),
+        ([(None,)], [(None,)], True, True, True),
+        ([(0.1 + 0.2,)], [(0.3,)], False, False, False),
+        ([(1, 1)], [(1,)], False, False, False),
+    ],
+)
+def test_the_rules_of_spider_and_bird(given, gold, unordered, ordered, as_sets):
+    assert same_in_spider(given, gold, ordered=False) is unordered
+    assert same_in_spider(given, gold, ordered=True) is ordered
+    assert same_in_bird(given, gold) is as_sets

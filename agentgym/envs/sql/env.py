@@ -17,7 +17,7 @@ from agentgym.envs.sql import generate, shortcuts, show
 from agentgym.envs.sql.database import Database, QueryError, Result
 from agentgym.envs.sql.families import FAMILIES
 from agentgym.envs.sql.files import Questions, load
-from agentgym.envs.sql.judge import Comparison, gold_result, holds_on
+from agentgym.envs.sql.judge import RULES, compared, comparison, gold_result, holds_on
 from agentgym.envs.sql.reader import next_action, slip
 from agentgym.errors import BadConfig, BadData, Fault, unknown
 from agentgym.rewards.sql_result import f1
@@ -42,7 +42,7 @@ class SQL(TextEnv):
 
     horizon = 12
     difficulty = 2
-    settings: ClassVar[tuple[str, ...]] = ("data", "family", "show_schema", "rows_shown", "variants")
+    settings: ClassVar[tuple[str, ...]] = ("data", "family", "show_schema", "rows_shown", "variants", "comparison")
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {
         "tiny": {"difficulty": 0, "family": "one_table", "show_schema": True, "horizon": 3}
     }
@@ -57,6 +57,9 @@ class SQL(TextEnv):
     variants: int = 2
     """Databases with other contents that an answer is tried on besides, where no database of a file's question changes its
     answer; a question without such contents is not played. 0 compares on the published databases alone."""
+    comparison: str = "published"
+    """How answers to a file's questions are compared: `published` as in its set's own evaluation; `strict` as those to
+    generated ones: DISTINCT and repeated rows count, and the order of rows where the gold query orders its result."""
     declared = Declarations(random_bound=0.01, expert_bound=0.95, answers=("gold",))
 
     def check_options(self) -> None:
@@ -64,12 +67,16 @@ class SQL(TextEnv):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise BadConfig(f"{name} of SQL is {value!r}; expected an integer from {least}")
+        if self.comparison not in RULES:
+            raise unknown("comparison of SQL", self.comparison, RULES)
+        if self.comparison == "strict" and self.data is None:
+            raise BadConfig("comparison is 'strict' without data: generated questions are always compared so; leave it out")
         if self.family and self.family != "one_table" and self.family not in FAMILIES:
             raise unknown("family of SQL", self.family, ("one_table", *FAMILIES))
         self.library: Questions | None = None
         self.blocking = self.data is not None  # a query on a large file may take seconds
         if self.data is not None:
-            self.library = load(self.data, self.variants)
+            self.library = load(self.data, self.variants, self.comparison)
             self.splits = self.library.splits
         super().check_options()
 
@@ -173,7 +180,7 @@ class SQL(TextEnv):
     def health_check(self) -> None:
         """Raise a Fault where a database is damaged, or the gold query fails on one."""
         for database in (self._database, *self._others()):
-            gold_result(database, self.task.data["gold"])
+            gold_result(database, self._gold)
             for name in show.tables(database):
                 with suppress(QueryError):  # of a view or a virtual table, or too large
                     database.run(f"SELECT COUNT(*) FROM {show.quoted(name)} NOT INDEXED")
@@ -203,19 +210,23 @@ class SQL(TextEnv):
     def answer(self, sql: str) -> Outcome:
         """Give the final SQL query; its result must answer the question. This ends the episode."""
         try:
-            given = self._database.run(sql)
+            given = self._database.run(compared(sql, self.task.data, self.comparison))
         except QueryError as error:
             return self._wrong(error)
-        wanted = gold_result(self._database, self.task.data["gold"])
+        wanted = gold_result(self._database, self._gold)
         self._given = sql, f1(given.rows, wanted.rows)
         return self.win("The answer is right.") if self._right(sql, given, wanted) else self.lose("The answer is wrong.")
 
+    @property
+    def _gold(self) -> str:
+        return compared(self.task.data["gold"], self.task.data, self.comparison)
+
     def _right(self, sql: str, given: Result, wanted: Result) -> bool:
         data = self.task.data
-        comparison = Comparison(data["ordered"], data.get("any_columns", False))
-        if not comparison.same(given, wanted):
+        rule = comparison(data, self.comparison)
+        if not rule.same(given, wanted):
             return False
-        return holds_on(self._others(), sql, data["gold"], comparison)
+        return holds_on(self._others(), compared(sql, data, self.comparison), self._gold, rule)
 
     def _wrong(self, error: QueryError) -> Outcome:
         return self.invalid(f"Error: {show.explained(str(error), self._database)}")

@@ -18,9 +18,9 @@ from typing import Any, cast
 
 from agentgym.core.env import Task
 from agentgym.envs.sql.database import Database, QueryError
+from agentgym.envs.sql.judge import compared, comparison
 from agentgym.envs.sql.variants import variant
 from agentgym.errors import BadData, Fault
-from agentgym.rewards.sql_result import same_result
 from agentgym.tasks.library import Library
 from agentgym.tasks.lines import COPY, find_path
 
@@ -42,6 +42,8 @@ class Questions(Library):
 
     variants: int = 0
     """Databases with other contents to try an answer on, where no published one changes it; 0 for none at all."""
+    rule: str = "published"
+    """How answers are compared."""
     _found: dict[str, list[int] | None] = field(default_factory=dict[str, list[int] | None], repr=False)
 
     def of_split(self, split: str) -> list[Task]:
@@ -87,9 +89,13 @@ class Questions(Library):
         return self._found[task.id]
 
     def _telling(self, task: Task) -> list[int] | None:
-        path, gold, ordered = Path(task.data["path"]), task.data["gold"], task.data["ordered"]
-        shown = Database(path).run(gold).rows
-        if any(not same_result(Database(other).run(gold).rows, shown, ordered=ordered) for other in _beside(path)):
+        path, gold = Path(task.data["path"]), compared(task.data["gold"], task.data, self.rule)
+        shown = Database(path).run(gold)
+
+        def another(database: Database) -> bool:
+            return not comparison(task.data, self.rule).same(database.run(gold), shown)
+
+        if any(another(Database(other)) for other in _beside(path)):
             return []
         telling: list[int] = []
         for number in range(TRIES):
@@ -97,7 +103,7 @@ class Questions(Library):
             if content is None:
                 break
             with closing(Database(content)) as database, suppress(QueryError):
-                if not same_result(database.run(gold).rows, shown, ordered=ordered):
+                if another(database):
                     telling.append(number)
             if len(telling) == self.variants:
                 break
@@ -109,14 +115,14 @@ def _beside(shown: Path) -> list[Path]:
     return [path for path in sorted(shown.parent.glob("*.sqlite")) if path != shown]
 
 
-def load(data: str, variants: int) -> Questions:
+def load(data: str, variants: int, rule: str = "published") -> Questions:
     """Read a folder of Spider or BIRD, or one of its files, once per process; raises BadData with file and number."""
     path = find_path(data, Path.exists, "nothing at", COPY)
     files = _files(path)
     if not files:
         expected = ", ".join(name for names in FILES.values() for name in names)
         raise BadData(f"{path} holds no questions of Spider or BIRD; expected one of {expected}")
-    return _read(tuple((split, str(file), file.stat().st_mtime_ns) for split, file in files), variants)
+    return _read(tuple((split, str(file), file.stat().st_mtime_ns) for split, file in files), variants, rule)
 
 
 def _files(path: Path) -> list[tuple[str, Path]]:
@@ -127,7 +133,7 @@ def _files(path: Path) -> list[tuple[str, Path]]:
 
 
 @lru_cache(maxsize=4)
-def _read(files: tuple[tuple[str, str, int], ...], variants: int) -> Questions:
+def _read(files: tuple[tuple[str, str, int], ...], variants: int, rule: str) -> Questions:
     tasks: dict[str, Task] = {}
     for split, name, _ in files:
         path = Path(name)
@@ -138,7 +144,7 @@ def _read(files: tuple[tuple[str, str, int], ...], variants: int) -> Questions:
             tasks[task.id] = task
     if not tasks:
         raise BadData(f"{', '.join(name for _, name, _ in files)}: no question; expected at least one")
-    return Questions(files[0][1], tuple(tasks.values()), "question", variants=variants)
+    return Questions(files[0][1], tuple(tasks.values()), "question", variants=variants, rule=rule)
 
 
 def _objects(path: Path) -> list[dict[str, object]]:
@@ -168,6 +174,7 @@ def _task(path: Path, split: str, number: int, raw: dict[str, Any]) -> Task:
         "gold": gold.rstrip().rstrip(";"),
         "ordered": ordered(gold),
         "any_columns": not bird,
+        "evaluation": "bird" if bird else "spider",
     }
     id = str(raw.get("question_id", "")) or f"{path.stem}/{number}"
     levels = {"simple": 0, "moderate": 1, "challenging": 2}

@@ -4,12 +4,16 @@ Several databases are the idea of test-suite accuracy (Zhong, Yu and Klein 2020,
 on one database by luck more easily than on all.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from agentgym.envs.sql.database import Database, QueryError, Result
 from agentgym.errors import Fault
-from agentgym.rewards.sql_result import column_orders, same_result
+from agentgym.rewards.sql_result import column_orders, same_in_bird, same_in_spider, same_result, without_distinct
+
+RULES = ("published", "strict")
+"""How answers to questions of a file are compared: as the evaluation of its set does, or as those to generated questions."""
 
 
 def gold_result(database: Database, gold: str) -> Result:
@@ -33,6 +37,21 @@ def holds_on(databases: Iterable[Database], sql: str, gold: str, comparison: "Co
     return True
 
 
+def comparison(data: Mapping[str, Any], rule: str) -> "Comparison":
+    """Return how answers to a task's question are compared."""
+    evaluation = data.get("evaluation", "") if rule == "published" else ""
+    if evaluation == "spider":
+        return Comparison("order by" in data["gold"].lower(), evaluation=evaluation)
+    return Comparison(data["ordered"], data.get("any_columns", False), evaluation)
+
+
+def compared(sql: str, data: Mapping[str, Any], rule: str) -> str:
+    """Return the query whose result is compared: Spider's evaluation drops DISTINCT and mends spaces within operators."""
+    if rule != "published" or data.get("evaluation") != "spider":
+        return sql
+    return without_distinct(sql.replace("> =", ">=").replace("< =", "<=").replace("! =", "!="))
+
+
 @dataclass
 class Comparison:
     """How results are compared; remembers in which order the columns of an answer have stood so far."""
@@ -41,10 +60,16 @@ class Comparison:
     """Whether the order of rows counts."""
     any_columns: bool = False
     """Whether columns may stand in another order, the same one on every database."""
+    evaluation: str = ""
+    """The evaluation whose own rule decides, `spider` or `bird`; empty for ours."""
     _orders: set[tuple[int, ...]] | None = field(default=None, init=False)
 
     def same(self, given: Result, wanted: Result) -> bool:
         """Return whether two results are the same, and can be together with those before."""
+        if self.evaluation == "spider":
+            return same_in_spider(given.rows, wanted.rows, ordered=self.ordered)
+        if self.evaluation == "bird":
+            return same_in_bird(given.rows, wanted.rows)
         if len(given.columns) != len(wanted.columns):
             return False
         if not self.any_columns or not wanted.rows:

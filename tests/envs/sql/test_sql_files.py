@@ -97,8 +97,61 @@ def test_spider_is_played(tmp_path):
     assert answer(env, 1, "SELECT age, name FROM singer WHERE age > 40")[1] == 1.0  # any order of columns, as its test suite
     assert answer(env, 1, "SELECT name, age FROM singer WHERE age > 41 ORDER BY age")[1] == 0.0
     assert answer(env, 2, "SELECT name FROM singer ORDER BY age")[1] == 0.0
-    assert answer(env, 3, "SELECT name FROM singer WHERE singer_id IN (SELECT singer_id FROM concert)")[1] == 0.0  # repeats
-    assert answer(env, 3, "SELECT DISTINCT name FROM singer WHERE singer_id IN (SELECT singer_id FROM concert)")[1] == 1.0
+
+
+IN = "name FROM singer WHERE singer_id IN (SELECT singer_id FROM concert)"
+JOIN = "name FROM singer AS T1 JOIN concert AS T2 ON T1.singer_id = T2.singer_id"
+
+
+def test_spiders_own_rule_drops_distinct_and_a_stricter_one_keeps_it(tmp_path):
+    """Its evaluation (exec_eval.py of 2022-08-02) compares both queries without DISTINCT: 30 rows of the join, 20 of IN."""
+    folder = str(spider(tmp_path / "spider"))
+    published = agentgym.make("rlvr/SQL-v0", data=folder, split="dev")
+    strict = agentgym.make("rlvr/SQL-v0", data=folder, split="dev", comparison="strict")
+    for sql, of_spider, ours in (
+        (f"SELECT T1.{JOIN}", 1.0, 0.0),
+        (f"SELECT DISTINCT T1.{JOIN}", 1.0, 1.0),
+        (f"SELECT {IN}", 0.0, 0.0),
+        (f"SELECT DISTINCT {IN}", 0.0, 1.0),
+    ):
+        assert (answer(published, 3, sql)[1], answer(strict, 3, sql)[1]) == (of_spider, ours), sql
+    with pytest.raises(BadConfig, match="loose"):
+        agentgym.make("rlvr/SQL-v0", data=str(tmp_path / "spider"), comparison="loose")
+    with pytest.raises(BadConfig, match="leave it out"):
+        agentgym.make("rlvr/SQL-v0", comparison="strict")
+
+
+def test_spider_counts_order_where_the_gold_query_says_order_by_anywhere(tmp_path):
+    gold = "SELECT name, age FROM singer WHERE age > (SELECT age FROM singer ORDER BY age LIMIT 1)"
+    folder = str(spider(tmp_path / "spider", [("q", gold), ("ties", "SELECT name FROM singer ORDER BY age > 30")]))
+    published = agentgym.make("rlvr/SQL-v0", data=folder, split="dev", variants=0)
+    strict = agentgym.make("rlvr/SQL-v0", data=folder, split="dev", variants=0, comparison="strict")
+    turned = gold.replace("FROM singer WHERE", "FROM (SELECT * FROM singer ORDER BY singer_id DESC) WHERE")
+    assert (answer(published, 0, turned)[1], answer(strict, 0, turned)[1]) == (0.0, 1.0)
+    ties = "SELECT name FROM singer ORDER BY age > 30, singer_id DESC"  # as right an order of the ties as the gold query's
+    assert (answer(published, 1, ties)[1], answer(strict, 1, ties)[1]) == (0.0, 0.0)
+    assert answer(published, 0, gold.replace("age > (", "age > ("))[1] == 1.0
+    assert answer(published, 0, gold.replace(">", "> ="))[1] == 0.0  # it runs: as `>=`
+
+
+def test_birds_own_rule_is_of_sets(tmp_path):
+    folder = bird(tmp_path / "dev")
+    questions = json.loads((folder / "dev.json").read_text())
+    golds = ["SELECT name FROM singer ORDER BY age, singer_id", "SELECT name, age FROM singer", "SELECT 0.1 + 0.2"]
+    for number, gold in enumerate(golds):
+        questions.append({**questions[0], "question_id": 10 + number, "SQL": gold})
+    (folder / "dev.json").write_text(json.dumps(questions))
+    published = agentgym.make("rlvr/SQL-v0", data=str(folder), split="dev", variants=0)
+    strict = agentgym.make("rlvr/SQL-v0", data=str(folder), split="dev", variants=0, comparison="strict")
+    for task, sql, of_bird, ours in (
+        ("10", "SELECT name FROM singer", 1.0, 0.0),  # no order
+        ("10", "SELECT DISTINCT name FROM singer", 1.0, 0.0),  # no repetition
+        ("10", "SELECT name FROM singer WHERE singer_id > 11", 1.0, 0.0),  # the same eleven names
+        ("10", "SELECT name FROM singer WHERE singer_id > 22", 0.0, 0.0),
+        ("11", "SELECT age, name FROM singer", 0.0, 0.0),  # columns have an order
+        ("12", "SELECT 0.3", 0.0, 1.0),  # floats to the last digit
+    ):
+        assert (answer(published, task, sql)[1], answer(strict, task, sql)[1]) == (of_bird, ours), (task, sql)
 
 
 def test_alone_the_published_database_decides(tmp_path):
