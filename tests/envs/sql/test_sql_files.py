@@ -8,7 +8,7 @@ import pytest
 import agentgym
 from agentgym.envs.sql.files import ordered
 from agentgym.envs.sql.variants import variant
-from agentgym.errors import BadConfig, BadData, Fault
+from agentgym.errors import BadConfig, BadData, Fault, UnknownName
 
 SINGERS = """
 PRAGMA foreign_keys = OFF;
@@ -115,7 +115,7 @@ def test_spiders_own_rule_drops_distinct_and_a_stricter_one_keeps_it(tmp_path):
         (f"SELECT DISTINCT {IN}", 0.0, 1.0),
     ):
         assert (answer(published, 3, sql)[1], answer(strict, 3, sql)[1]) == (of_spider, ours), sql
-    with pytest.raises(BadConfig, match="loose"):
+    with pytest.raises(UnknownName, match="loose"):
         agentgym.make("rlvr/SQL-v0", data=str(tmp_path / "spider"), comparison="loose")
     with pytest.raises(BadConfig, match="leave it out"):
         agentgym.make("rlvr/SQL-v0", comparison="strict")
