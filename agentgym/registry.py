@@ -16,6 +16,7 @@ from gymnasium.envs.registration import EnvSpec
 
 from agentgym.core.env import TextEnv
 from agentgym.errors import BadConfig, BadData, Fault, MissingExtra, UnknownName, how_to_install, unknown
+from agentgym.installed import installed
 
 OURS = (BadConfig, BadData, UnknownName, MissingExtra, Fault)
 
@@ -64,6 +65,8 @@ ENVS: dict[str, tuple[str, str, dict[str, object]]] = {
     "rlvr/Wordle-v0": ("agentgym.envs.wordle:Wordle", "guess hidden words from feedback on letters", {}),
 }
 DESCRIPTIONS: dict[str, str] = {}
+PROBLEMS: list[str] = []
+"""Entry points of installed packages that name no environment, a sentence each; `agentgym envs` and `doctor` print them."""
 
 
 def register(id: str, entry_point: type[TextEnv] | str, *, description: str = "", **options: object) -> None:
@@ -78,15 +81,29 @@ def register(id: str, entry_point: type[TextEnv] | str, *, description: str = ""
 
 
 def register_all() -> None:
-    """Register the environments of the package."""
+    """Register the environments of this package, and of installed ones by their entry points; none is imported."""
     for id, (entry_point, description, options) in ENVS.items():
         if id not in gymnasium.registry:
             register(id, entry_point, description=description, **options)
+    found, PROBLEMS[:] = installed()
+    for env in found:
+        if env.id not in gymnasium.registry:
+            register(env.id, env.entry_point, description=f"from {env.distribution}")
 
 
 def short_names() -> dict[str, str]:
-    """Return the ids by short name: `household` stands for `rlvr/Household-v0`."""
-    return {id.rpartition("/")[2].rpartition("-v")[0].lower(): id for id in sorted(DESCRIPTIONS)}
+    """Return the ids by short name: `household` stands for `rlvr/Household-v0`.
+
+    Ours keep their short names. Another package's environment has one unless two packages have the same name.
+    """
+    names: dict[str, str] = {}
+    shared: set[str] = set()
+    for id in sorted(DESCRIPTIONS, key=lambda id: (id not in ENVS, id)):
+        short = id.rpartition("/")[2].rpartition("-v")[0].lower()
+        before = names.setdefault(short, id)
+        if before != id and before not in ENVS:
+            shared.add(short)
+    return {short: id for short, id in names.items() if short not in shared}
 
 
 FOREIGN: dict[str, tuple[str, str]] = {
@@ -143,12 +160,21 @@ def full_id(name: str) -> str:
     short = short_names()
     if name.lower() in short:
         return short[name.lower()]
-    raise unknown("environment", name, DESCRIPTIONS if "/" in name else short, "`agentgym envs` lists all.")
+    raise unknown("environment", name, DESCRIPTIONS if "/" in name else short, _ALL)
+
+
+_ALL = "`agentgym envs` lists all; one in a module of yours is MODULE:NAMESPACE/NAME-v0."
 
 
 def make(id: str, **options: object) -> TextEnv:
-    """Create the environment of an id, `module:ns/Name-v0` or a short name (see `full_id`)."""
+    """Create the environment of an id, `module:ns/Name-v0` or a short name (see `full_id`).
+
+    Raises BadConfig, with file and line, if the module of another package's environment cannot be imported.
+    """
     name = full_id(id)
+    entry_point = gymnasium.registry[name].entry_point
+    if isinstance(entry_point, str):
+        load(entry_point, "environment", {})
     maker: Callable[..., gymnasium.Env[str, str]] = gymnasium.make  # whose own parameters are options as well
     env = maker(name, **options)
     if not isinstance(env.unwrapped, TextEnv):
@@ -159,16 +185,20 @@ def make(id: str, **options: object) -> TextEnv:
 def missing(id: str) -> str:
     """Return what this machine lacks for a registered environment with its default options; empty if nothing."""
     spec = gymnasium.registry[id]
-    kind = load(spec.entry_point, "environment", {}) if isinstance(spec.entry_point, str) else spec.entry_point
-    if not (isinstance(kind, type) and issubclass(kind, TextEnv)):
-        return ""
-    bare = object.__new__(kind)  # not made: that may read data, which is not what is asked
-    for name, value in spec.kwargs.items():
-        setattr(bare, name, value)
     try:
+        kind = load(spec.entry_point, "environment", {}) if isinstance(spec.entry_point, str) else spec.entry_point
+        if not (isinstance(kind, type) and issubclass(kind, TextEnv)):
+            return ""
+        bare = object.__new__(kind)  # not made: that may read data, which is not what is asked
+        for name, value in spec.kwargs.items():
+            setattr(bare, name, value)
         bare.requires()
     except MissingExtra as error:
         return str(error)
+    except Exception as error:
+        if id in ENVS:  # a defect of ours, which nobody should overlook
+            raise
+        return str(error) if isinstance(error, OURS) else failure(error)
     return ""
 
 

@@ -7,7 +7,7 @@ import agentgym
 
 
 class HeavyCoin(agentgym.TextEnv):
-    """Find the one heavy coin by loss_aggregation coins against one another."""
+    """Find the one heavy coin by weighing coins against each other."""
 
     horizon = 8
 
@@ -45,7 +45,7 @@ class HeavyCoin(agentgym.TextEnv):
     def oracle(self) -> Iterator[str]:
         yield f"answer[{self.heavy}]"
 
-    def expert(self) -> Iterator[str]:  # asked anew after every turn
+    def expert(self) -> Iterator[str]:  # called again after every turn
         left = sorted(self.suspects)
         if len(left) == 1:
             yield f"answer[{left[0]}]"

@@ -27,6 +27,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     # name: (module, what it does)
     "envs": ("agentgym.cli.envs", "list the environments, or show the card of one"),
     "play": ("agentgym.cli.play", "play an environment yourself, or watch a policy play it"),
+    "new": ("agentgym.cli.new", "start a package with an environment of yours"),
     "check": ("agentgym.cli.check", "check an environment against the contract"),
     "doctor": ("agentgym.cli.doctor", "show what is installed, what is missing and how to get it"),
     "init-policy": ("agentgym.cli.init_policy", "make a small policy and tokenizer from an environment's own text"),

@@ -64,7 +64,7 @@ class Config:
 
 
 def run(config: Config) -> int:
-    """Print each check as it is looked at; the exit code is 1 where one is broken."""
+    """Print checks that hold as they end, then those that are broken; the exit code is 1 if one is broken."""
     for name in config.check:
         if name not in CHECKS:
             raise unknown("check", name, CHECKS)
@@ -86,7 +86,7 @@ def run(config: Config) -> int:
     with closing(supervised(asked, subjects.append, config.seconds)) as looked:
         for result in looked:
             results.append(result)
-            if not config.json:
+            if not config.json and (result.status == "holds" or (config.check and result.status == "skipped")):
                 console.print(_lines(result))
     said: Examined = subjects[0] if subjects else _nothing(asked)
     seconds = time.monotonic() - started
@@ -101,6 +101,7 @@ def run(config: Config) -> int:
         outcome = {"id": report.id, "ok": report.ok, "results": [asdict(result) for result in results]}
         print(json.dumps(outcome, indent=2, default=str))
     else:
+        _show_rest(console, report, counted=not config.check)
         _conclude(console, config, report, document)
     if old:
         return _verified(Console(stderr=config.json, highlight=False), old, document)
@@ -131,6 +132,19 @@ def _nothing(asked: Asked) -> Examined:
     about: dict[str, object] = {"name": asked.name, "id": asked.name, "class": "", "options": {}, "packages": {}}
     nothing: dict[str, object] = {"count": 0, "sha256": None, "observations": None, "ids": []}
     return {"environment": about, "budget": {"seed": asked.seed}, "tasks": nothing, "splits": {}}
+
+
+def _show_rest(console: Console, report: Report, *, counted: bool) -> None:
+    """Print the skipped checks as a count, then the broken ones: the last lines are those to act on."""
+    skipped = [result for result in report.results if result.status == "skipped"]
+    if counted and skipped:
+        silent = sum(not result.applies for result in skipped)
+        parts = [f"{silent} do not apply"] * (silent > 0) + [f"{len(skipped) - silent} wait for a broken one"] * (
+            silent < len(skipped)
+        )
+        console.print(Text(f"   {len(skipped)} skipped: {', '.join(parts)} (--json lists them)", style="dim"))
+    for result in report.broken:
+        console.print(_lines(result))
 
 
 def _conclude(console: Console, config: Config, report: Report, document: Certificate) -> None:

@@ -156,4 +156,5 @@ def without() -> list[str]:
     """Return which environments cannot be made here, each with the sentence that making it says."""
     told = {id: registry.missing(id) for id in sorted(registry.DESCRIPTIONS)}
     lines = [f"{id}: {' '.join(sentence.split())}" for id, sentence in told.items() if sentence]
+    lines += registry.PROBLEMS
     return ["", "Environments that cannot be made here:", *lines] if lines else []

@@ -20,7 +20,7 @@ from agentgym.core.env import TextEnv
 from agentgym.core.screen import printable
 from agentgym.errors import BadConfig, BadData, Fault, MissingExtra
 from agentgym.options import Options
-from agentgym.registry import DESCRIPTIONS, make
+from agentgym.registry import DESCRIPTIONS, ENVS, PROBLEMS, failure, make
 
 WIDE = 120  # columns
 CANNOT_BE_MADE = (ImportError, BadConfig, BadData, MissingExtra, Fault)
@@ -89,22 +89,42 @@ def envs(*, wide: bool = True) -> Group:
         table.add_column(column, overflow="fold", no_wrap=column == "id")
     missing: list[Text] = []
     for id in sorted(DESCRIPTIONS):
-        try:
-            cells = _describe(make(id))
-        except CANNOT_BE_MADE as error:
+        env = _made(id)
+        if isinstance(env, str):
             cells = ("-", "-", "see below")
-            missing.append(Text(f"\n{id} is not here: {printable(str(error).splitlines()[0])}", style="dim"))
-        table.add_row(*(Text(printable(cell)) for cell in (id, *(cells if wide else cells[:1]), DESCRIPTIONS[id])))
-    return Group(table, *missing)
+            missing.append(Text(f"\n{printable(id)} is not here: {printable(env.splitlines()[0])}", style="dim"))
+        else:
+            cells = _describe(env)
+        table.add_row(*(Text(printable(cell)) for cell in (id, *(cells if wide else cells[:1]), _what(id, env))))
+    return Group(table, *missing, *(Text(f"\n{printable(problem)}", style="dim") for problem in PROBLEMS))
+
+
+def _made(id: str) -> TextEnv | str:
+    """Return an environment with its default options, or the reason that it cannot be made here."""
+    try:
+        return make(id)
+    except CANNOT_BE_MADE as error:
+        return str(error) or type(error).__name__
+    except Exception as error:
+        if id in ENVS:  # a defect of ours, which nobody should overlook
+            raise
+        return failure(error)
+
+
+def _what(id: str, env: TextEnv | str) -> str:
+    """Return one line about an environment: an installed package's is the class's own, and names the package."""
+    if id in ENVS or isinstance(env, str):
+        return DESCRIPTIONS[id]
+    own = (type(env).__doc__ or "").strip().partition("\n")[0]
+    return own if own == DESCRIPTIONS[id] else f"{own} ({DESCRIPTIONS[id]})".strip()
 
 
 def _as_json(id: str) -> dict[str, object]:
-    try:
-        env = make(id)
-    except CANNOT_BE_MADE as error:
-        return {"id": id, "what": DESCRIPTIONS[id], "missing": str(error)}
+    env = _made(id)
+    if isinstance(env, str):
+        return {"id": id, "what": DESCRIPTIONS[id], "missing": env}
     oracle = type(env).oracle is not TextEnv.oracle
-    return {"id": id, "what": DESCRIPTIONS[id], "tools": list(env.tools), "oracle": oracle, "splits": list(env.splits)}
+    return {"id": id, "what": _what(id, env), "tools": list(env.tools), "oracle": oracle, "splits": list(env.splits)}
 
 
 def _describe(env: TextEnv) -> tuple[str, str, str]:

@@ -105,7 +105,7 @@ def envs(names: str) -> tuple[str, ...]:
             ids[short[name.lower()]] = None
         else:
             known = DESCRIPTIONS if "/" in name else [*short, *suites()]
-            hint = "`agentgym envs` lists all; a suite of your own ends in .toml."
+            hint = "`agentgym envs` lists all; yours is MODULE:NAMESPACE/NAME-v0, and a suite of yours ends in .toml."
             raise unknown("environment or suite", name, known, hint)
     if not ids:
         raise BadConfig("no environment was named, for example: agentgym eval household")

@@ -18,6 +18,8 @@ from agentgym.cli.flags import value_of
 from agentgym.cli.help_text import folded_text
 from agentgym.core.screen import printable
 
+ALL = "`agentgym envs` lists all; one in a module of yours is MODULE:NAMESPACE/NAME-v0."
+
 
 @pytest.fixture
 def run(capsys, monkeypatch):
@@ -146,7 +148,7 @@ def test_options_of_an_environment_are_no_options_of_the_command(run, command):
 
 
 def test_a_name_is_suggested_only_where_it_is_close(run):
-    assert run("play", "rlvr/Nope-v0")[2] == "error: no environment 'rlvr/Nope-v0'. `agentgym envs` lists all.\n"
+    assert run("play", "rlvr/Nope-v0")[2] == f"error: no environment 'rlvr/Nope-v0'. {ALL}\n"
     assert "Did you mean" not in run("play", "nope")[2]
     assert "Did you mean 'tictactoe'?" in run("play", "tictaktoe")[2]
 
@@ -164,7 +166,7 @@ def test_lists_for_programs(run):
         (("env",), "error: no command 'env'. Did you mean 'envs'? `agentgym --help` lists all.\n"),
         (
             ("check", "rlvr/Serch-v0"),
-            "error: no environment 'rlvr/Serch-v0'. Did you mean 'rlvr/Search-v0'? `agentgym envs` lists all.\n",
+            f"error: no environment 'rlvr/Serch-v0'. Did you mean 'rlvr/Search-v0'? {ALL}\n",
         ),
         (
             ("play", "rlvr/Search-v0", "--sed", "3"),

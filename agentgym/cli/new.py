@@ -1,0 +1,38 @@
+"""Start an installable package with an environment of yours: a class, tests, CI, a card and an entry point.
+
+agentgym new frost-envs                                      frost/Frost-v0 in the folder frost-envs
+agentgym new frost-envs --id frost/Lighthouse-v0 --out work/frost
+
+`agentgym check` passes on it at once. Replace the class in env.py by yours, and check again after every change.
+"""
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+
+from agentgym import scaffold
+
+
+@dataclass(frozen=True)
+class Config:
+    """What to name it, and where to write it."""
+
+    name: tyro.conf.Positional[str]
+    """Name of the package, as `pip install` takes it: frost-envs."""
+    id: str = ""
+    """Id of the environment: NAMESPACE/Name-v0. By default named after the package."""
+    out: str = ""
+    """New or empty folder to write to. By default one with the package's name, here."""
+
+
+def run(config: Config) -> int:
+    """Write the package, and print what to type next."""
+    names = scaffold.names(config.name, config.id)
+    folder = Path(config.out or config.name)
+    for path in scaffold.write(names, folder):
+        print(path)
+    install, tests = shlex.quote(f"{folder}[test]"), shlex.quote(str(folder))
+    print(f"\nnext:\n  pip install -e {install}\n  agentgym check {names.id}\n  pytest {tests}")
+    return 0

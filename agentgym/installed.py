@@ -1,0 +1,51 @@
+"""Environments of installed packages: ids and classes that distributions name in the entry-point group `agentgym.envs`."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+
+GROUP = "agentgym.envs"
+OURS = "rlvr"
+"""The namespace of the environments that agentgym ships; no other package may register one."""
+_ID = re.compile(r"(\w[\w-]*)/\w[\w.-]*-v\d+", re.ASCII)
+_TARGET = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """One environment that an installed distribution offers."""
+
+    id: str
+    entry_point: str
+    """`module:Class`; the module is imported when the environment is made."""
+    distribution: str
+    """Name and version."""
+
+
+def installed(points: Iterable[EntryPoint] | None = None) -> tuple[list[Installed], list[str]]:
+    """Read the environments of installed packages without importing any.
+
+    `points` defaults to the entry points of this Python. Returns the environments, and a sentence for each entry point
+    that cannot be one. Where two distributions name one id, the first in alphabetical order has it.
+    """
+    envs: dict[str, Installed] = {}
+    problems: list[str] = []
+    points = entry_points(group=GROUP) if points is None else points
+    for owner, point in sorted(((_owner(point), point) for point in points), key=lambda pair: (pair[0], pair[1].name)):
+        name = _ID.fullmatch(point.name)
+        if name is None:
+            problems.append(f"{owner} names an environment {point.name!r}; expected NAMESPACE/NAME-v0")
+        elif name[1].lower() == OURS:
+            problems.append(f"{owner} names an environment {point.name!r}; the namespace {OURS} is agentgym's own")
+        elif not _TARGET.fullmatch(point.value):
+            problems.append(f"{owner} names {point.value!r} for {point.name}; expected MODULE:CLASS")
+        elif point.name not in envs:
+            envs[point.name] = Installed(point.name, point.value, owner)
+        elif envs[point.name].entry_point != point.value:
+            problems.append(f"{owner} names {point.name} too, which {envs[point.name].distribution} has; remove one of them")
+    return list(envs.values()), problems
+
+
+def _owner(point: EntryPoint) -> str:
+    return f"{point.dist.name} {point.dist.version}" if point.dist else "a package"
