@@ -80,9 +80,19 @@ def answers_stay_hidden(under_test: EnvUnderTest) -> str:
 
 
 def shown_in(text: str, env: TextEnv, task: Task) -> set[str]:
-    """Return which answers of a task, as the environment names them, are in a text as words of their own."""
+    """Return which answers of a task, as the environment names them, are in a text as words of their own.
+
+    An answer among declared choices is not told where the text shows all of them, two at least.
+    """
+
+    def shown(words: str) -> bool:
+        return re.search(rf"(?<!\w){re.escape(words)}(?!\w)", text) is not None
+
     answers = {answer for name in env.declared.answers for answer in _texts(task.data[name])}
-    return {answer for answer in answers if re.search(rf"(?<!\w){re.escape(answer)}(?!\w)", text)}
+    choices = {choice for name in env.declared.choices for choice in _texts(task.data.get(name, ()))}
+    if len(choices) > 1 and all(map(shown, choices)):
+        answers -= choices
+    return set(filter(shown, answers))
 
 
 @runtime_checkable

@@ -19,6 +19,8 @@ class Declarations:
     """Lower bound of the success of the expert."""
     answers: tuple[str, ...] = ()
     """Keys of `task.data` that hold the answer: its text must not be in the first observation."""
+    choices: tuple[str, ...] = ()
+    """Keys of `task.data` that hold the choices that the question shows: an answer among them is not told by that."""
     ceilings: Mapping[str, float] = field(default_factory=dict[str, float])
     """Success of shortcut policies that is not 0, by name, explained in the environment's docstring."""
     nondeterministic: str = ""

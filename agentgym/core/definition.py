@@ -28,6 +28,8 @@ class Definition(TaskSpace):
     """Whether a step may wait for something outside; such environments run in worker processes."""
     step_seconds: float = 0.0
     """What a step may take at least, whatever a rollout allows: for an environment that bounds its steps itself."""
+    tool_seconds: float = 60.0
+    """Seconds that an async tool, `act` or `begin` may take; one that takes longer is an infrastructure error."""
     snapshot_kind: str = "exact"
     shared: tuple[str, ...] = ()
     """Attributes set by `begin` that never change afterwards: snapshots keep them by reference."""
@@ -95,8 +97,14 @@ class Definition(TaskSpace):
 
     @property
     def role(self) -> str:
-        """Who acts next."""
-        return self.roles[0]
+        """Who acts next. `begin` and `act` may assign one of `roles`; it is part of the state and of snapshots."""
+        return self.__dict__.get("role", self.roles[0])
+
+    @role.setter
+    def role(self, name: str) -> None:
+        if name not in self.roles:
+            raise ValueError(f"role of {type(self).__name__} is set to {name!r}; expected one of {', '.join(self.roles)}")
+        self.__dict__["role"] = name  # in snapshots, and deleted at the next reset, like all that an episode sets
 
     def role_rewards(self) -> dict[str, float] | None:
         """Return the outcome by role once an episode of an environment with several players is over, else None.

@@ -194,3 +194,31 @@ def test_word_overlap_by_hand(wanted):
     env.step("search[thing]")
     env.step("click[item0]")
     assert GENERIC["word overlap"](env, [""], env.info()) == f"click[{wanted}]"
+
+
+class Choices(agentgym.TextEnv):
+    """A question whose choices are shown, the answer among them."""
+
+    declared = agentgym.Declarations(answers=("answer",), choices=("choices",), random_bound=1.0)
+    told: str = "{}, {} or {}?"
+
+    def begin(self, task):
+        return self.told.format(*task.data["choices"])
+
+    def act(self, action):
+        return self.win("Yes.") if action == self.task.data["answer"] else self.lose("No.")
+
+    @staticmethod
+    def generate(rng, difficulty):
+        words = [f"w{number}" for number in rng.choice(10_000, size=3, replace=False)]
+        return agentgym.Task("choose", {"choices": words, "answer": words[int(rng.integers(3))]})
+
+
+@pytest.mark.parametrize(
+    ("told", "declares", "status"),
+    [("{}, {} or {}?", True, "holds"), ("{}, {} or {}?", False, "broken"), ("{0} or {1}?", True, "broken")],
+)
+def test_an_answer_among_shown_choices_is_not_told(told, declares, status):
+    declared = Choices.declared if declares else agentgym.Declarations(answers=("answer",))
+    kind = type("Choices", (Choices,), {"told": told, "declared": declared})
+    assert check(kind(), checks=["answers stay hidden"]).results[0].status == status

@@ -1,0 +1,69 @@
+"""Results of async functions of environments: `step` waits for them, also where an event loop is running."""
+
+import asyncio
+import concurrent.futures
+import inspect
+import os
+import threading
+from collections.abc import Awaitable
+from typing import cast
+
+from agentgym.errors import Fault
+
+_loops: dict[int, asyncio.AbstractEventLoop] = {}
+"""The event loop of this process by its number: a forked child has none of its parent's threads."""
+_lock = threading.Lock()
+GRACE = 1.0  # seconds for a cancelled function to clean up, before its loop is given up
+
+
+def awaited(value: object, seconds: float, what: str) -> object:
+    """Return a value, or the result of an awaitable.
+
+    All awaitables of a process run in one loop in a thread of its own, so clients that belong to a loop can be shared.
+    Raises Fault after `seconds`, and what the awaitable raises.
+    """
+    if not inspect.isawaitable(value):
+        return value
+    loop = _loop()
+    future = asyncio.run_coroutine_threadsafe(_within(cast("Awaitable[object]", value), seconds, what), loop)
+    try:
+        return future.result(seconds + GRACE)
+    except concurrent.futures.TimeoutError:
+        if future.done():  # raised by the function itself
+            raise
+        _give_up(loop)  # it blocks the loop: whoever comes next has another
+        raise _late(what, seconds) from None
+    except BaseException:
+        future.cancel()  # Ctrl-C: the function ends too
+        raise
+
+
+async def _within(value: Awaitable[object], seconds: float, what: str) -> object:
+    limit = asyncio.timeout(seconds)
+    try:
+        async with limit:
+            return await value
+    except TimeoutError:
+        if limit.expired():
+            raise _late(what, seconds) from None
+        raise
+
+
+def _late(what: str, seconds: float) -> Fault:
+    return Fault(f"{what} did not end within {seconds:g} s (tool_seconds)", reason="timeout")
+
+
+def _loop() -> asyncio.AbstractEventLoop:
+    with _lock:
+        loop = _loops.get(os.getpid())
+        if loop is None:
+            loop = _loops[os.getpid()] = asyncio.new_event_loop()
+            threading.Thread(target=loop.run_forever, name="async tools", daemon=True).start()
+        return loop
+
+
+def _give_up(loop: asyncio.AbstractEventLoop) -> None:
+    with _lock:
+        if _loops.get(os.getpid()) is loop:
+            del _loops[os.getpid()]
+    loop.call_soon_threadsafe(loop.stop)
