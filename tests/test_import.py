@@ -32,9 +32,9 @@ HEAVY = {
 TORCH = {"torch", "transformers", "trl", "peft", "accelerate"}
 
 LAYERS = (  # a folder (or a file at the top) may import from its own layer and from every layer before, in no circle
-    ("errors", "options", "renamed"),
+    ("errors", "options", "renamed", "installed"),
     ("core",),
-    ("tasks", "episodes", "registry", "serving"),
+    ("tasks", "episodes", "registry", "serving", "scaffold"),
     ("rewards", "sandbox", "browser", "mcp_tools", "retrieval", "engines", "envs", "agents", "contract"),
     ("rollout", "gateway"),
     ("trainers", "evaluate", "report", "env_server", "integrations"),
