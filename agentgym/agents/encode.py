@@ -15,6 +15,7 @@ from itertools import chain
 from typing import Any, cast
 
 from agentgym.agents import borders
+from agentgym.core.screen import storable
 from agentgym.errors import BadConfig
 
 _OPEN, _CLOSE = "\ue000", "\ue001"
@@ -178,7 +179,7 @@ class Encoder:
         if len(text) < _LONG:
             return self._parse(text).ids
         # Of the library's calls this one lets other threads run meanwhile; it gives no offsets.
-        return self._plain.encode_batch_fast([_written(text)], add_special_tokens=False)[0].ids
+        return self._plain.encode_batch_fast([storable(text)], add_special_tokens=False)[0].ids
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """Return where in the text each token begins and ends, in characters."""
@@ -188,7 +189,7 @@ class Encoder:
         try:
             return self._plain.encode(text, add_special_tokens=False)
         except (UnicodeEncodeError, TypeError):
-            return self._plain.encode(_written(text), add_special_tokens=False)
+            return self._plain.encode(storable(text), add_special_tokens=False)
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of tokens, control tokens spelled out."""
@@ -246,11 +247,6 @@ class Encoder:
         """Return the tokens of pieces that need no template: control strings count except in foreign ones."""
         cores: list[str] = []
         return self.compile(hide(pieces, cores)).fill(cores)
-
-
-def _written(text: str) -> str:
-    """Return a text with a ? for each half character (lone surrogate), which no tokenizer takes."""
-    return text.encode("utf-8", "replace").decode()
 
 
 def _without_control_tokens(source: str) -> str:

@@ -203,8 +203,12 @@ class CallTalk(CallSide, MessageTalk):
             added = _result(self._calls[self._place], self._shown(observation))
             self.messages, self._place = (*self.messages, added), self._place + 1
             action, parsed = self._act(self._calls[self._place])
-            return Turn(observation, messages=[added], action=action, parsed=parsed, finish="stop")
-        return await super().take(observation, info, env=env, seed=seed, session=session)
+            place: dict[str, object] = {"call": self._place}
+            return Turn(observation, messages=[added], action=action, parsed=parsed, finish="stop", extra=place)
+        turn = await super().take(observation, info, env=env, seed=seed, session=session)
+        if self._calls and turn.finish not in ("context", "abort"):
+            turn.extra["call"] = 0
+        return turn
 
     def prompt(self, observation: str, info: Mapping[str, object]) -> tuple[Message, ...]:
         """Return the results of calls that have none yet, or a user message where the last reply made no call."""

@@ -1,4 +1,4 @@
-"""What may be written to a terminal: text of environments, models and files is hostile until it went through here."""
+"""What a terminal or a file takes: text of environments, models and files is hostile until it went through here."""
 
 import sys
 
@@ -6,6 +6,11 @@ import sys
 def printable(text: str) -> str:
     """Return text with control, format and surrogate characters, which could drive a terminal, shown as escapes."""
     return "".join(c if c in "\n\t" or c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def storable(text: str) -> str:
+    """Return text with a ? for each half of a character (lone surrogate), which no file, request or tokenizer takes."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
 def announce(line: str) -> None:

@@ -65,7 +65,8 @@ class Turn:
     images: list[object] = field(default_factory=list[object])
     """Reserved for environments that show pictures."""
     extra: dict[str, Any] = field(default_factory=dict[str, Any])
-    """Arrays that a credit algorithm asked for; of an engine without tokens, its server's token counts."""
+    """Arrays that a credit algorithm asked for; of an engine without tokens, its server's token counts, and `call`: the
+    place of the turn's call in its reply."""
     seconds: float = 0.0
     """Wall-clock time of the turn; the only field that may differ between two runs."""
     notes: list["Turn"] = field(default_factory=list["Turn"])

@@ -11,100 +11,64 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from agentgym import registry
-from agentgym.core.actions import Call
-from agentgym.episodes.episode import Episode, Group, Turn, groups
+from agentgym.agents.native import offered
+from agentgym.core.actions import Tool
+from agentgym.core.screen import storable
+from agentgym.episodes.episode import Episode, Group, groups
 from agentgym.errors import BadConfig, BadData, MissingExtra, UnknownName, how_to_install
+from agentgym.trainers.conversations import Messages, conversations
 from agentgym.trainers.segments import Segment, build
 from agentgym.trainers.stages.credit import Credit
 from agentgym.trainers.stored import text_only
 
 Row = dict[str, Any]
-Messages = list[dict[str, Any]]
-CALL_SIGNS = ("<tool_call>", "[TOOL_CALLS]", "<|python_tag|>")
-"""What a reply holds in which a model's family writes a call."""
+MESSAGES = ("messages", "prompt", "completion", "chosen", "rejected")
 
 
-def conversations(episode: Episode) -> list[Messages]:
-    """Return the messages of an episode, replies included: one conversation, or one for each prompt that begins anew."""
-    talks: list[Messages] = []
-    held: list[int] = []
-    for turn in episode.turns:
-        begins = turn.messages[:1] and turn.messages[0]["role"] == "system"
-        if turn.prompt_ids and held and list(turn.prompt_ids[: len(held)]) != held:
-            begins = True
-        if not talks or begins:
-            talks.append([])
-        talks[-1] += [
-            _message(message["role"], message.get("content"), message.get("tool_calls")) for message in turn.messages
-        ]
-        if turn.text or turn.action:
-            talks[-1].append(_reply(turn))
-        held = [*turn.prompt_ids, *turn.output_ids]
-    return talks
-
-
-def _message(role: object, content: object = None, tool_calls: object = None) -> dict[str, Any]:
-    return {"role": role, "content": content or "", "tool_calls": tool_calls}
-
-
-def _reply(turn: Turn) -> dict[str, object]:
-    """Return a reply as a message: a call in the model's own form as `tool_calls`, all else as it was said."""
-    if any(sign in turn.text for sign in CALL_SIGNS) or (turn.action and not turn.text):
-        call = _call(turn.action)
-        if call is not None:
-            thought, closed, _ = turn.text.partition("</think>")
-            function = {"name": call.name, "arguments": json.dumps(call.arguments, ensure_ascii=False)}
-            return _message("assistant", thought + closed if closed else "", [{"type": "function", "function": function}])
-    return _message("assistant", turn.text or turn.action)
-
-
-def _call(action: str) -> Call | None:
-    try:
-        raw = json.loads(action)
-        return Call(raw["name"], raw["arguments"])
-    except (ValueError, TypeError, KeyError, RecursionError):
-        return None
-
-
-def tools_of(env: str) -> str | None:
-    """Return the tools of an environment, made with its default options, as JSON; None without any or where it cannot be."""
+def tools_of(env: str) -> Mapping[str, Tool] | None:
+    """Return the tools of an environment, made with its default options; None where it cannot be made."""
     try:
         environment = registry.make(env)
     except (BadConfig, UnknownName, MissingExtra):
         return None
-    shown = [
-        {"type": "function", "function": {"name": t.name, "description": t.description, "parameters": t.parameters}}
-        for t in environment.tools.values()
-    ]
+    tools = dict(environment.tools)
     environment.close()
-    return json.dumps(shown, ensure_ascii=False) if shown else None
+    return tools
 
 
 class Rows:
-    """Makes the rows of one form after another; `tools`: the tools of an environment as JSON."""
+    """Makes the rows of one form after another; `tools`: the tools of an environment, None where they are not known."""
 
-    def __init__(self, tools: Callable[[str], str | None] = tools_of) -> None:
-        self._ask, self._known = tools, dict[str, str | None]()
+    def __init__(self, tools: Callable[[str], Mapping[str, Tool] | None] = tools_of) -> None:
+        self._ask, self._known = tools, dict[str, Mapping[str, Tool] | None]()
 
-    def _about(self, episode: Episode) -> Row:
+    def _tools(self, episode: Episode) -> Mapping[str, Tool] | None:
         if episode.env not in self._known:
             self._known[episode.env] = self._ask(episode.env)
-        native = any(message["role"] == "tool" or message["tool_calls"] for m in conversations(episode) for message in m)
+        return self._known[episode.env]
+
+    def _talks(self, episode: Episode) -> list[Messages]:
+        return conversations(episode, self._tools(episode))
+
+    def _about(self, episode: Episode) -> Row:
+        tools = self._tools(episode)
+        native = tools is not None and any("tool_calls" in message for talk in self._talks(episode) for message in talk)
+        schemas = [tool.schema() for tool in offered(tools or {}).values()] if native else None
         about: Row = {name: getattr(episode, name) for name in ("env", "task_id", "group_id", "seed", "attempt", "split")}
         about |= {name: getattr(episode, name) for name in ("reward", "success", "reason", "instruction")}
-        return {**about, "tools": self._known[episode.env] if native else None}
+        return {**about, "tools": None if schemas is None else json.dumps(schemas, ensure_ascii=False)}
 
     def episodes(self, episodes: Sequence[Episode]) -> list[Row]:
         """A row an episode: its messages, and the whole of it as the JSON line that `Episode.from_json` reads."""
         return [
             {
                 **self._about(episode),
-                "messages": [message for messages in conversations(episode) for message in messages],
+                "messages": [message for messages in self._talks(episode) for message in messages],
                 "turns": len(episode.turns),
                 "horizon": episode.horizon,
                 "labels": json.dumps(episode.labels, ensure_ascii=False),
@@ -118,12 +82,12 @@ class Rows:
         if tokens and any(text_only(episode) for episode in episodes):
             raise BadConfig("some episodes have text and no token ids: --no-tokens writes the messages alone")
         if not tokens:
-            return [{**self._about(e), "messages": messages} for e in episodes for messages in conversations(e)]
+            return [{**self._about(e), "messages": messages} for e in episodes for messages in self._talks(e)]
         rows: list[Row] = []
         for row in build(episodes):
             episode = episodes[row.episode]
             ids = {"input_ids": row.ids.tolist(), "assistant_masks": row.mask.astype(int).tolist()}
-            rows.append({**self._about(episode), "messages": _said(episode, row), **ids})
+            rows.append({**self._about(episode), "messages": _said(episode, row, self._talks(episode)), **ids})
         return rows
 
     def grpo(self, episodes: Sequence[Episode], credit: Credit | None) -> list[Row]:
@@ -132,7 +96,7 @@ class Rows:
         rows: list[Row] = []
         for row in build(told, advantages):
             episode, first = told[row.episode], int(np.argmax(row.turns >= 0))
-            messages = _said(episode, row)
+            messages = _said(episode, row, self._talks(episode))
             asked = next((place for place, message in enumerate(messages) if message["role"] == "assistant"), len(messages))
             rows.append(
                 {
@@ -154,7 +118,7 @@ class Rows:
         """A row a pair of a group: the best with the worst, the second best with the second worst, while rewards differ."""
         rows: list[Row] = []
         for group in groups(episodes):
-            whole = [(e, talks[0]) for e in group if len(talks := conversations(e)) == 1 and len(talks[0]) > 1]
+            whole = [(e, talks[0]) for e in group if len(talks := self._talks(e)) == 1 and len(talks[0]) > 1]
             ranked = sorted(whole, key=lambda pair: -pair[0].reward)
             for good, bad in zip(ranked, reversed(ranked), strict=True):
                 asked = next(place for place, message in enumerate(good[1]) if message["role"] == "assistant")
@@ -173,9 +137,8 @@ class Rows:
         return rows
 
 
-def _said(episode: Episode, row: Segment) -> Messages:
+def _said(episode: Episode, row: Segment, talks: list[Messages]) -> Messages:
     """Return the conversation that a row of tokens is of."""
-    talks = conversations(episode)
     if len(talks) == 1:
         return talks[0]
     first, place = int(row.turns[row.turns >= 0][0]), -1
@@ -212,23 +175,55 @@ def _credited(groups_given: Iterable[Group], credit: Credit) -> tuple[list[Episo
 
 
 def write_parquet(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
-    """Write rows as a Parquet file, whole or not at all; MissingExtra without pyarrow."""
+    """Write rows as a Parquet file, whole or not at all; MissingExtra without pyarrow, BadData for what it cannot hold.
+
+    A message is a JSON value (Arrow's extension type, the feature `Json` of datasets 4.7): calls of different tools have
+    different arguments, and in a column of structs each would get those of all others, as None.
+    """
     try:
-        arrow: object = importlib.import_module("pyarrow")  # which has no types
-        parquet: object = importlib.import_module("pyarrow.parquet")
+        arrow: Any = importlib.import_module("pyarrow")  # which has no types
+        parquet: Any = importlib.import_module("pyarrow.parquet")
     except ImportError as error:
         raise MissingExtra(f"export needs pyarrow: {how_to_install('train')}") from error
-    function = arrow.struct([("name", arrow.string()), ("arguments", arrow.string())])
-    call = arrow.struct([("type", arrow.string()), ("function", function)])
-    message = [("role", arrow.string()), ("content", arrow.string()), ("tool_calls", arrow.list_(call))]
-    messages, ids, floats = arrow.list_(arrow.struct(message)), arrow.list_(arrow.int64()), arrow.list_(arrow.float64())
-    kinds = dict.fromkeys(("messages", "prompt", "completion", "chosen", "rejected"), messages)
-    kinds |= dict.fromkeys(("input_ids", "assistant_masks", "prompt_ids", "completion_ids", "tool_mask"), ids)
-    kinds |= dict.fromkeys(("advantages", "sampling_per_token_logps"), floats)
-    kinds |= {"tools": arrow.string(), "success": arrow.bool_(), "reward": arrow.float64(), "seed": arrow.uint64()}
-    names = list(rows[0])
-    columns = {name: arrow.array([row[name] for row in rows], type=kinds.get(name)) for name in names}
+    ids, floats = arrow.list_(arrow.int64()), arrow.list_(arrow.float64())
+    kinds: dict[str, Any] = {"tools": arrow.string(), "success": arrow.bool_(), "seed": arrow.uint64()}
+    kinds |= {"reward": arrow.float64(), "advantages": floats, "sampling_per_token_logps": floats}
+    for name in ("input_ids", "assistant_masks", "prompt_ids", "completion_ids", "tool_mask"):
+        kinds[name] = ids
+    columns: dict[str, object] = {}
+    for name in rows[0]:
+        values = [_storable(row[name]) for row in rows]
+        try:
+            columns[name] = (
+                _as_json(arrow, cast("list[Messages]", values))
+                if name in MESSAGES
+                else arrow.array(values, type=kinds.get(name))
+            )
+        except (ValueError, TypeError, OverflowError) as error:
+            raise BadData(f"the column {name!r} cannot be written: {error}; expected values of one kind") from error
     part = path.with_name(path.name + ".part")
     path.parent.mkdir(parents=True, exist_ok=True)
-    parquet.write_table(arrow.table(columns), part)
-    part.replace(path)
+    try:
+        parquet.write_table(arrow.table(columns), part)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _as_json(arrow: Any, conversations: Sequence[Messages]) -> object:
+    """Return a column of lists of messages, each message a JSON value."""
+    ends = np.cumsum([0, *map(len, conversations)])
+    texts = [json.dumps(message, ensure_ascii=False, allow_nan=False) for talk in conversations for message in talk]
+    values = arrow.ExtensionArray.from_storage(arrow.json_(), arrow.array(texts, arrow.string()))
+    return arrow.ListArray.from_arrays(arrow.array(ends, arrow.int32()), values)
+
+
+def _storable(value: object) -> object:
+    """Return a value whose texts a file can hold."""
+    if isinstance(value, str):
+        return storable(value)
+    if isinstance(value, dict):
+        return {storable(str(key)): _storable(entry) for key, entry in cast("dict[object, object]", value).items()}
+    if isinstance(value, list) and value and not isinstance(value[0], int | float):
+        return [_storable(entry) for entry in cast("list[object]", value)]
+    return cast("object", value)

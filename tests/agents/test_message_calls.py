@@ -15,6 +15,7 @@ from agentgym.agents.native import NOT_EXECUTED
 from agentgym.core.actions import Call, parse_call
 from agentgym.engines import ToolCall
 from agentgym.engines.openai.chat import MOST_CALLS, _completion
+from agentgym.trainers.conversations import conversations
 
 
 class Chat:
@@ -60,7 +61,19 @@ def test_calls_go_to_the_environment_in_order_and_results_come_back_with_their_i
     episode = play(chat)
     assert [json.loads(turn.action)["name"] for turn in episode.turns] == ["schema", "query", "query", "answer"]
     assert all(turn.parsed and turn.valid for turn in episode.turns) and episode.reason == "failure"
-    assert [turn.extra for turn in episode.turns[:2]] == [{"prompt_tokens": 7, "completion_tokens": 5}, {}]
+    assert [turn.extra for turn in episode.turns[:2]] == [
+        {"prompt_tokens": 7, "completion_tokens": 5, "call": 0},
+        {"call": 1},
+    ]
+    talk = conversations(episode, agentgym.make("sql").tools)[0]
+    assert [len(message["tool_calls"]) for message in talk if "tool_calls" in message] == [2, 1, 1]
+    assert [message["role"] for message in talk[1:]] == [
+        "user",
+        "assistant",
+        *["tool"] * 2,
+        *["assistant", "tool"],
+        "assistant",
+    ]
     assert [turn.text for turn in episode.turns] == ["Let me see.", "", "", ""]
     assert [tool["function"]["name"] for tool in chat.offers[0]] == ["schema", "query", "answer"]
     first, second, third = chat.asked

@@ -17,7 +17,8 @@ from agentgym.episodes.episode import Episode, Turn, append_episodes, read_episo
 from agentgym.errors import BadConfig, BadData
 from agentgym.trainers import train
 from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.export import Rows, conversations, write_parquet
+from agentgym.trainers.conversations import conversations
+from agentgym.trainers.export import Rows, write_parquet
 from agentgym.trainers.imitation import deal, resume_sft, sft
 from agentgym.trainers.imitation_config import ImitationConfig, read_imitation
 from agentgym.trainers.model.policy import load_policy
@@ -301,18 +302,9 @@ def test_pairs_by_hand():
     pairs = Rows(lambda env: None).dpo([*group, chat("b", 0, 1.0, "x"), chat("b", 1, 1.0, "y"), chat("c", 0, 1.0, "z")])
     assert [(p["chosen"][0]["content"], p["rejected"][0]["content"]) for p in pairs] == [("0", "3"), ("2", "1")]
     assert [m["role"] for m in pairs[0]["chosen"]] == ["assistant", "user", "assistant"]
-    assert pairs[0]["prompt"] == [{"role": "user", "content": "q", "tool_calls": None}]
+    assert pairs[0]["prompt"] == [{"role": "user", "content": "q"}]
     with pytest.raises(BadConfig, match="no pair"):
         Rows(lambda env: None).dpo([chat("b", 0, 1.0, "x"), chat("b", 1, 1.0, "y")])
-
-
-def test_a_call_in_the_models_form_becomes_a_tool_call():
-    call = json.dumps({"name": "guess", "arguments": {"number": 3}})
-    text = f"<think>three?</think><tool_call>{call}</tool_call>"
-    one = Episode("e", "t", "g", 0, turns=[Turn("o", messages=[{"role": "user", "content": "q"}], text=text, action=call)])
-    said = conversations(one)[0][1]
-    assert said["content"] == "<think>three?</think>"
-    assert said["tool_calls"] == [{"type": "function", "function": {"name": "guess", "arguments": '{"number": 3}'}}]
 
 
 def test_a_prompt_that_begins_anew_is_another_conversation():
@@ -346,6 +338,7 @@ def test_what_export_cannot_do_is_one_sentence(run, tmp_path, capsys):
 def test_trl_trains_on_the_tables(run, tmp_path):
     """One step each of its SFT and DPO trainers, on a model made from nothing."""
     trl = pytest.importorskip("trl", reason="the extra `train` is not installed")
+    datasets = pytest.importorskip("datasets", reason="the extra `train` is not installed")
     model, tokenizer = load_policy(run / "init")
     common = {"max_steps": 1, "report_to": [], "use_cpu": True, "per_device_train_batch_size": 2, "save_strategy": "no"}
     for tokens in ([], ["--no-tokens"]):
@@ -358,8 +351,6 @@ def test_trl_trains_on_the_tables(run, tmp_path):
             assert [n != -100 for n in labels] == [bool(n) for n in table[0]["assistant_masks"]]
     pairs = [chat("a", n, float(n == 0), "1", "2") for n in range(4)]
     write_parquet(tmp_path / "dpo.parquet", Rows(lambda env: None).dpo(pairs))
-    import datasets
-
     table = datasets.load_dataset(
         "parquet", data_files=str(tmp_path / "dpo.parquet"), split="train", cache_dir=str(tmp_path)
     )
