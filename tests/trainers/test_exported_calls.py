@@ -4,12 +4,8 @@ TRL 1.16.0, datasets 5.2.0, transformers 5.19.0.
 """
 
 import json
-import sys
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "agents"))  # the templates of the wheel
 from native_talks import SOURCES, TOOLS, agent_for, call_text
 from tokenizers_for_tests import survey
 
