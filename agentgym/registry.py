@@ -15,8 +15,8 @@ import gymnasium
 from gymnasium.envs.registration import EnvSpec
 
 from agentgym.core.env import TextEnv
+from agentgym.core.installed import installed
 from agentgym.errors import BadConfig, BadData, Fault, MissingExtra, UnknownName, how_to_install, unknown
-from agentgym.installed import installed
 
 OURS = (BadConfig, BadData, UnknownName, MissingExtra, Fault)
 

@@ -7,7 +7,7 @@ import agentgym
 
 
 class HeavyCoin(agentgym.TextEnv):
-    """Find the one heavy coin by weighing coins against each other."""
+    """Find the one heavy coin by comparing coins on a pair of scales."""
 
     horizon = 8
 

@@ -32,7 +32,7 @@ HEAVY = {
 TORCH = {"torch", "transformers", "trl", "peft", "accelerate"}
 
 LAYERS = (  # a folder (or a file at the top) may import from its own layer and from every layer before, in no circle
-    ("errors", "options", "renamed", "installed"),
+    ("errors", "options", "renamed"),
     ("core",),
     ("tasks", "episodes", "registry", "serving", "scaffold"),
     ("rewards", "sandbox", "browser", "mcp_tools", "retrieval", "engines", "envs", "agents", "contract"),

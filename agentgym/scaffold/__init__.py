@@ -8,8 +8,8 @@ from pathlib import Path
 from string import Template
 
 from agentgym.core.folders import check_folder
+from agentgym.core.installed import OURS
 from agentgym.errors import DISTRIBUTION, BadConfig
-from agentgym.installed import OURS
 
 FILES = {
     # file of the package: its template

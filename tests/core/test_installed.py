@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agentgym import registry
-from agentgym.installed import GROUP, installed
+from agentgym.core.installed import GROUP, installed
 
 
 def point(name: str, value: str) -> EntryPoint:
