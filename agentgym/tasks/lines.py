@@ -48,7 +48,7 @@ def objects(path: str) -> Iterator[tuple[str, dict[str, object]]]:
     BadData with file and line for what is no JSON object, and for a file that is damaged.
     """
     if is_table(path):
-        yield from _rows(path)
+        yield from table_rows(path)
         return
     for number, line in raw_lines(path):
         where = f"{path}, line {number}"
@@ -91,7 +91,7 @@ def is_table(path: str) -> bool:
     return path.removesuffix(".gz").endswith(".csv")
 
 
-def _rows(path: str) -> Iterator[tuple[str, dict[str, object]]]:
+def table_rows(path: str) -> Iterator[tuple[str, dict[str, object]]]:
     """Yield the rows of a table as objects of texts, with their places; empty cells are left out."""
     try:
         text = b"".join(line for _, line in raw_lines(path)).decode()

@@ -17,13 +17,16 @@ from agentgym.errors import BadConfig, MissingExtra, how_to_install, unknown
 from agentgym.rewards import expressions
 from agentgym.sandbox.env import SandboxEnv
 from agentgym.sandbox.protocol import MEGABYTE, NO_KERNEL, Limits
+from agentgym.tasks.columns import choose
 from agentgym.tasks.library import Library
+from agentgym.tasks.reading import reading
 
 LONGEST_CODE = 20_000  # characters
 SHOWN = 4000  # characters of what a program printed
 _FORMS = {
     "number": "Answer with one number and nothing else: an integer, a fraction a/b, or a decimal.",
     "expression": "Answer with one expression and nothing else, written plainly or in LaTeX.",
+    "choice": "Answer with one of the choices and nothing else: {choices}.",
 }
 
 
@@ -50,6 +53,8 @@ class Math(Attempts, SandboxEnv):
         "families",
         "packages",
         "seconds",
+        "strict",
+        "ignore",
     )
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {"tiny": {"difficulty": 0}, "numbers": {"families": NUMBERS}}
     data: str | None = None
@@ -60,6 +65,10 @@ class Math(Attempts, SandboxEnv):
     """Libraries the Python has loaded already, for example `("sympy", "mpmath")`."""
     seconds: float = 5.0
     """Wall clock of one program."""
+    strict: bool = False
+    """Whether one bad row refuses a file; else such rows are left out, with a warning of how many."""
+    ignore: Sequence[str] = ()
+    """Columns of a file that are left out on purpose."""
     limits = Limits(timeout=5.0, memory=512 * MEGABYTE, processes=16, disk=16 * MEGABYTE)
     declared = Declarations(random_bound=0.01, expert_bound=0.99, answers=("answer",), ceilings={"most_frequent": 0.01})
 
@@ -73,7 +82,7 @@ class Math(Attempts, SandboxEnv):
             raise BadConfig("data (a file) and families (generated) were both given; give one of them")
         if isinstance(self.seconds, bool) or not isinstance(self.seconds, int | float) or not 0 < self.seconds <= 600:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise BadConfig(f"seconds of Math is {self.seconds!r}; expected a number above 0, at most 600")
-        self.collection: Library | None = None if self.data is None else load(self.data)
+        self.collection: Library | None = None if self.data is None else load(self.data, reading(self.strict, self.ignore))
         if self.collection is not None:
             self.splits = self.collection.splits
         super().check_options()
@@ -142,8 +151,11 @@ class Math(Attempts, SandboxEnv):
     def begin(self, task: Task) -> str:
         self._programs: tuple[str, ...] = ()
         self._last: tuple[str, str] | None = None
-        rules = f"Use Python as you like; what you print is shown. {_FORMS[task.data['form']]}"
+        rules = f"Use Python as you like; what you print is shown. {self._form()}"
         return f"{task.data['problem']}\n\n{rules}"
+
+    def _form(self) -> str:
+        return _FORMS[self.task.data["form"]].format(choices=", ".join(self.task.data.get("choices", ())))
 
     @tool
     def python(self, code: str) -> str | Outcome:
@@ -171,10 +183,12 @@ class Math(Attempts, SandboxEnv):
         """Give the final answer: one value, with no words around it."""
         if not text.strip():
             return self.invalid("the answer is empty. Write one value, for example answer[a/b].")
-        right = expressions.verify(text, self.task.data["answer"])
+        data = self.task.data
+        choice = data["form"] == "choice"
+        right = choose(text, data["choices"], data["answer"]) if choice else expressions.verify(text, data["answer"])
         if right is None:
             shown = text if len(text) <= 60 else f"{text[:57]}..."
-            return self.invalid(f"{shown!r} cannot be read as one value. {_FORMS[self.task.data['form']]}")
+            return self.invalid(f"{shown!r} cannot be read as one value. {self._form()}")
         return self.judged(text, right)
 
     def state(self) -> object:

@@ -17,25 +17,25 @@ import zlib
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from agentgym.core.tasks import Task
+from agentgym.envs.math.rows import task as read_row
 from agentgym.errors import BadData, MissingExtra
-from agentgym.rewards.numeric import read_number
-from agentgym.tasks.library import ALL, Library, hashed
-from agentgym.tasks.lines import find_path, is_table, objects
+from agentgym.tasks.library import Library
+from agentgym.tasks.lines import find_path, is_table, table_rows
+from agentgym.tasks.reading import Reading, Rows
 
 _NAMES = {"train": "train", "valid": "valid", "validation": "valid", "dev": "valid", "val": "valid", "test": "test"}
 _FILES = (".json", ".jsonl", ".csv", ".json.gz", ".jsonl.gz", ".csv.gz")
-EXAMPLE = '{"question": "What is 2 + 3?", "answer": "5"}, or in a table: question,answer'
 Record = tuple[str, str, str | None, dict[str, object]]
 """Where it stands, an id to fall back on, the split its place names, and its content."""
 
 
-def load(source: str) -> Library:
+def load(source: str, reading: Reading = Reading()) -> Library:  # noqa: B008  # it is frozen
     """Read a file, a folder or a data set, once per process; raises BadData with the place of what is wrong."""
     if source.startswith("datasets:"):
-        return _data_set(source.removeprefix("datasets:"))
+        return _data_set(source.removeprefix("datasets:"), reading)
     path = find_path(
         source,
         Path.exists,
@@ -46,16 +46,17 @@ def load(source: str) -> Library:
     if not files:
         raise BadData(f"{path} is a folder without files named {' or '.join(_FILES)}; expected problems in it")
     stamps = tuple((str(file), file.stat().st_mtime_ns, file.stat().st_size) for file in files)
-    return _files(str(path), stamps)
+    return _files(str(path), stamps, reading)
 
 
 @lru_cache(maxsize=4)
-def _files(root: str, stamps: tuple[tuple[str, int, int], ...]) -> Library:
-    return _collection(root, (record for path, _, _ in stamps for record in _of_file(Path(path), Path(root))))
+def _files(root: str, stamps: tuple[tuple[str, int, int], ...], reading: Reading) -> Library:
+    records = (record for path, _, _ in stamps for record in _of_file(Path(path), Path(root)))
+    return _collection(root, records, reading)
 
 
 @lru_cache(maxsize=4)
-def _data_set(name: str) -> Library:
+def _data_set(name: str, reading: Reading) -> Library:
     try:
         datasets = importlib.import_module("datasets")
     except ImportError as error:
@@ -64,15 +65,42 @@ def _data_set(name: str) -> Library:
     folder = Path(name).expanduser().is_dir()
     path, config = (name, None) if folder or len(parts) < 3 else ("/".join(parts[:2]), "/".join(parts[2:]))
     try:
-        data_set = datasets.load_dataset(path, config)
+        files = _texts(datasets, path, config)
+        data_set: Any = {} if files else datasets.load_dataset(path, config)
     except Exception as error:  # the library raises of every kind: no network, no such name, a config to choose
         raise BadData(f"the data set {name!r} cannot be loaded: {str(error)[:300]}") from error
+    found = {split: _of_files(paths, table) for split, (paths, table) in files.items()} if files else data_set
     rows = (
         (f"{name}, {split} {number}", f"{split}/{number}", _NAMES.get(split, split), dict(row))
-        for split, rows in data_set.items()
+        for split, rows in found.items()
         for number, row in enumerate(rows)
     )
-    return _collection(name, rows)
+    return _collection(name, rows, reading)
+
+
+def _texts(datasets: Any, path: str, config: str | None) -> dict[str, tuple[list[str], bool]]:
+    """Return the files of each split of a data set of JSON or CSV, and whether they are tables; empty for other formats.
+
+    The library infers one type for a column: with one number among the answers it turns the text "007" into 7 and "null"
+    into None (datasets 5.2.0). These files are read as they are written instead.
+    """
+    builder = datasets.load_dataset_builder(path, config)
+    options, table = builder.config, builder.name == "csv"
+    plain = getattr(options, "sep", ",") in (None, ",") if table else getattr(options, "field", None) is None
+    if not str(type(builder).__module__).startswith("datasets.packaged_modules."):
+        plain = False
+    if builder.name not in ("json", "csv") or not getattr(options, "data_files", None) or not plain:
+        return {}
+    manager = datasets.DownloadManager()
+    return {
+        str(split): (list(manager.download_and_extract([str(file) for file in files])), table)
+        for split, files in options.data_files.items()
+    }
+
+
+def _of_files(paths: list[str], table: bool) -> Iterator[dict[str, object]]:
+    for path in paths:
+        yield from (raw for _, _, _, raw in _records(Path(path), Path(path).name, None, table))
 
 
 def _of_file(path: Path, root: Path) -> Iterator[Record]:
@@ -82,8 +110,13 @@ def _of_file(path: Path, root: Path) -> Iterator[Record]:
     for ending in sorted(_FILES, key=len, reverse=True):
         stem = stem.removesuffix(ending)
     named = next((_NAMES[part] for part in re.split(r"[/_.\-]", stem.lower()) if part in _NAMES), None)
-    if is_table(str(path)):
-        yield from ((where, f"{stem}/{number}", named, raw) for number, (where, raw) in enumerate(objects(str(path))))
+    yield from _records(path, stem, named, is_table(str(path)))
+
+
+def _records(path: Path, stem: str, named: str | None, table: bool) -> Iterator[Record]:
+    if table:
+        found = table_rows(str(path))
+        yield from ((where, f"{stem}/{number}", named, raw) for number, (where, raw) in enumerate(found))
         return
     lines = _lines(path)
     whole = None if ".jsonl" in path.suffixes else _whole(lines)
@@ -95,7 +128,7 @@ def _of_file(path: Path, root: Path) -> Iterator[Record]:
         if line.strip():
             where = f"{path}, line {number + 1}"
             try:
-                value = json.loads(line)
+                value = json.loads(line, parse_float=str)
             except (ValueError, RecursionError) as error:
                 raise BadData(f"{where}: {error}; expected one JSON object a line") from error
             yield _record(value, where, f"{stem}/{number}", named)
@@ -112,7 +145,7 @@ def _lines(path: Path) -> list[str]:
 def _whole(lines: list[str]) -> list[object] | None:
     """Return the records where the whole file is one JSON value, else None: it has to be JSON lines then."""
     try:
-        value = json.loads("\n".join(lines))
+        value = json.loads("\n".join(lines), parse_float=str)
     except (ValueError, RecursionError):
         return None
     return cast("list[object]", value) if isinstance(value, list) else [value]
@@ -124,73 +157,18 @@ def _record(value: object, where: str, id: str, split: str | None) -> Record:
     return where, id, split, cast("dict[str, object]", value)
 
 
-def _collection(source: str, records: Iterator[Record]) -> Library:
+def _collection(source: str, records: Iterator[Record], reading: Reading) -> Library:
     tasks: dict[str, Task] = {}
+    rows = Rows(source, reading)
     for where, id, split, raw in records:
-        task = _task(where, id, split, raw)
-        if task.id in tasks:
-            raise BadData(f"{where}: the id {task.id!r} was given before; expected one problem per id")
-        tasks[task.id] = task
+        try:
+            task = read_row(where, id, split, raw, reading)
+            if task.id in tasks:
+                raise BadData(f"{where}: the id {task.id!r} was given before; expected one problem per id")
+            tasks[task.id] = task
+        except BadData as error:
+            rows.skip(error)
+    rows.close(len(tasks))
     if not tasks:
         raise BadData(f"{source} holds no problem; expected at least one")
     return Library(source, tuple(tasks.values()), "problem")
-
-
-def _task(where: str, id: str, split: str | None, raw: dict[str, object]) -> Task:
-    if not {"question", "problem"} & raw.keys() or not {"answer", "answers", "solution"} & raw.keys():
-        raise BadData(f"{where}: the keys are {sorted(raw)[:12]}; expected for example {EXAMPLE}")
-    problem = _text(raw.get("question", raw.get("problem")), f"{where}: question (or problem)")
-    answer = _answer(raw, where)
-    id = str(raw.get("unique_id", raw.get("id", id)))
-    named = raw.get("split", split)
-    if named == ALL:
-        raise BadData(f"{where}: split {ALL!r} is the name for everything; expected another name")
-    level = re.search(r"\d+", str(raw.get("level", "")))
-    data = {"problem": problem, "answer": answer, "form": "expression" if read_number(answer) is None else "number"}
-    own_split = str(named) if named is not None else hashed("math file", id)
-    return Task(problem, data, id=id, split=own_split, difficulty=int(level[0]) if level else 0)
-
-
-def _answer(raw: dict[str, object], where: str) -> str:
-    listed = raw.get("answers")
-    if raw.get("answer") is None and listed is not None:
-        if not isinstance(listed, list) or len(cast("list[object]", listed)) == 1:
-            raw = {**raw, "answer": listed[0] if isinstance(listed, list) else listed}
-        else:
-            raise BadData(
-                f"{where}: answers is {str(cast('object', listed))[:60]!r}; expected one answer, for example {EXAMPLE}"
-            )
-    if raw.get("answer") is not None:
-        answer = _text(str(raw["answer"]), f"{where}: answer")
-        last = answer.rpartition("####")[2].strip()
-        if not last:
-            raise BadData(f"{where}: nothing stands after the last #### of the answer; expected `#### 42`")
-        return last if "####" in answer else (boxed(answer) or answer)
-    solution = _text(raw.get("solution"), f"{where}: answer, or solution")
-    boxed_answer = boxed(solution)
-    if not boxed_answer:
-        raise BadData(f"{where}: the solution has no \\boxed{{…}} with an answer in it")
-    return boxed_answer
-
-
-def boxed(text: str) -> str | None:
-    """Return what the last `\\boxed{…}` of a text holds, with its own braces; None where there is none that is closed."""
-    at = max(text.rfind("\\boxed"), text.rfind("\\fbox"))
-    if at < 0:
-        return None
-    rest = text[at:].removeprefix("\\boxed").removeprefix("\\fbox")
-    if not rest.startswith("{"):
-        return next(iter(rest.split()), "").rstrip("$.") or None  # `\\boxed 5` of the older files
-    depth = 0
-    for end, character in enumerate(rest):
-        escaped = end > 0 and rest[end - 1] == "\\"
-        depth += 0 if escaped else {"{": 1, "}": -1}.get(character, 0)
-        if depth == 0:
-            return rest[1:end].strip()
-    return None
-
-
-def _text(value: object, what: str) -> str:
-    if not isinstance(value, str) or not value.strip():
-        raise BadData(f"{what} is {str(value)[:60]!r}; expected text")
-    return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace").strip()

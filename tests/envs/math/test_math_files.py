@@ -7,9 +7,11 @@ import pytest
 
 from agentgym.core.actions import spell
 from agentgym.envs.math import Math
-from agentgym.envs.math.files import boxed, load
+from agentgym.envs.math.files import load
+from agentgym.envs.math.rows import boxed
 from agentgym.errors import BadConfig, BadData, UnknownName
 from agentgym.rewards.expressions import installed
+from agentgym.tasks.reading import Reading
 
 needs_math = pytest.mark.skipif(not installed(), reason="needs the extra `math`")
 GSM8K = [
@@ -136,7 +138,7 @@ def test_boxes(text, found) -> None:
 )
 def test_what_is_wrong_is_told_with_its_place(tmp_path, records, told) -> None:
     with pytest.raises(BadData) as error:
-        load(lines(tmp_path / "problems.jsonl", records))
+        load(lines(tmp_path / "problems.jsonl", records), Reading(strict=True))
     assert told in str(error.value)
 
 

@@ -1,0 +1,219 @@
+"""Columns of published sets of questions: what belongs to a question, and what a reader must not drop in silence.
+
+Names count without capitals and with `_` for spaces. A premise (`body`, `context`, `passage`, …) stands before the question,
+choices (`choices`, `options`, …) after it. A column with text that is neither read nor known to be about the row (its id,
+topic, solution, …) is refused by name.
+"""
+
+import ast
+import json
+import re
+from collections.abc import Collection, Iterable, Mapping
+from typing import cast
+
+from agentgym.errors import BadData
+
+Row = Mapping[str, object]
+PREMISES = (
+    *("context", "contexts", "passage", "passages", "body", "premise", "premises", "story", "paragraph", "background"),
+    *("scenario", "article", "support", "facts", "sentence", "preamble", "input"),
+)
+"""Columns of text that stand before the question."""
+CHOICES = ("choices", "options", "candidates", "endings", "mcq_choices")
+MEDIA = (
+    *("image", "images", "image_path", "image_url", "image_assets", "figure", "figures", "diagram"),
+    *("audio", "video", "table"),
+)
+"""Columns of what no reader shows."""
+_ABOUT_A_ROW = (
+    "id _id idx index uid uuid qid key number split level difficulty type types subject subjects topic category "
+    "domain field source dataset data_source license url urls link tags tag keywords concepts language lang year date "
+    "author solution solutions rationale rationales explanation reasoning derivation equation equations formula "
+    "linear_formula annotated_formula annotation annotations steps cot chain_of_thought proof generated_solution "
+    "decomposition question_decomposition question_concept evidence evidences supporting_facts supporting_titles "
+    "metadata extra_info meta info ability reward_model extra_data term description_of_source title page_title grade "
+    "solution_type unit_type hops long_answer document annotations_creators pop prop obj subj s_aliases o_aliases "
+    "s_wiki_title o_wiki_title s_pop o_pop search_results entity_pages question_source question_toks query_toks "
+    "prompt template comment comments notes canary final_decision reasoning_type required_background_information "
+    "wiki_links canonical_answer ground_truth"
+)
+ABOUT = frozenset(_ABOUT_A_ROW.split())
+"""Columns that say something about a row: labels, sources, solutions and what led to them."""
+_ABOUT = re.compile(r".*_(?:id|ids|idx|url|type|toks|count|date|level|source|index|hash)|prop_id|.*_uri|__.*__")
+_LABEL = re.compile(r"[\w.:/#@+\-]*")
+_OWN_LABEL = re.compile(r"\s*\(?([A-Za-z])\s?[).:]\s*")
+_OF_STRING = re.compile(r"(?:^|,)\s*\(?([a-eA-E])\s*\)\s*")
+
+
+class Unread(BadData):
+    """A row with text in a column that nobody reads."""
+
+
+def lowered(raw: Row) -> dict[str, object]:
+    """Return a row by the names of its columns in small letters, with `_` for spaces; the first of two equal ones counts."""
+    row: dict[str, object] = {}
+    for key, value in raw.items():
+        row.setdefault(key.strip().lower().replace(" ", "_"), value)
+    return row
+
+
+def refuse_unread(row: Row, read: Collection[str], ignore: Iterable[str], where: str, *, strict_names: bool = True) -> None:
+    """Raise Unread for a column with text that is not read; with `strict_names` off only for premises, choices and media."""
+    for name, value in row.items():
+        if name in read or name in ABOUT or value is None or value == "":
+            continue
+        known = name in PREMISES or name in CHOICES or name in MEDIA
+        if (known and _filled(value)) or (strict_names and not _ABOUT.fullmatch(name) and _is_text(value)):
+            if name in {other.strip().lower().replace(" ", "_") for other in ignore}:
+                continue
+            raise Unread(
+                f"{where}: column {name!r} holds {str(value)[:60]!r}, which nobody reads; put it into the question, or "
+                f"leave the column out by name: ignore=({name!r},)"
+            )
+
+
+def _filled(value: object) -> bool:
+    return bool(value) and value != "[]"
+
+
+def _is_text(value: object) -> bool:
+    if isinstance(value, str):
+        return _LABEL.fullmatch(value.strip()) is None
+    if isinstance(value, Mapping):
+        return any(_is_text(part) for part in cast("Row", value).values())
+    if isinstance(value, list | tuple):
+        return any(_is_text(part) for part in cast("list[object]", value))
+    return isinstance(value, bytes)
+
+
+def premises(row: Row, read: set[str], ignore: Iterable[str] = ()) -> list[str]:
+    """Return the texts that stand before the question, and add the names of their columns to `read`."""
+    texts: list[str] = []
+    for name in PREMISES:
+        if row.get(name) and name not in read and name not in ignore:
+            text = prose(row[name])
+            if text is not None:
+                texts.append(text)
+                read.add(name)
+    return texts
+
+
+def prose(value: object) -> str | None:
+    """Return the text of a column that holds one, a list of texts, or an object of such; None for anything else."""
+    if isinstance(value, str):
+        return value.strip()
+    if isinstance(value, Mapping):
+        inner = lowered(cast("Row", value))
+        value = next((inner[key] for key in ("contexts", "text", "texts", "sentences", "passages") if key in inner), None)
+        return None if value is None else prose(value)
+    if isinstance(value, list | tuple):
+        parts = [prose(part) for part in cast("list[object]", value)]
+        return None if not parts or None in parts else "\n".join(part for part in parts if part)
+    return None
+
+
+def choices(row: Row, read: set[str], where: str) -> dict[str, str]:
+    """Return the choices of a row by label, and add the names of their columns to `read`; empty for a row without any."""
+    if isinstance(row.get("answers"), list) and type(row.get("label")) is int:  # LogiQA and ReClor
+        return _labelled(row["answers"]) or {}
+    if type(row.get("answer")) is bool:
+        return {"yes": "true", "no": "false"}
+    if row.get("final_decision") in ("yes", "no", "maybe"):  # PubMedQA
+        return {"yes": "yes", "no": "no", "maybe": "maybe"}
+    for name in CHOICES:
+        if row.get(name) and name not in read:
+            found = _labelled(_parsed(row[name]))
+            if found is None:
+                raise BadData(f"{where}: {name} is {str(row[name])[:60]!r}; expected a list of choices, or labels and texts")
+            read.add(name)
+            return found
+    for names in (("a", "b", "c", "d", "e"), *([f"option_{x}" for x in "abcde"], [f"option{n}" for n in range(1, 6)])):
+        columns = [name for name in (*names, *(["opa", "opb", "opc", "opd"] if names[0] == "a" else ())) if row.get(name)]
+        if len(columns) > 1:
+            read.update(columns)
+            return dict(zip("ABCDE", (str(row[name]).strip() for name in columns), strict=False))
+    wrong = [name for name in row if re.fullmatch(r"(?:distractor|incorrect_answer)_?\d", name) and row[name]]
+    if wrong and row.get("correct_answer"):
+        read.update(("correct_answer", *wrong))
+        texts = sorted({str(row[name]).strip() for name in ("correct_answer", *wrong)})  # an order that tells nothing
+        return dict(zip("ABCDEFGHI", texts, strict=False))
+    return {}
+
+
+def _parsed(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    for parse in (json.loads, ast.literal_eval):
+        try:
+            return parse(value)
+        except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
+            continue
+    pieces = _OF_STRING.split(value)
+    return dict(zip(pieces[1::2], pieces[2::2], strict=True)) if len(pieces) > 4 else None
+
+
+def _labelled(value: object) -> dict[str, str] | None:
+    if isinstance(value, Mapping):
+        table = lowered(cast("Row", value))
+        texts, labels = table.get("text"), table.get("label")
+        if isinstance(texts, list) and isinstance(labels, list):
+            pairs = zip(cast("list[object]", labels), cast("list[object]", texts), strict=False)
+            return {str(label).strip(): str(text).strip() for label, text in pairs}
+        given = {str(key).strip().upper(): text for key, text in cast("Row", value).items()}
+        return {key: str(text).strip().rstrip(",").strip() for key, text in given.items()} if len(given) > 1 else None
+    if not isinstance(value, list) or len(cast("list[object]", value)) < 2 or len(cast("list[object]", value)) > 26:
+        return None
+    items = cast("list[object]", value)
+    if all(isinstance(item, Mapping) for item in items):
+        rows = [lowered(cast("Row", item)) for item in items]
+        if all({"label", "text"} <= row.keys() for row in rows):
+            return {str(row["label"]).strip(): str(row["text"]).strip() for row in rows}
+        return None
+    texts = [str(item).strip() for item in items]
+    own = [_OWN_LABEL.match(text) for text in texts]
+    letters = [match[1].upper() if match else "" for match in own]
+    if letters == [chr(65 + place) for place in range(len(texts))]:
+        texts = [text[match.end() :] for text, match in zip(texts, own, strict=True) if match]
+    return {chr(65 + place): text for place, text in enumerate(texts)}
+
+
+def right_choice(found: Mapping[str, str], gold: object, where: str) -> str:
+    """Return the label of the right choice: by label, by number from 0, or by its text."""
+    labels = list(found)
+    text = str(gold).strip()
+    if type(gold) is bool:
+        return "yes" if gold else "no"
+    by_label = next((label for label in labels if label.casefold() == text.strip("().").casefold()), None)
+    if by_label is not None and not isinstance(gold, int):
+        return by_label
+    if re.fullmatch(r"\d+", text) and not isinstance(gold, bool) and text not in found.values() and int(text) < len(labels):
+        return labels[int(text)]
+    matching = [label for label in labels if found[label].casefold() == text.casefold()]
+    if len(matching) == 1:
+        return matching[0]
+    if isinstance(gold, int) and not isinstance(gold, bool) and 0 <= gold < len(labels):
+        return labels[gold]
+    raise BadData(f"{where}: the answer {text[:60]!r} is none of the choices {', '.join(labels)}; expected one of them")
+
+
+def with_choices(question: str, found: Mapping[str, str]) -> str:
+    """Return the question with its choices, one a line."""
+    if "yes" in found:
+        return question
+    return "\n".join((question, *(f"{label}. {text}" for label, text in found.items())))
+
+
+def choose(text: str, found: Mapping[str, str], right: str) -> bool | None:
+    """Return whether an answer names the right choice, by its label or its text; None for one that names none."""
+    body = text.strip().strip("$*").strip()
+    label = re.fullmatch(r"\(?([A-Za-z0-9]{1,5})\s?[).:]?(?:\s+(.*))?", body, re.DOTALL)
+    if label:
+        named = next((one for one in found if one.casefold() == label[1].casefold()), None)
+        if named is not None and (label[2] is None or _same(label[2], found[named])):
+            return named == right
+    matching = [one for one in found if _same(body, found[one])]
+    return right in matching if matching else None
+
+
+def _same(one: str, other: str) -> bool:
+    return one.strip().rstrip(".").casefold() == other.strip().rstrip(".").casefold()
