@@ -16,7 +16,7 @@ import agentgym
 from agentgym.cli import main
 from agentgym.engines import Completion, Sampling
 from agentgym.engines.hf.engine import HFEngine
-from agentgym.engines.openai.chat import OpenAIChatEngine
+from agentgym.engines.openai.chat import OpenAIChatEngine, _completion, bounded, characters
 from agentgym.engines.scripted import ScriptedEngine
 from agentgym.episodes.episode import read_episodes
 from agentgym.errors import BadConfig, Fault
@@ -223,3 +223,22 @@ def test_the_gateway_looks_for_no_path_on_a_hub(capsys: pytest.CaptureFixture[st
     monkeypatch.setenv("HF_ENDPOINT", "http://localhost:9")
     assert main(["serve", "gateway", "--model", "runs/none"]) == 2
     assert "model runs/none is not there; expected the folder" in capsys.readouterr().err
+
+
+def test_a_reply_is_cut_at_a_multiple_of_max_tokens() -> None:
+    """8 tokens: 256 + 64 * 8 = 768 characters of text, names and arguments together; no more is kept of any field."""
+    calls = [{"id": "i" * 10_000, "function": {"name": "f", "arguments": json.dumps({"a": "b" * 500})}}] * 3
+
+    def asked(text: Any, **more: Any) -> Completion:
+        body = {**reply(text, **more), "logprobs": ["x" * 1000], "reasoning_content": "r" * 100_000}
+        return bounded(_completion(body), characters(8))
+
+    whole = asked("t" * 768)
+    assert (whole.text, whole.finish) == ("t" * 768, "stop")
+    cut = asked("t" * 2_000_000)
+    assert (cut.text, cut.finish, cut.calls) == ("t" * 768, "length", [])
+    several = asked(None, tool_calls=calls)  # 510 characters each: one is whole, the second is cut, the third left out
+    assert [len(call.name + call.arguments) for call in several.calls] == [510, 258] and several.finish == "length"
+    assert all(len(call.id) == 201 for call in several.calls)
+    one_call = asked("hi", tool_calls=calls[:1])
+    assert one_call.finish == "stop" and json.loads(one_call.calls[0].arguments) == {"a": "b" * 500}

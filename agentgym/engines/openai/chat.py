@@ -4,8 +4,10 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from agentgym.core.json_value import JSON, Object, entries, table
+from agentgym.core.screen import storable
 from agentgym.engines import Completion, Sampling, ToolCall
 from agentgym.engines.openai.http import Garbage, Refused, ServedEngine, Servers, only_choice
 from agentgym.errors import BadConfig
@@ -17,6 +19,7 @@ _TOO_LONG = re.compile(rb"context_length_exceeded|maximum context length|prompt 
 _OF_TOOLS = re.compile(r"\btools?\b|\bfunctions?\b", re.IGNORECASE)
 MOST_CALLS = 64
 """Calls of one reply that are read; no model means to make more."""
+_LONGEST_ID = 200
 _ENDED = {"stop": "stop", "length": "length", "tool_calls": "stop", "content_filter": "stop"}
 
 
@@ -78,8 +81,8 @@ class OpenAIChatEngine(ServedEngine):
         """
         if not sampling.plain() or sampling.stop_ids:
             raise BadConfig("the chat engine takes temperature and max_tokens only: no filters, penalties or stop_ids")
-        body = self._request(messages, tools, sampling)
-        done = await self.asked(lambda: self._ask(body, messages, session), session)
+        body, most = self._request(messages, tools, sampling), characters(sampling.max_tokens)
+        done = await self.asked(lambda: self._ask(body, messages, session, most), session)
         return done or Completion([], [], "abort", text="")
 
     def _request(
@@ -90,17 +93,45 @@ class OpenAIChatEngine(ServedEngine):
         offered = {"tools": list(tools)} if tools else {}
         return {**body, **offered, **{name: value for name, value in said.items() if name not in self.omitted}}
 
-    async def _ask(self, body: dict[str, object], messages: Sequence[Mapping[str, object]], session: str) -> Completion:
+    async def _ask(
+        self, body: dict[str, object], messages: Sequence[Mapping[str, object]], session: str, most: int
+    ) -> Completion:
         try:
-            return await self.servers.post("/chat/completions", body, session, _completion)
+            return await self.servers.post(
+                "/chat/completions", body, session, lambda answer: bounded(_completion(answer), most)
+            )
         except Refused as refusal:
             if refusal.status in (400, 413, 422) and _TOO_LONG.search(refusal.content):
                 return Completion([], [], "context", text="")
             if refusal.status == 400 and (said := _failed_call(refusal.content)) is not None:
-                return Completion([], [], "stop", text=said)
+                return bounded(Completion([], [], "stop", text=said), most)
             raise _tools_refused(body, messages, refusal) or _results_refused(messages, refusal) or refusal from None
         except BadConfig as error:  # a status that is hopeless, which some servers and models answer to tools with
             raise _tools_refused(body, messages, error) or error from None
+
+
+def characters(tokens: int) -> int:
+    """Return the most characters of a reply of so many tokens that are kept: no model writes 64 a token on average."""
+    return 256 + 64 * tokens
+
+
+def bounded(completion: Completion, most: int) -> Completion:
+    """Return a reply cut at `most` characters of text, names and arguments together, with finish `length` where it is cut.
+
+    Servers that ignore `max_tokens` would else fill the memory: every later prompt repeats the reply.
+    """
+    text = completion.text or ""
+    left, calls = most - min(len(text), most), list[ToolCall]()
+    whole = len(text) <= most
+    for call in completion.calls:
+        size = len(call.name) + len(call.arguments)
+        whole = whole and size <= left
+        if left > 0:
+            name = call.name[:left]
+            calls.append(ToolCall(call.id[: _LONGEST_ID + 1], name, call.arguments[: left - len(name)]))
+            left -= min(size, left)
+    finish = completion.finish if whole else "length"
+    return replace(completion, text=None if completion.text is None else text[:most], calls=calls, finish=finish)
 
 
 def _tools_refused(
@@ -134,7 +165,7 @@ def _failed_call(content: bytes) -> str | None:
         error = table(table(json.loads(content)).get("error"))
     except (ValueError, RecursionError):
         return None
-    return _sound(str(error.get("failed_generation") or "")) if error.get("code") == "tool_use_failed" else None
+    return storable(str(error.get("failed_generation") or "")) if error.get("code") == "tool_use_failed" else None
 
 
 def _key(name: str | None) -> str | None:
@@ -166,7 +197,7 @@ def _completion(answer: Object) -> Completion:
         text = said.get("refusal") or ""
     if not isinstance(text, str) or not isinstance(finish, str) or finish not in _ENDED:
         raise Garbage("expected text and a finish_reason")
-    return Completion([], [], _ENDED[finish], text=_sound(text), usage=_usage(answer.get("usage")), calls=calls)
+    return Completion([], [], _ENDED[finish], text=storable(text), usage=_usage(answer.get("usage")), calls=calls)
 
 
 def _calls(raw: JSON) -> list[ToolCall]:
@@ -180,13 +211,8 @@ def _calls(raw: JSON) -> list[ToolCall]:
             arguments = json.dumps(arguments)
         if not isinstance(name, str) or not isinstance(arguments, str | None):
             raise Garbage("expected tool calls with the name and the arguments of a function")
-        calls.append(ToolCall(_sound(id) if isinstance(id, str) else "", _sound(name), _sound(arguments or "{}")))
+        calls.append(ToolCall(storable(id) if isinstance(id, str) else "", storable(name), storable(arguments or "{}")))
     return calls
-
-
-def _sound(text: str) -> str:
-    """Return the text without halves of surrogate pairs, which no file could hold."""
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _usage(raw: JSON) -> tuple[int, int] | None:

@@ -22,6 +22,7 @@ except ImportError as error:
     raise MissingExtra(f"talking to a server needs httpx2: {how_to_install('serve')}") from error
 
 LARGEST = 64 << 20  # bytes of an answer; a server that sends more is not believed
+LARGEST_REFUSAL = 4 << 20  # bytes of a refusal that are read
 SLOW_TRIES = 3  # times a request is sent that gets no answer in time: each costs all of it
 T = TypeVar("T")
 _QUOTED = 300  # characters of a server's own words in an error
@@ -186,6 +187,9 @@ class Servers:
         async with client.stream("POST", f"{server.url}{path}", json=body, headers=headers) as answer:
             async for part in answer.aiter_bytes():
                 content += part
+                if answer.status_code != 200 and len(content) > LARGEST_REFUSAL:
+                    del content[LARGEST_REFUSAL:]
+                    break
                 if len(content) > LARGEST:
                     raise Garbage("it was not read to its end", f"an answer above {LARGEST >> 20} MiB")
             told = bytes(content).replace(self._key, b"[key]") if self._key else bytes(content)
