@@ -10,10 +10,12 @@ import importlib.util
 import logging
 import re
 from functools import lru_cache
+from typing import Any
 
 from agentgym.errors import MissingExtra, how_to_install
 from agentgym.rewards import answer_text
 from agentgym.rewards.bounded import call
+from agentgym.rewards.closeness import same_value
 from agentgym.rewards.numeric import read_number, same_number, unwrapped
 
 LONGEST = 2000  # characters of an answer, or four times as many as the right one has
@@ -108,6 +110,7 @@ def warm() -> None:
 def compare(given: str, wanted: str) -> bool | None:
     """Ask math-verify, in the process that `bounded` made for it; None if it cannot parse the answer."""
     math_verify = importlib.import_module("math_verify")
+    grader: Any = importlib.import_module("math_verify.grader")
 
     def read(text: str) -> list[object]:
         kinds = [math_verify.LatexExtractionConfig()]  # by default text that looks like a number is evaluated as well
@@ -118,7 +121,13 @@ def compare(given: str, wanted: str) -> bool | None:
 
     logging.disable(logging.CRITICAL)
     answer = read(given)
-    return bool(math_verify.verify(read(wanted), answer, timeout_seconds=None)) if answer else None
+    if not answer:
+        return None
+    theirs, grader.sympy_numeric_eq = grader.sympy_numeric_eq, same_value
+    try:
+        return bool(math_verify.verify(read(wanted), answer, timeout_seconds=None))
+    finally:
+        grader.sympy_numeric_eq = theirs
 
 
 def readable(answer: str, gold: str) -> str | None:

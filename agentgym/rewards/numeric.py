@@ -32,6 +32,11 @@ class Number:
     """Whether it was written with a decimal point or a power of ten, and so may be an approximation."""
     percent: bool = False
 
+    @property
+    def integer(self) -> bool:
+        """Whether it is a whole number."""
+        return self.value.denominator == 1
+
 
 def read_number(text: str) -> Number | None:
     """Return the number that the whole text is, or None.
@@ -73,19 +78,20 @@ def unwrapped(text: str) -> str:
 def same_number(answer: Number, wanted: Number) -> bool:
     """Return whether an answer has the wanted value.
 
-    An answer written as an integer or a fraction must be exact. A decimal may be off by 1e-6, absolutely where an integer
-    is wanted and relatively elsewhere. `25%` is taken for 25 and for 1/4, since files write both.
+    An answer written as an integer or a fraction must be exact. A decimal may be off by 1e-6, relatively, and absolutely
+    where an integer is wanted; 0 must be exact. `25%` is taken for 25 and for 1/4, since files write both.
     """
     readings = {answer.value, answer.value / 100} if answer.percent != wanted.percent and answer.percent else {answer.value}
     if wanted.percent and not answer.percent:
         readings.add(answer.value * 100)
-    return any(_near(value, wanted.value, answer.rounded or wanted.rounded) for value in readings)
+    return any(_near(value, wanted, answer.rounded) for value in readings)
 
 
-def _near(value: Fraction, wanted: Fraction, rounded: bool) -> bool:
-    if not rounded:
-        return value == wanted
-    return abs(value - wanted) <= TOLERANCE * (1 if wanted.denominator == 1 else abs(wanted))
+def _near(value: Fraction, wanted: Number, rounded: bool) -> bool:
+    if not (rounded or wanted.rounded):
+        return value == wanted.value
+    size = abs(wanted.value)
+    return abs(value - wanted.value) <= TOLERANCE * (min(size, 1) if wanted.integer and not wanted.rounded else size)
 
 
 def _fraction(body: str) -> tuple[Fraction, bool] | None:

@@ -1,0 +1,62 @@
+"""Whether two numbers of sympy are equal: exactly where both are rational, else to many digits, relative to their size.
+
+It stands in for math-verify's own comparison, which calls numbers equal that differ by less than 1e-15 (1e-6 with a
+decimal), however small they are themselves: `1/21!` and `1/20!`.
+"""
+
+import importlib
+from typing import Any
+
+DIGITS = 15
+"""Significant digits that a difference is worked out to."""
+MOST_DIGITS = 400
+"""Digits of working precision; a difference that is not told from 0 by then is 0."""
+EXACT = 1e-40
+"""Relative difference below which numbers without decimals are equal."""
+TOLERANCE = 1e-6
+"""Relative difference below which numbers are equal where one is written as a decimal."""
+
+
+def same_value(a: Any, b: Any, float_rounding: int, numeric_precision: int) -> bool:
+    """Return whether two expressions or matrices are the same number; takes what math-verify's comparison does."""
+    sympy, grader = importlib.import_module("sympy"), importlib.import_module("math_verify.grader")
+    if isinstance(a, sympy.MatrixBase | sympy.MatrixExpr) and isinstance(b, sympy.MatrixBase | sympy.MatrixExpr):
+        a, b = grader.safe_sympy_doit(a), grader.safe_sympy_doit(b)
+        if not (isinstance(a, sympy.MatrixBase) and isinstance(b, sympy.MatrixBase) and a.shape == b.shape):
+            return False
+        pairs = zip(a.flat(), b.flat(), strict=True)
+        return all(same_value(x, y, float_rounding, numeric_precision) for x, y in pairs)
+    if all(grader.is_atomic_or_pct_atomic(side, sympy.Integer) for side in (a, b)):
+        return bool(grader.get_pct_val(a, a) == grader.get_pct_val(b, b))  # 9% and 9
+    try:
+        rounded = bool(a.atoms(sympy.Float) or b.atoms(sympy.Float))
+        x, y = _evaluated(a), _evaluated(b)
+        if x == y:
+            return True
+        if x.is_Rational and y.is_Rational and not rounded:
+            return False
+        if x.free_symbols or y.free_symbols:  # only what is left out by rounding of decimals; simplify does the rest
+            return rounded and sympy.expand(x - y) == 0
+        if not (x.is_finite and y.is_finite):
+            return False
+        return _size(x - y) <= (TOLERANCE if rounded else EXACT) * max(_size(x), _size(y))
+    except (TypeError, ValueError, AttributeError, NotImplementedError, ArithmeticError):
+        return False
+
+
+def _evaluated(value: Any) -> Any:
+    """Return a value with its sums, powers and decimals worked out exactly."""
+    sympy, grader = importlib.import_module("sympy"), importlib.import_module("math_verify.grader")
+    value = grader.safe_sympy_doit(value)
+    decimals = {decimal: sympy.Rational(str(decimal)) for decimal in value.atoms(sympy.Float)}
+    return value.xreplace(decimals).doit() if decimals else value
+
+
+def _size(value: Any) -> Any:
+    """Return the absolute value of a number, 0 where that is all that many digits tell."""
+    sympy = importlib.import_module("sympy")
+    parts = sympy.N(value, DIGITS, maxn=MOST_DIGITS).as_real_imag()
+    squares = [part**2 for part in parts if part.is_Rational or (part.is_Float and part._prec > 1)]
+    if not all(part.is_Rational or part.is_Float for part in parts):
+        raise TypeError(f"{value} is no number")
+    return sympy.sqrt(sum(squares))
