@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from agentgym.core.actions import spell
 from agentgym.core.env import Task
 from agentgym.envs.swe import shown
-from agentgym.envs.swe.bench.evaluation import TIMEOUT, WORK, apply, check_installed, evaluate
+from agentgym.envs.swe.bench.evaluation import TIMEOUT, WORK, apply, break_, check_installed, evaluate
 from agentgym.envs.swe.bench.rows import Row, read_rows
 from agentgym.envs.swe.library import Library
 from agentgym.envs.swe.repository import RepositoryEnv
@@ -36,9 +36,10 @@ class SWEBench(RepositoryEnv):
 
     `data` is a file of JSON lines: SWE-bench, Lite or Verified in the form of swebench 5, or SWE-smith. The image of an
     instance must be there already. The agent works in `/testbed`, a git repository with one commit: what came after it
-    cannot be looked up. Reward: 1 if swebench calls the instance resolved (`get_resolution_status`), else 0; configuration
-    of the tests that a repair changed is put back first, unless the gold patch changes it too. A snapshot holds what git
-    would show; files that the repository ignores are not in it.
+    cannot be looked up, and of SWE-smith the files of the tests that fail are left out. Reward: 1 if swebench calls the
+    instance resolved (`get_resolution_status`), else 0; tests, what they read and their configuration are put back first,
+    unless the gold patch changes them too. A snapshot holds what git would show; files that the repository ignores are not
+    in it.
     """
 
     settings: ClassVar[tuple[str, ...]] = (*RepositoryEnv.settings, "data", "grading_timeout")
@@ -88,8 +89,7 @@ class SWEBench(RepositoryEnv):
         return sandbox(self.backend, limits=self.limits, **(wanted | dict(self.backend_options)))
 
     def prepare(self, sandbox: Sandbox) -> None:
-        if self._row().bug:
-            apply(sandbox, self._row().bug)
+        break_(sandbox, self._row())
         result = sandbox.run(_PREPARE, timeout=300.0)
         if not result.ok:
             raise SandboxFault(f"the repository in {self._row().image} could not be prepared: {result.text[-500:]}")

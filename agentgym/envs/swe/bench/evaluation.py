@@ -2,17 +2,20 @@
 
 import importlib
 import importlib.util
+import re
 import tempfile
-from pathlib import Path, PurePosixPath
+from collections.abc import Iterable
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from agentgym.envs.swe.bench.rows import Row
-from agentgym.envs.swe.tasks.suite import CONFIGURATION
+from agentgym.envs.swe.tasks.suite import runs_tests
 from agentgym.envs.swe.verdict import Verdict
 from agentgym.errors import MissingExtra, how_to_install
 from agentgym.sandbox.protocol import Sandbox, SandboxFault
 
+_PATCHED = re.compile(r"^diff --git a/(.+) b/\1$", re.MULTILINE)
 WORK = "/testbed"
 """Where the images have the repository (`swebench.image_builder.constants.CONTAINER_WORKDIR`)."""
 TIMEOUT = 1800.0
@@ -24,8 +27,6 @@ APPLY = (
     "patch --batch --forward --fuzz=5 -p1 -i",
 )
 """Ways to apply a patch, tried in this order (`swebench.harness.run_evaluation.GIT_APPLY_CMDS`)."""
-DECIDING = (CONFIGURATION - {"setup.py"}) | {"sitecustomize.py", "usercustomize.py"}
-"""Files that decide how tests are run: an environment takes them as they were, unless the repair itself is in them."""
 
 
 def evaluate(
@@ -33,14 +34,16 @@ def evaluate(
 ) -> tuple[Verdict, dict[str, object]]:
     """Return the verdict on a patch and swebench's report, by its own steps in a fresh sandbox of the instance's image.
 
-    `restore` puts back configuration that the patch changed, which swebench itself does not do.
+    `restore` puts back tests and configuration that the patch changed, which swebench itself does not do. The tests that a
+    SWE-smith row leaves out are put back in any case, as its own evaluation does.
     """
-    if row.bug:
-        apply(sandbox, row.bug)
+    break_(sandbox, row)
     if not applied(sandbox, patch):
         return Verdict(False, 0.0, 0.0, "The patch does not apply."), {}
     if restore:
         _put_back(sandbox, row)
+    if row.removed:
+        _check_out(sandbox, row.removed)
     sandbox.write("/tmp/eval.sh", _spec(row).eval_script.encode())
     result = sandbox.run("/bin/bash /tmp/eval.sh 2>&1", timeout=timeout)
     if result.reason != "exit":
@@ -112,11 +115,27 @@ def apply(sandbox: Sandbox, patch: str) -> None:
         raise SandboxFault(f"the patch of the instance does not fit its image: {result.text[-500:]}")
 
 
+def break_(sandbox: Sandbox, row: Row) -> None:
+    """Make the repository of an image what the agent of a SWE-smith row gets: the bug, and no tests that notice it."""
+    if row.bug:
+        apply(sandbox, row.bug)
+    for path in row.removed:
+        sandbox.run(["/bin/rm", "-f", "--", path])
+
+
 def _put_back(sandbox: Sandbox, row: Row) -> None:
-    """Put back configuration that a patch changed or added."""
+    """Put back tests and what decides how they run, where a patch changed or added them and the known repair does not."""
     listed = sandbox.run("git diff --name-only -z HEAD; git ls-files -z --others --exclude-standard").stdout.decode(
-        "utf-8", "replace"
+        "utf-8", "surrogateescape"
     )
-    for path in listed.split("\0"):
-        if PurePosixPath(path).name in DECIDING and f"a/{path} " not in row.row["patch"]:
-            sandbox.run(["/bin/sh", "-c", 'git checkout -q HEAD -- "$1" || rm -f -- "$1"', "sh", path])
+    repaired = set(_PATCHED.findall(row.row["patch"]))
+    _check_out(sandbox, [path for path in listed.split("\0") if path not in repaired and runs_tests(path, repaired)])
+
+
+def _check_out(sandbox: Sandbox, paths: Iterable[str]) -> None:
+    """Make files what they are in the image; those that it has not are removed."""
+    for path in paths:
+        script = 'rm -rf -- "$1"; git checkout -q HEAD -- "$1" || ! git cat-file -e "HEAD:$1"'
+        result = sandbox.run(["/bin/sh", "-c", script, "sh", path])
+        if not result.ok:
+            raise SandboxFault(f"{path} cannot be put back: {result.text[-300:]}")

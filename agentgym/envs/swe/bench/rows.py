@@ -17,14 +17,14 @@ HOURS = ("<15 min fix", "15 min - 1 hour", "1-4 hours", ">4 hours")
 """Difficulties of SWE-bench Verified: 0 to 3."""
 SMITH_EVAL = """#!/bin/bash
 set -uxo pipefail
-source /opt/miniconda3/bin/activate
-conda activate testbed
-cd /testbed
+{activate}cd /testbed
 : '>>>>> Start Test Output'
-pytest --disable-warnings --color=no --tb=no -rA {files}
+{command}
 : '>>>>> End Test Output'
 """
 """How the tests of a SWE-smith instance are run, in the form of SWE-bench's own scripts."""
+ACTIVATE = "source /opt/miniconda3/bin/activate\nconda activate testbed\n"
+PYTEST = "pytest --disable-warnings --color=no --tb=no -rA"
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,8 @@ class Row:
     """The columns, those that swebench reads filled in."""
     bug: str = ""
     """A patch that makes the repository what the agent gets (SWE-smith); empty where the image is that already."""
+    removed: tuple[str, ...] = ()
+    """Test files that the agent does not get, and that come from the image before grading (SWE-smith)."""
 
     @property
     def id(self) -> str:
@@ -100,7 +102,7 @@ def _row(told: object) -> Row:
     if not isinstance(told, dict):
         raise TypeError("an instance is an object")
     row = dict(cast("dict[str, object]", told))
-    smith = "image_name" in row and "eval_script" not in row
+    smith = "image_name" in row and "eval_script" not in row and "test_patch" not in row
     row.setdefault("problem_statement", "")
     missing = [name for name in COLUMNS if name not in row and not (smith and name == "base_commit")]
     if missing:
@@ -108,7 +110,7 @@ def _row(told: object) -> Row:
     if not _listed(row["FAIL_TO_PASS"]):
         raise ValueError(f"instance {row['instance_id']!r} has no test in FAIL_TO_PASS")
     if smith:
-        return Row(_smith(row), bug=str(row["patch"]))
+        return Row(_smith(row), bug=str(row["patch"]), removed=_files(_listed(row["FAIL_TO_PASS"])))
     missing = [name for name in OF_5 if not row.get(name)]
     if missing:
         raise ValueError(
@@ -120,16 +122,29 @@ def _row(told: object) -> Row:
 
 def _smith(row: dict[str, object]) -> dict[str, object]:
     tests = [*_listed(row["FAIL_TO_PASS"]), *_listed(row["PASS_TO_PASS"])]
-    files = " ".join(shlex.quote(file) for file in sorted({test.partition("::")[0] for test in tests}))
+    others = [test for test in tests if not test.partition("::")[0].endswith(".py")]
+    command, parser = row.get("test_cmd"), row.get("log_parser")
+    if others and not (isinstance(command, str) and isinstance(parser, str)):
+        raise ValueError(
+            f"instance {row['instance_id']!r} has the test {others[0][:80]!r}, which is none of pytest's: rows of other "
+            "languages need their own test_cmd and log_parser (a parser of swebench, such as parse_log_gotest)"
+        )
+    files = " ".join(map(shlex.quote, _files(tests)))
+    script = SMITH_EVAL.format(activate="" if others else ACTIVATE, command=command if others else f"{PYTEST} {files}")
     return {
         "base_commit": "HEAD",
         "version": "",
         **row,
         "image": row["image_name"],
-        "eval_script": SMITH_EVAL.format(files=files),
-        "log_parser": "parse_log_pytest",
+        "eval_script": script,
+        "log_parser": parser if others else "parse_log_pytest",
         "eval_type": "pass_and_fail",
     }
+
+
+def _files(tests: list[str]) -> tuple[str, ...]:
+    """Return the files that the names of tests begin with; none where a language's names have no file."""
+    return tuple(sorted({file for file in (test.partition("::")[0] for test in tests) if file.endswith(".py")}))
 
 
 def _listed(value: object) -> list[str]:

@@ -24,6 +24,33 @@ def is_protected(path: str) -> bool:
     return is_test(path) or PurePosixPath(path).name.lstrip(".") in CONFIGURATION
 
 
+OTHER_FOLDERS = FOLDERS | {"spec", "specs", "__tests__", "__mocks__", "__snapshots__", "fixtures", "testdata"}
+OTHER_TEST = re.compile(r"(?:[._-](?:test|spec)s?\.\w+|^test_.*|(?<=[a-z])Tests?\.(?:java|kt|cs|php|scala))$", re.ASCII)
+RUNNERS = re.compile(
+    r"\.?(?:jest|vitest|vite|karma|mocharc|mocha|ava|babel|cypress|playwright|taprc|nycrc)\b.*|[\w-]+\.pth|noxfile\.py"
+    r"|(?:package|package-lock|tsconfig|composer|phpunit)\b.*\.(?:json|xml|dist)|(?:GNU)?[Mm]akefile|\.rspec|Rakefile"
+    r"|(?:site|user)customize\.py"
+)
+SHADOWS = {"pytest.py", "_pytest.py", "pluggy.py", "iniconfig.py", "py.py"}
+"""Modules that `python -m pytest` would find in the repository first."""
+
+
+def runs_tests(path: str, sources: Iterable[str] = ()) -> bool:
+    """Whether a file of a repository in any language is a test, is read by tests, or decides how they are run.
+
+    Of files that only their folder tells (`tests/data.json`) those beside one of the `sources` are none: `django/test` is a
+    part of Django. `setup.py` is none either, since it builds the package.
+    """
+    place = PurePosixPath(path)
+    named = place.suffix == ".py" and (place.stem.endswith("_test") or place.name in CONFIGURATION - {"setup.py"})
+    if named or path in SHADOWS or place.name.lstrip(".") in CONFIGURATION - {"setup.py"}:
+        return True
+    if OTHER_TEST.search(place.name) or RUNNERS.fullmatch(place.name):
+        return True
+    in_folder = bool(OTHER_FOLDERS & set(place.parts[:-1]))
+    return in_folder and place.parent not in {PurePosixPath(source).parent for source in sources}
+
+
 def is_cache(path: str) -> bool:
     """Whether a file is compiled code, which would be run in place of its source."""
     return path.endswith((".pyc", ".pyo")) or "__pycache__" in PurePosixPath(path).parts

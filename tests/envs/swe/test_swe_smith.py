@@ -1,0 +1,203 @@
+"""Rows of SWE-smith: the agent gets no failing test, edited tests pay nothing, and other languages are not guessed."""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import swe_files
+from test_swe_bench import SMITH, write
+
+from agentgym.envs.swe.bench.evaluation import break_, evaluate
+from agentgym.envs.swe.bench.rows import read_rows
+from agentgym.envs.swe.tasks.suite import runs_tests
+from agentgym.errors import BadData
+from agentgym.sandbox.protocol import Result
+
+RIGHT, WRONG, _ = swe_files.BUGS["discount"]
+FAILING = [swe_files.ALL[1]]
+PASSING = [test for test in swe_files.ALL if test not in FAILING]
+
+
+class Folder:
+    """A sandbox of a folder here: `/testbed` is the folder, `/tmp` is one beside it, and there is no conda."""
+
+    def __init__(self, place: Path) -> None:
+        self.place, self.tmp, tools = place / "testbed", place / "tmp", place / "bin"
+        for folder in (self.tmp, tools, self.place):
+            folder.mkdir(parents=True)
+        (tools / "pytest").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m pytest -p no:cacheprovider "$@"\n')
+        (tools / "pytest").chmod(0o755)
+        self.env = {"PATH": f"{tools}:{os.environ['PATH']}", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "HOME": str(self.tmp)}
+
+    def here(self, text: str) -> str:
+        lines = [line for line in text.splitlines(keepends=True) if not line.startswith(("source ", "conda "))]
+        return "".join(lines).replace("/testbed", str(self.place)).replace("/tmp/", f"{self.tmp}/")
+
+    def run(self, command, *, stdin=None, timeout=None):
+        words = ["bash", "-c", self.here(command)] if isinstance(command, str) else command
+        done = subprocess.run(words, cwd=self.place, input=stdin, env=self.env, capture_output=True, timeout=timeout)
+        return Result(done.returncode, done.stdout, done.stderr, "exit", 0.0)
+
+    def write(self, path, content):
+        Path(self.here(path)).write_bytes(self.here(content.decode("utf-8", "surrogateescape")).encode())
+
+
+def git(folder, *words):
+    names = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    return subprocess.run(["git", *names, *words], cwd=folder, check=True, capture_output=True, text=True).stdout
+
+
+@pytest.fixture
+def image(tmp_path):
+    """Return what makes a fresh sandbox of the image, and the row whose bug fits it."""
+
+    def fresh(name):
+        sandbox = Folder(tmp_path / name)
+        files = {"purse.py": swe_files.CODE, "tests/test_purse.py": swe_files.TESTS, "tests/data.json": "[1]\n"}
+        for path, text in files.items():
+            (sandbox.place / path).parent.mkdir(exist_ok=True)
+            (sandbox.place / path).write_text(text)
+        git(sandbox.place, "init", "-q")
+        git(sandbox.place, "add", "-A")
+        git(sandbox.place, "commit", "-qm", "clean")
+        return sandbox
+
+    clean = fresh("clean").place
+    (clean / "purse.py").write_text(swe_files.CODE.replace(RIGHT, WRONG))
+    told = {**SMITH, "patch": git(clean, "diff"), "FAIL_TO_PASS": FAILING, "PASS_TO_PASS": PASSING}
+    return fresh, read_rows(write(tmp_path / "rows.jsonl", told)).find(SMITH["instance_id"])
+
+
+def submitted(fresh, row, change):
+    """Return the patch of an agent that does `change` in the folder it gets, as the environment makes it."""
+    sandbox = fresh("agent")
+    break_(sandbox, row)
+    git(sandbox.place, "add", "-A")
+    git(sandbox.place, "commit", "-qm", "base")
+    change(sandbox.place)
+    git(sandbox.place, "add", "-A")
+    return git(sandbox.place, "diff", "--cached", "--binary", "HEAD")
+
+
+def repair(folder):
+    (folder / "purse.py").write_text(swe_files.CODE)
+
+
+def no_test_left(folder):
+    (folder / "tests").mkdir(exist_ok=True)
+    names = {test.partition("::")[2].partition("[")[0] for test in swe_files.ALL}
+    body = "".join(f"def {name}(*_, **__):\n    pass\n\n\n" for name in sorted(names))
+    (folder / "tests" / "test_purse.py").write_text(body)
+
+
+def conftest(folder):
+    text = (
+        "import pytest\n\n\n@pytest.hookimpl(hookwrapper=True)\ndef pytest_runtest_makereport():\n"
+        "    outcome = yield\n    outcome.get_result().outcome = 'passed'\n"
+    )
+    (folder / "conftest.py").write_text(text)
+
+
+def settings(folder):
+    (folder / "plug.py").write_text(
+        "def pytest_runtest_call(item):\n    pass\n\n\ndef pytest_pyfunc_call():\n    return True\n"
+    )
+    (folder / "pytest.ini").write_text("[pytest]\naddopts = -p plug\npythonpath = .\n")
+
+
+CHANGES = {
+    "a repair": (repair, True),
+    "a repair, and an easier test beside it": (lambda f: (repair(f), no_test_left(f)), True),
+    "nothing but a comment": (lambda f: (f / "notes.txt").write_text("x\n"), False),
+    "an easier test": (no_test_left, False),
+    "a conftest": (conftest, False),
+    "a pytest.ini with a plugin": (settings, False),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+@pytest.mark.parametrize("restore", [True, False])
+def test_who_changes_tests_is_not_paid(image, name, restore):
+    pytest.importorskip("swebench", reason="the extra `swebench` is not installed")
+    fresh, row = image
+    change, resolved = CHANGES[name]
+    patch = submitted(fresh, row, change)
+    verdict, report = evaluate(row, patch, fresh("grading"), restore=restore)
+    left = not restore and change in (conftest, settings)  # swebench's own steps leave configuration as a patch has it
+    assert verdict.resolved is (resolved or left), report
+
+
+def test_the_agent_gets_no_failing_test(image):
+    fresh, row = image
+    sandbox = fresh("agent")
+    break_(sandbox, row)
+    assert row.removed == ("tests/test_purse.py",)
+    assert not (sandbox.place / "tests" / "test_purse.py").exists() and (sandbox.place / "tests" / "data.json").exists()
+    assert (sandbox.place / "purse.py").read_text() == swe_files.CODE.replace(RIGHT, WRONG)
+
+
+GO = {**SMITH, "FAIL_TO_PASS": ["TestDiscount"], "PASS_TO_PASS": ["TestTotal/empty"]}
+
+
+@pytest.mark.parametrize(
+    "tests", [["TestDiscount"], ["purse > adds the discount"], ["PurseTest.discount"], ["src/a.test.js"]]
+)
+def test_rows_of_other_languages_are_refused_unless_they_say_how(tmp_path, tests):
+    with pytest.raises(BadData, match=r"line 1: .*none of pytest's.*test_cmd and log_parser"):
+        read_rows(write(tmp_path / "rows.jsonl", {**GO, "FAIL_TO_PASS": tests}))
+    own = {"test_cmd": "go test -v ./...", "log_parser": "parse_log_gotest"}
+    row = read_rows(write(tmp_path / "rows.jsonl", {**GO, **own, "FAIL_TO_PASS": tests})).items[0]
+    assert row.row["log_parser"] == "parse_log_gotest" and "\ngo test -v ./...\n" in row.row["eval_script"]
+    assert "conda" not in row.row["eval_script"] and "pytest" not in row.row["eval_script"]
+
+
+def test_a_go_row_is_read_by_its_own_parser(tmp_path):
+    """The parser is that of swebench 5.0.2."""
+    pytest.importorskip("swebench", reason="the extra `swebench` is not installed")
+    from agentgym.envs.swe.bench.evaluation import report_of
+
+    own = {"test_cmd": "go test -v ./...", "log_parser": "parse_log_gotest"}
+    row = read_rows(write(tmp_path / "rows.jsonl", {**GO, **own})).items[0]
+    log = "+ : '>>>>> Start Test Output'\n--- {}: TestDiscount (0.00s)\n    --- PASS: TestTotal/empty (0.00s)\n{}\n"
+    log += "+ SWEBENCH_TEST_EXIT_CODE={}\n+ : '>>>>> End Test Output'\n>>>>> Test Exit Code: {}\n"
+    assert report_of(row, "x", log.format("PASS", "ok", 0, 0))["resolved"] is True
+    assert report_of(row, "x", log.format("FAIL", "FAIL", 1, 1))["resolved"] is False
+
+
+def test_a_row_of_swe_rebench_is_none_of_swe_smith(tmp_path):
+    """Its patch is the repair: as one of SWE-smith it would be taken for the bug."""
+    row = {**SMITH, "base_commit": "ab", "test_patch": "diff --git a/t b/t\n", "install_config": {"test_cmd": "pytest"}}
+    with pytest.raises(BadData, match="has no 'image'"):
+        read_rows(write(tmp_path / "rows.jsonl", row))
+
+
+DECIDING = """tests/test_a.py pkg/tests/data/x.json a_test.py conftest.py sub/conftest.py pytest.ini .pytest.ini setup.cfg
+tox.ini pyproject.toml sitecustomize.py pkg/x_test.go testdata/in.txt src/a.test.ts src/a.spec.js src/__tests__/a.js
+src/test/java/A.java app/PurseTest.java spec/a_spec.rb package.json jest.config.js .mocharc.yml vitest.config.ts
+karma.conf.js Makefile tsconfig.test.json phpunit.xml pytest.py evil.pth noxfile.py"""
+
+
+@pytest.mark.parametrize("path", DECIDING.split())
+def test_what_decides_tests(path):
+    assert runs_tests(path)
+
+
+@pytest.mark.parametrize(
+    "path", ["setup.py", "pkg/a.py", "src/latest.py", "contest.py", "src/attest.go", "lib/inspector.js", "pkg/pytest.py", ""]
+)
+def test_what_does_not(path):
+    assert not runs_tests(path)
+
+
+def test_a_folder_that_the_repair_is_in_is_no_folder_of_tests():
+    assert runs_tests("django/test/utils.py") and not runs_tests("django/test/utils.py", ["django/test/client.py"])
+    assert runs_tests("django/test/conftest.py", ["django/test/client.py"])
+
+
+def test_json_of_a_row_is_read_alike(tmp_path):
+    listed = {**SMITH, "FAIL_TO_PASS": json.dumps(SMITH["FAIL_TO_PASS"])}
+    assert read_rows(write(tmp_path / "rows.jsonl", listed)).items[0].removed == ("tests/test_purse.py",)
