@@ -6,10 +6,24 @@ import json
 import pickle
 import zlib
 
-from agentgym.envs.code.fields import Data, entries, number, packed, parsed, table, text
+from agentgym.envs.code.fields import UNREADABLE, Data, entries, number, packed, parsed, readable, table, text
 from agentgym.errors import BadData
+from agentgym.rewards.programs.syntax import parse
 
 PROGRAM = "Write a program that reads standard input and prints to standard output."
+LCB_SECONDS = 6.0
+"""For one test, and one more for each that all of them take together (`timeout` of LiveCodeBench's `run_test`)."""
+_STARRED = (
+    "string re datetime collections heapq bisect copy math random statistics itertools functools operator io sys json "
+    "builtins typing"
+)
+_MODULES = "string re datetime collections heapq bisect copy math random statistics itertools functools operator io sys json"
+LCB_PREAMBLE = "; ".join(
+    [f"from {name} import *" for name in _STARRED.split()]
+    + [f"import {name}" for name in _MODULES.split()]
+    + ["sys.setrecursionlimit(50000)"]
+)
+"""What LiveCodeBench puts before a solution (`import_string` of `lcb_runner/evaluation/testing_util.py`), in one line."""
 LARGEST = 200_000_000
 """Bytes that the packed tests of one problem may unpack to."""
 
@@ -32,10 +46,23 @@ def live_code_bench(raw: Data, where: str) -> Data:
         begins = (
             f"Start with this code and submit all of it:\n\n{starter}" if starter else f"Write a class Solution with {name}."
         )
-        data |= {"statement": f"{told}\n\n{begins}", "compare": "equal"}
+        _check_starter(starter, where)
+        data |= {"statement": f"{told}\n\n{begins}", "compare": "results" if of_class else "result"}
         data |= {"kind": "class", "entry": "Solution"} if of_class else {"kind": "function", "entry": name}
         cases = [_call(test, name, of_class, where) for test in cases]
-    return {**data, "public": cases[: len(public)], "hidden": cases}
+    times = {"seconds": LCB_SECONDS, "total": (LCB_SECONDS + 1) * len(cases) + 5}
+    return {**data, **times, "before": LCB_PREAMBLE, "public": cases[: len(public)], "hidden": cases}
+
+
+def _check_starter(starter: str, where: str) -> None:
+    """Raise BadData for starter code that no Python begins with."""
+    for end in ("", " pass", "\n    pass", "\n        pass"):
+        try:
+            parse(starter.rstrip() + end)
+        except UNREADABLE:
+            continue
+        return
+    raise BadData(f"{where}: starter_code begins {starter[:60]!r}; expected Python, the only language that is graded here")
 
 
 def _call(test: list[str], name: str, of_class: bool, where: str) -> list[object]:
@@ -86,7 +113,7 @@ def code_contests(raw: Data, where: str) -> Data:
         "tolerance": 1e-5,
         "public": public,
         "hidden": [*public, *others],
-        "reference": next((str(code) for language, code in pairs if language in (3, "PYTHON3")), ""),
+        "reference": next((str(code) for language, code in pairs if language in (3, "PYTHON3") and readable(str(code))), ""),
         **({"seconds": 2 * seconds} if seconds else {}),  # the limits are meant for compiled languages
     }
 

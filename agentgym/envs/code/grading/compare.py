@@ -35,6 +35,21 @@ def equal(expected: object, got: object, tolerance: float = 0.0) -> bool:
     return _equal(left, right, tolerance) if tolerance else bool(left == right)
 
 
+def result(expected: object, got: object, tolerance: float = 0.0) -> bool:
+    """Return whether a packed value is the expected one to Python's `==`; a tuple that is the value itself counts as a list.
+
+    As LiveCodeBench compares what a function gives (`grade_call_based`): tuples within are none of its lists.
+    """
+    left, right = unpack(expected), unpack(got)
+    return bool((list(cast("tuple[object]", right)) if isinstance(right, tuple) else right) == left)
+
+
+def results(expected: object, got: object, tolerance: float = 0.0) -> bool:
+    """Return whether each of several packed values is the expected one, as `result` says."""
+    left, right = cast("list[object]", expected), cast("list[object]", got)
+    return type(left) is type(right) is list and len(left) == len(right) and all(map(result, left, right))
+
+
 def _equal(left: object, right: object, tolerance: float) -> bool:
     """Return whether two values are equal but for the floats in their lists and under their keys, which may be near."""
     if isinstance(left, list) and isinstance(right, list):
@@ -103,7 +118,9 @@ def _near(left: str, right: str, tolerance: float) -> bool:
 COMPARISONS: dict[str, Callable[[Any, Any, float], bool]] = {
     "exact": same,
     "equal": equal,
+    "result": result,
+    "results": results,
     "lines": same_lines,
     "words": same_words,
 }
-"""How results are compared: packed values the first two, text the others."""
+"""How results are compared: packed values the first four, text the others."""
