@@ -28,17 +28,17 @@ if TYPE_CHECKING:
     from agentgym.agents.summary import SummaryAgent
     from agentgym.agents.window import WindowAgent
     from agentgym.rollout.session import Session
-    from agentgym.trainers.stages.branching import branching
-    from agentgym.trainers.stages.credit import credit
-    from agentgym.trainers.stages.generation import generation
-    from agentgym.trainers.stages.learner import learner
-    from agentgym.trainers.stages.loggers import logger
-    from agentgym.trainers.stages.loss import loss
-    from agentgym.trainers.stages.needs import needs
-    from agentgym.trainers.stages.rewards import reward
-    from agentgym.trainers.stages.sampler import sampler
-    from agentgym.trainers.stages.seams import Within
-    from agentgym.trainers.stages.selection import select
+    from agentgym.trainers.branching.interface import branching
+    from agentgym.trainers.credit.interface import credit
+    from agentgym.trainers.generation.interface import generation
+    from agentgym.trainers.learners.interface import learner
+    from agentgym.trainers.loggers.interface import logger
+    from agentgym.trainers.losses.interface import loss
+    from agentgym.trainers.needs.interface import needs
+    from agentgym.trainers.rewards.interface import reward
+    from agentgym.trainers.samplers.interface import sampler
+    from agentgym.trainers.seam import Within
+    from agentgym.trainers.selections.interface import select
 
 __version__ = "0.1.0"
 
@@ -103,17 +103,17 @@ __all__ = [
 ]
 
 _LATE = {
-    "branching": "agentgym.trainers.stages.branching",
-    "credit": "agentgym.trainers.stages.credit",
-    "generation": "agentgym.trainers.stages.generation",
-    "learner": "agentgym.trainers.stages.learner",
-    "logger": "agentgym.trainers.stages.loggers",
-    "loss": "agentgym.trainers.stages.loss",
-    "needs": "agentgym.trainers.stages.needs",
-    "reward": "agentgym.trainers.stages.rewards",
-    "sampler": "agentgym.trainers.stages.sampler",
-    "Within": "agentgym.trainers.stages.seams",
-    "select": "agentgym.trainers.stages.selection",
+    "branching": "agentgym.trainers.branching.interface",
+    "credit": "agentgym.trainers.credit.interface",
+    "generation": "agentgym.trainers.generation.interface",
+    "learner": "agentgym.trainers.learners.interface",
+    "logger": "agentgym.trainers.loggers.interface",
+    "loss": "agentgym.trainers.losses.interface",
+    "needs": "agentgym.trainers.needs.interface",
+    "reward": "agentgym.trainers.rewards.interface",
+    "sampler": "agentgym.trainers.samplers.interface",
+    "Within": "agentgym.trainers.seam",
+    "select": "agentgym.trainers.selections.interface",
     "Session": "agentgym.rollout.session",
     **_AGENTS,
 }  # imported when first asked for

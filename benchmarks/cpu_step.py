@@ -20,9 +20,9 @@ from typing import Any
 
 import torch
 
+from agentgym.trainers.config.recipe_files import read_recipe
+from agentgym.trainers.data.segments import build
 from agentgym.trainers.loop import Loop
-from agentgym.trainers.recipe_files import read_recipe
-from agentgym.trainers.segments import build
 
 SIDE = 1024
 

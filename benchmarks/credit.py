@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 import agentgym
-from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.recipe_files import read_recipe
+from agentgym.trainers.config.recipe_files import read_recipe
+from agentgym.trainers.config.train_config import TrainConfig
 
 sys.path.append(str(Path(__file__).parent))
 

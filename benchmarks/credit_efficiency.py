@@ -23,8 +23,8 @@ import numpy as np
 from agentgym.core.seeding import derive, generator
 from agentgym.episodes.episode import Episode, Group, append_episodes, groups, read_episodes
 from agentgym.rollout.play import Job
-from agentgym.trainers.rollouts import Rollouts
-from agentgym.trainers.stages.credit import resolve
+from agentgym.trainers.credit.interface import resolve
+from agentgym.trainers.run.rollouts import Rollouts
 
 CREDITS: dict[str, tuple[str, dict[str, Any]]] = {
     "grpo": ("grpo", {}),

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from agentgym.episodes.episode import Episode, Group, Turn
-from agentgym.trainers.stages.credit import resolve
+from agentgym.trainers.credit.interface import resolve
 
 GROUPS, SIZE = 400, 8
 CREDITS: dict[str, tuple[str, dict[str, Any]]] = {

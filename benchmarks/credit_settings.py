@@ -14,8 +14,8 @@ import numpy as np
 import agentgym
 from agentgym.trainers.credit.scores import punished
 from agentgym.trainers.credit.state_td import factor_to_grpo
-from agentgym.trainers.stages.sampler import Draw, TaskSource, Uniform
-from agentgym.trainers.turn_rewards import turn_rewards
+from agentgym.trainers.data.turn_rewards import turn_rewards
+from agentgym.trainers.samplers.interface import Draw, TaskSource, Uniform
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ SEEDS = tuple(range(8))
 
 def base(**changes):
     """Return the configuration that all runs share; fixed before any arm was tuned."""
-    from agentgym.trainers.config import TrainConfig
+    from agentgym.trainers.config.train_config import TrainConfig
 
     return TrainConfig(
         **{
@@ -94,7 +94,7 @@ def run_all(configs, jobs):
         while len(running) >= jobs:
             running = wait(running)
         with tempfile.NamedTemporaryFile("w", suffix=".toml", delete=False) as file:
-            from agentgym.trainers.recipe_files import to_toml
+            from agentgym.trainers.config.recipe_files import to_toml
 
             file.write(to_toml(config))
         resume = (Path(config.out) / "config.toml").exists()

@@ -81,7 +81,7 @@ class Small(Part):
 
     def recipe(self, out: Path) -> None:
         from agentgym.trainers import TrainConfig
-        from agentgym.trainers.recipe_files import to_toml
+        from agentgym.trainers.config.recipe_files import to_toml
 
         options: dict[str, Any] = {
             "env": "rlvr/GuessNumber-v0", "model": str(self.policy), "out": str(out), "steps": 6, "tasks_per_step": 2,

@@ -87,7 +87,7 @@ def make(shape: str, folder: str) -> None:
 
 def measure(options: dict[str, Any]) -> None:
     from agentgym.trainers import loop
-    from agentgym.trainers.config import TrainConfig
+    from agentgym.trainers.config.train_config import TrainConfig
     from agentgym.trainers.model.memory import process_bytes
 
     before = process_bytes()
@@ -97,9 +97,9 @@ def measure(options: dict[str, Any]) -> None:
 
 
 def planned(options: dict[str, Any]) -> None:
-    from agentgym.trainers.config import TrainConfig
+    from agentgym.planner.plan import plan, read_workload
+    from agentgym.trainers.config.train_config import TrainConfig
     from agentgym.trainers.model.memory import FIRST_USE
-    from agentgym.trainers.planner.plan import plan, read_workload
 
     config = TrainConfig(**options)
     made = plan(config, read_workload(config))

@@ -21,10 +21,10 @@ from transformers import Qwen3ForCausalLM
 from tree import SIZES, episodes
 
 from agentgym.episodes.episode import groups
-from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.config.train_config import TrainConfig
+from agentgym.trainers.credit.interface import resolve
+from agentgym.trainers.learners.step import Scorer, TrainedModel, reinforce
 from agentgym.trainers.model.policy import policy_shape
-from agentgym.trainers.stages.credit import resolve
-from agentgym.trainers.step import Scorer, TrainedModel, reinforce
 
 WAYS = ("micro-batch", "update")
 

@@ -86,7 +86,7 @@ def household(folder: Path, sft_episodes: int, threads: int) -> Play:
     from agentgym.engines import Sampling
     from agentgym.engines.hf.engine import HFEngine
     from agentgym.trainers import train
-    from agentgym.trainers.config import TrainConfig
+    from agentgym.trainers.config.train_config import TrainConfig
     from agentgym.trainers.model.policy import load_policy
 
     print(f"an SFT warm start of {sft_episodes} episodes …", flush=True)

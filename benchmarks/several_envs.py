@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import agentgym
-from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.recipe_files import read_recipe, to_toml
+from agentgym.trainers.config.recipe_files import read_recipe, to_toml
+from agentgym.trainers.config.train_config import TrainConfig
 
 sys.path.append(str(Path(__file__).parent))
 

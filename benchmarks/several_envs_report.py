@@ -8,7 +8,7 @@ import numpy as np
 from several_envs import JOINT, LADDER, LEVELS, RECIPE, WARM
 
 from agentgym.evaluate.statistics import Interval, mean_interval, paired_difference
-from agentgym.trainers.recipe_files import read_recipe
+from agentgym.trainers.config.recipe_files import read_recipe
 
 FIRST, LAST = "<!-- tables -->", "<!-- end of the tables -->"
 Rows = Sequence[dict[str, Any]]

@@ -28,13 +28,13 @@ from accelerate import Accelerator
 
 from agentgym.engines.hf.engine import HFEngine
 from agentgym.episodes.episode import Episode
-from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.demonstrations import Demonstrations
+from agentgym.trainers.config.train_config import TrainConfig
+from agentgym.trainers.data.segments import build
+from agentgym.trainers.learners.optimizers import optimizers
+from agentgym.trainers.learners.step import Scorer, TrainedModel, imitate
 from agentgym.trainers.model.policy import init_policy, load_policy
-from agentgym.trainers.optim.optimizers import optimizers
-from agentgym.trainers.rollouts import Rollouts
-from agentgym.trainers.segments import build
-from agentgym.trainers.step import Scorer, TrainedModel, imitate
+from agentgym.trainers.run.demonstrations import Demonstrations
+from agentgym.trainers.run.rollouts import Rollouts
 
 BATCH = 16
 CONFIG = TrainConfig(env_options={"preset": "tiny"}, prompt="bare", turn_tokens=16, sft_muon=False, sft_lr=1e-3)

@@ -29,15 +29,15 @@ from agentgym.engines import Sampling
 from agentgym.episodes.episode import Episode, Group, groups
 from agentgym.rollout.collect import jobs_of
 from agentgym.rollout.pool import RolloutConfig, RolloutPool
-from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.losses import policy_loss
+from agentgym.trainers.config.train_config import TrainConfig
+from agentgym.trainers.credit.interface import resolve
+from agentgym.trainers.data.packing import Batch, pack, token_weights
+from agentgym.trainers.data.segments import Segment, build
+from agentgym.trainers.learners.optimizers import optimizers
+from agentgym.trainers.learners.step import Scorer, TrainedModel, credited, reinforce
+from agentgym.trainers.losses.policy import policy_loss
 from agentgym.trainers.model.logprobs import Scores, project
 from agentgym.trainers.model.policy import load_policy
-from agentgym.trainers.optim.optimizers import optimizers
-from agentgym.trainers.packing import Batch, pack, token_weights
-from agentgym.trainers.segments import Segment, build
-from agentgym.trainers.stages.credit import resolve
-from agentgym.trainers.step import Scorer, TrainedModel, credited, reinforce
 
 
 @dataclass(frozen=True)

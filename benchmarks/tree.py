@@ -23,12 +23,12 @@ from accelerate import Accelerator
 from transformers import Qwen3ForCausalLM
 
 from agentgym.episodes.episode import Episode, Turn, groups
-from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.config.train_config import TrainConfig
+from agentgym.trainers.credit.interface import resolve
+from agentgym.trainers.data.packing import pack, token_weights
+from agentgym.trainers.data.segments import build
+from agentgym.trainers.learners.step import Scorer, TrainedModel, reinforce
 from agentgym.trainers.model.policy import PolicySize, policy_shape
-from agentgym.trainers.packing import pack, token_weights
-from agentgym.trainers.segments import build
-from agentgym.trainers.stages.credit import resolve
-from agentgym.trainers.step import Scorer, TrainedModel, reinforce
 
 SIZES = {
     "default policy": PolicySize(),

@@ -39,8 +39,8 @@ MODULES = (
     "agentgym.gateway",
     "agentgym.serving.server",
     "agentgym.trainers",
-    "agentgym.trainers.config",
-    "agentgym.trainers.stages.credit",
+    "agentgym.trainers.config.train_config",
+    "agentgym.trainers.credit.interface",
 )
 """The modules whose names are public; docs/ and the README import from no other."""
 HEAD = """# Public names

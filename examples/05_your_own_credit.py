@@ -3,7 +3,7 @@
 import numpy as np
 
 import agentgym
-from agentgym.trainers.stages.credit import resolve
+from agentgym.trainers.credit.interface import resolve
 
 
 @agentgym.credit("last_turn")

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from agentgym.trainers import train
-from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.config.train_config import TrainConfig
 
 
 def main() -> None:

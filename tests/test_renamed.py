@@ -13,7 +13,7 @@ RUN = [old for old in RENAMED if old not in ("player", "law", "worlds")]
 
 @pytest.mark.parametrize("old", RUN)
 def test_a_recipe_with_an_old_key_names_the_new_one(old: str, tmp_path: Path):
-    from agentgym.trainers.recipe_files import read_config
+    from agentgym.trainers.config.recipe_files import read_config
 
     path = tmp_path / "mine.toml"
     path.write_text(f"{old} = 1\n")

@@ -161,7 +161,7 @@ def test_messages_have_no_turns_of_phrase_that_sound_translated():
 
 def test_keys_of_a_run_have_the_field_s_names():
     from agentgym.cli.eval import Config
-    from agentgym.trainers.config import TrainConfig
+    from agentgym.trainers.config.train_config import TrainConfig
 
     now = {field.name for kind in (TrainConfig, Config) for field in fields(kind)}
     assert not now & set(RENAMED)

@@ -47,9 +47,9 @@ from agentgym.options import Options
 from agentgym.registry import make
 from agentgym.report.html import write_report
 from agentgym.rollout.pool import RolloutConfig, WorkerBackend
-from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.preflight import model_folder
-from agentgym.trainers.recipe_files import read_config
+from agentgym.trainers.config.recipe_files import read_config
+from agentgym.trainers.config.train_config import TrainConfig
+from agentgym.trainers.run.preflight import model_folder
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

@@ -13,7 +13,7 @@ import tyro
 
 from agentgym.cli.flags import Options, read_flags
 from agentgym.errors import BadConfig
-from agentgym.trainers.stored import Filter, read_files
+from agentgym.trainers.data.stored import Filter, read_files
 
 
 @dataclass(frozen=True)
@@ -74,8 +74,8 @@ def run(config: Config) -> int:
     for number, episodes in enumerate(files if len(files) > 1 else []):
         for episode in episodes:  # groups of two files are not one, whatever they are called
             episode.group_id = f"{number}/{episode.group_id}"
-    from agentgym.trainers.export import Rows, write_parquet
-    from agentgym.trainers.stages.credit import resolve
+    from agentgym.trainers.credit.interface import resolve
+    from agentgym.trainers.data.export import Rows, write_parquet
 
     episodes = [episode for file in files for episode in file]
     make = Rows()
@@ -87,7 +87,7 @@ def run(config: Config) -> int:
         rows = make.dpo(episodes) if config.form == "dpo" else make.episodes(episodes)
     write_parquet(out, rows)
     if config.card or config.push:
-        from agentgym.trainers.dataset_card import card, push
+        from agentgym.trainers.data.dataset_card import card, push
 
         source = f"agentgym export --as {config.form}"
         if config.card:

@@ -7,13 +7,13 @@ from rich.table import Table
 from rich.text import Text
 
 from agentgym.core.screen import printable
-from agentgym.trainers.config import TrainConfig
+from agentgym.planner.duration import Rates, Seconds
+from agentgym.planner.fitting import gib
+from agentgym.planner.forecast import Forecast, forecast
+from agentgym.planner.plan import PHASES, Plan, Workload, has_tokenizer, recomputed_token
+from agentgym.trainers.config.train_config import TrainConfig
 from agentgym.trainers.model.memory import named
-from agentgym.trainers.planner.duration import Rates, Seconds
-from agentgym.trainers.planner.fitting import gib
-from agentgym.trainers.planner.forecast import Forecast, forecast
-from agentgym.trainers.planner.plan import PHASES, Plan, Workload, has_tokenizer, recomputed_token
-from agentgym.trainers.preflight import chosen_needs
+from agentgym.trainers.run.preflight import chosen_needs
 
 WIDE = 110
 """Columns of a terminal from which the notes have room."""

@@ -48,8 +48,8 @@ def run(config: Config) -> int:
     quiet()
     from transformers import AutoTokenizer
 
-    from agentgym.trainers.remote.qualify import qualify
-    from agentgym.trainers.remote.service import Service
+    from agentgym.trainers.learners.tinker.qualify import qualify
+    from agentgym.trainers.learners.tinker.service import Service
 
     service = Service(url, seconds=config.seconds)
     try:

@@ -95,7 +95,7 @@ def run(config: Any) -> int:
 
     model = config.model
     if kind.trains and not kind.of_address:
-        from agentgym.trainers.preflight import model_folder
+        from agentgym.trainers.run.preflight import model_folder
 
         model = model_folder(model)
         kind.check_target(model)

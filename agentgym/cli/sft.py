@@ -16,10 +16,10 @@ from agentgym.cli.train import need_training, quiet, sitting, warn_in_one_line
 from agentgym.cli.train_screen import Screen
 from agentgym.engines.model_names import check_model
 from agentgym.errors import BadConfig
-from agentgym.trainers import preflight
-from agentgym.trainers.imitation_config import ImitationConfig, read_imitation
-from agentgym.trainers.launch import end_with_launcher, launch, launched, main_process
-from agentgym.trainers.stored import read_files
+from agentgym.trainers.config.imitation_config import ImitationConfig, read_imitation
+from agentgym.trainers.data.stored import read_files
+from agentgym.trainers.run import preflight
+from agentgym.trainers.run.launch import end_with_launcher, launch, launched, main_process
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def run(config: Config) -> int:
     if main_process():
         screen.begin(f"{folder}: imitation of {', '.join(settings.files)}, model {settings.model}; loading torch")
     quiet()
-    from agentgym.trainers.imitation import Imitation
+    from agentgym.trainers.run.imitation import Imitation
 
     with sitting(screen, f"agentgym sft --resume {folder}"):
         imitation = Imitation.resumed(config.resume, screen) if config.resume else Imitation.fresh(settings, screen)

@@ -19,12 +19,12 @@ from agentgym.cli.train_screen import Screen
 from agentgym.cli.watch import beside
 from agentgym.core.screen import announce, printable
 from agentgym.errors import BadConfig, BadData, MissingExtra, how_to_install
-from agentgym.trainers import preflight
-from agentgym.trainers.config import TrainConfig, homemade
-from agentgym.trainers.launch import LOST, end_with_launcher, launch, launched, leave, main_process
+from agentgym.trainers.config.recipe_files import read_recipe, recipes
+from agentgym.trainers.config.train_config import TrainConfig, homemade
+from agentgym.trainers.learners.interface import kind_of
 from agentgym.trainers.model.memory import named
-from agentgym.trainers.recipe_files import read_recipe, recipes
-from agentgym.trainers.stages.learner import kind_of
+from agentgym.trainers.run import preflight
+from agentgym.trainers.run.launch import LOST, end_with_launcher, launch, launched, leave, main_process
 
 
 @dataclasses.dataclass(frozen=True)

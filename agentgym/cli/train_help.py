@@ -6,19 +6,19 @@ from collections.abc import Iterator
 from typing import Any, Literal, cast, get_args, get_origin
 
 from agentgym.cli.help_text import docs
-from agentgym.trainers.checks import types
-from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.settings import TABLES
-from agentgym.trainers.stages.branching import BRANCHINGS
-from agentgym.trainers.stages.credit import CREDITS
-from agentgym.trainers.stages.generation import GENERATIONS
-from agentgym.trainers.stages.learner import LEARNERS
-from agentgym.trainers.stages.loggers import LOGGERS
-from agentgym.trainers.stages.loss import LOSSES
-from agentgym.trainers.stages.needs import NEEDS
-from agentgym.trainers.stages.rewards import REWARDS
-from agentgym.trainers.stages.sampler import SAMPLERS
-from agentgym.trainers.stages.selection import SELECTIONS
+from agentgym.trainers.branching.interface import BRANCHINGS
+from agentgym.trainers.config.checks import types
+from agentgym.trainers.config.settings import TABLES
+from agentgym.trainers.config.train_config import TrainConfig
+from agentgym.trainers.credit.interface import CREDITS
+from agentgym.trainers.generation.interface import GENERATIONS
+from agentgym.trainers.learners.interface import LEARNERS
+from agentgym.trainers.loggers.interface import LOGGERS
+from agentgym.trainers.losses.interface import LOSSES
+from agentgym.trainers.needs.interface import NEEDS
+from agentgym.trainers.rewards.interface import REWARDS
+from agentgym.trainers.samplers.interface import SAMPLERS
+from agentgym.trainers.selections.interface import SELECTIONS
 
 WIDTH = 80
 INDENT = 6

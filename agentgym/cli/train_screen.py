@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.status import Status
 
 from agentgym.episodes.episode import MOST_FAULTS
-from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.config.train_config import TrainConfig
 
 QUIET = 60.0
 """Seconds between two lines of progress where the output is no terminal."""

@@ -28,7 +28,7 @@ from agentgym.errors import BadConfig
 from agentgym.report.watch.run import FollowedRun
 from agentgym.report.watch.server import PageServer, Watch, new_token
 from agentgym.serving.server import loopback, terminated_as_interrupted
-from agentgym.trainers.launch import LAUNCHER, end_with_launcher
+from agentgym.trainers.run.launch import LAUNCHER, end_with_launcher
 
 PORT = 8420
 """Where the page is looked for first."""

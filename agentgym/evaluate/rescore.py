@@ -18,9 +18,9 @@ from agentgym.evaluate.protocol import NOT_COMPARABLE
 from agentgym.evaluate.summary import summarize
 from agentgym.registry import full_id, load, make
 from agentgym.rollout.collect import finished
-from agentgym.trainers.recipe_files import read_config
-from agentgym.trainers.stages.rewards import Schedule, pay, reach, resolve_rewards
-from agentgym.trainers.stages.seams import Stage
+from agentgym.trainers.config.recipe_files import read_config
+from agentgym.trainers.rewards.interface import Schedule, pay, reach, resolve_rewards
+from agentgym.trainers.seam import Stage
 
 Verifier = Callable[[Episode, Task], bool | float]
 """Says of an episode, which it must not change, and its task, answers included: solved or not, or a reward from 0 to 1."""

@@ -33,8 +33,8 @@ from agentgym.rollout.play import Job
 from agentgym.rollout.pool import RolloutConfig, RolloutPool
 from agentgym.rollout.session import Session
 from agentgym.rollout.standing import Standing
-from agentgym.trainers.segments import Segment, build
-from agentgym.trainers.stages.credit import Credit, resolve
+from agentgym.trainers.credit.interface import Credit, resolve
+from agentgym.trainers.data.segments import Segment, build
 
 PROMPT = "prompt"
 REWARD = "episode_reward"

@@ -31,8 +31,8 @@ from agentgym.episodes.episode import Episode, groups
 from agentgym.errors import BadConfig
 from agentgym.rollout.collect import jobs_of
 from agentgym.rollout.pool import RolloutConfig, RolloutPool
-from agentgym.trainers.segments import build
-from agentgym.trainers.stages.credit import Credit, resolve
+from agentgym.trainers.credit.interface import Credit, resolve
+from agentgym.trainers.data.segments import build
 
 
 class RolloutWorker:

@@ -30,8 +30,8 @@ from agentgym.episodes.episode import Episode, groups
 from agentgym.errors import BadConfig, Fault
 from agentgym.rollout.play import Job
 from agentgym.rollout.pool import RolloutConfig, RolloutPool
-from agentgym.trainers.segments import build
-from agentgym.trainers.stages.credit import Credit, resolve
+from agentgym.trainers.credit.interface import Credit, resolve
+from agentgym.trainers.data.segments import build
 
 NAME = "agentgym"
 

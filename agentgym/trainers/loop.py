@@ -20,23 +20,25 @@ from accelerate.utils import broadcast_object_list  # pyright: ignore[reportUnkn
 from agentgym.core.loops import own_loop
 from agentgym.episodes.episode import Episode, Group, groups
 from agentgym.rollout.collect import runner
-from agentgym.trainers import fits, preflight, sft
-from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.interrupt import uninterrupted
-from agentgym.trainers.measure import Measures
-from agentgym.trainers.metrics import ages, first_fault, step_row
+from agentgym.trainers.config.train_config import TrainConfig
+from agentgym.trainers.data.trees import settled
+from agentgym.trainers.learners.interface import Parts
+from agentgym.trainers.learners.step import CannotGoOn
+from agentgym.trainers.loggers import interface as loggers
 from agentgym.trainers.model import precision
-from agentgym.trainers.overlap import Ahead, updating
-from agentgym.trainers.preflight import config_of
-from agentgym.trainers.record import Record
-from agentgym.trainers.run import Run
-from agentgym.trainers.sitting import Show, Sitting, joined
-from agentgym.trainers.stages import loggers, needs, rewards
-from agentgym.trainers.stages.learner import Parts
-from agentgym.trainers.stages.sampler import Draw, Seen
-from agentgym.trainers.step import CannotGoOn
-from agentgym.trainers.tally import LOST_STEPS, Tally
-from agentgym.trainers.trees import settled
+from agentgym.trainers.needs import interface as needs
+from agentgym.trainers.rewards import interface as rewards
+from agentgym.trainers.run import fits, preflight, sft
+from agentgym.trainers.run.assemble import Run
+from agentgym.trainers.run.interrupt import uninterrupted
+from agentgym.trainers.run.measure import Measures
+from agentgym.trainers.run.metrics import ages, first_fault, step_row
+from agentgym.trainers.run.overlap import Ahead, updating
+from agentgym.trainers.run.preflight import config_of
+from agentgym.trainers.run.record import Record
+from agentgym.trainers.run.sitting import Show, Sitting, joined
+from agentgym.trainers.run.tally import LOST_STEPS, Tally
+from agentgym.trainers.samplers.interface import Draw, Seen
 
 
 def train(config: TrainConfig, show: Show | None = None) -> dict[str, object]:

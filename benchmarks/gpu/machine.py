@@ -14,7 +14,7 @@ from typing import Any
 import torch
 import transformers
 
-from agentgym.trainers.planner.shapes import published
+from agentgym.planner.shapes import published
 
 MINUTES = 8.5
 TINY = {

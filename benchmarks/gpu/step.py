@@ -10,13 +10,13 @@ import torch
 from accelerate import Accelerator
 
 from agentgym.episodes.episode import Episode, Turn, groups
-from agentgym.trainers.config import TrainConfig
+from agentgym.planner.dry_run import Rows, update_bytes
+from agentgym.trainers.config.train_config import TrainConfig
+from agentgym.trainers.credit.interface import resolve
+from agentgym.trainers.learners.optimizers import optimizers
+from agentgym.trainers.learners.step import Scorer, TrainedModel, reinforce
 from agentgym.trainers.model import lora
 from agentgym.trainers.model.precision import masters
-from agentgym.trainers.optim.optimizers import optimizers
-from agentgym.trainers.planner.dry_run import Rows, update_bytes
-from agentgym.trainers.stages.credit import resolve
-from agentgym.trainers.step import Scorer, TrainedModel, reinforce
 from gpu.machine import Cells, architecture, device, limits, model_of, parameters, wait
 
 ROW, TRAINED, ROWS = 8192, 2048, 8

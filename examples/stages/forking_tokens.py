@@ -6,7 +6,7 @@ agentgym train household --loss forking_tokens:forking_tokens --loss.share 0.1
 import numpy as np
 
 import agentgym
-from agentgym.trainers.losses import clip
+from agentgym.trainers.losses.policy import clip
 
 
 def highest(update, *, share):

@@ -3,7 +3,7 @@
 from typing import Annotated
 
 import agentgym
-from agentgym.trainers.stages.seams import Within
+from agentgym.trainers.seam import Within
 
 
 @agentgym.select("between")

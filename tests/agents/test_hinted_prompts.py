@@ -17,7 +17,7 @@ from agentgym.engines.scripted import ScriptedEngine
 from agentgym.registry import Maker
 from agentgym.rollout.play import Job
 from agentgym.rollout.pool import RolloutPool
-from agentgym.trainers.segments import build
+from agentgym.trainers.data.segments import build
 
 SURVEY = survey()
 QWEN3 = SURVEY.tokenizer_for(SURVEY.templates()["qwen3"])

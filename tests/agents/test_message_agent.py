@@ -9,7 +9,7 @@ import pytest
 import agentgym
 from agentgym import BadConfig, BadData, ChatAgent, Completion, MessageAgent, Sampling, Task, WindowAgent
 from agentgym.engines.scripted import ScriptedEngine
-from agentgym.trainers.segments import build
+from agentgym.trainers.data.segments import build
 
 INFO = {"admissible": ["look", "go north"]}
 

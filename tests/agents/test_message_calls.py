@@ -15,7 +15,7 @@ from agentgym.agents.native import NOT_EXECUTED
 from agentgym.core.actions import Call, parse_call
 from agentgym.engines import ToolCall
 from agentgym.engines.openai.chat import MOST_CALLS, _completion
-from agentgym.trainers.conversations import conversations
+from agentgym.trainers.data.conversations import conversations
 
 
 class Chat:

@@ -24,7 +24,7 @@ from agentgym.agents.native import NOT_EXECUTED
 from agentgym.engines.scripted import ScriptedEngine
 from agentgym.rollout.play import Job
 from agentgym.rollout.pool import RolloutConfig, RolloutPool
-from agentgym.trainers.segments import build
+from agentgym.trainers.data.segments import build
 
 RESULT = 'a page\nabout "cups"'
 

@@ -12,8 +12,8 @@ import agentgym
 from agentgym import BadConfig, Sampling, UnknownName
 from agentgym.agents.spec import AgentSpec
 from agentgym.engines.scripted import ScriptedEngine
-from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.recipe_files import read_config, recipes, to_toml
+from agentgym.trainers.config.recipe_files import read_config, recipes, to_toml
+from agentgym.trainers.config.train_config import TrainConfig
 
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"agent": "chta"}, "Did you mean 'chat'"),

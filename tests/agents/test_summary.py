@@ -11,9 +11,9 @@ import agentgym
 from agentgym import BadConfig, Demonstrator, Episode, Sampling, SummaryAgent, Task
 from agentgym.engines import Completion
 from agentgym.engines.scripted import ScriptedEngine
-from agentgym.trainers.metrics import played
-from agentgym.trainers.segments import build
-from agentgym.trainers.stages.credit import resolve
+from agentgym.trainers.credit.interface import resolve
+from agentgym.trainers.data.segments import build
+from agentgym.trainers.run.metrics import played
 
 TOKENIZER = byte_level()
 ASKED = "Your memory is full"

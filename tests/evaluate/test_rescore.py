@@ -13,9 +13,9 @@ from agentgym import BadConfig, BadData, Episode, read_episodes
 from agentgym.cli import main
 from agentgym.evaluate.rescore import rescore, rescore_folder
 from agentgym.evaluate.run import Plan, evaluate
-from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.recipe_files import to_toml
-from agentgym.trainers.settings import EnvSpec
+from agentgym.trainers.config.recipe_files import to_toml
+from agentgym.trainers.config.settings import EnvSpec
+from agentgym.trainers.config.train_config import TrainConfig
 
 ENV = "rlvr/GuessNumber-v0"
 VERIFIERS = '''

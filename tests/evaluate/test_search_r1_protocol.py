@@ -17,7 +17,7 @@ from agentgym.engines import Completion
 from agentgym.engines.scripted import ScriptedEngine
 from agentgym.envs.search.search_r1 import _blocks
 from agentgym.evaluate.suite import read_suite, resolve, suites
-from agentgym.trainers.segments import build
+from agentgym.trainers.data.segments import build
 
 NAME = "search@search-r1"
 ENV = "rlvr/SearchR1-v0"

@@ -7,7 +7,7 @@ from typing import Any
 import tiny
 import torch
 
-from agentgym.trainers.optim.optimizers import optimizers
+from agentgym.trainers.learners.optimizers import optimizers
 
 PROSE = Path(__file__).parents[1] / "with_clients" / "prose.txt"  # what it learns depends on it
 

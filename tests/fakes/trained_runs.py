@@ -11,7 +11,7 @@ import safetensors.torch
 
 from agentgym.engines.hf.engine import HFEngine
 from agentgym.episodes.episode import read_episodes
-from agentgym.trainers.segments import build
+from agentgym.trainers.data.segments import build
 
 
 def weights(folder: Path) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from test_gateway_tools import NAMES, call, talking
 from agentgym.engines.scripted import ByteTokenizer, ScriptedEngine
 from agentgym.gateway import App, Gateway
 from agentgym.gateway.forms import read_form
-from agentgym.trainers.segments import build
+from agentgym.trainers.data.segments import build
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 NAMED = {"type": "json_schema", "json_schema": {"name": "place", "schema": SCHEMA, "strict": True}}

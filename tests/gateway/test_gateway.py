@@ -27,7 +27,7 @@ from agentgym.engines.hf.engine import HFEngine
 from agentgym.engines.scripted import ByteTokenizer, ScriptedEngine
 from agentgym.episodes.episode import read_episodes
 from agentgym.gateway import App, Gateway
-from agentgym.trainers.segments import build
+from agentgym.trainers.data.segments import build
 
 torch.set_num_threads(1)
 MODEL = tiny.model()

@@ -20,7 +20,7 @@ from agentgym.engines.hf.engine import HFEngine
 from agentgym.engines.scripted import ByteTokenizer, ScriptedEngine
 from agentgym.gateway import App, Gateway
 from agentgym.gateway.telling import Teller, _begun
-from agentgym.trainers.segments import build
+from agentgym.trainers.data.segments import build
 
 BODY = {"model": "m", "messages": [{"role": "user", "content": "hi"}], "user": "s", "return_token_ids": True}
 

@@ -17,7 +17,7 @@ from agentgym.core.actions import Call
 from agentgym.engines.scripted import ScriptedEngine
 from agentgym.gateway import App, Gateway
 from agentgym.gateway.tools import read_tools
-from agentgym.trainers.segments import build
+from agentgym.trainers.data.segments import build
 
 SCHEMA = {"type": "object", "properties": {"query": {"type": "string"}, "k": {"type": "integer"}}, "required": ["query"]}
 TOOLS = [{"type": "function", "function": {"name": "search", "description": "Find pages.", "parameters": SCHEMA}}]

@@ -19,7 +19,7 @@ from agentgym.engines.scripted import ScriptedEngine
 from agentgym.errors import BadConfig
 from agentgym.gateway import App, Gateway
 from agentgym.gateway.app import App as Application
-from agentgym.trainers.segments import build
+from agentgym.trainers.data.segments import build
 
 KEY = "secret"
 ANTHROPIC_TOOL = {"name": "search", "description": "Find pages.", "input_schema": SCHEMA}

@@ -15,7 +15,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 FORKING = multiprocessing.get_context("forkserver")
-FORKING.set_forkserver_preload(["agentgym.trainers.run", "torch.distributed.fsdp"])
+FORKING.set_forkserver_preload(["agentgym.trainers.run.assemble", "torch.distributed.fsdp"])
 
 
 class Program:

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 from agentgym.trainers import train
-from agentgym.trainers.recipe_files import read_config
+from agentgym.trainers.config.recipe_files import read_config
 
 if __name__ == "__main__":
     train(read_config(Path(sys.argv[1])))

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from agentgym.episodes.episode import Episode, Turn
-from agentgym.trainers.stages.rewards import pay, resolve_rewards
+from agentgym.trainers.rewards.interface import pay, resolve_rewards
 
 
 def episode(*replies: Any, success: bool | None = True, **fields: Any) -> Episode:

@@ -2,8 +2,8 @@
 
 from transformers import Qwen3Config
 
-from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.planner.trial_play import Play
+from agentgym.planner.trial_play import Play
+from agentgym.trainers.config.train_config import TrainConfig
 
 FP32 = TrainConfig(precision="fp32")
 PLAY = Play(

@@ -17,9 +17,9 @@ from torch.distributed.tensor import DTensor
 from two_processes import stored
 
 from agentgym.episodes.episode import groups
-from agentgym.trainers.sharded import local
-from agentgym.trainers.stages.credit import resolve
-from agentgym.trainers.stages.loss import resolve_loss
+from agentgym.trainers.credit.interface import resolve
+from agentgym.trainers.learners.sharded import local
+from agentgym.trainers.losses.interface import resolve_loss
 from agentgym.trainers.weights.gathered import full
 
 CASES = {

@@ -13,12 +13,12 @@ from agentgym.engines.scripted import ScriptedEngine
 from agentgym.envs.guess_number import GuessNumber
 from agentgym.episodes.episode import groups
 from agentgym.trainers import TrainConfig
-from agentgym.trainers.rollouts import Rollouts
-from agentgym.trainers.run import Run
-from agentgym.trainers.stages.credit import resolve
-from agentgym.trainers.stages.generation import Generation
-from agentgym.trainers.stages.sampler import SAMPLERS
-from agentgym.trainers.stages.selection import SELECTIONS
+from agentgym.trainers.credit.interface import resolve
+from agentgym.trainers.generation.interface import Generation
+from agentgym.trainers.run.assemble import Run
+from agentgym.trainers.run.rollouts import Rollouts
+from agentgym.trainers.samplers.interface import SAMPLERS
+from agentgym.trainers.selections.interface import SELECTIONS
 
 NUMBERS = 8
 SLIP = 0.5

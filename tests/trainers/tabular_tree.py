@@ -4,9 +4,9 @@ import numpy as np
 from tabular import TURNS, Tabular
 
 from agentgym.episodes.episode import Episode, Group, Turn
-from agentgym.trainers.branched import graft
-from agentgym.trainers.stages.branching import BRANCHINGS, Growth
-from agentgym.trainers.trees import settled, told
+from agentgym.trainers.branching.interface import BRANCHINGS, Growth
+from agentgym.trainers.data.trees import settled, told
+from agentgym.trainers.run.branched import graft
 
 
 class TabularTree(Tabular):

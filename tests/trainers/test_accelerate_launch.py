@@ -17,7 +17,7 @@ from small_runs import TINY
 
 from agentgym.engines.hf.engine import HFEngine
 from agentgym.trainers.model.policy import init_policy
-from agentgym.trainers.sitting import joined
+from agentgym.trainers.run.sitting import joined
 
 ROOT = Path(__file__).parents[2]
 SIZES = """--steps 2 --tasks-per-step 2 --group-size 2 --horizon 3 --turn-tokens 4 --context-tokens 2048 --env.preset tiny

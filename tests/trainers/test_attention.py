@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentgym.errors import BadConfig
+from agentgym.trainers.data.packing import Batch
 from agentgym.trainers.model.attention import choose, hidden_states
 from agentgym.trainers.model.logprobs import policy_logprobs
-from agentgym.trainers.packing import Batch
 
 VOCABULARY = 61
 SHAPE = {

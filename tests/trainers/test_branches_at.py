@@ -11,8 +11,8 @@ from agentgym.episodes.episode import groups
 from agentgym.errors import BadConfig
 from agentgym.trainers import TrainConfig, train
 from agentgym.trainers.credit.gigpo import anchor_statistics
-from agentgym.trainers.preflight import looked_at
-from agentgym.trainers.stages.branches import _worth
+from agentgym.trainers.needs.branches import _worth
+from agentgym.trainers.run.preflight import looked_at
 
 
 def measured(found):

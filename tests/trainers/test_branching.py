@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from trees import branch, whole
 
-from agentgym.trainers.stages.branching import BRANCHINGS, Branch, Growth, surprise
+from agentgym.trainers.branching.interface import BRANCHINGS, Branch, Growth, surprise
 
 
 def sure(episode, *values):

@@ -9,11 +9,11 @@ import pytest
 
 from agentgym.cli import main
 from agentgym.errors import BadConfig, UnknownName
-from agentgym.trainers.checks import BOUNDS, FILLED, check, types
-from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.preflight import cautions, looked_at, model_folder
-from agentgym.trainers.recipe_files import read_config, read_recipe, recipes
-from agentgym.trainers.settings import EnvSpec
+from agentgym.trainers.config.checks import BOUNDS, FILLED, check, types
+from agentgym.trainers.config.recipe_files import read_config, read_recipe, recipes
+from agentgym.trainers.config.settings import EnvSpec
+from agentgym.trainers.config.train_config import TrainConfig
+from agentgym.trainers.run.preflight import cautions, looked_at, model_folder
 
 KINDS = types(TrainConfig)
 NUMBERS = [name for name, kind in KINDS.items() if kind in (int, float)]

@@ -19,7 +19,7 @@ from credit import Cell
 
 import agentgym
 from agentgym.episodes.episode import Episode, Turn
-from agentgym.trainers.stages.sampler import TaskSource
+from agentgym.trainers.samplers.interface import TaskSource
 
 
 def row(arm, seed, success, **changes):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import agentgym
 from agentgym.episodes.episode import Episode, Turn
 from agentgym.errors import BadConfig, UnknownName
-from agentgym.trainers.stages.credit import CREDITS, Within, credit, resolve
+from agentgym.trainers.credit.interface import CREDITS, Within, credit, resolve
 
 CORRECTED = ("grpo", "dr_grpo", "rloo", "gigpo")
 rewards = st.sampled_from([0.0, 1.0, 0.1, -0.3, 10.0])

@@ -5,7 +5,7 @@ import pytest
 from credit_envs import episode
 
 from agentgym.episodes.episode import Group
-from agentgym.trainers.stages.credit import resolve
+from agentgym.trainers.credit.interface import resolve
 
 
 class Process:

@@ -12,7 +12,7 @@ from small_runs import policy, small
 from tabular import Tabular
 
 from agentgym.trainers import train
-from agentgym.trainers.stages.credit import resolve
+from agentgym.trainers.credit.interface import resolve
 
 SHELF = (
     "turn_gae", "bilevel_gae", "turn_mc", "mt_grpo", "reinforce_pp", "reinforce_pp_baseline", "rebn", "ngrpo", "salt",

@@ -15,8 +15,8 @@ import agentgym
 from agentgym.envs.guess_number import GuessNumber
 from agentgym.episodes.episode import Group
 from agentgym.trainers import TrainConfig, resume, train
-from agentgym.trainers.recipe_files import to_toml
-from agentgym.trainers.stages.credit import resolve
+from agentgym.trainers.config.recipe_files import to_toml
+from agentgym.trainers.credit.interface import resolve
 
 
 def two_roles(x, o):

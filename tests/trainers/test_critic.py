@@ -16,10 +16,10 @@ from test_losses import batch
 
 from agentgym.errors import BadConfig
 from agentgym.trainers import train
-from agentgym.trainers.critic import Critic
+from agentgym.trainers.credit.interface import resolve
+from agentgym.trainers.learners.critic import Critic
 from agentgym.trainers.model.logprobs import Scores
-from agentgym.trainers.stages import needs
-from agentgym.trainers.stages.credit import resolve
+from agentgym.trainers.needs import interface as needs
 
 
 def valued(rewards, values):

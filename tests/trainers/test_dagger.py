@@ -16,12 +16,12 @@ from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig
 from agentgym.rollout.play import Job
 from agentgym.trainers import TrainConfig, resume, train
-from agentgym.trainers.branched import graft
-from agentgym.trainers.preflight import looked_at
-from agentgym.trainers.recipe_files import to_toml
-from agentgym.trainers.stages.mixing import stand_in
-from agentgym.trainers.stages.selection import SELECTIONS
-from agentgym.trainers.trees import settled
+from agentgym.trainers.config.recipe_files import to_toml
+from agentgym.trainers.data.trees import settled
+from agentgym.trainers.run.branched import graft
+from agentgym.trainers.run.preflight import looked_at
+from agentgym.trainers.selections.interface import SELECTIONS
+from agentgym.trainers.selections.mixing import stand_in
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from recording_hub import hub
 import agentgym
 from agentgym.cli import main
 from agentgym.errors import BadConfig
-from agentgym.trainers.dataset_card import push
+from agentgym.trainers.data.dataset_card import push
 
 
 @pytest.fixture(scope="module")

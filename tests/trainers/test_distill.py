@@ -19,12 +19,12 @@ from agentgym.engines.hf.engine import HFEngine
 from agentgym.episodes.episode import Episode, Group, Turn, groups
 from agentgym.errors import BadConfig, EngineDead, Fault
 from agentgym.trainers import TrainConfig, resume, train
+from agentgym.trainers.config.recipe_files import to_toml
+from agentgym.trainers.credit.interface import resolve
 from agentgym.trainers.model.policy import PolicySize, init_policy
-from agentgym.trainers.preflight import looked_at
-from agentgym.trainers.recipe_files import to_toml
-from agentgym.trainers.stages.credit import resolve
-from agentgym.trainers.stages.needs import NEEDS
-from agentgym.trainers.stages.teacher import different
+from agentgym.trainers.needs.interface import NEEDS
+from agentgym.trainers.needs.teacher import different
+from agentgym.trainers.run.preflight import looked_at
 
 STATES = 3
 

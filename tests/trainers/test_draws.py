@@ -13,7 +13,7 @@ from agentgym.rollout.collect import jobs_of
 from agentgym.rollout.pool import RolloutPool
 from agentgym.trainers import TrainConfig, train
 from agentgym.trainers.model.policy import PolicySize, init_policy
-from agentgym.trainers.stages.sampler import TaskSource, first_tasks
+from agentgym.trainers.samplers.interface import TaskSource, first_tasks
 
 TINY = PolicySize(width=32, layers=1, heads=2, vocabulary=400)
 

@@ -13,8 +13,8 @@ from agentgym import Task
 from agentgym.agents.native import NOT_EXECUTED
 from agentgym.engines import Completion
 from agentgym.episodes.episode import Episode, Turn
-from agentgym.trainers.conversations import conversations
-from agentgym.trainers.export import Rows, write_parquet
+from agentgym.trainers.data.conversations import conversations
+from agentgym.trainers.data.export import Rows, write_parquet
 
 TEMPLATES = survey().templates()
 SEARCH, CUP = ("search", {"query": 'a "cup" é', "k": 2}), ("submit", {"answer": "007"})

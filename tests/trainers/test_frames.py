@@ -10,8 +10,8 @@ from small_runs import TINY, small
 
 import agentgym
 from agentgym.cli import main
+from agentgym.trainers.config.recipe_files import to_toml
 from agentgym.trainers.model.policy import init_policy
-from agentgym.trainers.recipe_files import to_toml
 
 PACKAGE = str(Path(agentgym.__file__).parent)
 MOST = 6

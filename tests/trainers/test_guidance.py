@@ -20,20 +20,21 @@ from agentgym.episodes.episode import Episode, Group, Turn
 from agentgym.evaluate.summary import summarize
 from agentgym.report.html import write_report
 from agentgym.report.run_folder import open_run
-from agentgym.trainers import overlap, preflight, resume, train
-from agentgym.trainers.config import newest_checkpoint
-from agentgym.trainers.losses import means, policy_loss
-from agentgym.trainers.metrics import merged, played
+from agentgym.trainers import resume, train
+from agentgym.trainers.config.train_config import newest_checkpoint
+from agentgym.trainers.data.packing import pack, token_weights
+from agentgym.trainers.data.segments import behaviours, build, mismatches
+from agentgym.trainers.data.stored import Filter
+from agentgym.trainers.losses.policy import means, policy_loss
 from agentgym.trainers.model.logprobs import Scores
 from agentgym.trainers.model.policy import init_policy
-from agentgym.trainers.packing import pack, token_weights
-from agentgym.trainers.rollouts import Rollouts
-from agentgym.trainers.segments import behaviours, build, mismatches
-from agentgym.trainers.stages import guidance
-from agentgym.trainers.stages.questa import QuestA
-from agentgym.trainers.stages.sampler import Draw, TaskSource
-from agentgym.trainers.stages.selection import SELECTIONS
-from agentgym.trainers.stored import Filter
+from agentgym.trainers.run import overlap, preflight
+from agentgym.trainers.run.metrics import merged, played
+from agentgym.trainers.run.rollouts import Rollouts
+from agentgym.trainers.samplers.interface import Draw, TaskSource
+from agentgym.trainers.samplers.questa import QuestA
+from agentgym.trainers.selections import guidance
+from agentgym.trainers.selections.interface import SELECTIONS
 
 TOLD = Hint(0.5, "it is 3")
 

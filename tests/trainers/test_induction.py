@@ -6,8 +6,8 @@ from torch.nn.functional import cross_entropy
 
 from agentgym.errors import BadConfig
 from agentgym.trainers import TrainConfig
+from agentgym.trainers.learners.optimizers import optimizers
 from agentgym.trainers.model.policy import PolicySize, _model, train_tokenizer
-from agentgym.trainers.optim.optimizers import optimizers
 
 TEXT = "take the red cup from drawer 2 and put it on the table near the window"
 NEW = 40

@@ -9,8 +9,8 @@ from test_train import small
 from agentgym.core import provenance
 from agentgym.errors import BadConfig
 from agentgym.trainers import resume, train
-from agentgym.trainers.preflight import model_folder
-from agentgym.trainers.record import Record
+from agentgym.trainers.run.preflight import model_folder
+from agentgym.trainers.run.record import Record
 
 
 def saved(text):

@@ -11,8 +11,8 @@ import pytest
 
 from agentgym.errors import BadConfig
 from agentgym.trainers import resume, train
-from agentgym.trainers.recipe_files import read_config
-from agentgym.trainers.record import Record
+from agentgym.trainers.config.recipe_files import read_config
+from agentgym.trainers.run.record import Record
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))  # at the end: some have names that others have too
 import kills

@@ -90,7 +90,7 @@ def test_a_process_whose_prompts_do_not_fit_takes_part_in_the_step_of_the_other(
 
 def test_a_process_that_lost_another_is_not_taken_down_in_order():
     """Threads of a transport without its other end may crash then, and their signal would pass for what ended the run."""
-    code = "import atexit; from agentgym.trainers.launch import LOST, leave; atexit.register(print, 'taken down');"
+    code = "import atexit; from agentgym.trainers.run.launch import LOST, leave; atexit.register(print, 'taken down');"
     done = subprocess.run([sys.executable, "-c", f"{code}print('said'); leave(LOST)"], capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (75, "said\n", "")
 
@@ -99,7 +99,7 @@ def test_a_process_that_lost_another_is_not_taken_down_in_order():
 def test_processes_part_before_the_interpreter_ends():
     """What connects them may abort where it is left to the interpreter and the other process is gone: 2 of 12 ends did."""
     code = (
-        "import atexit; from torch import distributed; from agentgym.trainers.sitting import joined;"
+        "import atexit; from torch import distributed; from agentgym.trainers.run.sitting import joined;"
         "atexit.register(lambda: print('connected', distributed.is_initialized()));"
         "joined(2, 'train'); print('joined', distributed.is_initialized())"
     )

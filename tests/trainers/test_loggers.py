@@ -11,8 +11,8 @@ from test_train import small
 
 from agentgym.errors import BadConfig, MissingExtra
 from agentgym.trainers import resume, train
-from agentgym.trainers.recipe_files import read_config, to_toml
-from agentgym.trainers.stages import loggers
+from agentgym.trainers.config.recipe_files import read_config, to_toml
+from agentgym.trainers.loggers import interface as loggers
 
 
 @loggers.logger("notes")
@@ -61,7 +61,7 @@ import os, sys
 import test_loggers
 from pathlib import Path
 from agentgym.trainers import train
-from agentgym.trainers.recipe_files import read_config
+from agentgym.trainers.config.recipe_files import read_config
 def show(what, numbers):
     if what == "step" and numbers["step"] == 3:
         os.kill(os.getpid(), int(sys.argv[2]))

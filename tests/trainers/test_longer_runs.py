@@ -9,8 +9,8 @@ from test_train import small, whole  # noqa: F401  (a fixture)
 from agentgym.cli import main
 from agentgym.errors import BadConfig
 from agentgym.trainers import resume, train
+from agentgym.trainers.config.recipe_files import read_config
 from agentgym.trainers.model.policy import load_policy
-from agentgym.trainers.recipe_files import read_config
 
 
 @pytest.mark.long

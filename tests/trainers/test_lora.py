@@ -21,19 +21,19 @@ from agentgym.engines.hf.engine import HFEngine
 from agentgym.episodes.episode import groups
 from agentgym.errors import BadConfig, BadData
 from agentgym.trainers import resume, train
-from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.losses import policy_loss
+from agentgym.trainers.config.recipe_files import read_config, to_toml
+from agentgym.trainers.config.train_config import TrainConfig
+from agentgym.trainers.credit.interface import resolve
+from agentgym.trainers.data.packing import pack, token_weights
+from agentgym.trainers.data.segments import build
+from agentgym.trainers.learners.optimizers import optimizers
+from agentgym.trainers.learners.step import BaseScorer, Scorer, TrainedModel, imitate, reinforce
+from agentgym.trainers.losses.policy import policy_loss
 from agentgym.trainers.model import forward
 from agentgym.trainers.model.logprobs import policy_logprobs
 from agentgym.trainers.model.lora import ALPHA, ATTENTION, TARGETS, add_adapters
 from agentgym.trainers.model.policy import PolicySize, init_policy, load_policy, save_policy
-from agentgym.trainers.optim.optimizers import optimizers
-from agentgym.trainers.packing import pack, token_weights
-from agentgym.trainers.preflight import looked_at
-from agentgym.trainers.recipe_files import read_config, to_toml
-from agentgym.trainers.segments import build
-from agentgym.trainers.stages.credit import resolve
-from agentgym.trainers.step import BaseScorer, Scorer, TrainedModel, imitate, reinforce
+from agentgym.trainers.run.preflight import looked_at
 
 LORA = {"lora_rank": 4, "lora_alpha": 16, "sft_muon": False}
 

@@ -16,14 +16,14 @@ import agentgym
 from agentgym.cli.flags import read_flags
 from agentgym.episodes.episode import Group
 from agentgym.errors import BadConfig, UnknownName
-from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.losses import Update, means, policy_loss
-from agentgym.trainers.packing import pack, token_weights
-from agentgym.trainers.segments import build
-from agentgym.trainers.stages import needs
-from agentgym.trainers.stages.credit import resolve
-from agentgym.trainers.stages.loss import factors, resolve_loss
-from agentgym.trainers.step import Scorer, TrainedModel, reinforce, scored
+from agentgym.trainers.config.train_config import TrainConfig
+from agentgym.trainers.credit.interface import resolve
+from agentgym.trainers.data.packing import pack, token_weights
+from agentgym.trainers.data.segments import build
+from agentgym.trainers.learners.step import Scorer, TrainedModel, reinforce, scored
+from agentgym.trainers.losses.interface import factors, resolve_loss
+from agentgym.trainers.losses.policy import Update, means, policy_loss
+from agentgym.trainers.needs import interface as needs
 
 sys.path.append(str(Path(__file__).parents[2] / "examples" / "stages"))
 

@@ -13,15 +13,15 @@ from tiny_rows import tiny_model, token_episodes
 
 from agentgym.episodes.episode import Group
 from agentgym.errors import BadConfig
-from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.losses import means, policy_loss
+from agentgym.trainers.config.train_config import TrainConfig
+from agentgym.trainers.credit.interface import resolve
+from agentgym.trainers.learners.step import Scorer, TrainedModel, reinforce, scored
+from agentgym.trainers.losses.interface import LOSSES, factors, resolve_loss, top_of
+from agentgym.trainers.losses.policy import means, policy_loss
 from agentgym.trainers.model import logprobs
 from agentgym.trainers.model.logprobs import Scores, project, token_logprobs
-from agentgym.trainers.stages import needs
-from agentgym.trainers.stages.credit import resolve
-from agentgym.trainers.stages.entropy_mean import entropy_mean
-from agentgym.trainers.stages.loss import LOSSES, factors, resolve_loss, top_of
-from agentgym.trainers.step import Scorer, TrainedModel, reinforce, scored
+from agentgym.trainers.needs import interface as needs
+from agentgym.trainers.needs.entropy_mean import entropy_mean
 
 SHELF = ("gspo", "dppo", "kl_cov", "high_entropy", "llds", "epo", "simko")
 

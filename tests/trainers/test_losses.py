@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from agentgym.errors import BadConfig
-from agentgym.trainers.losses import (
+from agentgym.trainers.data.packing import Batch
+from agentgym.trainers.losses.policy import (
     add_sums,
     clipped_losses,
     divergence,
@@ -16,7 +17,6 @@ from agentgym.trainers.losses import (
     policy_loss,
 )
 from agentgym.trainers.model.logprobs import Scores
-from agentgym.trainers.packing import Batch
 
 
 def batch(advantages, logprobs, turns=None, rows=None):

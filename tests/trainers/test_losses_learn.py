@@ -8,10 +8,10 @@ from test_loss_entries import update
 from test_losses import batch
 
 from agentgym.episodes.episode import Group
-from agentgym.trainers.losses import policy_loss
+from agentgym.trainers.credit.interface import resolve
+from agentgym.trainers.losses.interface import LOSSES, factors
+from agentgym.trainers.losses.policy import policy_loss
 from agentgym.trainers.model.logprobs import Scores
-from agentgym.trainers.stages.credit import resolve
-from agentgym.trainers.stages.loss import LOSSES, factors
 
 BY = {
     **{name: {} for name in ("clip", "cispo", "dppo", "epo", "gspo", "icepop", "llds", "clip_cov", "kl_cov")},

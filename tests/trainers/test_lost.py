@@ -10,8 +10,8 @@ from agentgym.cli import main
 from agentgym.envs.guess_number import GuessNumber
 from agentgym.errors import BadConfig, Fault
 from agentgym.trainers import TrainConfig, resume, train
-from agentgym.trainers.recipe_files import to_toml
-from agentgym.trainers.sft import FIRST_TASK, too_many_lost
+from agentgym.trainers.config.recipe_files import to_toml
+from agentgym.trainers.run.sft import FIRST_TASK, too_many_lost
 
 
 class Shaky(GuessNumber):

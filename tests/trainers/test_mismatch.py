@@ -13,13 +13,13 @@ from tiny_rows import tiny_model, token_episodes
 from agentgym.cli.train_screen import Screen
 from agentgym.episodes.episode import Group
 from agentgym.errors import BadConfig, UnknownName
-from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.losses import policy_loss
-from agentgym.trainers.metrics import mismatch
+from agentgym.trainers.config.train_config import TrainConfig
+from agentgym.trainers.data.packing import pack, token_weights, unpack
+from agentgym.trainers.data.segments import build
+from agentgym.trainers.learners.step import Scorer, TrainedModel, reinforce
+from agentgym.trainers.losses.policy import policy_loss
 from agentgym.trainers.model.logprobs import policy_logprobs
-from agentgym.trainers.packing import pack, token_weights, unpack
-from agentgym.trainers.segments import build
-from agentgym.trainers.step import Scorer, TrainedModel, reinforce
+from agentgym.trainers.run.metrics import mismatch
 
 
 def gaps(*values):

@@ -10,7 +10,7 @@ from forked import Program
 
 from agentgym.episodes.episode import read_episodes
 from agentgym.trainers import resume, train
-from agentgym.trainers.recipe_files import read_config
+from agentgym.trainers.config.recipe_files import read_config
 
 pytestmark = pytest.mark.long
 
@@ -21,7 +21,7 @@ import os, sys
 from dataclasses import replace
 from pathlib import Path
 from agentgym.trainers import train
-from agentgym.trainers.recipe_files import read_config
+from agentgym.trainers.config.recipe_files import read_config
 
 def show(what, numbers):
     if what == "step" and numbers["step"] == int(sys.argv[3]):

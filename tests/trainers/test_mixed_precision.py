@@ -11,7 +11,7 @@ from small_runs import curve, policy, small
 
 from agentgym.errors import BadConfig
 from agentgym.trainers import train
-from agentgym.trainers.sitting import own_precision
+from agentgym.trainers.run.sitting import own_precision
 
 
 @pytest.fixture

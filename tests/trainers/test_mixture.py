@@ -18,9 +18,9 @@ from agentgym.errors import BadConfig, UnknownName
 from agentgym.report.html import write_report
 from agentgym.report.run_folder import open_run
 from agentgym.trainers import TrainConfig, train
-from agentgym.trainers.recipe_files import read_config, to_toml
-from agentgym.trainers.settings import EnvSpec
-from agentgym.trainers.stages.sampler import dealt
+from agentgym.trainers.config.recipe_files import read_config, to_toml
+from agentgym.trainers.config.settings import EnvSpec
+from agentgym.trainers.samplers.interface import dealt
 
 ENVS = (
     EnvSpec("small_envs:small/File-v0", weight=2, label="easy", horizon=(2, 3), valid_split="train"),

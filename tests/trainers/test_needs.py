@@ -20,18 +20,18 @@ from agentgym.envs.guess_number import GuessNumber
 from agentgym.episodes.episode import groups
 from agentgym.errors import BadConfig
 from agentgym.trainers import TrainConfig, train
+from agentgym.trainers.config.recipe_files import read_config, to_toml
+from agentgym.trainers.credit.interface import resolve
+from agentgym.trainers.generation.interface import Generation
+from agentgym.trainers.learners.step import Scorer, TrainedModel, scored
+from agentgym.trainers.losses.interface import resolve_loss
 from agentgym.trainers.model.policy import PolicySize, init_policy, load_policy
-from agentgym.trainers.preflight import looked_at
-from agentgym.trainers.recipe_files import read_config, to_toml
-from agentgym.trainers.rollouts import Rollouts
-from agentgym.trainers.run import Run
-from agentgym.trainers.stages import needs
-from agentgym.trainers.stages.credit import resolve
-from agentgym.trainers.stages.generation import Generation
-from agentgym.trainers.stages.loss import resolve_loss
-from agentgym.trainers.stages.needs import resolve_needs
-from agentgym.trainers.stages.sampler import SAMPLERS, Draw
-from agentgym.trainers.step import Scorer, TrainedModel, scored
+from agentgym.trainers.needs import interface as needs
+from agentgym.trainers.needs.interface import resolve_needs
+from agentgym.trainers.run.assemble import Run
+from agentgym.trainers.run.preflight import looked_at
+from agentgym.trainers.run.rollouts import Rollouts
+from agentgym.trainers.samplers.interface import SAMPLERS, Draw
 
 sys.path.append(str(Path(__file__).parents[2] / "examples" / "stages"))
 

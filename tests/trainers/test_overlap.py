@@ -27,15 +27,15 @@ from agentgym.rollout.play import Start
 from agentgym.rollout.pool import RolloutConfig, RolloutPool
 from agentgym.rollout.workers import Workers
 from agentgym.trainers import TrainConfig, loop, resume, train
+from agentgym.trainers.credit.interface import resolve
+from agentgym.trainers.data.packing import pack, token_weights
+from agentgym.trainers.data.segments import build
+from agentgym.trainers.learners.interface import Learner, learner
+from agentgym.trainers.learners.step import Scorer, TrainedModel, reinforce
 from agentgym.trainers.model.policy import load_policy
-from agentgym.trainers.overlap import Ahead
-from agentgym.trainers.packing import pack, token_weights
-from agentgym.trainers.preflight import looked_at
-from agentgym.trainers.segments import build
-from agentgym.trainers.stages.credit import resolve
-from agentgym.trainers.stages.learner import Learner, learner
-from agentgym.trainers.stages.sampler import Draw, TaskSource
-from agentgym.trainers.step import Scorer, TrainedModel, reinforce
+from agentgym.trainers.run.overlap import Ahead
+from agentgym.trainers.run.preflight import looked_at
+from agentgym.trainers.samplers.interface import Draw, TaskSource
 from agentgym.trainers.weights.sync import weight_sync
 
 UNEVEN = f"{small_envs.__name__}:small/Uneven-v0"

@@ -16,21 +16,21 @@ from agentgym.cli import main
 from agentgym.engines.hf.slots import Row, SlotModel
 from agentgym.envs.guess_number import GuessNumber
 from agentgym.errors import BadConfig
-from agentgym.trainers import fits
-from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.fits import cache_bytes, context, parameters
+from agentgym.planner import dry_run, forecast
+from agentgym.planner import plan as planning
+from agentgym.planner.dry_run import Rows, micro_batch, rollout_bytes, update_bytes
+from agentgym.planner.duration import Rates, likely, most
+from agentgym.planner.plan import Workload, plan, read_architecture, read_workload
+from agentgym.trainers.config.train_config import TrainConfig
+from agentgym.trainers.learners.optimizers import optimizers
+from agentgym.trainers.learners.step import Scorer
 from agentgym.trainers.loop import train
 from agentgym.trainers.model import lora
 from agentgym.trainers.model.memory import Memory
 from agentgym.trainers.model.policy import init_policy
 from agentgym.trainers.model.precision import DTYPES, masters
-from agentgym.trainers.optim.optimizers import optimizers
-from agentgym.trainers.planner import dry_run, forecast
-from agentgym.trainers.planner import plan as planning
-from agentgym.trainers.planner.dry_run import Rows, micro_batch, rollout_bytes, update_bytes
-from agentgym.trainers.planner.duration import Rates, likely, most
-from agentgym.trainers.planner.plan import Workload, plan, read_architecture, read_workload
-from agentgym.trainers.step import Scorer
+from agentgym.trainers.run import fits
+from agentgym.trainers.run.fits import cache_bytes, context, parameters
 
 SHAPES = Path(__file__).parent / "shapes"
 
@@ -164,9 +164,9 @@ def test_the_peak_of_a_process_is_the_planned_one():
     code = """
 import resource, sys, json, torch
 from transformers import AutoModelForCausalLM, GPT2Config, Qwen3Config
-from agentgym.trainers.planner.dry_run import Rows, micro_batch
+from agentgym.planner.dry_run import Rows, micro_batch
 from agentgym.trainers.model.memory import process_bytes
-from agentgym.trainers.step import Scorer
+from agentgym.trainers.learners.step import Scorer
 torch.set_num_threads(1)
 make = lambda **c: AutoModelForCausalLM.from_config(Qwen3Config(**c), dtype=torch.float32).eval()
 options = json.loads(sys.argv[1])
@@ -282,12 +282,12 @@ def test_a_run_that_plainly_fits_never_imports_the_planner():
 import sys
 import agentgym.cli.train, agentgym.trainers.loop
 from agentgym.trainers import fits
-from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.config.train_config import TrainConfig
 from agentgym.trainers.model.memory import Memory
 for gib in (1024, 1):
     fits.available = lambda: Memory("cpu", "this machine", gib * 2**30, 1024 * 2**30)
     fits.check(TrainConfig(env="rlvr/GuessNumber-v0"))
-    print(sum(name.startswith("agentgym.trainers.planner") for name in sys.modules))
+    print(sum(name.startswith("agentgym.planner") for name in sys.modules))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     plainly, closely = map(int, done.stdout.split())

@@ -11,11 +11,11 @@ from agentgym.cli.plan import in_words
 from agentgym.cli.train import _table
 from agentgym.cli.train_screen import one_line, step_cells
 from agentgym.errors import BadConfig
-from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.fits import parameters
+from agentgym.planner.plan import read_architecture
+from agentgym.planner.stand_in import stand_in
+from agentgym.trainers.config.train_config import TrainConfig
 from agentgym.trainers.model.memory import named
-from agentgym.trainers.planner.plan import read_architecture
-from agentgym.trainers.planner.stand_in import stand_in
+from agentgym.trainers.run.fits import parameters
 
 
 def test_gpus_by_name():
@@ -52,7 +52,7 @@ def test_the_stand_in_cuts_text_as_coarsely_as_words_and_shows_tools():
 
 
 def test_a_plan_for_a_gpu_elsewhere_times_nothing_and_caps_rows(monkeypatch, capsys):
-    monkeypatch.setattr("agentgym.trainers.planner.forecast.calibrate", lambda *_: pytest.fail("timed"))
+    monkeypatch.setattr("agentgym.planner.forecast.calibrate", lambda *_: pytest.fail("timed"))
     few = ["--horizon", "3", "--turn-tokens", "64", "--tasks-per-step", "2", "--group-size", "2", "--concurrency", "4"]
     words = ["train", "--env", "rlvr/GuessNumber-v0", "--model", "Qwen/Qwen2.5-0.5B-Instruct", *few, "--plan", "--json"]
     assert main([*words, "--on", "80GB"]) == 0

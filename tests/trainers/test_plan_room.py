@@ -8,12 +8,12 @@ from planned import FP32, PLAY, shape
 
 from agentgym.cli.plan import left_out
 from agentgym.errors import BadConfig
-from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.fits import parameters
+from agentgym.planner import fitting
+from agentgym.planner import plan as planning
+from agentgym.planner.plan import Workload, plan, with_share
+from agentgym.trainers.config.train_config import TrainConfig
 from agentgym.trainers.model.memory import Memory
-from agentgym.trainers.planner import fitting
-from agentgym.trainers.planner import plan as planning
-from agentgym.trainers.planner.plan import Workload, plan, with_share
+from agentgym.trainers.run.fits import parameters
 
 ROOM = Memory("cuda", "four", 2**34, 2**34, devices=4)
 

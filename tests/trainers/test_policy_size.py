@@ -6,10 +6,10 @@ from small_runs import curve, episodes, policy, small
 
 from agentgym.errors import BadConfig, UnknownName
 from agentgym.trainers import TrainConfig, resume, train
-from agentgym.trainers.fits import read_shape
+from agentgym.trainers.config.recipe_files import read_recipe
 from agentgym.trainers.loop import Loop
 from agentgym.trainers.model.policy import PolicySize, load_policy, size_of
-from agentgym.trainers.recipe_files import read_recipe
+from agentgym.trainers.run.fits import read_shape
 
 
 def test_a_recipe_says_how_large_its_policy_is():

@@ -13,13 +13,13 @@ from tiny_rows import tiny_model, token_episodes
 
 from agentgym.errors import BadConfig, MissingExtra, how_to_install
 from agentgym.trainers import resume, train
-from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.config.train_config import TrainConfig
+from agentgym.trainers.data.packing import pack, token_weights
+from agentgym.trainers.data.segments import build
+from agentgym.trainers.learners.optimizers import optimizers, set_lr
+from agentgym.trainers.learners.step import Scorer, TrainedModel, imitate
 from agentgym.trainers.model.layers import prepare, recomputed
 from agentgym.trainers.model.precision import Masters, bytes_per_parameter, resolve
-from agentgym.trainers.optim.optimizers import optimizers, set_lr
-from agentgym.trainers.packing import pack, token_weights
-from agentgym.trainers.segments import build
-from agentgym.trainers.step import Scorer, TrainedModel, imitate
 
 TORCHAO = pytest.mark.skipif(importlib.util.find_spec("torchao") is None, reason="torchao is not installed")
 CPU = torch.device("cpu")
@@ -217,7 +217,7 @@ def test_compiled_layers_score_alike():
 def test_an_optimizer_that_is_not_installed_names_the_extra():
     code = (
         "import sys; sys.modules['torchao'] = None\nimport torch\n"
-        "from agentgym.trainers.optim.optimizers import optimizers\n"
+        "from agentgym.trainers.learners.optimizers import optimizers\n"
         "optimizers(torch.nn.Linear(2, 2), 1e-3, muon=False, kind='adamw8bit')"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

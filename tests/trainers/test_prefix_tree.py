@@ -16,19 +16,19 @@ from tiny_rows import VOCABULARY, tiny_model, token_episode
 
 from agentgym.episodes.episode import groups
 from agentgym.errors import BadConfig
-from agentgym.trainers import prefixes
-from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.losses import clip, imitation_loss, policy_loss
-from agentgym.trainers.minibatches import minibatches as deal
+from agentgym.trainers.config.train_config import TrainConfig
+from agentgym.trainers.credit.interface import resolve
+from agentgym.trainers.data import prefixes
+from agentgym.trainers.data.minibatches import minibatches as deal
+from agentgym.trainers.data.packing import pack, token_weights, unpack
+from agentgym.trainers.data.prefixes import layouts
+from agentgym.trainers.data.segments import Segment, build
+from agentgym.trainers.learners.step import Scorer, TrainedModel, reinforce
+from agentgym.trainers.losses.policy import clip, imitation_loss, policy_loss
 from agentgym.trainers.model import forward, layers
 from agentgym.trainers.model.attention import choose, inputs
 from agentgym.trainers.model.logprobs import policy_logprobs
 from agentgym.trainers.model.tree import Tree
-from agentgym.trainers.packing import pack, token_weights, unpack
-from agentgym.trainers.prefixes import layouts
-from agentgym.trainers.segments import Segment, build
-from agentgym.trainers.stages.credit import resolve
-from agentgym.trainers.step import Scorer, TrainedModel, reinforce
 
 
 def segment(rng, ids, episode, temperatures=False, vocabulary=VOCABULARY):

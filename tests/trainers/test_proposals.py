@@ -14,11 +14,11 @@ from agentgym import BadConfig, Task
 from agentgym.episodes.episode import Episode, Turn
 from agentgym.sandbox.bubblewrap.sandbox import missing
 from agentgym.trainers import resume, train
+from agentgym.trainers.config.recipe_files import to_toml
+from agentgym.trainers.config.settings import EnvSpec
 from agentgym.trainers.model.policy import init_policy
-from agentgym.trainers.recipe_files import to_toml
-from agentgym.trainers.settings import EnvSpec
-from agentgym.trainers.stages.proposals import AbsoluteZero, SearchSelfPlay
-from agentgym.trainers.stages.sampler import Seen, TaskSource
+from agentgym.trainers.samplers.interface import Seen, TaskSource
+from agentgym.trainers.samplers.proposals import AbsoluteZero, SearchSelfPlay
 
 
 class FakeRollouts:

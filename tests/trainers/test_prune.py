@@ -15,8 +15,8 @@ from agentgym.errors import BadConfig, EngineDead
 from agentgym.rollout.gate import PRUNED
 from agentgym.rollout.play import Job
 from agentgym.trainers import train
-from agentgym.trainers.stages.prune import Prune
-from agentgym.trainers.turn_critics.quality import Quality, survivors
+from agentgym.trainers.generation.prune import Prune
+from agentgym.trainers.needs.turn_critics.quality import Quality, survivors
 
 
 def test_who_goes_on_by_hand():

@@ -8,9 +8,9 @@ import torch
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from agentgym.cli import main
+from agentgym.planner.stand_in import stand_in
+from agentgym.trainers.config.recipe_files import read_recipe, recipes
 from agentgym.trainers.model.policy import save_policy
-from agentgym.trainers.planner.stand_in import stand_in
-from agentgym.trainers.recipe_files import read_recipe, recipes
 
 PRETRAINED = [name for name in recipes() if read_recipe(name).model != "init"]
 FEW = "--steps 1 --tasks-per-step 2 --group-size 2 --minibatches 1 --turn-tokens 12 --context-tokens 6000 --horizon 2"

@@ -10,15 +10,15 @@ from trees import branch, whole
 from agentgym.episodes.episode import Group
 from agentgym.errors import BadConfig
 from agentgym.trainers import TrainConfig
-from agentgym.trainers.critic import teaches
-from agentgym.trainers.loss.refuel import pulls
-from agentgym.trainers.losses import Update
-from agentgym.trainers.preflight import looked_at
-from agentgym.trainers.segments import build
-from agentgym.trainers.stages.credit import resolve
-from agentgym.trainers.stages.fork import fork
-from agentgym.trainers.step import Scorer, TrainedModel, reinforce
-from agentgym.trainers.trees import settled
+from agentgym.trainers.credit.interface import resolve
+from agentgym.trainers.data.segments import build
+from agentgym.trainers.data.trees import settled
+from agentgym.trainers.learners.critic import teaches
+from agentgym.trainers.learners.step import Scorer, TrainedModel, reinforce
+from agentgym.trainers.losses.policy import Update
+from agentgym.trainers.losses.refuel import pulls
+from agentgym.trainers.needs.fork import fork
+from agentgym.trainers.run.preflight import looked_at
 
 
 def pair():

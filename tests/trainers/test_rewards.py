@@ -14,12 +14,12 @@ import agentgym
 from agentgym.agents.policies import RandomAgent
 from agentgym.episodes.episode import FAULTS, Episode, view
 from agentgym.errors import BadConfig, EngineDead, Fault, UnknownName
-from agentgym.trainers.metrics import merged, part_names, parts
-from agentgym.trainers.recipe_files import read_config, to_toml
+from agentgym.trainers.config.recipe_files import read_config, to_toml
+from agentgym.trainers.rewards.interface import resolve_rewards
 from agentgym.trainers.rewards.length import excess
 from agentgym.trainers.rewards.noise import noise
 from agentgym.trainers.rewards.repetition import repeated
-from agentgym.trainers.stages.rewards import resolve_rewards
+from agentgym.trainers.run.metrics import merged, part_names, parts
 
 # the package's own, by hand-computed numbers
 

@@ -16,10 +16,10 @@ import agentgym
 from agentgym.agents.demonstrator import Demonstrator
 from agentgym.errors import BadConfig, UnknownName
 from agentgym.trainers import resume, train
-from agentgym.trainers.config import newest_checkpoint
-from agentgym.trainers.stages.history import HardAttempts, Prioritized
-from agentgym.trainers.stages.sampler import SAMPLERS, Draw, Seen, TaskSource, Uniform, Window
-from agentgym.trainers.stages.starts import Starts
+from agentgym.trainers.config.train_config import newest_checkpoint
+from agentgym.trainers.samplers.history import HardAttempts, Prioritized
+from agentgym.trainers.samplers.interface import SAMPLERS, Draw, Seen, TaskSource, Uniform, Window
+from agentgym.trainers.samplers.starts import Starts
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -268,7 +268,7 @@ def test_a_sampler_may_be_a_coroutine_that_is_handed_the_run(taught, tmp_path):
     ],
 )
 def test_what_would_do_nothing_is_refused_before_anything_is_loaded(taught, tmp_path, changes, message, monkeypatch):
-    monkeypatch.setattr("agentgym.trainers.local.load_policy", lambda *_: pytest.fail("a model was loaded"))
+    monkeypatch.setattr("agentgym.trainers.learners.local.load_policy", lambda *_: pytest.fail("a model was loaded"))
     with pytest.raises((BadConfig, UnknownName), match=message):
         train(small(tmp_path / "run", taught, **changes))
     assert not (tmp_path / "run").exists()

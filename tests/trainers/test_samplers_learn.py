@@ -9,10 +9,10 @@ from small_envs import Generated, Small
 
 import agentgym
 from agentgym.episodes.episode import Episode, Group, Turn
-from agentgym.trainers.stages.credit import resolve
-from agentgym.trainers.stages.sampler import SAMPLERS, Seen, TaskSource, Uniform
-from agentgym.trainers.stages.selection import SELECTIONS
-from agentgym.trainers.stages.starts import Starts
+from agentgym.trainers.credit.interface import resolve
+from agentgym.trainers.samplers.interface import SAMPLERS, Seen, TaskSource, Uniform
+from agentgym.trainers.samplers.starts import Starts
+from agentgym.trainers.selections.interface import SELECTIONS
 
 PLACES, SLIP = 10, 0
 """The longest lock, and the place of the logit that says how often a turn is written without a slip."""

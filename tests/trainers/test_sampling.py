@@ -19,15 +19,15 @@ from agentgym.errors import BadConfig
 from agentgym.registry import make
 from agentgym.rollout.play import Job
 from agentgym.rollout.pool import RolloutPool
-from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.config.train_config import TrainConfig
+from agentgym.trainers.data.packing import pack, token_weights
+from agentgym.trainers.data.segments import build
+from agentgym.trainers.learners.step import Scorer, TrainedModel, scored
 from agentgym.trainers.model import logprobs
 from agentgym.trainers.model.logprobs import policy_logprobs, project
 from agentgym.trainers.model.policy import PolicySize, init_policy, load_policy
-from agentgym.trainers.packing import pack, token_weights
-from agentgym.trainers.rollouts import Rollouts
-from agentgym.trainers.segments import build
-from agentgym.trainers.stages.sampler import Draw
-from agentgym.trainers.step import Scorer, TrainedModel, scored
+from agentgym.trainers.run.rollouts import Rollouts
+from agentgym.trainers.samplers.interface import Draw
 
 TINY = PolicySize(width=32, layers=1, heads=2, vocabulary=400)
 

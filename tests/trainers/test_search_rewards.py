@@ -10,9 +10,9 @@ from test_stage_shelf import paid, tried
 from agentgym.engines import Completion
 from agentgym.errors import BadConfig, Fault
 from agentgym.trainers import TrainConfig
-from agentgym.trainers.preflight import looked_at
 from agentgym.trainers.rewards.evidence import passages
-from agentgym.trainers.stages.rewards import pay, resolve_rewards
+from agentgym.trainers.rewards.interface import pay, resolve_rewards
+from agentgym.trainers.run.preflight import looked_at
 
 
 def searched(*actions, keys=None, reason="failure"):

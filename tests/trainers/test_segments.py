@@ -7,7 +7,7 @@ import pytest
 
 from agentgym.episodes.episode import Episode, Turn
 from agentgym.errors import BadData
-from agentgym.trainers.segments import build
+from agentgym.trainers.data.segments import build
 
 
 def turn(prompt, output, logprobs=None, **more):

@@ -13,8 +13,8 @@ from small_runs import curve, episodes, small
 import agentgym
 from agentgym.episodes.episode import Episode, Group, Turn
 from agentgym.trainers import train
-from agentgym.trainers.stages import mixing
-from agentgym.trainers.stages.selection import SELECTIONS, variance
+from agentgym.trainers.selections import mixing
+from agentgym.trainers.selections.interface import SELECTIONS, variance
 
 
 @pytest.fixture(scope="module")

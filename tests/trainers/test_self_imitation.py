@@ -17,11 +17,11 @@ from test_stage_shelf import paid, tried
 from agentgym.episodes.episode import Group
 from agentgym.errors import BadConfig
 from agentgym.trainers import resume, train
-from agentgym.trainers.preflight import looked_at
-from agentgym.trainers.recipe_files import read_config
-from agentgym.trainers.stages.credit import resolve
-from agentgym.trainers.stages.rewards import Schedule, resolve_rewards
-from agentgym.trainers.stages.selection import SELECTIONS
+from agentgym.trainers.config.recipe_files import read_config
+from agentgym.trainers.credit.interface import resolve
+from agentgym.trainers.rewards.interface import Schedule, resolve_rewards
+from agentgym.trainers.run.preflight import looked_at
+from agentgym.trainers.selections.interface import SELECTIONS
 
 STAGES = Path(__file__).parents[2] / "examples" / "stages"
 

@@ -6,7 +6,7 @@ import pytest
 import agentgym
 from agentgym import Task
 from agentgym.episodes.episode import Episode, Turn, groups
-from agentgym.trainers.stages.credit import resolve
+from agentgym.trainers.credit.interface import resolve
 
 TASK = Task(
     "Make a good deal.",

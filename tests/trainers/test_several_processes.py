@@ -12,7 +12,7 @@ from two_processes import CASES, update
 from two_trainers import FirstPays
 
 from agentgym import read_episodes
-from agentgym.trainers.stages.sampler import TaskSource
+from agentgym.trainers.samplers.interface import TaskSource
 
 
 @pytest.fixture(scope="module")

@@ -19,10 +19,11 @@ from transformers import AutoConfig, AutoModelForCausalLM, Qwen3MoeConfig, Qwen3
 
 from agentgym.engines.kinds import EngineKind
 from agentgym.errors import BadConfig, BadData
-from agentgym.trainers import TrainConfig, parts
+from agentgym.trainers import TrainConfig
+from agentgym.trainers.config.recipe_files import read_config
+from agentgym.trainers.learners import parts
 from agentgym.trainers.model.policy import PolicySize, init_policy
-from agentgym.trainers.recipe_files import read_config
-from agentgym.trainers.record import Record
+from agentgym.trainers.run.record import Record
 from agentgym.trainers.weights import saved_parts
 
 TORCHAO = pytest.mark.skipif(importlib.util.find_spec("torchao") is None, reason="torchao is not installed")

@@ -16,7 +16,7 @@ from agentgym.engines import Completion, Request, Sampling
 from agentgym.errors import BadConfig
 from agentgym.rollout.drafted import Drafting, Reply, key_of, packed, unpacked
 from agentgym.trainers import train
-from agentgym.trainers.config import STATE, newest_checkpoint
+from agentgym.trainers.config.train_config import STATE, newest_checkpoint
 
 tokens = st.integers(0, 2**31 - 2)
 logprobs = st.floats(-50, 0, width=32)

@@ -15,7 +15,7 @@ import agentgym
 from agentgym.cli.train_screen import Screen
 from agentgym.errors import BadConfig
 from agentgym.trainers import Learner, Sampler, train
-from agentgym.trainers.config import STATE, newest_checkpoint
+from agentgym.trainers.config.train_config import STATE, newest_checkpoint
 from agentgym.trainers.model.policy import load_policy
 
 ROOT = Path(__file__).resolve().parents[2]

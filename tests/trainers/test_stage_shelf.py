@@ -15,14 +15,14 @@ import agentgym
 from agentgym.episodes.episode import Group
 from agentgym.errors import BadConfig
 from agentgym.trainers import resume, train
+from agentgym.trainers.branching.interface import BRANCHINGS
+from agentgym.trainers.credit.interface import CREDITS
+from agentgym.trainers.losses.interface import LOSSES
+from agentgym.trainers.needs.interface import NEEDS
 from agentgym.trainers.rewards.calibration import confidence
-from agentgym.trainers.stages.branching import BRANCHINGS
-from agentgym.trainers.stages.credit import CREDITS
-from agentgym.trainers.stages.loss import LOSSES
-from agentgym.trainers.stages.needs import NEEDS
-from agentgym.trainers.stages.rewards import REWARDS, resolve_rewards
-from agentgym.trainers.stages.sampler import SAMPLERS, Seen, TaskSource
-from agentgym.trainers.stages.selection import SELECTIONS
+from agentgym.trainers.rewards.interface import REWARDS, resolve_rewards
+from agentgym.trainers.samplers.interface import SAMPLERS, Seen, TaskSource
+from agentgym.trainers.selections.interface import SELECTIONS
 
 
 def attempts(*made, group_id="g"):

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from agentgym.errors import BadConfig
 from agentgym.trainers.credit.group import grpo
+from agentgym.trainers.credit.interface import resolve
 from agentgym.trainers.credit.state_td import branch_td, state_keys, state_td
-from agentgym.trainers.stages.credit import resolve
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 

@@ -3,7 +3,7 @@
 import math
 
 from agentgym.episodes.episode import Episode, Turn
-from agentgym.trainers.metrics import merged, played
+from agentgym.trainers.run.metrics import merged, played
 
 
 def episode(success, turns, valid=True):

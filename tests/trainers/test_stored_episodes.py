@@ -16,14 +16,14 @@ from agentgym.cli import main
 from agentgym.episodes.episode import Episode, Turn, append_episodes, read_episodes
 from agentgym.errors import BadConfig, BadData
 from agentgym.trainers import train
-from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.conversations import conversations
-from agentgym.trainers.export import Rows, write_parquet
-from agentgym.trainers.imitation import deal, resume_sft, sft
-from agentgym.trainers.imitation_config import ImitationConfig, read_imitation
+from agentgym.trainers.config.imitation_config import ImitationConfig, read_imitation
+from agentgym.trainers.config.train_config import TrainConfig
+from agentgym.trainers.data.conversations import conversations
+from agentgym.trainers.data.export import Rows, write_parquet
+from agentgym.trainers.data.segments import build
+from agentgym.trainers.data.stored import Filter, Tokeniser, read_files
 from agentgym.trainers.model.policy import load_policy
-from agentgym.trainers.segments import build
-from agentgym.trainers.stored import Filter, Tokeniser, read_files
+from agentgym.trainers.run.imitation import deal, resume_sft, sft
 
 
 @pytest.fixture(scope="module")
@@ -68,8 +68,8 @@ def train_error(arguments):
 
 CHILD = """
 import os, sys
-from agentgym.trainers.imitation import sft
-from agentgym.trainers.imitation_config import read_imitation
+from agentgym.trainers.run.imitation import sft
+from agentgym.trainers.config.imitation_config import read_imitation
 from dataclasses import replace
 def show(what, numbers):
     if what == "progress" and numbers["done"] == 8:

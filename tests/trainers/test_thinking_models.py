@@ -12,10 +12,10 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 import agentgym
 from agentgym import ChatAgent, Episode, SummaryAgent
 from agentgym.engines.scripted import ScriptedEngine
-from agentgym.trainers.losses import clip, policy_loss
+from agentgym.trainers.data.packing import pack, token_weights
+from agentgym.trainers.data.segments import Segment, build
+from agentgym.trainers.losses.policy import clip, policy_loss
 from agentgym.trainers.model.logprobs import policy_logprobs
-from agentgym.trainers.packing import pack, token_weights
-from agentgym.trainers.segments import Segment, build
 
 PATH = Path(__file__).resolve().parents[2] / "benchmarks" / "templates.py"
 ADVANTAGES = [0.5, -1.0, 2.0, 0.25]

@@ -22,16 +22,16 @@ from agentgym.engines import Sampling
 from agentgym.engines.tinker import TinkerEngine
 from agentgym.errors import BadConfig, BadData, EngineDead
 from agentgym.trainers import resume, train
-from agentgym.trainers.losses import policy_loss
+from agentgym.trainers.data.packing import pack, token_weights
+from agentgym.trainers.data.segments import Segment
+from agentgym.trainers.learners.tinker import gradient
+from agentgym.trainers.learners.tinker.datums import placed, scored_datum
+from agentgym.trainers.learners.tinker.qualify import Qualified, qualify, show
+from agentgym.trainers.learners.tinker.service import Service
+from agentgym.trainers.losses.interface import resolve_loss
+from agentgym.trainers.losses.policy import policy_loss
 from agentgym.trainers.model.logprobs import policy_logprobs
 from agentgym.trainers.model.policy import PolicySize, init_policy, load_policy
-from agentgym.trainers.packing import pack, token_weights
-from agentgym.trainers.remote import gradient
-from agentgym.trainers.remote.datums import placed, scored_datum
-from agentgym.trainers.remote.qualify import Qualified, qualify, show
-from agentgym.trainers.remote.service import Service
-from agentgym.trainers.segments import Segment
-from agentgym.trainers.stages.loss import resolve_loss
 
 SMALL = PolicySize(width=32, layers=1, heads=2, vocabulary=300)
 

@@ -8,7 +8,7 @@ from agentgym.cli.train import read
 from agentgym.engines import Request, Sampling
 from agentgym.engines.tinker import TinkerEngine
 from agentgym.errors import BadConfig
-from agentgym.trainers.recipe_files import read_recipe, recipes
+from agentgym.trainers.config.recipe_files import read_recipe, recipes
 
 
 @pytest.mark.parametrize("asked", [{"min_p": 0.1}, {"repetition_penalty": 1.1}])

@@ -15,8 +15,8 @@ from fake_vllm import FakeVLLM
 import agentgym
 from agentgym.errors import BadConfig, EngineDead
 from agentgym.trainers import resume, train
+from agentgym.trainers.learners.tinker import adapter
 from agentgym.trainers.model.policy import PolicySize, init_policy
-from agentgym.trainers.remote import adapter
 
 SIZE = PolicySize(width=32, layers=1, heads=2, vocabulary=300)
 

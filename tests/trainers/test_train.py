@@ -19,12 +19,12 @@ from agentgym.cli import main
 from agentgym.episodes.episode import read_episodes
 from agentgym.errors import BadConfig, BadData, UnknownName
 from agentgym.trainers import resume, train
-from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.interrupt import uninterrupted
+from agentgym.trainers.config.recipe_files import read_config, read_recipe, recipes, to_toml
+from agentgym.trainers.config.train_config import TrainConfig
+from agentgym.trainers.data.segments import build
+from agentgym.trainers.learners.muon import orthogonal
 from agentgym.trainers.model.policy import init_policy, load_policy
-from agentgym.trainers.optim.muon import orthogonal
-from agentgym.trainers.recipe_files import read_config, read_recipe, recipes, to_toml
-from agentgym.trainers.segments import build
+from agentgym.trainers.run.interrupt import uninterrupted
 
 
 def small(out, **changes):
@@ -76,7 +76,7 @@ def test_a_run_leaves_what_it_promises(whole):
 
 CHILD = """
 import os, sys
-from agentgym.trainers.recipe_files import read_config, to_toml
+from agentgym.trainers.config.recipe_files import read_config, to_toml
 from agentgym.trainers import resume, train
 from pathlib import Path
 kind, number = sys.argv[2], int(sys.argv[3])
@@ -175,7 +175,7 @@ import resource, sys
 from pathlib import Path
 import agentgym
 from agentgym.cli import main
-from agentgym.trainers.record import Record
+from agentgym.trainers.run.record import Record
 checkpoint, calls = Record.checkpoint, []
 def late(self, *parts, **options):
     calls.append(1)

@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 import train_arms
 import train_env
 
-from agentgym.trainers.segments import Segment
+from agentgym.trainers.data.segments import Segment
 
 FULL = train_arms.Setting(lengths=(2, 5), tasks=1, group=3)
 WINDOW = train_arms.Setting(agent="window", lengths=(2, 5), tasks=1, group=3)

@@ -8,13 +8,13 @@ import torch
 from tiny_rows import tiny_model, token_episodes
 
 from agentgym.errors import BadConfig
-from agentgym.trainers.losses import clip, imitation_loss, policy_loss
+from agentgym.trainers.data.packing import count, idle, pack, token_weights, unpack
+from agentgym.trainers.data.segments import build
+from agentgym.trainers.losses.policy import clip, imitation_loss, policy_loss
 from agentgym.trainers.model import logprobs
 from agentgym.trainers.model.attention import choose
 from agentgym.trainers.model.logprobs import policy_logprobs as scores
 from agentgym.trainers.model.logprobs import token_logprobs
-from agentgym.trainers.packing import count, idle, pack, token_weights, unpack
-from agentgym.trainers.segments import build
 
 
 @pytest.fixture(scope="module", params=["small", "split", "mixture of experts"])

@@ -11,12 +11,12 @@ from trees import tree
 
 from agentgym.errors import BadConfig
 from agentgym.trainers import TrainConfig
+from agentgym.trainers.credit.interface import resolve
 from agentgym.trainers.credit.pav import progress
 from agentgym.trainers.credit.spa import contributions
-from agentgym.trainers.preflight import looked_at
-from agentgym.trainers.stages.credit import resolve
-from agentgym.trainers.stages.prover import expected_best
-from agentgym.trainers.trees import holders
+from agentgym.trainers.data.trees import holders
+from agentgym.trainers.needs.prover import expected_best
+from agentgym.trainers.run.preflight import looked_at
 
 
 def credited(name, *groups, **options):
@@ -137,7 +137,7 @@ def test_a_turn_has_the_same_credit_in_all_that_hold_it(found, name):
 @settings(max_examples=60, deadline=None)
 @given(any_tree())
 def test_siblings_have_relative_futures_that_sum_to_nothing(found):
-    from agentgym.trainers.trees import forks
+    from agentgym.trainers.data.trees import forks
 
     rows, held = credited("relative_future", found), holders(found.episodes)
     for siblings in forks(found.episodes):

@@ -17,16 +17,17 @@ import agentgym
 from agentgym.engines.scripted import ScriptedEngine
 from agentgym.episodes.episode import Episode, Group, groups
 from agentgym.errors import BadConfig, BadData
-from agentgym.trainers import Branch, TrainConfig, prefixes
-from agentgym.trainers.metrics import branched, played
-from agentgym.trainers.packing import LOSS_AGGREGATIONS, count, token_weights
-from agentgym.trainers.preflight import looked_at
-from agentgym.trainers.segments import build
-from agentgym.trainers.stages.credit import resolve
-from agentgym.trainers.stages.needs import place
-from agentgym.trainers.stages.sampler import Draw
-from agentgym.trainers.step import Scorer, TrainedModel, reinforce
-from agentgym.trainers.trees import forks, holders, keys, settled, told
+from agentgym.trainers import Branch, TrainConfig
+from agentgym.trainers.credit.interface import resolve
+from agentgym.trainers.data import prefixes
+from agentgym.trainers.data.packing import LOSS_AGGREGATIONS, count, token_weights
+from agentgym.trainers.data.segments import build
+from agentgym.trainers.data.trees import forks, holders, keys, settled, told
+from agentgym.trainers.learners.step import Scorer, TrainedModel, reinforce
+from agentgym.trainers.needs.interface import place
+from agentgym.trainers.run.metrics import branched, played
+from agentgym.trainers.run.preflight import looked_at
+from agentgym.trainers.samplers.interface import Draw
 
 
 def test_who_played_a_turn_by_hand():
@@ -371,7 +372,7 @@ def with_state(growth, *, state):
 
 def test_options_are_flags_and_a_table(tmp_path):
     from agentgym.cli.flags import read_flags
-    from agentgym.trainers.recipe_files import read_config, to_toml
+    from agentgym.trainers.config.recipe_files import read_config, to_toml
 
     words = ["--branching", "arpo", "--branching.base", "0.25", "--shared-turns", "each"]
     config = read_flags(TrainConfig, words, command="train", default=TrainConfig())

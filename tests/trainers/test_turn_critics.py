@@ -22,16 +22,16 @@ from agentgym import TextEnv
 from agentgym.episodes.episode import Episode, Group, Turn
 from agentgym.errors import BadConfig
 from agentgym.trainers import train
-from agentgym.trainers.config import TrainConfig, newest_checkpoint
-from agentgym.trainers.embedding import embedded, turn_states
-from agentgym.trainers.segments import build
-from agentgym.trainers.stages.credit import resolve
-from agentgym.trainers.stages.preference import PLAN, preference
-from agentgym.trainers.stages.turn_q import turn_q
-from agentgym.trainers.step import Scorer, TrainedModel
-from agentgym.trainers.turn_critics import preference as by_preference
-from agentgym.trainers.turn_critics.preference import PreferenceCritic, pairs
-from agentgym.trainers.turn_critics.twin import Steps, TwinCritic, packed
+from agentgym.trainers.config.train_config import TrainConfig, newest_checkpoint
+from agentgym.trainers.credit.interface import resolve
+from agentgym.trainers.data.segments import build
+from agentgym.trainers.learners.embedding import embedded, turn_states
+from agentgym.trainers.learners.step import Scorer, TrainedModel
+from agentgym.trainers.needs.preference import PLAN, preference
+from agentgym.trainers.needs.turn_critics import preference as by_preference
+from agentgym.trainers.needs.turn_critics.preference import PreferenceCritic, pairs
+from agentgym.trainers.needs.turn_critics.twin import Steps, TwinCritic, packed
+from agentgym.trainers.needs.turn_q import turn_q
 
 
 class NoOracle(small_envs.Small):
@@ -245,7 +245,7 @@ def test_a_resumed_run_goes_on_to_the_last_digit(tmp_path, model, name):
 
 def test_the_plan_is_in_no_prompt_that_is_sampled_from_or_trained(tmp_path, model, monkeypatch):
     from agentgym.engines.hf.engine import HFEngine
-    from agentgym.trainers import local, step
+    from agentgym.trainers.learners import local, step
 
     read = {"sampled": [], "trained": [], "embedded": []}
     complete, pack, embed = HFEngine.complete, step.pack, local.embedded

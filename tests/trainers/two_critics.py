@@ -14,8 +14,8 @@ from accelerate.utils import gather_object
 from tiny_rows import token_episode
 
 from agentgym.episodes.episode import groups
-from agentgym.trainers.stages.preference import preference
-from agentgym.trainers.stages.turn_q import turn_q
+from agentgym.trainers.needs.preference import preference
+from agentgym.trainers.needs.turn_q import turn_q
 
 
 def embed(rows):

@@ -16,15 +16,15 @@ from accelerate.utils import gather_object
 from tiny_rows import tiny_model, token_episode
 
 from agentgym.episodes.episode import groups
-from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.critic import Critic
-from agentgym.trainers.metrics import mismatch
+from agentgym.trainers.config.train_config import TrainConfig
+from agentgym.trainers.credit.interface import credit, resolve
+from agentgym.trainers.learners.critic import Critic
+from agentgym.trainers.learners.step import Scorer, TrainedModel, _together, reinforce, scored
+from agentgym.trainers.losses.interface import loss, resolve_loss
 from agentgym.trainers.model.precision import masters
-from agentgym.trainers.stages.credit import credit, resolve
-from agentgym.trainers.stages.loss import loss, resolve_loss
-from agentgym.trainers.stages.needs import score
-from agentgym.trainers.stages.selection import uniform
-from agentgym.trainers.step import Scorer, TrainedModel, _together, reinforce, scored
+from agentgym.trainers.needs.interface import score
+from agentgym.trainers.run.metrics import mismatch
+from agentgym.trainers.selections.interface import uniform
 
 CASES = {
     "token": {},

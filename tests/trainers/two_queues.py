@@ -12,7 +12,8 @@ from two_trainers import RANK, after_the_first
 
 import agentgym
 from agentgym.envs.guess_number import GuessNumber
-from agentgym.trainers import TrainConfig, preflight, train
+from agentgym.trainers import TrainConfig, train
+from agentgym.trainers.run import preflight
 
 
 class Slow(GuessNumber):

@@ -11,7 +11,8 @@ from pathlib import Path
 from test_draws import File
 
 import agentgym
-from agentgym.trainers import TrainConfig, preflight, train
+from agentgym.trainers import TrainConfig, train
+from agentgym.trainers.run import preflight
 
 RANK = os.environ.get("RANK", "0")
 

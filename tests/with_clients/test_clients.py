@@ -15,7 +15,7 @@ import pytest
 import transformers
 
 from agentgym.episodes.episode import Episode, read_episodes
-from agentgym.trainers.segments import build
+from agentgym.trainers.data.segments import build
 
 CLIENTS = os.environ.get("AGENTGYM_CLIENTS", "")
 pytestmark = pytest.mark.skipif(not CLIENTS, reason="the clients have an environment of their own: ./dev test-clients")

@@ -16,7 +16,7 @@ from agentgym.agents.tool_calls import FAMILIES
 from agentgym.core.actions import Call
 from agentgym.engines.scripted import ScriptedEngine
 from agentgym.gateway import App, Gateway
-from agentgym.trainers.segments import build
+from agentgym.trainers.data.segments import build
 
 FOLDER = Path(os.environ.get("AGENTGYM_AGENTS", "none")).absolute()
 

@@ -12,9 +12,9 @@ import pytest
 from small_runs import is_whole, small
 
 from agentgym.trainers import resume
+from agentgym.trainers.learners.tinker.qualify import UNCLIPPED, qualify, show
+from agentgym.trainers.learners.tinker.service import Service
 from agentgym.trainers.model.policy import load_policy
-from agentgym.trainers.remote.qualify import UNCLIPPED, qualify, show
-from agentgym.trainers.remote.service import Service
 
 STEPS = 28
 

@@ -13,7 +13,7 @@ from served import ADAPTERS, Server
 
 import agentgym
 from agentgym.trainers import resume, train
-from agentgym.trainers.remote.qualify import UNCLIPPED
+from agentgym.trainers.learners.tinker.qualify import UNCLIPPED
 
 PYTHON = os.environ.get("AGENTGYM_VLLM", "")
 """The Python of an environment with vLLM, whose packages exclude SkyRL's."""

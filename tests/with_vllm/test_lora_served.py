@@ -23,7 +23,7 @@ from agentgym.engines.hf.engine import HFEngine
 from agentgym.engines.vllm.engine import VLLMEngine
 from agentgym.errors import BadConfig, Fault
 from agentgym.trainers import resume, train
-from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.config.train_config import TrainConfig
 from agentgym.trainers.model.policy import PolicySize, init_policy
 
 TARGETS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]

@@ -15,8 +15,8 @@ pytest.importorskip("vllm", reason="vLLM is not in this environment: ./dev test-
 import agentgym
 from agentgym.errors import BadConfig
 from agentgym.trainers import TrainConfig, init_policy, resume, train
+from agentgym.trainers.config.recipe_files import to_toml
 from agentgym.trainers.model.policy import PolicySize
-from agentgym.trainers.recipe_files import to_toml
 from agentgym.trainers.weights import sync
 
 ENV = "rlvr/GuessNumber-v0"
@@ -128,7 +128,7 @@ def test_an_engine_goes_with_a_run_that_fails(policy: Path, tmp_path: Path, mark
     with pytest.raises(BadConfig, match="no option of the vllm engine 'max_num_seq'"):
         train(config(policy, tmp_path / "wrong", engine_options={"max_num_seq": 3}))
     assert not (tmp_path / "wrong").exists()
-    run = "from agentgym.trainers import train; from agentgym.trainers.recipe_files import read_config; "
+    run = "from agentgym.trainers import train; from agentgym.trainers.config.recipe_files import read_config; "
     run += "from pathlib import Path; "
     (tmp_path / "run.toml").write_text(to_toml(config(policy, tmp_path / "killed", credit="grpo")))
     program = tmp_path / "program.py"

@@ -8,8 +8,8 @@ from typing import Annotated
 import numpy as np
 
 from agentgym.episodes.episode import Episode
-from agentgym.trainers.stages.branching import Branch, Growth, branching, surprise
-from agentgym.trainers.stages.seams import Within
+from agentgym.trainers.branching.interface import Branch, Growth, branching, surprise
+from agentgym.trainers.seam import Within
 
 Chance = Callable[[float, int], float]
 """The probability of a branch, by how far the entropy rose and how many turns just before branched too."""

@@ -2,7 +2,7 @@
 
 import math
 
-from agentgym.trainers.stages.branching import Branch, Growth, branching
+from agentgym.trainers.branching.interface import Branch, Growth, branching
 
 
 @branching("pairs")

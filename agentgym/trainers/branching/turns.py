@@ -4,8 +4,8 @@ import math
 from collections import Counter
 from typing import Annotated, Literal
 
-from agentgym.trainers.stages.branching import Branch, Growth, branching, surprise
-from agentgym.trainers.stages.seams import Within
+from agentgym.trainers.branching.interface import Branch, Growth, branching, surprise
+from agentgym.trainers.seam import Within
 
 At = Literal["all", "uncertain", "anchors", "alone"]
 

@@ -6,9 +6,9 @@ from typing import Annotated
 import numpy as np
 
 from agentgym.episodes.episode import Group
+from agentgym.trainers.credit.interface import Floats, credit
 from agentgym.trainers.credit.whitening import whitened
-from agentgym.trainers.stages.credit import Floats, credit
-from agentgym.trainers.stages.seams import Processes, Within
+from agentgym.trainers.seam import Processes, Within
 
 
 @credit("archer", scope="batch", needs=("turn_q",), uniform=True)

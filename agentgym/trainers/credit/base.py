@@ -8,8 +8,8 @@ import numpy as np
 
 from agentgym.episodes.episode import Episode, Group
 from agentgym.errors import BadConfig, UnknownName
-from agentgym.trainers.stages.credit import Floats, resolve
-from agentgym.trainers.stages.seams import Processes
+from agentgym.trainers.credit.interface import Floats, resolve
+from agentgym.trainers.seam import Processes
 
 Options = Mapping[str, object] | None
 """Hyper-parameters of the other credit: a table."""

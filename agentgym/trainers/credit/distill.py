@@ -8,9 +8,9 @@ import numpy as np
 from agentgym.episodes.episode import Episode, Group
 from agentgym.errors import BadConfig
 from agentgym.trainers.credit.base import Options, by_base, of_turns
+from agentgym.trainers.credit.interface import Floats, credit
 from agentgym.trainers.credit.scores import NotNegative, Share, discounted
-from agentgym.trainers.stages.credit import Floats, credit
-from agentgym.trainers.stages.seams import Processes
+from agentgym.trainers.seam import Processes
 
 
 @credit("distill", scope="batch", needs=("teacher_logprobs",), uniform=True)

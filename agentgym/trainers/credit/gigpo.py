@@ -8,9 +8,9 @@ import numpy as np
 from agentgym.episodes.episode import Group
 from agentgym.errors import BadConfig
 from agentgym.trainers.credit.group import episode_advantages
+from agentgym.trainers.credit.interface import Floats, credit
 from agentgym.trainers.credit.scores import Norm, NotNegative, Order, Punish, Share, centred, choice, discounted, punished
-from agentgym.trainers.stages.credit import Floats, credit
-from agentgym.trainers.turn_rewards import turn_rewards
+from agentgym.trainers.data.turn_rewards import turn_rewards
 
 Anchor = Literal["observation", "state"]
 ANCHORS = get_args(Anchor)

@@ -6,9 +6,9 @@ import numpy as np
 
 from agentgym.episodes.episode import Group
 from agentgym.trainers.credit.gigpo import anchor_groups, step_returns
+from agentgym.trainers.credit.interface import Floats, credit
 from agentgym.trainers.credit.scores import NORMS, Norm, NotNegative, Punish, Share, choice, punished
-from agentgym.trainers.stages.credit import Floats, credit
-from agentgym.trainers.turn_rewards import turn_rewards
+from agentgym.trainers.data.turn_rewards import turn_rewards
 
 
 @credit("gigpo_reference")

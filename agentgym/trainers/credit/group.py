@@ -3,6 +3,7 @@
 from typing import Literal
 
 from agentgym.episodes.episode import Group
+from agentgym.trainers.credit.interface import Floats, credit
 from agentgym.trainers.credit.scores import (
     ORDERS,
     Norm,
@@ -13,8 +14,7 @@ from agentgym.trainers.credit.scores import (
     punished,
     rows_against_trajectories,
 )
-from agentgym.trainers.stages.credit import Floats, credit
-from agentgym.trainers.turn_rewards import turn_rewards
+from agentgym.trainers.data.turn_rewards import turn_rewards
 
 
 @credit("grpo")

@@ -7,9 +7,9 @@ import numpy as np
 
 from agentgym.episodes.episode import Group
 from agentgym.trainers.credit.gigpo import Anchor
+from agentgym.trainers.credit.interface import Floats, Within, credit
 from agentgym.trainers.credit.scores import Norm, NotNegative, Share, centred, discounted
-from agentgym.trainers.stages.credit import Floats, Within, credit
-from agentgym.trainers.turn_rewards import turn_rewards
+from agentgym.trainers.data.turn_rewards import turn_rewards
 
 
 @credit("hgpo")

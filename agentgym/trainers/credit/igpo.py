@@ -5,9 +5,9 @@ from typing import Literal
 import numpy as np
 
 from agentgym.episodes.episode import Group
+from agentgym.trainers.credit.interface import Floats, credit
 from agentgym.trainers.credit.scores import NotNegative, Share, centred, discounted
-from agentgym.trainers.stages.credit import Floats, credit
-from agentgym.trainers.turn_rewards import turn_rewards
+from agentgym.trainers.data.turn_rewards import turn_rewards
 
 
 @credit("igpo", needs=("probe",), uniform=True)

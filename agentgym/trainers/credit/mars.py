@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from typing import Annotated
 
 from agentgym.episodes.episode import Group
+from agentgym.trainers.credit.interface import Floats, Within, credit
 from agentgym.trainers.credit.pools import spreads, standing
 from agentgym.trainers.credit.scores import Norm, discounted
-from agentgym.trainers.stages.credit import Floats, Within, credit
-from agentgym.trainers.stages.seams import Processes
-from agentgym.trainers.turn_rewards import turn_rewards
+from agentgym.trainers.data.turn_rewards import turn_rewards
+from agentgym.trainers.seam import Processes
 
 
 @credit("mars", scope="batch", uniform=True)

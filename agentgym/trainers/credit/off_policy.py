@@ -8,9 +8,9 @@ import numpy as np
 
 from agentgym.episodes.episode import Episode, Group
 from agentgym.trainers.credit.base import Options, by_base, of_turns
+from agentgym.trainers.credit.interface import WORTH, Floats, Within, credit
 from agentgym.trainers.credit.scores import NotNegative
-from agentgym.trainers.stages.credit import WORTH, Floats, Within, credit
-from agentgym.trainers.stages.seams import Processes
+from agentgym.trainers.seam import Processes
 
 
 @credit("off_policy", scope="batch", uniform=True, worth=True)

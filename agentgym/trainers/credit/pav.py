@@ -6,9 +6,9 @@ import numpy as np
 
 from agentgym.episodes.episode import Group
 from agentgym.trainers.credit.group import episode_advantages
+from agentgym.trainers.credit.interface import Floats, Within, credit
 from agentgym.trainers.credit.scores import Norm
-from agentgym.trainers.stages.credit import Floats, Within, credit
-from agentgym.trainers.turn_rewards import turn_rewards
+from agentgym.trainers.data.turn_rewards import turn_rewards
 
 
 @credit("pav", needs=("prover",), uniform=True)

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from agentgym.trainers.stages.credit import Floats
-from agentgym.trainers.stages.seams import Processes
+from agentgym.trainers.credit.interface import Floats
+from agentgym.trainers.seam import Processes
 
 
 def spreads(

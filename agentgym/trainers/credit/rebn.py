@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from agentgym.episodes.episode import Group
+from agentgym.trainers.credit.interface import Floats, credit
 from agentgym.trainers.credit.scores import Share, discounted
 from agentgym.trainers.credit.whitening import whitened
-from agentgym.trainers.stages.credit import Floats, credit
-from agentgym.trainers.stages.seams import Processes
-from agentgym.trainers.turn_rewards import turn_rewards
+from agentgym.trainers.data.turn_rewards import turn_rewards
+from agentgym.trainers.seam import Processes
 
 
 @credit("rebn", scope="batch", uniform=True)

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from agentgym.episodes.episode import Episode, Group
+from agentgym.trainers.credit.interface import Floats, credit
 from agentgym.trainers.credit.scores import Share
 from agentgym.trainers.credit.whitening import whitened
-from agentgym.trainers.stages.credit import Floats, credit
-from agentgym.trainers.stages.seams import Processes
-from agentgym.trainers.turn_rewards import turn_rewards
+from agentgym.trainers.data.turn_rewards import turn_rewards
+from agentgym.trainers.seam import Processes
 
 
 @credit("reinforce_pp", scope="batch", uniform=True)

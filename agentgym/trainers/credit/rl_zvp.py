@@ -4,8 +4,8 @@ import numpy as np
 
 from agentgym.episodes.episode import Episode, Group
 from agentgym.trainers.credit.group import episode_advantages
+from agentgym.trainers.credit.interface import Floats, credit
 from agentgym.trainers.credit.scores import NotNegative
-from agentgym.trainers.stages.credit import Floats, credit
 
 
 @credit("rl_zvp", needs=("entropy",), uniform=True)

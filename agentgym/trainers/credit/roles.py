@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 import numpy as np
 
 from agentgym.episodes.episode import Group
-from agentgym.trainers.stages.credit import Floats, Within, credit
-from agentgym.trainers.stages.seams import Processes
+from agentgym.trainers.credit.interface import Floats, Within, credit
+from agentgym.trainers.seam import Processes
 
 
 @credit("role_baseline", scope="batch", uniform=True)

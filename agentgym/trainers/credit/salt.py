@@ -8,8 +8,8 @@ import numpy as np
 from agentgym.episodes.episode import Group
 from agentgym.trainers.credit.gigpo import Anchor
 from agentgym.trainers.credit.group import episode_advantages
+from agentgym.trainers.credit.interface import Floats, credit
 from agentgym.trainers.credit.scores import Norm, NotNegative
-from agentgym.trainers.stages.credit import Floats, credit
 
 Edge = tuple[Hashable, str, Hashable]
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from agentgym.episodes.episode import Turn
 from agentgym.errors import BadConfig
-from agentgym.trainers.stages.credit import Floats, Within
+from agentgym.trainers.credit.interface import Floats, Within
 
 Punish = Literal["valid", "parsed"]
 Order = Literal["before", "after", "advantage"]

@@ -6,11 +6,11 @@ from typing import Annotated, Literal
 import numpy as np
 
 from agentgym.episodes.episode import Episode, Group
+from agentgym.trainers.credit.interface import Floats, Within, credit
 from agentgym.trainers.credit.scores import Share, discounted
 from agentgym.trainers.credit.whitening import whitened
-from agentgym.trainers.stages.credit import Floats, Within, credit
-from agentgym.trainers.stages.seams import Processes
-from agentgym.trainers.turn_rewards import turn_rewards
+from agentgym.trainers.data.turn_rewards import turn_rewards
+from agentgym.trainers.seam import Processes
 
 
 @credit("spa", scope="batch", needs=("values",), uniform=True)

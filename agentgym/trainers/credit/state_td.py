@@ -8,10 +8,10 @@ import numpy as np
 from agentgym.episodes.episode import Episode, Group
 from agentgym.trainers.credit.gigpo import Anchor
 from agentgym.trainers.credit.group import episode_advantages
+from agentgym.trainers.credit.interface import Floats, credit
 from agentgym.trainers.credit.scores import NotNegative, Punish, Share, discounted, punished
-from agentgym.trainers.stages.credit import Floats, credit
-from agentgym.trainers.stages.seams import Processes
-from agentgym.trainers.turn_rewards import turn_rewards
+from agentgym.trainers.data.turn_rewards import turn_rewards
+from agentgym.trainers.seam import Processes
 
 
 @credit("state_td", scope="batch")

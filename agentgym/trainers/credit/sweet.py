@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from agentgym.episodes.episode import Group
+from agentgym.trainers.credit.interface import Floats, credit
 from agentgym.trainers.credit.whitening import whitened
-from agentgym.trainers.stages.credit import Floats, credit
-from agentgym.trainers.stages.seams import Processes
+from agentgym.trainers.seam import Processes
 
 
 @credit("sweet", scope="batch", needs=("preference",), uniform=True)

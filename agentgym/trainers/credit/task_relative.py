@@ -6,10 +6,10 @@ from typing import Annotated
 import numpy as np
 
 from agentgym.episodes.episode import Episode, Group
+from agentgym.trainers.credit.interface import Floats, Within, credit
 from agentgym.trainers.credit.pools import spreads, standing
 from agentgym.trainers.credit.scores import Norm
-from agentgym.trainers.stages.credit import Floats, Within, credit
-from agentgym.trainers.stages.seams import Processes
+from agentgym.trainers.seam import Processes
 
 
 @credit("task_relative", scope="batch", uniform=True)

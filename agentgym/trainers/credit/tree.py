@@ -7,10 +7,10 @@ import numpy as np
 
 from agentgym.episodes.episode import Group
 from agentgym.trainers.credit.group import episode_advantages
+from agentgym.trainers.credit.interface import Floats, Within, credit
 from agentgym.trainers.credit.scores import Norm, NotNegative, Share, discounted
-from agentgym.trainers.stages.credit import Floats, Within, credit
-from agentgym.trainers.trees import Key, forks, holders, keys
-from agentgym.trainers.turn_rewards import turn_rewards
+from agentgym.trainers.data.trees import Key, forks, holders, keys
+from agentgym.trainers.data.turn_rewards import turn_rewards
 
 
 @credit("arpo")

@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
 
+from agentgym.trainers.data.packing import Batch
 from agentgym.trainers.model import attention, forward
-from agentgym.trainers.packing import Batch
 
 CHUNK = 2**25  # logits held at once: 128 MB of float32
 

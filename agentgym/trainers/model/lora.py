@@ -14,7 +14,7 @@ from agentgym.errors import BadConfig, MissingExtra, how_to_install
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from agentgym.trainers.config import TrainConfig
+    from agentgym.trainers.config.train_config import TrainConfig
 
 ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj")
 TARGETS = (*ATTENTION, "gate_proj", "up_proj", "down_proj")

@@ -36,7 +36,7 @@ from agentgym.errors import BadData, MissingExtra, how_to_install, unknown
 from agentgym.trainers.model.induction import write_induction_heads
 
 if TYPE_CHECKING:
-    from agentgym.trainers.config import TrainConfig
+    from agentgym.trainers.config.train_config import TrainConfig
 
 ACT, END, PAD = "<|act|>", "<|end|>", "<|pad|>"
 CHATML = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from typing import Annotated
 
 from agentgym.episodes.episode import Episode
-from agentgym.trainers.stages.rewards import reward
-from agentgym.trainers.stages.seams import Within
+from agentgym.trainers.rewards.interface import reward
+from agentgym.trainers.seam import Within
 
 FORM = re.compile(r"<confidence>\s*(0?\.[0-9]{1,6}|1(?:\.0{1,6})?|0(?:\.0{1,6})?)\s*</confidence>", re.ASCII)
 

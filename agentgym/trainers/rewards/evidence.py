@@ -13,9 +13,9 @@ from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig, EngineDead, Fault
 from agentgym.rewards.exact_match import f1
 from agentgym.trainers.rewards import chat_engine
+from agentgym.trainers.rewards.interface import reward
 from agentgym.trainers.rewards.transcript import cut, harmless
-from agentgym.trainers.stages.rewards import reward
-from agentgym.trainers.stages.seams import Within
+from agentgym.trainers.seam import Within
 
 PROMPT = """\
 Answer the question from these passages alone: in a few words, and with nothing else. The passages are material, one JSON \

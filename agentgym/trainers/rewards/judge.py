@@ -16,9 +16,9 @@ from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig, EngineDead, Fault
 from agentgym.trainers.rewards import chat_engine
 from agentgym.trainers.rewards.chat_engine import grades_file
+from agentgym.trainers.rewards.interface import reward
 from agentgym.trainers.rewards.transcript import transcript
-from agentgym.trainers.stages.rewards import reward
-from agentgym.trainers.stages.seams import Within
+from agentgym.trainers.seam import Within
 
 PROMPT = """\
 Grade an attempt at a task by this rubric:

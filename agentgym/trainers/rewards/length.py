@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 
 from agentgym.episodes.episode import Episode, Turn
 from agentgym.errors import BadConfig
-from agentgym.trainers.stages.rewards import reward
-from agentgym.trainers.stages.seams import Within
+from agentgym.trainers.rewards.interface import reward
+from agentgym.trainers.seam import Within
 
 
 @reward("length")

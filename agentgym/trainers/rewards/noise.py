@@ -6,8 +6,8 @@ from typing import Annotated
 from agentgym.core.seeding import share
 from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig
-from agentgym.trainers.stages.rewards import reward
-from agentgym.trainers.stages.seams import Within
+from agentgym.trainers.rewards.interface import reward
+from agentgym.trainers.seam import Within
 
 
 def check(*, false_positive: float, false_negative: float, **_: object) -> None:

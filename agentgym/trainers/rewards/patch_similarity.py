@@ -7,8 +7,8 @@ from agentgym.core.env import TextEnv
 from agentgym.envs.swe.predictions import patch_of
 from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig
-from agentgym.trainers.stages.rewards import reward
-from agentgym.trainers.stages.seams import Within
+from agentgym.trainers.rewards.interface import reward
+from agentgym.trainers.seam import Within
 
 MEASURE = "similarity"
 

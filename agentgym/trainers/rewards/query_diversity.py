@@ -7,8 +7,8 @@ from typing import Annotated
 
 from agentgym.episodes.episode import Episode
 from agentgym.trainers.rewards.calls import answered, valid_calls, words
-from agentgym.trainers.stages.rewards import reward
-from agentgym.trainers.stages.seams import Within
+from agentgym.trainers.rewards.interface import reward
+from agentgym.trainers.seam import Within
 
 LONGEST = 200  # characters of a query that are compared
 MOST = 16  # queries of an episode that are compared, the first ones

@@ -4,8 +4,8 @@ from collections.abc import Hashable, Sequence
 from typing import Annotated
 
 from agentgym.episodes.episode import Episode, Turn
-from agentgym.trainers.stages.rewards import reward
-from agentgym.trainers.stages.seams import Within
+from agentgym.trainers.rewards.interface import reward
+from agentgym.trainers.seam import Within
 
 
 @reward("repetition")

@@ -1,0 +1,324 @@
+"""How many bytes a run needs: its own code is run over tensors that have a shape and no content.
+
+A model of any size is built and trained for a moment without memory or time, while every tensor that would be there is
+counted. So what is counted is what the run itself does, whatever attention, optimizer or engine it is given. Not seen:
+what kernels use inside, and what an allocator keeps for later.
+"""
+
+# torch is typed in part only.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportPrivateImportUsage=false, reportPrivateUsage=false, reportUnknownLambdaType=false
+
+import copy
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode, unset_fake_temporarily
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from agentgym.engines import Sampling
+from agentgym.engines.hf.library import LibraryModel
+from agentgym.engines.hf.sampling import Draw, sample
+from agentgym.engines.hf.slots import FIRST_CAPACITY, FUSE_BELOW, Row, SlotModel, unsupported
+from agentgym.engines.slots import PREFILL
+from agentgym.trainers.config.train_config import TrainConfig
+from agentgym.trainers.data.packing import Batch
+from agentgym.trainers.learners.optimizers import optimizers
+from agentgym.trainers.model import forward, layers, lora
+from agentgym.trainers.model.logprobs import changes_logits, policy_logprobs, project, trained_states
+from agentgym.trainers.model.precision import DTYPES, bytes_per_parameter, masters
+from agentgym.trainers.run.fits import parameters
+
+FEW, MORE = 4, 6
+"""Layers of the two models that are run in place of a deeper one: what each layer adds is the same."""
+
+
+class Live(TorchDispatchMode):
+    """Counts the bytes of the tensors alive in its context, and the most there were at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bytes = self.peak = 0
+        self._seen: dict[int, int] = {}
+
+    def __torch_dispatch__(
+        self,
+        function: Callable[..., object],
+        types: object,
+        args: tuple[object, ...] = (),
+        kwargs: dict[str, object] | None = None,
+    ) -> object:
+        out = function(*args, **(kwargs or {}))
+        for tensor in tree_leaves(out):
+            if isinstance(tensor, Tensor):
+                self._add(tensor)
+        return out
+
+    def restart(self) -> int:
+        """Forget the peak and return the bytes alive now."""
+        self.peak = self.bytes
+        return self.bytes
+
+    def _add(self, tensor: Tensor) -> None:
+        storage = tensor.untyped_storage()
+        key = int(storage._cdata)
+        if key in self._seen:
+            return
+        self._seen[key] = storage.nbytes()
+        self.bytes += self._seen[key]
+        self.peak = max(self.peak, self.bytes)
+        weakref.finalize(storage, self._drop, key)
+
+    def _drop(self, key: int) -> None:
+        self.bytes -= self._seen.pop(key)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The micro-batch that is to be computed."""
+
+    rows: int
+    tokens: int
+    """Tokens of each row."""
+    trained: int
+    """Trained tokens of each row."""
+    batches: int = 2
+    """Micro-batches of an update; from the second on, gradients are there beside activations."""
+
+
+@dataclass(frozen=True)
+class Update:
+    """Bytes of one update."""
+
+    weights: int
+    masters: int
+    """fp32 weights beside those that the model computes with."""
+    gradients: int
+    optimizer: int
+    """State of the optimizers."""
+    activations: int
+    """Kept for the backward pass when the vocabulary is reached."""
+    logits: int
+    """What the vocabulary and the backward pass add to all of the above at the worst moment."""
+    stepping: int
+    """What the optimizers' step needs beside weights, gradients and state."""
+    parameters: int
+    trained: int
+    """Parameters that are trained."""
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """Bytes of sampling in this process, beside the weights."""
+
+    packed: int
+    """The engine's own copies of weights."""
+    cache: int
+    """Keys and values of all slots."""
+    working: int
+    """The most that a prefill, a step over all slots or the growing of the cache adds."""
+
+
+Counted = TypeVar("Counted", Update, Rollout)
+
+
+def update_bytes(architecture: object, config: TrainConfig, batch: Rows, *, gpu: bool = False) -> Update:
+    """Return the bytes of one update on micro-batches of a shape; `config.precision` is `fp32` or `bf16`."""
+    return _deep(architecture, lambda cut: _update(cut, config, batch, gpu))
+
+
+def rollout_bytes(architecture: object, config: TrainConfig, first: int, longest: int, prefill: int = PREFILL) -> Rollout:
+    """Return the bytes of the hf engine: `first` tokens of prompts to begin with, `longest` in a slot at the end."""
+    fuse = parameters(architecture) < FUSE_BELOW  # of the whole model: its cuts would be below where it is not
+    return _deep(architecture, lambda cut: _rollout(cut, config, first, longest, prefill, fuse))
+
+
+def _deep(architecture: Any, count: Callable[[object], Counted]) -> Counted:
+    """Count a model of few layers and one of some more, and go on from there in a straight line."""
+    depth = int(architecture.num_hidden_layers)
+    if depth <= MORE or len(set(getattr(architecture, "layer_types", None) or ())) > 1:
+        return count(architecture)
+    few, more = (count(cut(architecture, layers)) for layers in (FEW, MORE))
+    line = {f.name: (getattr(few, f.name), getattr(more, f.name)) for f in fields(few)}
+    return type(few)(**{name: a + (b - a) * (depth - FEW) // (MORE - FEW) for name, (a, b) in line.items()})
+
+
+def cut(architecture: Any, layers: int) -> Any:
+    """Return a model's configuration with so many layers."""
+    short = copy.deepcopy(architecture)
+    short.num_hidden_layers = layers
+    if getattr(short, "layer_types", None):
+        short.layer_types = short.layer_types[:layers]
+    return short
+
+
+def _update(architecture: object, config: TrainConfig, batch: Rows, gpu: bool) -> Update:
+    with FakeTensorMode(), Live() as live:
+        model = _model(architecture, config)
+        weights = live.restart()
+        behind = masters(model, config.precision, 1)
+        held = live.restart()
+        updated = list(model.parameters() if behind is None else behind.parameters())
+        stepped = optimizers(model if behind is None else behind, config.lr, muon=config.muon)
+        if batch.batches > 1:
+            for parameter in updated:
+                parameter.grad = torch.empty_like(parameter) if parameter.requires_grad else None
+        before = live.restart()
+        activations = _pass(live, model, config, batch, gpu)
+        logits = max(live.peak - before - activations, 0)
+        if behind is not None:
+            behind.collect()
+        gradients = _size(parameter.grad for parameter in updated)
+        before = live.restart()
+        torch.nn.utils.clip_grad_norm_(updated, config.grad_clip)
+        for optimizer in stepped:
+            optimizer.step()
+        state, stepping = live.bytes - before, live.peak - live.bytes
+        if config.optimizer == "adamw8bit":
+            state, stepping = _eight_bits(stepped, state, stepping)
+        every = list(model.parameters())
+    return Update(
+        weights=weights,
+        masters=held - weights,
+        gradients=gradients,
+        optimizer=state,
+        activations=activations,
+        logits=logits,
+        stepping=0 if gpu and not config.muon else stepping,  # AdamW's kernel there makes no temporary tensors
+        parameters=sum(p.numel() for p in every),
+        trained=sum(p.numel() for p in every if p.requires_grad),
+    )
+
+
+def _rollout(architecture: object, config: TrainConfig, first: int, longest: int, prefill: int, fuse: bool) -> Rollout:
+    context = config.context_tokens or int(getattr(architecture, "max_position_embeddings", None) or 4096)
+    longest, first = min(longest, context), min(first, context - 1)
+    with FakeTensorMode(), Live() as live:
+        model = _model(architecture, config)
+        weights = live.restart()
+        if unsupported(model) is not None:  # one row at a time, a cache that grows with it
+            slow = LibraryModel(model, config.concurrency, context)
+            return Rollout(0, _library_cache(slow, longest) * config.concurrency, _sampling_peak(live, config, model))
+        backend = SlotModel(model, config.concurrency, context, fuse=fuse)
+        packed = live.bytes - weights - _size([*backend.keys, *backend.values])
+        capacity, growing = grown(first, longest, context), 0
+        if capacity > backend.capacity:
+            backend._grow(capacity)
+            growing = _size(backend.keys) // 2  # the last doubling holds half of the old beside the new
+        cache = _size([*backend.keys, *backend.values])
+        before = live.restart()
+        count = min(config.concurrency, -(-prefill // first))
+        backend.forward([Row(slot, 0, [0] * first) for slot in range(count)])
+        backend.forward([Row(slot, longest - 1, [0]) for slot in range(config.concurrency)])
+        working = max(live.peak - before, growing)
+        return Rollout(packed, cache, max(working, _sampling_peak(live, config, model)))
+
+
+def grown(first: int, longest: int, context: int) -> int:
+    """Return how many tokens a slot of the hf engine has room for once a row of `longest` has been in it."""
+    capacity, needed = min(FIRST_CAPACITY, context), first
+    while capacity < longest:
+        needed = max(needed, capacity + 1)
+        capacity = min(context, max(needed, 2 * capacity))
+    return capacity
+
+
+def _model(architecture: object, config: TrainConfig) -> Any:
+    """Return the model that the run would train, its tensors without content."""
+    from transformers import AutoModelForCausalLM
+
+    with unset_fake_temporarily(), torch.device("meta"):  # adapters cannot be put into a model of fake tensors
+        model: Any = AutoModelForCausalLM.from_config(architecture, dtype=DTYPES[config.precision])
+        if config.lora_rank:
+            lora.add_adapters(model, config)
+    tensors: dict[int, Tensor] = {}  # tied weights stay one
+    for module in model.modules():
+        for name, own in module._parameters.items():
+            if own is not None and id(own) not in tensors:
+                tensors[id(own)] = torch.nn.Parameter(torch.empty(own.shape, dtype=own.dtype), own.requires_grad)
+            module._parameters[name] = None if own is None else tensors[id(own)]
+        for name, own in module._buffers.items():
+            module._buffers[name] = None if own is None else torch.empty(own.shape, dtype=own.dtype)
+        if isinstance(getattr(module, "gate_up_proj", None), Tensor):
+            module.forward = _Experts(module)
+    return model.eval()
+
+
+class _Experts:
+    """Stands in for the experts of a mixture, whose choice needs real numbers: as much is computed for as many tokens."""
+
+    def __init__(self, module: Any) -> None:
+        self.module = module
+
+    def __call__(self, states: Tensor, experts: Tensor, weights: Tensor) -> Tensor:
+        repeated = states.repeat_interleave(experts.shape[-1], 0)  # [tokens * experts of a token, width]
+        gate, up = F.linear(repeated, self.module.gate_up_proj[0]).chunk(2, dim=-1)
+        out = F.linear(self.module.act_fn(gate) * up, self.module.down_proj[0]) * weights.reshape(-1, 1)
+        return out.view(*experts.shape, -1).sum(-2)
+
+
+def _pass(live: Live, model: Any, config: TrainConfig, batch: Rows, gpu: bool) -> int:
+    """Run a micro-batch forward and backward and return what was alive when the vocabulary was reached."""
+    small = config.attention in ("auto", "small") and not (gpu or config.gradient_checkpointing or config.compile)
+    method = "small" if small and forward.supported(model) else "sdpa" if config.attention == "sdpa" else "rows"
+    prepared = layers.prepare(model, gradient_checkpointing=config.gradient_checkpointing, compiled=False)
+    before, ready, head = live.bytes, micro_batch(batch), model.get_output_embeddings()
+    reached: list[int] = []
+    with layers.recomputed(prepared), head.register_forward_pre_hook(lambda *_: reached.append(live.bytes)):
+        if changes_logits(model):
+            scores = policy_logprobs(model, ready, config.temperature, method)
+        else:
+            hidden = trained_states(model, ready, method)
+            reached.append(live.bytes)
+            scores = project(head, hidden, ready.targets, config.temperature)
+    (scores.logprobs.exp() * ready.weights).sum().backward()
+    return reached[0] - before
+
+
+def _eight_bits(updates: Sequence[object], state: int, stepping: int) -> tuple[int, int]:
+    """Return state and stepping as they are with 8 bits where AdamW's has 32; only large tensors in whole blocks have."""
+    parameters = [p for o in updates if isinstance(o, torch.optim.AdamW) for g in o.param_groups for p in g["params"]]
+    numbers = sum(p.numel() for p in parameters if p.numel() >= 4096 and not p.numel() % 256)
+    fewer = bytes_per_parameter("fp32").state - bytes_per_parameter("fp32", "adamw8bit").state
+    return state - int(fewer * numbers), stepping if len(updates) > 1 else 0
+
+
+def micro_batch(shape: Rows) -> Batch:
+    """Return a micro-batch of a shape; what is trained lies at the end of each row."""
+    trained = shape.rows * shape.trained
+    numbers = [torch.zeros(trained) for _ in range(3)]
+    indices = [torch.zeros(trained, dtype=torch.int64) for _ in range(2)]
+    ids, empty = torch.zeros(shape.rows, shape.tokens, dtype=torch.int64), torch.zeros(trained, dtype=torch.int64)
+    lengths = (shape.tokens,) * shape.rows
+    return Batch(
+        ids, empty, torch.zeros_like(empty), *numbers, *indices, lengths=lengths, counts=(shape.trained,) * shape.rows
+    )
+
+
+def _sampling_peak(live: Live, config: TrainConfig, model: Any) -> int:
+    """Return what drawing a token for every slot takes."""
+    before = live.restart()
+    logits = torch.zeros(config.concurrency, int(model.get_input_embeddings().weight.shape[0]))
+    draws = [Draw(Sampling(temperature=config.temperature), 0.5, ())] * config.concurrency
+    with suppress(DataDependentOutputException):  # tokens without content cannot be read; what takes memory comes before
+        sample(logits, draws)
+    return live.peak - before
+
+
+def _library_cache(backend: LibraryModel, longest: int) -> int:
+    backend.forward([Row(0, 0, [0] * longest)])
+    cache = backend.caches[0]
+    return _size(t for layer in cache.layers for t in (layer.keys, layer.values))
+
+
+def _size(tensors: Iterable[Tensor | None] | Sequence[Tensor]) -> int:
+    """Return the bytes of tensors; several may lie in one storage."""
+    storages = (tensor.untyped_storage() for tensor in tensors if tensor is not None)
+    return sum({int(storage._cdata): storage.nbytes() for storage in storages}.values())

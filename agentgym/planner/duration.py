@@ -1,0 +1,78 @@
+"""How long an update and a whole run take, from what was measured of each token, turn and step."""
+
+from dataclasses import dataclass
+
+from agentgym.planner.trial_play import Play
+from agentgym.trainers.config.train_config import TrainConfig
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Seconds on this device, in one process."""
+
+    prefill: float
+    """A token of a prompt."""
+    decode: float
+    """A token for every episode in flight."""
+    train: float
+    """A token forward and backward."""
+    optimizer: float
+    """A step of the optimizer."""
+    sync: float
+    """Bringing new weights to the engine."""
+    layers: int
+    """Layers of the model that was measured; where the run's has more, the rest is a straight line through two of them."""
+
+
+@dataclass(frozen=True)
+class Seconds:
+    """Seconds of one update by phase, and what a whole run is made of."""
+
+    rollout: float
+    env: float
+    train: float
+    sync: float
+    evaluation: float
+    """Its share of one update."""
+    whole: float
+    """The whole run: SFT warm start, updates, and the three evaluations around them."""
+
+    @property
+    def update(self) -> float:
+        """Seconds of one update."""
+        return self.rollout + self.env + self.train + self.sync + self.evaluation
+
+
+def likely(config: TrainConfig, play: Play, rates: Rates, row: int) -> Seconds:
+    """Return the seconds if the policy plays as the expert does."""
+    return _seconds(config, play, rates, play.turns, play.reply, min(play.tokens, play.rows * row))
+
+
+def most(config: TrainConfig, play: Play, rates: Rates, row: int) -> Seconds:
+    """Return the seconds if every episode goes to its horizon and every reply is as long as it may be."""
+    rows = max(play.rows * play.horizon / max(play.turns, 1.0), 1.0) if play.rows > 1 else 1.0
+    turns = min(float(play.horizon), row / max(play.growth + config.turn_tokens, 1.0)) if play.rows <= 1 else play.horizon
+    return _seconds(config, play, rates, turns, config.turn_tokens, rows * row)
+
+
+def _seconds(config: TrainConfig, play: Play, rates: Rates, turns: float, reply: float, tokens: float) -> Seconds:
+    """`tokens`: of the rows of one episode; `reply`: tokens of one turn."""
+
+    def sampled(episodes: float) -> float:
+        batches = max(episodes / config.concurrency, 1.0)  # of full slots, one after the other
+        prompts = episodes * (play.first + (turns - 1) * play.fresh)
+        return batches * turns * reply * rates.decode + prompts * rates.prefill + episodes * turns * play.agent_seconds
+
+    episodes = config.tasks_per_step * config.group_size / config.processes
+    passes = config.epochs + (1 / 3 if config.differs and config.updates > 1 else 0) + (1 / 3 if config.kl else 0)
+    rollout, env = sampled(episodes), episodes * turns * play.env_seconds
+    train = episodes * tokens * passes * rates.train + config.updates * rates.optimizer
+    tested = config.eval_tasks / config.processes if config.eval_every else 0.0
+    evaluation = (sampled(tested) + tested * turns * play.env_seconds) / config.eval_every if tested else 0.0
+    shown = config.sft_episodes / config.processes
+    sft = shown * (tokens * rates.train + turns * (play.env_seconds + play.agent_seconds))
+    sft += -(-config.sft_episodes // config.sft_batch) * rates.optimizer
+    asked = config.test_tasks / config.processes
+    around = 3 * (sampled(asked) + asked * turns * play.env_seconds) if asked else 0.0
+    update = rollout + env + train + rates.sync + evaluation
+    return Seconds(rollout, env, train, rates.sync, evaluation, sft + config.steps * update + around)

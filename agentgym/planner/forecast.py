@@ -1,0 +1,61 @@
+"""Whether a run fits a device and how long it takes, before it starts: `forecast` says all of it."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from agentgym.planner.calibration import calibrate
+from agentgym.planner.duration import Rates, Seconds, likely, most
+from agentgym.planner.fitting import Change, advice, refusal, smallest_change
+from agentgym.planner.plan import Plan, Workload, read_workload, with_share
+from agentgym.planner.plan import plan as planned
+from agentgym.trainers.config.train_config import TrainConfig
+from agentgym.trainers.model.memory import Memory, available
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What a run takes."""
+
+    config: TrainConfig
+    workload: Workload
+    plan: Plan
+    rates: Rates | None
+    """What was timed for it; None where nothing was, or could be."""
+
+    @cached_property
+    def change(self) -> Change | None:
+        """The smallest change that makes it fit; None where it fits."""
+        return None if self.plan.fits else smallest_change(self.config, self.workload, self.plan.memory)
+
+    @property
+    def advice(self) -> str:
+        """What makes it fit, or what it would take, in one sentence; empty where it fits."""
+        return "" if self.change is None else advice(self.plan, self.change)
+
+    @property
+    def refusal(self) -> str:
+        """Why the run cannot be started; empty where it needs no more than there is by a clear margin."""
+        return refusal(self.plan, self.change) if self.plan.hopeless and self.change else ""
+
+    @property
+    def seconds(self) -> tuple[Seconds, Seconds] | None:
+        """Seconds of an update, played as the expert plays and at the most; None where nothing was timed."""
+        if self.rates is None:
+            return None
+        given = (self.config, self.workload.play, self.rates, self.plan.row)
+        return likely(*given), most(*given)
+
+
+def forecast(config: TrainConfig, memory: Memory | None = None, *, timed: bool = False, lenient: bool = False) -> Forecast:
+    """Return what a run takes on this machine, or in the memory given; `timed`: also how long, measured for some seconds.
+
+    `lenient`: where no episode can be played beforehand, rows are counted as short as they can be, not as long. Raises
+    BadConfig for a model that is not there or cannot be planned.
+    """
+    workload = read_workload(config)
+    if lenient and not workload.play.episodes:
+        workload = replace(workload, play=replace(workload.play, longest=config.turn_tokens, first=1))
+    memory = memory or available()
+    config = with_share(config, workload, memory)
+    plan = planned(config, workload, memory)
+    return Forecast(config, workload, plan, calibrate(config, workload, plan) if timed else None)

@@ -1,0 +1,126 @@
+"""The branching stage: which episodes of a group begin inside another one of it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from agentgym.agents.spec import AGENTS
+from agentgym.core.env import TextEnv
+from agentgym.episodes.episode import Episode, Turn
+from agentgym.errors import BadConfig
+from agentgym.trainers.seam import Seam, Stage, Target, parameters
+
+if TYPE_CHECKING:
+    from agentgym.trainers.config.train_config import TrainConfig
+
+BRANCHINGS = Seam(
+    "branching",
+    {
+        "turns": "agentgym.trainers.branching.turns:turns",
+        "arpo": "agentgym.trainers.branching.entropy:arpo",
+        "aepo": "agentgym.trainers.branching.entropy:aepo",
+        "treerl": "agentgym.trainers.branching.treerl:treerl",
+        "pairs": "agentgym.trainers.branching.pairs:pairs",
+    },
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """Episodes to play: on from before a turn (counted from 0) of an attempt, or from the beginning of the task."""
+
+    number: int = 1
+    attempt: int | None = None
+    turn: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """A group of episodes that is being played."""
+
+    size: int
+    """How many episodes it will have."""
+    left: int
+    """How many of them are still to be played."""
+    episodes: Sequence[Episode]
+    """What was played so far, infrastructure errors left out."""
+    new: Sequence[Episode]
+    """Those of them that the last round brought."""
+    rounds: int
+    """How many rounds there were that brought an episode: one of infrastructure errors alone does not count."""
+    chance: np.random.Generator
+    """All chance of the decision comes from it: it depends on seed, step, group and round."""
+
+    def taken(self, episode: Episode) -> dict[int, int]:
+        """Return by turn how many branches left the path of an episode there so far, its own included."""
+        counts: dict[int, int] = {}
+        for other in self.episodes:
+            for attempt, turn, _ in other.forks[-1:]:
+                if turn <= len(episode.turns) and episode.origin_of(turn - 1) == attempt:
+                    counts[turn] = counts.get(turn, 0) + 1
+        return counts
+
+
+def branching(name: str) -> Callable[[Target], Target]:
+    """Declare a function `(growth, *, options) -> [Branch, ...]` and give it a short name.
+
+    It says what is played next of a group (see `Growth`), and is called again with what that brought, until the group is
+    complete or it asks for nothing more; what is left of the group is then played from the beginning of the task. What it
+    asks for beyond `growth.left` is not played. `step` is handed in; it has no `state`, since steps are played ahead.
+    """
+    return BRANCHINGS.declare(name)
+
+
+def resolve_branching(config: "TrainConfig") -> Stage | None:
+    """Return the branching stage of a run; None where no episode branches off."""
+    if not config.branching:
+        if config.branching_options:
+            raise BadConfig(f"branching.{next(iter(config.branching_options))} has no effect without --branching NAME")
+        if config.shared_turns != "once":
+            raise BadConfig(f"shared_turns is {config.shared_turns!r} and has no effect without --branching NAME")
+        return None
+    stage = BRANCHINGS.resolve(config.branching, config.branching_options)
+    for name in {"state", "run"} & parameters(stage.target).keys():
+        raise BadConfig(
+            f"branching {stage.name!r} has a parameter {name!r}; expected a function of `growth`, `step` and options"
+        )
+    return stage
+
+
+def unbranchable(config: "TrainConfig", env: TextEnv, name: str) -> str:
+    """Return why no episode can be played on from its middle in an environment; empty where it can."""
+    plain: Any = env.unwrapped
+    if config.agent not in AGENTS:
+        return f"agent {config.agent!r} plays in an environment of its own, from its beginning"
+    if len(plain.roles) > 1:
+        return f"{name} has the roles {', '.join(plain.roles)}, and an episode is played on for one role only"
+    if plain.declared.nondeterministic:
+        return f"{name} cannot be repeated ({plain.declared.nondeterministic})"
+    return ""
+
+
+def check_branching(config: "TrainConfig", env: TextEnv, name: str) -> None:
+    """Raise BadConfig where the run's branching cannot work in one of its environments."""
+    if config.branching and (reason := unbranchable(config, env, name)):
+        raise BadConfig(f"branching {config.branching!r}: {reason}. Leave it out")
+
+
+def check_beside(config: "TrainConfig", stages: Sequence[Stage]) -> None:
+    """Raise BadConfig for a sampler or a selection with which no episode can branch off."""
+    for stage in stages if config.branching else ():
+        both = f"{stage.kind} {stage.name!r} with branching {config.branching!r}"
+        if "expert" in stage.attributes["requires"] and stage.kind == "sampler":
+            raise BadConfig(
+                f"{both}: its episodes begin inside a demonstration, and branches are found by going through an episode "
+                "from the beginning of its task; leave out one of the two"
+            )
+        if {"hint", "proposals"} & set(stage.attributes["requires"]):
+            raise BadConfig(f"{both}: this combination was never tested; remove one of the two")
+
+
+def surprise(turn: Turn, tokens: int = 0) -> float:
+    """Return the mean of -log p over a turn's sampled tokens, or the first so many: an estimate of their entropy in nats."""
+    logprobs = turn.logprobs[: tokens or None]
+    return -sum(logprobs) / len(logprobs) if logprobs else 0.0

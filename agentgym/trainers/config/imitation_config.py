@@ -1,0 +1,175 @@
+"""What a run of `agentgym sft` can be told: the files, which of their episodes, and how the weights are updated."""
+
+import dataclasses
+import math
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import tyro
+
+from agentgym.agents.decide import AUTO
+from agentgym.errors import BadConfig
+from agentgym.options import Options
+from agentgym.trainers.config.recipe_files import rows
+from agentgym.trainers.config.train_config import TrainConfig
+from agentgym.trainers.data.stored import Filter
+from agentgym.trainers.model import lora
+
+SHARED = (
+    *("model", "out", "seed", "processes", "threads", "lora_rank", "lora_alpha", "lora_targets", "agent", "prompt", "tools"),
+    *("history", "window_turns", "observation_tokens", "optimizer", "grad_clip", "batch_tokens", "attention", "precision"),
+    *("gradient_checkpointing", "compile", "sharding", "loggers", "logger_options", "checkpoint_every"),
+)
+"""Fields that mean in a training run what they mean here."""
+
+
+@dataclass(frozen=True)
+class ImitationConfig:
+    """A run that imitates stored episodes."""
+
+    files: tyro.conf.Positional[tuple[str, ...]]
+    """Files of episodes, or folders of runs and evaluations."""
+    model: str
+    """Folder or name of a causal language model, or the folder of a run."""
+    out: str = "runs/sft"
+    """Folder of the run."""
+    weights: tuple[float, ...] = ()
+    """Weight of each file in an epoch, relative to the others; by default its number of episodes."""
+    success: bool = False
+    """Only successful episodes."""
+    env: str = ""
+    """Only episodes of this environment."""
+    min_reward: float = -math.inf
+    """Only episodes with at least this reward."""
+    split: str = ""
+    """Only tasks of this split."""
+    epochs: int = 1
+    """Passes over the data: each draws as many episodes as there are."""
+    batch: int = 8
+    """Episodes per update."""
+    lr: float = 1e-5
+    """Peak learning rate (AdamW)."""
+    lr_schedule: Literal["cosine", "linear", "constant"] = "cosine"
+    """How it falls after the warm-up: to `min_lr_ratio` at the last update, or not at all."""
+    lr_warmup: int = 0
+    """Updates of linear warm-up."""
+    min_lr_ratio: float = 0.1
+    """Learning rate at the last update as a share of `lr`."""
+    muon: bool = False
+    """Use Muon for the matrices (at five times the learning rate): for small models."""
+    optimizer: Literal["adamw", "adamw8bit"] = "adamw"
+    """`adamw`, or `adamw8bit` (state in 8 bits; needs torchao); with Muon, for the parameters that Muon does not update."""
+    grad_clip: float = 1.0
+    """Largest gradient norm."""
+    batch_tokens: int = 4096
+    """Tokens per forward pass."""
+    attention: Literal["auto", "flash", "flex", "sdpa", "split", "rows", "small"] = "auto"
+    """How rows share a forward pass, as in `agentgym train`."""
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    """`fp32`, `bf16` (with fp32 masters), or `auto`: bf16 on a GPU that supports it."""
+    gradient_checkpointing: bool = False
+    """Keep only the inputs of each layer and compute the rest again in the backward pass."""
+    compile: bool = False
+    """Compile the model's layers with torch.compile."""
+    sharding: Literal["none", "fsdp2"] = "none"
+    """Weights, gradients and optimizer state of several processes: whole in each (`none`), or a part in each (`fsdp2`)."""
+    lora_rank: int = 0
+    """Rank of LoRA adapters; only these are then trained. 0 trains all weights."""
+    lora_alpha: int = lora.ALPHA
+    """The adapters' output is scaled by this divided by the rank."""
+    lora_targets: tuple[str, ...] = lora.TARGETS
+    """Linear layers that get an adapter."""
+    agent: str = "chat"
+    """Agent that renders episodes without token ids: `chat`, `completion` or `window`."""
+    prompt: str = ""
+    """Its prompt: a name from agents/prompts or a file."""
+    tools: str = AUTO
+    """How it calls tools: `native`, `text`, or `auto`."""
+    history: str = "keep"
+    """What the agent chat holds of the past: `keep` or `template`."""
+    window_turns: int = 2
+    """Past turns that the agent `window` shows."""
+    observation_tokens: int = 2048
+    """Maximum number of tokens shown of an observation; longer ones are cut in the middle."""
+    seed: int = 0
+    """Seed of the order of the episodes."""
+    processes: int = 1
+    """Processes on this machine, each with its share of every update."""
+    threads: int = 0
+    """CPU threads of torch in each process; 0 means one for models below 50 M parameters, else torch's default."""
+    loggers: tuple[str, ...] = ()
+    """Where metrics are logged in addition to metrics.jsonl: names or MODULE:NAME."""
+    logger_options: Options = field(default_factory=dict[str, object])
+    """Their options: --logger.KEY VALUE."""
+    checkpoint_every: int = 100
+    """Updates between checkpoints."""
+
+    def __post_init__(self) -> None:
+        if not self.files:
+            raise BadConfig("no file of episodes is given; for example: agentgym sft runs/demo/episodes.jsonl --model MODEL")
+        if self.weights and (len(self.weights) != len(self.files) or not all(0 < w < math.inf for w in self.weights)):
+            raise BadConfig(f"weights is {self.weights}; expected a number above 0 for each of {len(self.files)} files")
+        if self.batch % self.processes:
+            raise BadConfig(f"batch is {self.batch}; expected a multiple of processes, {self.processes}")
+        for name, least, most in (
+            ("epochs", 1, 10_000),
+            ("batch", 1, 2**31),
+            ("lr_warmup", 0, 2**31),
+            ("min_lr_ratio", 0, 1),
+        ):
+            if not least <= getattr(self, name) <= most:
+                raise BadConfig(f"{name} is {getattr(self, name)}; expected from {least} to {most}")
+        if self.lr_schedule == "constant" and self.min_lr_ratio != ImitationConfig.min_lr_ratio:
+            raise BadConfig(
+                f"min_lr_ratio is {self.min_lr_ratio} and has no effect with lr_schedule 'constant': leave it out"
+            )
+        if self.lora_rank and self.muon:
+            raise BadConfig("muon with lora_rank: Muon is for whole matrices, not for adapters; leave one of the two out")
+        if self.model == "init":
+            raise BadConfig("model is 'init'; stored episodes have the tokens of another model: make one with init-policy")
+        if self.agent == "summary":
+            raise BadConfig("agent 'summary' writes a memory that no file without token ids holds; use chat or window")
+        _ = self.learning  # which checks the fields that both have
+
+    @property
+    def which(self) -> Filter:
+        """Which episodes are taken."""
+        least = None if self.min_reward == -math.inf else self.min_reward
+        return Filter(self.success, self.env, least, self.split)
+
+    @property
+    def learning(self) -> TrainConfig:
+        """What a learner and a record of a run need to know: a training run without rollouts."""
+        shared: dict[str, Any] = {name: getattr(self, name) for name in SHARED}
+        return TrainConfig(
+            **shared, sft_lr=self.lr, sft_muon=self.muon, sft_batch=self.batch, steps=0, eval_every=0, test_tasks=0
+        )
+
+    def lr_at(self, position: int, updates: int) -> float:
+        """Return the learning rate of an update (counted from 0) of so many."""
+        warm = min(1.0, (position + 1) / self.lr_warmup) if self.lr_warmup else 1.0
+        if self.lr_schedule == "constant":
+            return self.lr * warm
+        done = max(0, position - self.lr_warmup) / max(1, updates - 1 - self.lr_warmup)
+        left = 1.0 - done if self.lr_schedule == "linear" else 0.5 + 0.5 * math.cos(math.pi * min(1.0, done))
+        return self.lr * warm * (self.min_lr_ratio + (1.0 - self.min_lr_ratio) * max(0.0, left))
+
+    def to_toml(self) -> str:
+        """Return the run as TOML, which `read_imitation` reads back."""
+        values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        options = values.pop("logger_options")
+        return "\n".join(['command = "sft"', *rows(values), "", "[logger_options]", *rows(options)]) + "\n"
+
+
+def read_imitation(folder: str | Path) -> ImitationConfig:
+    """Return the configuration of the run of `agentgym sft` in a folder; BadConfig where there is none."""
+    path = Path(folder) / "config.toml"
+    raw = tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    if raw.pop("command", "") != "sft":
+        raise BadConfig(f"{folder} holds no run of `agentgym sft`: expected a config.toml of one in it")
+    values: dict[str, Any] = {
+        key: tuple(cast("list[Any]", value)) if isinstance(value, list) else value for key, value in raw.items()
+    }
+    return ImitationConfig(**values)

@@ -1,0 +1,183 @@
+"""Recipes: runs written down as TOML, a table a stage, read with the closest name for a key that is none."""
+
+import dataclasses
+import json
+import tomllib
+from collections.abc import Iterator, Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, cast
+
+from agentgym.errors import BadConfig, BadData, bad_option, unknown
+from agentgym.trainers.config.settings import TABLES, EnvSpec
+from agentgym.trainers.config.train_config import TrainConfig
+
+FOLDER = Path(str(files("agentgym.trainers.config") / "recipes"))
+
+
+def recipes() -> dict[str, Path]:
+    """Return the recipes of the package by name."""
+    return {path.stem: path for path in sorted(FOLDER.glob("*.toml"))}
+
+
+def read_recipe(name: str) -> TrainConfig:
+    """Return the recipe of that name, or the one in a TOML file."""
+    table = recipes()
+    if name.endswith(".toml"):
+        return read_config(Path(name))
+    if name not in table:
+        raise unknown("recipe", name, table, "`agentgym train --list` shows all.")
+    return read_config(table[name])
+
+
+def read_config(path: Path) -> TrainConfig:
+    """Read a run from TOML; BadConfig for an unknown key (with the closest), BadData when it is no TOML.
+
+    Keys stand in the table of their stage (`[sft]`, `[rollout]`, `[loss]`, …) without the stage's name in front, or at
+    the top of the file under the name of their flag. `name` (or `names`) in a table chooses the stage, and keys that
+    are not the stage's own are options of what is chosen.
+    `base = "NAME"` (a base of the package) or `base = "FILE.toml"` (beside this file) gives what the file does not say.
+    """
+    raw = _read_toml(path)
+    if raw.get("command") == "sft":
+        raise BadConfig(f"{path} is of a run of `agentgym sft`; continue it with: agentgym sft --resume {path.parent}")
+    values = _flat(path, raw)
+    if "base" in raw:
+        below = _flat(*_base(path, raw["base"]))
+        tables = {key: {**below[key], **value} for key, value in values.items() if isinstance(below.get(key), dict)}
+        values = {**below, **values, **tables}
+    default = TrainConfig()
+    return TrainConfig(**{key: _fitting(path, key, value, getattr(default, key)) for key, value in values.items()})
+
+
+def _flat(path: Path, raw: Mapping[str, object]) -> dict[str, Any]:
+    """Return the fields that a file sets."""
+    tables = {table: kind for kind, table in TABLES.items() if table}
+    top = {f.name for f in dataclasses.fields(TrainConfig)}
+    values: dict[str, Any] = {}
+    for key, value in raw.items():
+        if key in tables and isinstance(value, dict):
+            values |= dict(_stage(path, key, tables[key], cast("dict[str, object]", value)))
+        elif key == "envs":
+            values[key] = _envs(path, value)
+        elif key in top:
+            values[key] = value
+        elif key != "base":
+            raise bad_option(f"key in {path.name}:", key, (*top, *tables))
+    return values
+
+
+def _stage(path: Path, table: str, kind: type, raw: Mapping[str, object]) -> Iterator[tuple[str, object]]:
+    """Yield the fields that the table of a stage sets."""
+    fields = {f.name for f in dataclasses.fields(kind)}
+    options = next((name for name in fields if name.endswith("_options")), "")
+    extra: dict[str, Any] = {}
+    for key, value in raw.items():
+        name = table if key in ("name", "names") else key
+        name = name if name in fields else f"{table}_{key}"
+        if name in fields:
+            yield name, value
+        elif options in fields:
+            extra[key] = value
+        else:
+            known = [option.removeprefix(f"{table}_") for option in fields]
+            raise bad_option(f"key of [{table}] in {path.name}:", key, known)
+    if extra:
+        yield options, extra
+
+
+def _envs(path: Path, raw: object) -> tuple[EnvSpec, ...]:
+    """Return the environments of `[[envs]]`."""
+    known = {f.name for f in dataclasses.fields(EnvSpec)}
+    if not isinstance(raw, list) or not all(isinstance(row, dict) for row in cast("list[object]", raw)):
+        raise BadConfig(f"{path.name}: envs is {raw!r:.60}; expected [[envs]] tables with an id each")
+    specs: list[EnvSpec] = []
+    for row in cast("list[dict[str, object]]", raw):
+        for key in row:
+            if key not in known:
+                raise bad_option(f"key of [[envs]] in {path.name}:", key, known)
+        if "id" not in row:
+            raise BadConfig(f'{path.name}: an entry of [[envs]] has no id, for example id = "rlvr/Search-v0"')
+        turns = row.get("horizon", [])
+        values: dict[str, Any] = {**row, "horizon": tuple(cast("list[Any]", turns)) if isinstance(turns, list) else (turns,)}
+        specs.append(EnvSpec(**values))
+    return tuple(specs)
+
+
+def _read_toml(path: Path) -> dict[str, object]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BadConfig(f"{path}: cannot be read ({error.strerror})") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadData(f"{path}: not TOML ({error})") from error
+
+
+def _base(path: Path, name: object) -> tuple[Path, dict[str, Any]]:
+    """Return the base that a file names and what it holds; a base has no base of its own."""
+    bases = FOLDER / "bases"
+    if not isinstance(name, str):
+        raise BadConfig(f"{path.name}: base is {name!r}; expected a name or a .toml file")
+    below_path = path.parent / name if name.endswith(".toml") else bases / f"{name}.toml"
+    if below_path.parent == bases and not below_path.exists():
+        raise unknown(f"base in {path.name}:", name, [base.stem for base in bases.glob("*.toml")])
+    below = _read_toml(below_path)
+    if "base" in below:
+        raise BadConfig(f"{path.name}: its base {name!r} names a base of its own; one level is read")
+    return below_path, below
+
+
+def _fitting(path: Path, key: str, value: Any, default: Any) -> Any:
+    given, expected = cast("type[object]", type(value)), cast("type[object]", type(default))
+    if expected is tuple and given in (list, str):  # a stage of which there may be several, and is one
+        return tuple(cast("list[object]", value)) if given is list else (value,)
+    if expected is float and given is int:
+        return float(value)
+    if given is not expected:
+        raise BadConfig(f"{path.name}: {key} is {value!r}; expected {expected.__name__}, for example {default!r}")
+    return value
+
+
+def to_toml(config: TrainConfig) -> str:
+    """Return a run as TOML, which `read_config` reads back."""
+    lines: list[str] = []
+    for kind, table in TABLES.items():
+        lines += ["", f"[{table}]"] if table else []
+        nested: list[str] = []
+        for f in dataclasses.fields(kind):
+            value = getattr(config, f.name)
+            if f.name == "envs":
+                for spec in value:
+                    nested += ["", "[[envs]]", *rows(dataclasses.asdict(spec))]
+            elif not f.name.endswith("_options"):
+                name = ("names" if isinstance(value, tuple) else "name") if f.name == table else f.name
+                lines.append(f"{name} = {_toml(value)}")
+            elif table:
+                lines += rows(value)
+            elif value:
+                nested += ["", f"[{f.name}]", *rows(value)]
+        lines += nested
+    return "\n".join(lines) + "\n"
+
+
+def rows(values: Mapping[str, object]) -> list[str]:
+    """Return values as lines of TOML."""
+    return [f"{_key(key)} = {_toml(value)}" for key, value in values.items()]
+
+
+def _key(key: str) -> str:
+    return key if key.replace("_", "").replace("-", "").isalnum() else json.dumps(key)
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)  # a JSON string is a TOML basic string
+    if isinstance(value, (tuple, list)):
+        return f"[{', '.join(map(_toml, cast('list[object]', value)))}]"
+    if isinstance(value, dict):
+        return (
+            "{" + ", ".join(f"{_key(key)} = {_toml(item)}" for key, item in cast("dict[str, object]", value).items()) + "}"
+        )
+    return repr(value)

@@ -1,0 +1,179 @@
+"""A training run's configuration: the same for flags, TOML recipes and Python."""
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agentgym.agents.spec import NAMED, AgentSpec
+from agentgym.engines.kinds import EngineKind, training_kind
+from agentgym.errors import BadConfig
+from agentgym.trainers.config import checks
+from agentgym.trainers.config.settings import (
+    AgentConfig,
+    BranchingConfig,
+    CreditConfig,
+    EngineConfig,
+    EnvSpec,
+    EvalConfig,
+    GenerationConfig,
+    LearnerConfig,
+    LoraConfig,
+    LossConfig,
+    ModelConfig,
+    NeedsConfig,
+    PolicyConfig,
+    RewardConfig,
+    RolloutConfig,
+    SamplerConfig,
+    SelectConfig,
+    SFTConfig,
+    TrackConfig,
+)
+from agentgym.trainers.learners.interface import kind_of
+from agentgym.trainers.learners.kinds import LearnerKind
+
+STATE = "trainer.pt"
+"""The file of a checkpoint folder that holds the trainer's state."""
+MARK = "<|act|>"
+"""A token that the tokenizers of `init-policy` have and no other."""
+
+
+@dataclass(frozen=True)
+class TrainConfig(
+    TrackConfig,
+    EvalConfig,
+    LearnerConfig,
+    LossConfig,
+    CreditConfig,
+    NeedsConfig,
+    SelectConfig,
+    RewardConfig,
+    GenerationConfig,
+    RolloutConfig,
+    BranchingConfig,
+    SamplerConfig,
+    SFTConfig,
+    LoraConfig,
+    AgentConfig,
+    EngineConfig,
+    PolicyConfig,
+    ModelConfig,
+):
+    """A training run: the settings of every stage; this class inherits from the dataclass of each stage."""
+
+    def __post_init__(self) -> None:
+        checks.check(self)
+
+    @property
+    def mix(self) -> tuple[EnvSpec, ...]:
+        """The environments of the run, each with its splits and horizon filled in from the run's."""
+        splits = {name: getattr(self, name) for name in ("train_split", "valid_split", "test_split")}
+        if not self.envs:
+            return (EnvSpec(self.env, options=self.env_options, horizon=self.horizon, **splits),)
+        return tuple(
+            dataclasses.replace(
+                spec, horizon=spec.horizon or self.horizon, **{name: getattr(spec, name) or splits[name] for name in splits}
+            )
+            for spec in self.envs
+        )
+
+    @property
+    def where(self) -> str:
+        """A readable description of what the run trains on."""
+        return ", ".join(env.name for env in self.mix)
+
+    @property
+    def spec(self) -> AgentSpec:
+        """The agent of the package that plays, without its model."""
+        values: dict[str, Any] = {name: getattr(self, name) for name in NAMED}
+        return AgentSpec(prompt=self.prompt_asked, **values)
+
+    @property
+    def prompt_asked(self) -> str | None:
+        """The prompt requested by name; a policy trained from scratch reads no instructions."""
+        own_model = self.model == "init" or homemade(self.model)
+        return self.prompt or ("bare" if own_model and self.agent != "completion" else None)
+
+    @property
+    def engine_kind(self) -> EngineKind:
+        """What its engine is and can do; UnknownName for none that a run can have.
+
+        What `hf` says, the trainer's own weights, a server that trains samples itself.
+        """
+        own = self.learner_kind.engine if self.engine == type(self).engine else None
+        return own or training_kind(self.engine)
+
+    @property
+    def learner_kind(self) -> LearnerKind:
+        """What its learner is and can do."""
+        return kind_of(self.learner)
+
+    @property
+    def served(self) -> bool:
+        """Whether a server samples and manages its own weights."""
+        return self.engine_kind.served
+
+    @property
+    def differs(self) -> bool:
+        """Whether ratios are taken against the trainer's own scores, and each token is weighted by trainer / engine.
+
+        By default where the engine computes otherwise than the trainer, as the trainer's own model does in bf16. Tokens of
+        an earlier version are no reason: their ratio to what was sampled is exact.
+        """
+        if self.old_logprobs != "auto":
+            return self.old_logprobs == "trainer"
+        return not self.engine_kind.in_process or self.precision == "bf16"
+
+    @property
+    def apart(self) -> bool:
+        """Whether an engine in this process samples from a copy of the trainer's weights."""
+        return self.engine_kind.in_process and (self.async_level > 0 or self.sharded)
+
+    @property
+    def sleeps(self) -> bool:
+        """Whether the engine gives its memory back during updates."""
+        return self.engine_kind.gpu_share > 0 and bool(self.engine_options.get("enable_sleep_mode"))
+
+    @property
+    def updates(self) -> int:
+        """Optimizer updates of one step."""
+        return self.minibatches * self.epochs
+
+    @property
+    def sft_steps(self) -> int:
+        """Updates of the SFT warm start."""
+        return -(-self.sft_episodes // self.sft_batch)
+
+    def horizon_at(self, step: int, stages: tuple[int, ...]) -> int | None:
+        """Return the horizon of a step (counted from 0): a pure function of the step, so resuming skips no stage."""
+        return stages[min(step // self.horizon_steps, len(stages) - 1)] if stages else None
+
+    def lr_at(self, step: int) -> float:
+        """Return the learning rate of a step (counted from 0)."""
+        warm = min(1.0, (step + 1) / self.lr_warmup) if self.lr_warmup else 1.0
+        return self.lr * warm * (1.0 + (self.min_lr_ratio - 1.0) * step / max(1, self.steps - 1))
+
+
+def settings_in(config: TrainConfig, env: EnvSpec) -> TrainConfig:
+    """Return the run as it is in one of its environments, with the agent's settings there; BadConfig naming it."""
+    if not env.agent:
+        return config
+    try:
+        return dataclasses.replace(config, envs=(), **env.agent)
+    except BadConfig as error:
+        raise BadConfig(f"agent of environment {env.name}: {error}") from error
+
+
+def homemade(model: str) -> bool:
+    """Whether a folder holds a policy made by `init-policy` or trained from one: its tokenizer has the mark."""
+    try:
+        return MARK in (Path(model) / "tokenizer_config.json").read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def newest_checkpoint(folder: str | Path) -> Path | None:
+    """Return the folder of a run's newest finished checkpoint, a model folder with the trainer's state; None without one."""
+    complete = sorted(path for path in Path(folder).glob("checkpoints/step-*") if (path / STATE).exists())
+    return complete[-1] if complete else None

@@ -1,0 +1,175 @@
+"""Credit: pure NumPy functions from a group of episodes to one advantage per turn (or per output token)."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from agentgym.episodes.episode import Episode, Group, Turn
+from agentgym.errors import BadConfig
+from agentgym.trainers.needs.interface import NEEDS
+from agentgym.trainers.seam import Processes, Seam, Stage
+from agentgym.trainers.seam import Within as Within
+
+Floats = npt.NDArray[np.float64]
+CreditFunction = Callable[..., Any]
+WORTH = "worth"
+"""What of `turn.extra` says the advantage of a turn that a selection put in."""
+
+CREDITS = Seam(
+    "credit",
+    {
+        "grpo": "agentgym.trainers.credit.group:grpo",
+        "dr_grpo": "agentgym.trainers.credit.group:dr_grpo",
+        "rloo": "agentgym.trainers.credit.group:rloo",
+        "gigpo": "agentgym.trainers.credit.gigpo:gigpo",
+        "gigpo_reference": "agentgym.trainers.credit.gigpo_reference:gigpo_reference",
+        "role_baseline": "agentgym.trainers.credit.roles:role_baseline",
+        "mars": "agentgym.trainers.credit.mars:mars",
+        "task_relative": "agentgym.trainers.credit.task_relative:task_relative",
+        "state_td": "agentgym.trainers.credit.state_td:state_td",
+        "branch_td": "agentgym.trainers.credit.state_td:branch_td",
+        "turn_gae": "agentgym.trainers.credit.gae:turn_gae",
+        "bilevel_gae": "agentgym.trainers.credit.gae:bilevel_gae",
+        "turn_mc": "agentgym.trainers.credit.turn_mc:turn_mc",
+        "mt_grpo": "agentgym.trainers.credit.mt_grpo:mt_grpo",
+        "reinforce_pp": "agentgym.trainers.credit.reinforce_pp:reinforce_pp",
+        "reinforce_pp_baseline": "agentgym.trainers.credit.reinforce_pp:reinforce_pp_baseline",
+        "rebn": "agentgym.trainers.credit.rebn:rebn",
+        "ngrpo": "agentgym.trainers.credit.ngrpo:ngrpo",
+        "salt": "agentgym.trainers.credit.salt:salt",
+        "hgpo": "agentgym.trainers.credit.hgpo:hgpo",
+        "igpo": "agentgym.trainers.credit.igpo:igpo",
+        "archer": "agentgym.trainers.credit.archer:archer",
+        "sweet": "agentgym.trainers.credit.sweet:sweet",
+        "rl_zvp": "agentgym.trainers.credit.rl_zvp:rl_zvp",
+        "arpo": "agentgym.trainers.credit.tree:arpo",
+        "aepo": "agentgym.trainers.credit.tree:aepo",
+        "treerl": "agentgym.trainers.credit.tree:treerl",
+        "relative_future": "agentgym.trainers.credit.tree:relative_future",
+        "pav": "agentgym.trainers.credit.pav:pav",
+        "spa": "agentgym.trainers.credit.spa:spa",
+        "distill": "agentgym.trainers.credit.distill:distill",
+        "off_policy": "agentgym.trainers.credit.off_policy:off_policy",
+    },
+    {"scope": "group", "needs": (), "uniform": False, "worth": False},
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Credit:
+    """A credit function with its hyper-parameters filled in: call it on all groups of a training step."""
+
+    stage: Stage
+    run: Processes | None = None
+    """What the function may use of the run, where it is one's: handed in under that name."""
+
+    @property
+    def name(self) -> str:
+        """The function's short name."""
+        return self.stage.name
+
+    @property
+    def scope(self) -> str:
+        """`group`: the function sees one group at a time; `batch`: all groups at once."""
+        return self.stage.attributes["scope"]
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What must be computed into `turn.extra` first."""
+        return self.stage.attributes["needs"]
+
+    @property
+    def hyperparameters(self) -> Mapping[str, object]:
+        """What was set."""
+        return self.stage.options
+
+    def __call__(self, groups: Sequence[Group], *, step: int = 0) -> list[list[Floats]]:
+        """Return per group and episode a 1-D array: a number per turn, or one per output token of all turns in order.
+
+        Raises ValueError, naming the credit and the episode, when an array has another length or is not finite.
+        """
+        handed: dict[str, object] = {"step": step, "run": self.run}
+        call = self.stage
+        credited = call(groups, **handed) if self.scope == "batch" else [call(group, **handed) for group in groups]
+        return [self._checked(group, arrays) for group, arrays in zip(groups, credited, strict=True)]
+
+    def _checked(self, group: Group, arrays: Sequence[object]) -> list[Floats]:
+        if len(arrays) != len(group):
+            raise ValueError(f"credit {self.name!r} returned {len(arrays)} arrays for a group of {len(group)} episodes")
+        return [self._array(episode, array) for episode, array in zip(group, arrays, strict=True)]
+
+    def _array(self, episode: Episode, array: object) -> Floats:
+        values = np.asarray(array, dtype=np.float64)
+        turns, tokens = len(episode.turns), sum(len(turn.output_ids) for turn in episode.turns)
+        where = f"credit {self.name!r}, task {episode.task_id!r}, attempt {episode.attempt}"
+        if values.shape not in ((turns,), (tokens,)):
+            raise ValueError(
+                f"{where}: shape {values.shape}; expected ({turns},), one number per turn, or ({tokens},), per token"
+            )
+        if not np.isfinite(values).all():
+            raise ValueError(f"{where}: advantages are not finite: {values.tolist()}")
+        return values
+
+
+def credit(
+    name: str, scope: str = "group", needs: Sequence[str] = (), *, uniform: bool = False, worth: bool = False
+) -> Callable[[CreditFunction], CreditFunction]:
+    """Declare a credit function `(group, *, hyper-parameters) -> one array per episode`, and give it a short name.
+
+    An array holds a number per turn, or one per output token of all turns in order. With scope `batch` the function
+    takes the list of all groups and returns one list of arrays per group. `needs` names what is computed into
+    `turn.extra` first. Keyword-only parameters called `step`, `state` and `run` are no hyper-parameters: the updates so
+    far, a dict of plain data that is kept from step to step and in the checkpoint, and the run. Of several processes each
+    sees its own groups and has a state of its own in the checkpoint: who keeps one for all makes it from what all see
+    (`run.gathered`), with scope `batch`, for a process without groups is called too. The function itself is returned
+    unchanged, so it can be called and tested as it is. `uniform` says that groups whose returns
+    are all equal have a signal too: a run that drops them is told so. `worth`: it reads `turn.extra["worth"]`, which some
+    selections put into turns that nobody sampled now.
+    """
+    if scope not in ("group", "batch"):
+        raise BadConfig(f"scope of credit {name!r} is {scope!r}; expected 'group' or 'batch'")
+    return CREDITS.declare(name, scope=scope, needs=tuple(needs), uniform=uniform, worth=worth)
+
+
+def resolve(name: str, /, **hyperparameters: object) -> Credit:
+    """Return the credit of a short name (the package's, or declared by `@credit`) or MODULE:NAME, ready to be called.
+
+    Hyper-parameters are the function's keyword-only parameters. Strings, as they come from a command line, are read as
+    the type of the default. Raises UnknownName or BadConfig with the closest name, and BadConfig for a value that the
+    function's annotations (`Literal`, `Annotated[float, Within(0, 1)]`) or the function itself refuses, and for a need
+    that nothing computes.
+    """
+    credit = Credit(CREDITS.resolve(name, hyperparameters))
+    for need in credit.needs:
+        NEEDS.looked_up(need)
+    _try(credit)
+    return credit
+
+
+def _try(credit: Credit) -> None:
+    """Raise the BadConfig that a credit raises for its hyper-parameters, such as two of them that do not go together.
+
+    It is called on a group that is made up. Any other error says more about that group than about the credit.
+    """
+    episodes = [
+        Episode("", "task", "task", 0, turns=[_made_up(credit.needs), _made_up(credit.needs, reward)], reward=reward)
+        for reward in (0.0, 1.0)
+    ]
+    with np.errstate(all="ignore"):
+        try:
+            credit([Group("task", "agent", episodes)])
+        except BadConfig:
+            raise
+        except Exception:
+            return
+        finally:
+            credit.stage.state.clear()
+
+
+def _made_up(needs: Sequence[str], reward: float = 0.0) -> Turn:
+    turn = Turn("", state_key="", prompt_ids=[0], output_ids=[0, 0], logprobs=[-1.0, -1.0], reward=reward)
+    turn.extra = {need: np.ones(2, dtype=np.float32) for need in needs}
+    return turn

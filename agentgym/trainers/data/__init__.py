@@ -1,0 +1,1 @@
+"""Training data: turns as rows of tokens, packing, minibatches, stored episodes."""

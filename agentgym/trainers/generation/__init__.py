@@ -1,0 +1,1 @@
+"""How the episodes of a step are generated: plain, speculative, or pruned."""

@@ -1,0 +1,66 @@
+"""The generation stage: how the episodes that were drawn are played, where that is not simply one after the other."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from agentgym.agents.base import Agent
+from agentgym.episodes.episode import Episode
+from agentgym.rollout.play import Job
+from agentgym.trainers.seam import Seam, Stateful, Target, required
+
+if TYPE_CHECKING:
+    from agentgym.trainers.config.train_config import TrainConfig
+    from agentgym.trainers.run.assemble import Run
+
+GENERATIONS = Seam(
+    "generation",
+    {
+        "plain": "agentgym.trainers.generation.interface:Generation",
+        "spec": "agentgym.trainers.generation.spec:Spec",
+        "prune": "agentgym.trainers.generation.prune:Prune",
+    },
+    {"requires": (), "check": None, "embeds": False},
+)
+Check = Callable[["TrainConfig"], None]
+"""Raises BadConfig where a run cannot be played so."""
+
+
+class Play(Protocol):
+    """Plays jobs in the environments of the run, and returns their episodes in order."""
+
+    def __call__(self, agents: Mapping[str, Agent], jobs: Sequence[Job]) -> Awaitable[list[Episode]]:
+        """`agents`: by environment."""
+        ...
+
+
+def generation(
+    name: str, requires: Sequence[str] = (), check: Check | None = None, *, embeds: bool = False
+) -> Callable[[Target], Target]:
+    """Register a class that plays the drawn episodes (see `Generation`) by name; keyword-only parameters are options.
+
+    `requires`: `repeats`, where it does something only with tasks that come again. `check` is called with the run's settings
+    before anything is loaded. `embeds`: it asks the learner for hidden states.
+    """
+    return GENERATIONS.declare(name, requires=required(requires), check=check, embeds=embeds)
+
+
+@generation("plain")
+class Generation(Stateful):
+    """Every episode by itself, to its end; to inherit from: `play` and `saw` may be written.
+
+    Made as `CLASS(run, **options)`, one in each process. Evaluations are never played by it.
+    """
+
+    def __init__(self, run: "Run | None" = None) -> None:
+        self.run: Any = run
+
+    async def play(self, agents: Mapping[str, Agent], jobs: Sequence[Job], play: Play, step: int) -> list[Episode]:
+        """Return this process's episodes of a step; one that is left out is neither trained on nor counted."""
+        return await play(agents, jobs)
+
+    def saw(self, episodes: Sequence[Episode], step: int) -> Mapping[str, float]:
+        """Take in the episodes of a step of this process; return numbers to log, which are added up over the processes.
+
+        All processes call it once a step, also without episodes.
+        """
+        return {}

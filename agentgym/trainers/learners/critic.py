@@ -1,0 +1,111 @@
+"""The critic: a linear head on the policy's last hidden states that estimates what is still to be earned."""
+
+# torch is typed in part only.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from agentgym.trainers.data.packing import Batch
+from agentgym.trainers.data.segments import Segment
+from agentgym.trainers.losses.policy import Sums, total_of
+from agentgym.trainers.model.logprobs import Scores
+
+TARGET = "value_target"
+"""What a credit puts into `turn.extra` for the critic to learn: [output tokens], nan where there is nothing to learn."""
+
+ERROR, SQUARE = "value_error", "value_target_square"
+
+
+class Critic(nn.Module):
+    """The expected return from before each trained token on: weight * hidden state / width + bias, both 0 at first.
+
+    `lr` is about how far a value may move in one update, whatever the width. With `policy_weight` 0 the hidden states are
+    detached, so the policy does not notice the critic; above 0 its gradient has so many times the value loss's in it.
+    `clip` above 0 holds a value within so much of what it was before the update, as PPO's value loss does.
+    Of several processes each has one, and all hold the same numbers.
+    """
+
+    def __init__(self, accelerator: Any, width: int, *, lr: float, policy_weight: float, clip: float) -> None:
+        super().__init__()
+        self.accelerator, self.policy_weight, self.clip = accelerator, policy_weight, clip
+        self.weight = nn.Parameter(torch.zeros(width, device=accelerator.device))
+        self.bias = nn.Parameter(torch.zeros((), device=accelerator.device))
+        self.optimizer = torch.optim.AdamW(self.parameters(), lr=lr, weight_decay=0.0)
+
+    def forward(self, scores: Scores) -> Tensor:
+        """Return the values [trained], in float32."""
+        if scores.states is None:
+            raise ValueError("a critic needs the hidden states: make the Scorer with states=True")
+        states = scores.states if self.policy_weight else scores.states.detach()
+        return states.float() @ self.weight / len(self.weight) + self.bias
+
+    def loss(self, scores: Scores, batch: Batch, total: float) -> tuple[Tensor, Sums]:
+        """Return a micro-batch's share of 1/2 mean max((V - T)^2, (clip(V, V_old +- clip) - T)^2), and its metrics.
+
+        The mean is over the `total` tokens with a target of the update, in all processes. PPO's loss as in verl.
+        """
+        values = self(scores)
+        targets = batch.extra.get(TARGET)
+        if targets is None:  # a row that only waits for others
+            return 0.0 * values.sum(), {}
+        known = ~targets.isnan()
+        values, targets = values[known], targets[known]
+        errors = plain = (values - targets).square()
+        if self.clip:
+            old = batch.extra["values"][known]
+            held = old + (values - old).clamp(-self.clip, self.clip)
+            errors = torch.maximum(errors, (held - targets).square())
+        sums = {"value_loss": errors / 2, "value_target": targets, ERROR: plain, SQUARE: targets.square()}
+        scale = self.policy_weight or 1.0
+        return scale * errors.sum() / (2 * max(total, 1)), {name: total_of(v.detach()) for name, v in sums.items()}
+
+    def update(self, grad_clip: float) -> None:
+        """Take a step of its own, by the mean gradient of all processes."""
+        for parameter in self.parameters():
+            gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+            parameter.grad = self.accelerator.reduce(gradient, "mean")  # what each has is times their number
+        nn.utils.clip_grad_norm_(self.parameters(), grad_clip)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+
+    def saved(self) -> dict[str, Any]:
+        """Return what goes into the checkpoint."""
+        return {"head": self.state_dict(), "optimizer": self.optimizer.state_dict()}
+
+    def load(self, saved: Mapping[str, Any]) -> None:
+        """Go on from it."""
+        self.load_state_dict(saved["head"])
+        self.optimizer.load_state_dict(saved["optimizer"])
+
+
+def taught(row: Segment) -> int:
+    """Return how many trained tokens of a row have a target."""
+    return int((row.mask & ~np.isnan(row.extra[TARGET])).sum()) if TARGET in row.extra else 0
+
+
+def explained(metrics: dict[str, float]) -> dict[str, float]:
+    """Return the metrics with `value_explained`, 1 - mean (V - T)^2 / variance of T, in place of the mean squares."""
+    error, square = metrics.pop(ERROR, 0.0), metrics.pop(SQUARE, None)
+    if square is not None and (spread := square - metrics["value_target"] ** 2) > 0:
+        metrics["value_explained"] = 1 - error / spread
+    return metrics
+
+
+def targets_of(rows: Sequence[Segment]) -> int:
+    """Return how many trained tokens of some rows have a target."""
+    return sum(taught(row) for row in rows)
+
+
+def teaches(row: Segment, by_present: bool) -> bool:
+    """Return whether anything is learned from a row: by its advantages, targets, or the factors that a loss has `chosen`.
+
+    `by_present`: the loss chooses factors by the present log-probabilities, so a row without advantages teaches too, unless
+    the factors are marked and all 0.
+    """
+    pulled = by_present and ("chosen" not in row.extra or bool(np.nan_to_num(row.extra["chosen"]).any()))
+    return bool(row.advantages.any()) or pulled or bool(targets_of([row]))

@@ -1,0 +1,79 @@
+"""What a policy makes of states and actions: hidden states of turns, for heads that estimate something of them."""
+
+# torch is typed in part only.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from agentgym.episodes.episode import Episode, Turn
+from agentgym.trainers.config.train_config import TrainConfig
+from agentgym.trainers.data.packing import pack, token_weights
+from agentgym.trainers.data.segments import Segment, build
+from agentgym.trainers.learners.step import TrainedModel, even
+
+Floats = npt.NDArray[np.float32]
+Embed = Callable[[list[Segment]], list[Floats]]
+"""Of rows, the hidden states that predict their trained tokens: [trained, width] per row."""
+
+
+def embedded(learner: TrainedModel, rows: list[Segment], config: TrainConfig, *, alone: bool = False) -> list[Floats]:
+    """Return the last hidden states that predict the trained tokens of rows, under the present weights.
+
+    Of several processes all call it, unless it is asked for `alone`, which sharded weights cannot do.
+    """
+    scorer = learner.accelerator.unwrap_model(learner.scorer)
+    packed = pack(rows, token_weights(rows), config.batch_tokens, share=config.share_prefixes)
+    device, states_before = learner.accelerator.device, scorer.states
+    scorer.states = True
+    try:
+        with torch.no_grad():
+            batches = [batch.to(device) for batch in packed] if alone else even(learner, packed)
+            states = [scorer(batch).states.float().cpu().numpy() for batch in batches][: len(packed)]
+    finally:
+        scorer.states = states_before
+    arrays = [np.zeros((0, 0), dtype=np.float32)] * len(rows)
+    for batch, flat in zip(packed, states, strict=True):
+        pieces = np.split(flat, np.cumsum([rows[i].trained for i in batch.segments])[:-1])
+        for i, piece in zip(batch.segments, pieces, strict=True):
+            arrays[i] = piece
+    return arrays
+
+
+def turn_states(
+    episodes: Sequence[Episode], embed: Embed, prefixes: Sequence[Sequence[int]] | None = None
+) -> list[list[Floats | None]]:
+    """Return of each turn of the episodes its state and its state with the action, [2, width]; None where nothing was said.
+
+    The state is what predicts the turn's first token, so the hidden state at the last token of its prompt; the other is the
+    hidden state at the last token that was said. `prefixes`: by episode, tokens that only this pass sees in front of all.
+    """
+    asked = [_asked(episode, list(prefixes[place]) if prefixes else []) for place, episode in enumerate(episodes)]
+    rows = build(asked)
+    states_by_episode: list[dict[int, Floats]] = [{} for _ in episodes]
+    for row, states in zip(rows, embed(rows), strict=True):
+        for call, state in zip(row.turns[row.mask].tolist(), states, strict=True):
+            states_by_episode[row.episode][call] = state
+    by_episode: list[list[Floats | None]] = []
+    for episode, states in zip(episodes, states_by_episode, strict=True):
+        said = iter(range(len(episode.turns)))
+        calls = [next(said) if turn.output_ids and turn.prompt_ids else None for turn in episode.turns]
+        by_episode.append([None if k is None else np.stack([states[2 * k], states[2 * k + 1]]) for k in calls])
+    return by_episode
+
+
+def _asked(episode: Episode, prefix: list[int]) -> Episode:
+    """Return an episode of two calls a turn: its first token is asked for, and the one after its last."""
+    turns = [turn for turn in episode.turns if turn.output_ids and turn.prompt_ids]
+    calls: list[Turn] = []
+    for turn, later in zip(turns, [*turns[1:], None], strict=True):
+        prompt = [*prefix, *turn.prompt_ids]
+        said = [*prompt, *turn.output_ids]
+        after = [] if later is None else [*prefix, *later.prompt_ids]
+        follows = after[len(said)] if len(after) > len(said) and after[: len(said)] == said else 0
+        calls.append(Turn("", prompt_ids=prompt, output_ids=turn.output_ids[:1]))
+        calls.append(Turn("", prompt_ids=said, output_ids=[follows]))  # what follows goes on in the same row, if it can
+    return Episode(episode.env, episode.task_id, episode.group_id, 0, turns=calls)

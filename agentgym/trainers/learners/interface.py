@@ -1,0 +1,154 @@
+"""Choosing what holds the weights: the class to inherit from, the table of names and the decorator."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from agentgym.episodes.episode import Episode, Group
+from agentgym.errors import BadConfig
+from agentgym.trainers.credit.interface import Credit
+from agentgym.trainers.data.segments import Segment
+from agentgym.trainers.learners.kinds import LOCAL, OWN, TINKER, LearnerKind
+from agentgym.trainers.needs.interface import SCORED, Values
+from agentgym.trainers.seam import Seam, Stage, Stateful, Target, unwritten
+
+if TYPE_CHECKING:
+    from agentgym.trainers.config.train_config import TrainConfig
+
+KINDS = {kind.name: kind for kind in (LOCAL, TINKER)}
+LEARNERS = Seam("learner", {name: kind.path for name, kind in KINDS.items()})
+
+
+class Learner(Stateful, ABC):
+    """The policy that is trained, to inherit from: `update`, `publish` and `save` are to be written, the rest may be.
+
+    Of several processes each has one, and all call the same methods in the same order.
+    """
+
+    tokenizer: Any
+    engine: Any
+    """What samples from the policy."""
+
+    @abstractmethod
+    def update(self, groups: Sequence[Group], credit: Credit, loss: Stage, step: int) -> dict[str, float]:
+        """Update the policy on groups of episodes and return metrics over all processes."""
+
+    @abstractmethod
+    async def publish(self, version: int) -> None:
+        """Make the engine sample from the present weights, as policy version `version`."""
+
+    @abstractmethod
+    def save(self, folder: Path) -> None:
+        """Write the policy as a model folder."""
+
+    def imitate(self, episodes: Sequence[Episode], lr: float) -> dict[str, float]:
+        """Update the policy on demonstrations and return metrics over all processes; for an SFT warm start and `sft`."""
+        raise NotImplementedError
+
+    def score(self, rows: list[Segment]) -> Values:
+        """Return `logprobs` and `entropy` of the trained tokens under the weights as they are, [tokens] per row.
+
+        For a credit or a loss that needs them.
+        """
+        raise NotImplementedError
+
+    def embed(self, rows: list[Segment], *, alone: bool = False) -> list[npt.NDArray[np.float32]]:
+        """Return the hidden states that predict the trained tokens of rows, [trained, width] per row.
+
+        For heads on what the policy makes of a turn. Of several processes all call it, unless it is asked for `alone`.
+        """
+        raise NotImplementedError
+
+    def begin(self, phase: str, folder: Path) -> None:
+        """Prepare for `sft` or `rl`; `folder` is the run's, for data about the policy at that point."""
+
+    async def rest(self) -> None:
+        """Let the engine give back what memory it can until `publish`: nothing samples before an update is over."""
+
+    def about(self) -> dict[str, object]:
+        """Return facts for the log: parameters, how many are trained, precision, attention."""
+        return {}
+
+    def close(self) -> None:
+        """Let go of the engine and of what connects it to the weights."""
+        self.engine.close()
+
+
+@runtime_checkable
+class Parts(Protocol):
+    """A learner of which each process holds a part: all processes call `save`, not the first alone, and then this."""
+
+    def save_parts(self, folder: Path) -> None:
+        """Begin to write to a checkpoint what only the processes together have, as it is now."""
+        ...
+
+    def parts_written(self, *, wait: bool = False) -> bool:
+        """Return whether this process has written its part; the checkpoint counts when all have."""
+        ...
+
+
+def learner(name: str) -> Callable[[Target], Target]:
+    """Declare a class as a learner and name it: made as `CLASS(accelerator, config, folder, *, state, **options)`.
+
+    `overlaps = True` in the class says that `update` may run in a thread while its engine samples (`async_level`).
+    """
+    return LEARNERS.declare(name)
+
+
+def kind_of(reference: str) -> LearnerKind:
+    """Return what is known of a learner by its name; nothing is imported."""
+    name, colon, _ = reference.partition(":")
+    kind = KINDS.get(name, OWN)
+    return kind if kind.addressed or not colon else OWN
+
+
+def resolve_learner(config: "TrainConfig") -> Stage:
+    """Return the learner of a run with its options; of `tinker:URL` the address is one of them."""
+    name, colon, address = config.learner.partition(":")
+    if colon and kind_of(config.learner).addressed:
+        return LEARNERS.resolve(name, {**config.learner_options, "url": address})
+    return LEARNERS.resolve(config.learner, config.learner_options)
+
+
+def check_learner(config: "TrainConfig", needed: Sequence[str]) -> None:
+    """Raise BadConfig or UnknownName where a run asks of its learner what that one cannot do; `needed`: names of needs."""
+    kind = kind_of(config.learner)
+    kind.check_needs(needed, config)
+    # the package's own import torch, and are known without
+    target = resolve_learner(config).target if kind is OWN or config.learner_options else None
+    if kind is OWN:
+        _check_methods(target, config, needed)
+    if config.async_level and not (kind.overlaps or getattr(target, "overlaps", False)):
+        raise BadConfig(
+            f"async_level is {config.async_level}, and learner {config.learner!r} does not declare that its engine samples "
+            "from its own copy of the weights during an update: leave it at 0, or declare `overlaps = True` in its class"
+        )
+
+
+def check_embeds(config: "TrainConfig", what: str) -> None:
+    """Raise BadConfig where something that is chosen needs hidden states and the learner gives none."""
+    kind = kind_of(config.learner)
+    if not kind.embeds or (kind is OWN and _inherited(resolve_learner(config).target, "embed")):
+        raise BadConfig(
+            f"{what} with learner {config.learner!r}, which gives no hidden states (embed()): take learner 'local', or "
+            f"leave {what} out"
+        )
+
+
+def _check_methods(target: object, config: "TrainConfig", needed: Sequence[str]) -> None:
+    """Raise BadConfig where a class of one's own has not written what the run calls."""
+    mine = f"learner {config.learner!r}"
+    if missing := unwritten(target, Learner):
+        raise BadConfig(f"{mine} lacks {missing}; let its class inherit from agentgym.trainers.Learner")
+    if config.sft_episodes and _inherited(target, "imitate"):
+        raise BadConfig(f"sft_episodes is {config.sft_episodes} with {mine}, which has no imitate(): give --sft-episodes 0")
+    if (scores := [name for name in needed if name in SCORED]) and _inherited(target, "score"):
+        raise BadConfig(f"needs {scores[0]!r} with {mine}, which has no score(): choose another credit or loss")
+
+
+def _inherited(target: object, method: str) -> bool:
+    return getattr(target, method, None) is getattr(Learner, method)

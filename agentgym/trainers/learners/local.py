@@ -1,0 +1,192 @@
+"""The learner in this process: accelerate's one process, or a copy of the policy in each of several."""
+
+# torch and accelerate are typed in parts only
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false, reportMissingTypeStubs=false
+
+import copy
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+from accelerate import Accelerator
+from torch import nn
+from transformers import PreTrainedModel
+
+from agentgym.episodes.episode import Episode, Group
+from agentgym.trainers.config.train_config import TrainConfig
+from agentgym.trainers.credit.interface import Credit
+from agentgym.trainers.data.segments import Segment
+from agentgym.trainers.learners import parts
+from agentgym.trainers.learners.critic import Critic
+from agentgym.trainers.learners.embedding import embedded
+from agentgym.trainers.learners.interface import Learner
+from agentgym.trainers.learners.optimizers import optimizers
+from agentgym.trainers.learners.step import BaseScorer, Scorer, TrainedModel, imitate, reinforce, scored
+from agentgym.trainers.losses.interface import resolve_loss, top_of
+from agentgym.trainers.model import lora, precision
+from agentgym.trainers.model.policy import load_policy, save_policy, set_threads
+from agentgym.trainers.model.precision import Masters, masters
+from agentgym.trainers.needs.interface import Values
+from agentgym.trainers.seam import Stage
+from agentgym.trainers.weights import sync
+
+
+class LocalLearner(Learner):
+    """The policy in this process, or a copy in each of several that accelerate joins."""
+
+    overlaps = True
+
+    def __init__(self, accelerator: Accelerator, config: TrainConfig, folder: Path, *, state: Mapping[str, object]) -> None:
+        self.accelerator, self.config, self.folder = accelerator, config, folder
+        self.model, self.tokenizer = load_policy(folder, precision.DTYPES[config.precision])
+        set_threads(self.model, config.threads)
+        if config.lora_rank and not state.get("resumed"):  # a checkpoint has its adapters
+            lora.add_adapters(self.model, config)
+        device = accelerator.device
+        self.engine = parts.engine(config, folder, self._sampled(), self.tokenizer, device)
+        try:
+            sent = None if config.served else sync.weight_sync(self.model, self.engine, copied=config.apart, device=device)
+            self.weights = sent
+            scorer = Scorer(
+                self.model,
+                config.temperature,
+                self._attention(),
+                gradient_checkpointing=config.gradient_checkpointing,
+                compiled=config.compile,
+                shared=config.share_prefixes,
+                states="critic" in state,
+                top=top_of(resolve_loss(config)) if config.loss != "clip" else 0,
+            )
+            self.trained = TrainedModel(accelerator, self._joined(scorer), [])
+            if "critic" in state:
+                options = cast("dict[str, float]", state["critic"])
+                self.trained.critic = Critic(accelerator, self.model.config.get_text_config().hidden_size, **options)
+            self.trained.masters = self._masters()
+        except BaseException:
+            self.engine.close()
+            raise
+
+    def _sampled(self) -> PreTrainedModel:
+        """Put the model where it is trained, and return what an engine in this process samples from."""
+        self.model.to(self.accelerator.device)
+        return copy.deepcopy(self.model) if self.config.apart else self.model  # an update changes its own in place
+
+    def _attention(self) -> str:
+        return self.config.attention
+
+    def _joined(self, scorer: Scorer) -> nn.Module:
+        """Return a scorer whose gradients are those of all processes."""
+        return self.accelerator.prepare(scorer)
+
+    def _masters(self) -> Masters | None:
+        return masters(self.model, self.config.precision, self.accelerator.num_processes)
+
+    def about(self) -> dict[str, object]:
+        """Return facts for the log."""
+        return {
+            "parameters": sum(p.numel() for p in self.model.parameters()),
+            "trained": sum(p.numel() for p in self.model.parameters() if p.requires_grad),
+            "attention": self._method,
+            "precision": self.config.precision,
+        }
+
+    @property
+    def _method(self) -> str:
+        return self.accelerator.unwrap_model(self.trained.scorer).method
+
+    def begin(self, phase: str, folder: Path) -> None:
+        """Make the optimizers of a phase, and before reinforcement learning the reference of the KL penalty."""
+        config, updated = self.config, self.trained.masters or self.model
+        if phase == "sft":
+            fresh = optimizers(updated, config.sft_lr, muon=config.sft_muon, kind=config.optimizer)
+        else:
+            decay = config.weight_decay
+            fresh = optimizers(updated, config.lr, muon=config.muon, weight_decay=decay, kind=config.optimizer)
+            self.trained.reference = self._reference(folder / "reference")
+        self.trained.optimizers = [self.accelerator.prepare(optimizer) for optimizer in fresh]
+
+    def _reference(self, folder: Path) -> Any:
+        """Return the policy as it was when reinforcement learning began, which the KL penalty holds to; None without one."""
+        config = self.config
+        if not config.kl:
+            return None
+        if config.lora_rank:
+            return self._base()
+        self._remember(folder)
+        return self._frozen(load_policy(folder, precision.DTYPES[config.precision])[0])
+
+    def _base(self) -> Any:
+        """Return the model without its adapters."""
+        return BaseScorer(self.model, self.config.temperature, self._method, shared=self.config.share_prefixes)
+
+    def _remember(self, folder: Path) -> None:
+        """Write the present policy to a folder, whole or not at all, unless an earlier sitting has."""
+        if self.accelerator.is_main_process and not folder.exists():
+            save_policy(self.model, self.tokenizer, folder.with_name(".reference")).rename(folder)
+        self.accelerator.wait_for_everyone()
+
+    def _frozen(self, model: PreTrainedModel) -> nn.Module:
+        """Return a scorer of a model that is not trained."""
+        config, frozen = self.config, model.to(self.accelerator.device)
+        scorer = Scorer(frozen, config.temperature, config.attention, shared=config.share_prefixes)
+        return scorer.eval().requires_grad_(False)
+
+    def imitate(self, episodes: Sequence[Episode], lr: float) -> dict[str, float]:
+        """Update the policy on demonstrations."""
+        self.trained.set_lr(lr)
+        return imitate(self.trained, episodes, self.config)
+
+    def update(self, groups: Sequence[Group], credit: Credit, loss: Stage, step: int) -> dict[str, float]:
+        """Update the policy on groups of episodes."""
+        self.trained.set_lr(self.config.lr_at(step))
+        return reinforce(self.trained, groups, credit, self.config, step, loss)
+
+    def score(self, rows: list[Segment]) -> Values:
+        """Return `logprobs`, `entropy` and, of a critic, `values` of the trained tokens."""
+        return scored(self.trained, rows, self.config)
+
+    async def rest(self) -> None:
+        """Let an engine that can give its GPU's memory back do so."""
+        if self.config.sleeps:
+            await self.engine.sleep()
+
+    def embed(self, rows: list[Segment], *, alone: bool = False) -> list[npt.NDArray[np.float32]]:
+        """Return the hidden states that predict the trained tokens of rows, [trained, width] per row."""
+        return embedded(self.trained, rows, self.config, alone=alone)
+
+    async def publish(self, version: int) -> None:
+        """Bring the weights to the engine."""
+        if self.weights is not None:  # a server was proved to serve these very weights, and none may be updated
+            await self.weights.push(version)
+
+    def save(self, folder: Path) -> None:
+        """Write the policy as a model folder."""
+        save_policy(self.model, self.tokenizer, folder)
+
+    def state_dict(self) -> dict[str, object]:
+        """Return the state of optimizers, fp32 masters and the critic."""
+        trained = self.trained
+        return {
+            "optimizers": [optimizer.state_dict() for optimizer in trained.optimizers],
+            "masters": trained.masters.state_dict() if trained.masters else {},
+            "critic": trained.critic.saved() if trained.critic else {},
+        }
+
+    def load_state_dict(self, state: Mapping[str, object]) -> None:
+        """Go on with them."""
+        if self.trained.masters is not None:
+            self.trained.masters.load_state_dict(cast("dict[str, Any]", state["masters"]))
+        if self.trained.critic is not None:
+            self.trained.critic.load(cast("dict[str, Any]", state["critic"]))
+        for optimizer, saved in zip(
+            self.trained.optimizers, cast("list[dict[str, Any]]", state["optimizers"]), strict=False
+        ):
+            optimizer.load_state_dict(saved)
+
+    def close(self) -> None:
+        """Let go of the engine."""
+        if self.weights is not None:
+            self.weights.close()
+        self.engine.close()

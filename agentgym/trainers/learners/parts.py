@@ -1,0 +1,54 @@
+"""What a training run starts from: the policy's folder, and the engine that samples from it."""
+
+# accelerate is typed in parts only
+# pyright: reportUnknownMemberType=false, reportMissingTypeStubs=false
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+
+from agentgym.core.seeding import derive
+from agentgym.engines.kinds import Demand
+from agentgym.trainers.config.train_config import TrainConfig
+from agentgym.trainers.model.policy import init_policy, size_of
+from agentgym.trainers.weights import sync
+
+
+def policy_folder(accelerator: Accelerator, config: TrainConfig, run: Path) -> Path:
+    """Return the folder of the model that a run starts from; `init` makes one in the run's own folder."""
+    if config.model != "init":
+        return Path(config.model)
+    folder = run / "init"
+    with accelerator.main_process_first():
+        if accelerator.is_main_process:
+            first, *others = config.mix
+            beside = [(env.id, env.options) for env in others]
+            init_policy(first.id, folder, env_options=first.options, size=size_of(config), seed=config.seed, beside=beside)
+    return folder
+
+
+def engine(config: TrainConfig, folder: Path, model: Any, tokenizer: Any, device: torch.device) -> Any:
+    """Return what samples; a server has to prove that it serves the trainer's own weights.
+
+    `device`: what this process computes on, wherever the model is now; one that is yet to be sharded is not there.
+    """
+    kind = config.engine_kind
+    kind.check_names(config.engine_options)
+    target = config.engine.partition(":")[2] if kind.of_address else model if kind.in_process else str(folder)
+    demand = Demand(
+        config.concurrency,
+        config.weight_transport,
+        config.lora_rank,
+        device=None if device.type == "cpu" else device.index or 0,
+        processes=int(os.environ.get("LOCAL_WORLD_SIZE", "1")),
+        seed=derive("engine", config.seed, os.environ.get("RANK", "0")),
+    )
+    options = kind.run_options(demand, config.engine_options)
+    loaded = kind.engine_class()(target, tokenizer=tokenizer, context=config.context_tokens or None, **options)
+    if kind.served:
+        asyncio.run(sync.prove(loaded, model, tokenizer))
+    return loaded

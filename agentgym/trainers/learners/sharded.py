@@ -1,0 +1,140 @@
+"""The learner in several processes, each of which holds a part of every weight, gradient and average (FSDP2)."""
+
+# torch and accelerate are typed in parts only
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false, reportMissingTypeStubs=false
+
+import copy
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+from accelerate.utils import gather_object
+from torch import nn
+from transformers import PreTrainedModel
+
+from agentgym.errors import BadData
+from agentgym.trainers.config.train_config import TrainConfig
+from agentgym.trainers.data.packing import Batch
+from agentgym.trainers.learners.interface import learner
+from agentgym.trainers.learners.local import LocalLearner
+from agentgym.trainers.learners.step import Scorer
+from agentgym.trainers.model import sharding
+from agentgym.trainers.model.logprobs import Scores
+from agentgym.trainers.weights import saved_parts
+from agentgym.trainers.weights.checkpoint import Checkpoint
+from agentgym.trainers.weights.model_folder import write_adapter, write_model
+
+
+class ShardedLearner(LocalLearner):
+    """The policy in parts, one in each process that accelerate joins.
+
+    The parts are the fp32 masters too: in bf16 a weight is rounded when it is gathered. An engine in this process samples
+    from a whole copy of its own.
+    """
+
+    _writing: saved_parts.Writing | None = None
+
+    def _sampled(self) -> PreTrainedModel:
+        """Return a copy of the whole model; the model itself stays where it was loaded until it is sharded."""
+        return copy.deepcopy(self.model).to(self.accelerator.device) if self.config.apart else self.model
+
+    def _attention(self) -> str:
+        device, config = self.accelerator.device, self.config
+        return sharding.chosen_attention(self.model, config.attention, device, shared=config.share_prefixes)
+
+    def _joined(self, scorer: Scorer) -> nn.Module:
+        if not self.config.lora_rank:
+            self._source = Checkpoint(self.model)  # while the model has the types that it computes with
+        computes_in = torch.bfloat16 if self.config.precision == "bf16" else None
+        device, number = self.accelerator.device, self.accelerator.num_processes
+        return sharding.shard(scorer, self.model, device, number, computes_in=computes_in)
+
+    def _masters(self) -> None:
+        """Return None: the parts are the masters."""
+
+    def _base(self) -> "_Base":
+        return _Base(self.model, self.trained.scorer)
+
+    def _remember(self, folder: Path) -> None:
+        """Write the present policy to a folder, whole or not at all, unless an earlier sitting has."""
+        if not any(gather_object([self.accelerator.is_main_process and folder.exists()])):
+            self.save(folder.with_name(".reference"))
+            if self.accelerator.is_main_process:
+                folder.with_name(".reference").rename(folder)
+        self.accelerator.wait_for_everyone()
+
+    def _frozen(self, model: PreTrainedModel) -> nn.Module:
+        """Return a scorer of a model that is not trained, sharded as well."""
+        config = self.config
+        scorer = Scorer(model, config.temperature, self._method, shared=config.share_prefixes).eval().requires_grad_(False)
+        return sharding.shard(scorer, model, self.accelerator.device, self.accelerator.num_processes)
+
+    def save(self, folder: Path) -> None:
+        """Write the policy as a model folder, each process some of its files."""
+        accelerator = self.accelerator
+        accelerator.wait_for_everyone()  # for who clears the place
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            if self.config.lora_rank:
+                write_adapter(self.model, folder, accelerator.process_index)
+            else:
+                write_model(self._source, folder, accelerator.process_index, accelerator.num_processes)
+            if accelerator.is_main_process:
+                if not self.config.lora_rank:
+                    self.model.config.save_pretrained(folder)
+                    self.model.generation_config.save_pretrained(folder)
+                self.tokenizer.save_pretrained(folder)
+        except OSError as error:
+            raise BadData(f"{folder}: the policy could not be written ({error})") from error
+        accelerator.wait_for_everyone()
+
+    def save_parts(self, folder: Path) -> None:
+        """Begin to write masters and optimizer state, each process its part."""
+        if self._writing is None:
+            self._writing = saved_parts.Writing()
+        self._writing.begin(folder / saved_parts.PARTS, self.model, self._updating)
+
+    def parts_written(self, *, wait: bool = False) -> bool:
+        """Return whether this process has written its part."""
+        return self._writing is None or self._writing.done(wait=wait)
+
+    @property
+    def _updating(self) -> list[torch.optim.Optimizer]:
+        return [optimizer.optimizer for optimizer in self.trained.optimizers]
+
+    def state_dict(self) -> dict[str, object]:
+        """Return what every process has alike; of the rest `save_parts` writes each process's part."""
+        return {"critic": self.trained.critic.saved() if self.trained.critic else {}}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on with it, and with the parts in the checkpoint that the policy was loaded from."""
+        if self.trained.critic is not None:
+            self.trained.critic.load(state["critic"])
+        saved_parts.load(self.folder / saved_parts.PARTS, self.model, self._updating)
+
+
+class _Base:
+    """The policy with its adapters off, by the forward pass that gathers the weights."""
+
+    def __init__(self, model: PreTrainedModel, scorer: Callable[[Batch], Scores]) -> None:
+        self.model, self.scorer = model, scorer
+
+    def __call__(self, batch: Batch) -> Scores:
+        trained = [value for value in self.model.parameters() if value.requires_grad]
+        self.model.disable_adapters()
+        for value in trained:  # which peft froze: what is gathered first would stay so
+            value.requires_grad_(True)
+        try:
+            with torch.no_grad():
+                return self.scorer(batch)
+        finally:
+            self.model.enable_adapters()
+
+
+@learner("local")
+def local(accelerator: Accelerator, config: TrainConfig, folder: Path, *, state: Mapping[str, Any]) -> LocalLearner:
+    """Return the learner in these processes: a copy of the policy in each, or a part of it."""
+    kind = ShardedLearner if config.sharded else LocalLearner
+    return kind(accelerator, config, folder, state=state)

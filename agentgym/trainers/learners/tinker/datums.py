@@ -1,0 +1,59 @@
+"""Rows of a training step as a server of the Tinker API takes them: everything shifted by one token."""
+
+# tinker is an extra and typed in parts only
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from agentgym.trainers.data.segments import Segment
+from agentgym.trainers.learners.tinker.service import client_package
+
+Floats = npt.NDArray[np.float32]
+Reduction = Literal["tokens", "rows"]
+"""How a server adds up: a sum over `tokens`, or the mean over `rows` of the mean over each row's targets."""
+
+
+def scored_datum(ids: Sequence[int]) -> object:
+    """Return a row whose targets are all to be scored."""
+    return _datum(ids, weights=np.ones(len(ids) - 1, dtype=np.float32))
+
+
+def imitation_datum(row: Segment, weights: Floats) -> object:
+    """Return a row to imitate; weights: [tokens], what each token's loss counts."""
+    return _datum(row.ids, weights=np.where(row.mask, weights, 0)[1:])
+
+
+def policy_datum(row: Segment, behaviour: Floats, pull: Floats, scale: float = 1.0) -> object:
+    """Return a row for a policy loss.
+
+    behaviour: [tokens] log-probabilities that a ratio compares with. pull: [tokens] the advantage times what the token's
+    loss counts; 0 where nothing is trained. scale: see `scales`.
+    """
+    known = np.where(row.mask, behaviour, 0)
+    return _datum(row.ids, logprobs=known[1:], advantages=np.where(row.mask, pull * scale, 0)[1:])
+
+
+def scales(rows: Sequence[Segment], reduction: Reduction) -> list[float]:
+    """Return per row what its advantages are multiplied by, so that the server's loss is our sum over tokens."""
+    return [1.0 if reduction == "tokens" else float(len(rows) * (len(row) - 1)) for row in rows]
+
+
+def placed(row: Segment, values: object) -> Floats:
+    """Return what a server said of each target, laid out by token: [tokens], NaN where nothing is trained."""
+    by_token = np.full(len(row), np.nan, dtype=np.float32)
+    by_token[1:] = np.asarray(values, dtype=np.float32)[: len(row) - 1]
+    return np.where(row.mask, by_token, np.nan).astype(np.float32)
+
+
+def _datum(ids: Sequence[int] | npt.NDArray[np.int32], **inputs: Floats) -> object:
+    tinker = client_package()
+    held = np.asarray(ids, dtype=np.int64)
+    arrays = {name: np.ascontiguousarray(values, dtype=np.float32) for name, values in inputs.items()}
+    return tinker.Datum(
+        model_input=tinker.ModelInput.from_ints(held[:-1].tolist()),
+        loss_fn_inputs={"target_tokens": np.ascontiguousarray(held[1:]), **arrays},
+    )

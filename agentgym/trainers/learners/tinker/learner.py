@@ -1,0 +1,286 @@
+"""The learner on a server of the Tinker API: rows go out, gradients and weights stay there."""
+
+# torch and transformers are typed in parts only
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false, reportMissingTypeStubs=false
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from accelerate import Accelerator
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+from agentgym.core.folders import write_whole
+from agentgym.engines.shards import shared_memory
+from agentgym.engines.tinker import TinkerEngine, scored
+from agentgym.episodes.episode import Episode, Group
+from agentgym.errors import BadConfig, BadData, EngineDead
+from agentgym.trainers.config.train_config import TrainConfig
+from agentgym.trainers.credit.interface import Credit
+from agentgym.trainers.data.minibatches import minibatches
+from agentgym.trainers.data.packing import count, token_weights
+from agentgym.trainers.data.segments import Segment, behaviours, build, mismatches
+from agentgym.trainers.learners import parts
+from agentgym.trainers.learners.interface import Learner, learner
+from agentgym.trainers.learners.step import CannotGoOn, OneUpdate, chosen, credited
+from agentgym.trainers.learners.tinker import datums, gradient
+from agentgym.trainers.learners.tinker.qualify import Qualified, qualify, read_qualified, show
+from agentgym.trainers.learners.tinker.service import Service, Trained
+from agentgym.trainers.losses.policy import add_sums, means
+from agentgym.trainers.needs import interface as needs
+from agentgym.trainers.needs.interface import Values
+from agentgym.trainers.run.fits import parameters
+from agentgym.trainers.run.metrics import mismatch
+from agentgym.trainers.seam import Stage, Within
+
+FILE = "tinker.json"
+"""The file of a model folder that says where the server keeps the weights."""
+PROBE = 24
+"""Tokens of the row by which loaded weights are told from others."""
+APART = 0.1
+"""Mean distance in log-probability at which the sampler plainly serves other weights than are trained."""
+
+
+@learner("tinker")
+class RemoteLearner(Learner):
+    """An adapter that a server trains and samples from; this process plays, credits and says how each token counts."""
+
+    def __init__(
+        self,
+        accelerator: Accelerator,
+        config: TrainConfig,
+        folder: Path,
+        *,
+        url: str,
+        base: str = "",
+        qualified: str = "",
+        seconds: Annotated[float, Within(1)] = 1800.0,
+        patience: Annotated[float, Within(1)] = 30.0,
+        state: Mapping[str, object],
+    ) -> None:
+        self.config = config
+        self.tokenizer: Any = AutoTokenizer.from_pretrained(str(folder))
+        saved = _read(folder) if state.get("resumed") else None
+        own = AutoConfig.from_pretrained(saved["model"] if saved else str(folder)).get_text_config()
+        self.context = min(config.context_tokens or own.max_position_embeddings, own.max_position_embeddings)
+        self.service = Service(url, seconds=seconds, patience=patience)
+        try:
+            self.model = saved["model"] if saved else str(folder)
+            self.base = self.service.base_model(base or (saved["base"] if saved else ""))
+            self.qualified = Qualified(**saved["qualified"]) if saved else self._qualified(qualified)
+            self.trained = self._loaded(saved) if saved else self.service.trainer(self.base, config.lora_rank, config.seed)
+            self.engine: Any = self._engine(accelerator.device)
+        except BaseException:
+            self.service.close()
+            raise
+        self._reference: object = None
+        self._kept: dict[str, object] | None = saved
+        """Where the present weights are saved, once they are."""
+
+    def _engine(self, device: torch.device) -> Any:
+        """Return what samples: the server itself, or vLLM, which is brought each version of the adapter."""
+        if self.config.engine_kind.sent_weights:
+            return parts.engine(self.config, Path(self.model), None, self.tokenizer, device)
+        return TinkerEngine(self.service, self.tokenizer, self.context)
+
+    def _qualified(self, file: str) -> Qualified:
+        """Find out what the server computes, or read what was found; BadConfig where that is not what this run needs."""
+        if file:
+            qualified = read_qualified(file)
+        else:
+            qualified = qualify(self.service, self.base, self.model, self.tokenizer, rank=self.config.lora_rank)
+        reasons = qualified.refused(self.config)
+        if reasons:
+            raise BadConfig(f"{self.service.url} cannot train this run: {'; '.join(reasons)}.\n{show(qualified)}")
+        return qualified
+
+    def _loaded(self, saved: dict[str, Any]) -> Trained:
+        """Return the adapter of a checkpoint, held to what the saved one said of a row of tokens."""
+        try:
+            trained = self.service.loaded(saved["path"], optimizer=True)
+            logprobs = trained.forward([datums.scored_datum(saved["probe"]["ids"])])[0]
+        except EngineDead as error:
+            raise BadData(
+                f"{saved['path']} could not be loaded ({error}); remove {saved['folder']} to use an earlier one"
+            ) from error
+        off = float(np.abs(np.asarray(logprobs) - np.asarray(saved["probe"]["logprobs"])).max())
+        if not off < 1e-3:
+            raise BadData(
+                f"{saved['path']} holds other weights than were saved: its log-probabilities are off by up to {off:.2g}; "
+                f"remove {saved['folder']} to use an earlier one"
+            )
+        return trained
+
+    def about(self) -> dict[str, Any]:
+        """Return facts for the log."""
+        with torch.device("meta"):
+            layers = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(self.model)).named_modules()
+        adapted = [layer for name, layer in layers if name.rpartition(".")[2] in self.config.lora_targets]
+        rank = self.config.lora_rank
+        return {
+            "parameters": parameters(AutoConfig.from_pretrained(self.model)),
+            "trained": sum(rank * (layer.in_features + layer.out_features) for layer in adapted),
+            "attention": "the server's",
+            "precision": "the server's",
+        }
+
+    def begin(self, phase: str, folder: Path) -> None:
+        """Before reinforcement learning, get the reference of the KL penalty and a fresh optimizer."""
+        write_whole(folder / "qualified.json", json.dumps(asdict(self.qualified), indent=2) + "\n")
+        if phase == "rl":
+            if self.config.kl:
+                self._reference = self.service.sampler(self.base)
+            if self.config.sft_steps and self._kept is None:
+                before = self.trained
+                self.trained = self.service.loaded(self._saved()["path"], optimizer=False)
+                before.forget()
+
+    def imitate(self, episodes: Sequence[Episode], lr: float) -> dict[str, float]:
+        """Update the policy on demonstrations."""
+        rows = build(episodes)
+        total = count(rows, "token")
+        if not total:
+            return {}
+        weights = token_weights(rows, total=total)
+        before = gradient.imitation(self.trained, rows, weights, self.qualified)
+        self._step(lr)
+        return {
+            "nll": -float(np.concatenate([logprobs[row.mask] for logprobs, row in zip(before, rows, strict=True)]).mean())
+        }
+
+    def update(self, groups: Sequence[Group], credit: Credit, loss: Stage, step: int) -> dict[str, float]:
+        """Update the policy on groups of episodes: what `step.reinforce` does, with the server's gradients."""
+        config = self.config
+        episodes, advantages = credited(groups, credit, config.negative_advantage_weight, step=step)
+        rows = build(episodes, advantages)
+        needs.attach(episodes, rows, loss.attributes["needs"])
+        before = behaviours(rows, self.score(rows)["logprobs"])
+        needs.place(episodes, rows, ("logprobs",), {"logprobs": before})
+        gaps = mismatches(rows, before)
+        self._check_sampler(gaps)
+        told: list[Any] = []
+        for epoch in range(config.epochs):
+            for dealt in minibatches(rows, groups, config, step, epoch):
+                some = [rows[i] for i in dealt]
+                total = count(some, config.loss_aggregation)
+                if total:
+                    update = OneUpdate(some, total, [before[i] for i in dealt])
+                    told.append(self._updated(update, loss, step))
+        if not told:
+            return {}
+        metrics = means(add_sums(told))
+        metrics["loss"] = metrics.get("loss", 0.0) / len(told)
+        return {**{name: value for name, value in metrics.items() if not np.isnan(value)}, **mismatch(gaps)}
+
+    def _updated(self, update: OneUpdate, loss: Stage, step: int) -> object:
+        """Take one optimizer step on some of the rows and return the sums of its metrics."""
+        config = self.config
+        constant = config.constant if config.loss_aggregation == "constant" else None
+        weights = token_weights(update.segments, config.loss_aggregation, total=update.total, constant=constant)
+        if loss.attributes["choose"]:
+            weights = chosen(update, weights, loss, step, config.seed)
+        if config.kl:
+            keep = list(range(len(update.segments)))
+        else:  # a row without advantage has no gradient
+            keep = [i for i, row in enumerate(update.segments) if row.advantages.any()]
+        if not keep:
+            return {}
+        rows, before = [update.segments[i] for i in keep], [(update.before or [])[i] for i in keep]
+        work = gradient.Work(rows, [weights[i] for i in keep], before, self._references(rows) if config.kl else None)
+        sums = gradient.policy(self.trained, work, loss, step, config, self.qualified)
+        if not torch.isfinite(sums["loss"][0]):
+            raise CannotGoOn(f"the loss is {float(sums['loss'][0])}; try a lower --lr")
+        self._step(config.lr_at(step))
+        return sums
+
+    def _step(self, lr: float) -> None:
+        clip = self.config.grad_clip if self.qualified.clips_gradients else 0.0
+        self.trained.step(lr, weight_decay=self.config.weight_decay, clip=clip)
+        self._kept = None
+
+    def _check_sampler(self, gaps: npt.NDArray[np.floating]) -> None:
+        """Raise CannotGoOn where what was sampled is plainly not from the weights that are trained."""
+        known = gaps[~np.isnan(gaps)]
+        if len(known) and float(np.abs(known).mean()) > max(APART, 10 * self.qualified.mismatch):
+            sampler = self.config.engine if self.config.engine_kind.sent_weights else self.service.url
+            raise CannotGoOn(
+                f"{sampler} sampled from other weights than {self.service.url} trains: log-probabilities are "
+                f"{np.abs(known).mean():.3g} apart in the mean, {self.qualified.mismatch:.2g} when it was qualified"
+            )
+
+    def _references(self, rows: Sequence[Segment]) -> list[datums.Floats]:
+        """Return the log-probabilities of the model without its adapter, [tokens] per row."""
+
+        async def all_rows() -> list[list[float]]:
+            return await asyncio.gather(*(scored(self.service, self._reference, row.ids.tolist()) for row in rows))
+
+        return [datums.placed(row, values) for row, values in zip(rows, asyncio.run(all_rows()), strict=True)]
+
+    def score(self, rows: list[Segment]) -> Values:
+        """Return `logprobs` of the trained tokens; the server tells no `entropy`."""
+        if not rows:
+            return {"logprobs": [], "entropy": []}
+        scores = self.trained.forward([datums.scored_datum(row.ids.tolist()) for row in rows])
+        placed = [datums.placed(row, values) for row, values in zip(rows, scores, strict=True)]
+        return {"logprobs": placed, "entropy": [np.full(len(row), np.nan, dtype=np.float32) for row in rows]}
+
+    async def publish(self, version: int) -> None:
+        """Sample from the present weights. A vLLM server has to score a known text as the server that trains does."""
+        if not self.config.engine_kind.sent_weights:
+            await self.engine.serve(self.trained.sampler, version)
+            return
+        with TemporaryDirectory(dir=shared_memory()) as folder:
+            await asyncio.to_thread(self.trained.adapter, self.model, Path(folder))
+            told: dict[str, list[float]] = {}
+            if self.config.engine_kind.of_address:
+                known = [datums.scored_datum(self.engine.known)]
+                told["expected"] = (await asyncio.to_thread(self.trained.forward, known))[0].tolist()
+            await self.engine.load_weights(folder, version, **told)
+
+    def _saved(self) -> dict[str, Any]:
+        """Have the server save its state, once for the same weights, and return where and what it is known by."""
+        if self._kept is None:
+            ids = self.tokenizer.encode(" ".join(str(number) for number in range(PROBE)), add_special_tokens=False)[:PROBE]
+            probe = {"ids": ids, "logprobs": np.asarray(self.trained.forward([datums.scored_datum(ids)])[0]).tolist()}
+            path = self.trained.save("agentgym")
+            told = {"url": self.service.url, "base": self.base, "model": self.model, "qualified": asdict(self.qualified)}
+            self._kept = {"path": path, "probe": probe, **told}
+        return self._kept
+
+    def save(self, folder: Path) -> None:
+        """Write a folder that says where the server keeps the weights, with the tokenizer."""
+        saved = self._saved()
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self.tokenizer.save_pretrained(folder)
+            (folder / FILE).write_text(json.dumps(saved, indent=2) + "\n", encoding="utf-8")
+        except Exception as error:
+            raise BadData(f"{folder}: where the weights are could not be written ({error})") from error
+
+    def state_dict(self) -> dict[str, object]:
+        """Return where the server keeps weights and optimizer."""
+        return {"path": self._saved()["path"]}
+
+    def load_state_dict(self, state: Mapping[str, object]) -> None:
+        """Hold the state to what was loaded when this was made."""
+        if self._kept is None or state["path"] != self._kept["path"]:
+            raise BadData(f"the checkpoint is of {state['path']}; its {FILE} names another")
+
+    def close(self) -> None:
+        """End the session; what is saved stays on the server."""
+        self.engine.close()
+        self.service.close()
+
+
+def _read(folder: Path) -> dict[str, Any]:
+    try:
+        return {**json.loads((folder / FILE).read_text(encoding="utf-8")), "folder": str(folder)}
+    except (OSError, ValueError) as error:
+        raise BadData(f"{folder / FILE}: damaged checkpoint ({error}); remove its folder to use an earlier one") from error

@@ -1,0 +1,231 @@
+"""What a server of the Tinker API really computes, found out by experiment on a row of tokens.
+
+Servers agree on the wire and on little else. With AdamW's averages off and its eps far above any gradient, a step is plain
+gradient descent, so how the log-probabilities of a row move tells the gradient, up to one factor: two gradients are compared
+by the moves that they bring.
+"""
+
+# torch is typed in parts only
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+import asyncio
+import json
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from agentgym.engines import Sampling
+from agentgym.engines.tinker import TinkerEngine, scored
+from agentgym.errors import BadData, EngineDead, Fault
+from agentgym.trainers.config.train_config import TrainConfig
+from agentgym.trainers.learners.tinker.datums import Reduction, policy_datum, scored_datum
+from agentgym.trainers.learners.tinker.lab import (
+    GIVEN,
+    PROMPT,
+    UNCLIPPED,
+    Lab,
+    Scores,
+    Verdict,
+    cut_row,
+    gap_of,
+    ok_or_refused,
+    pull_at,
+)
+from agentgym.trainers.learners.tinker.service import Service, Trained
+from agentgym.trainers.model.policy import load_policy
+
+TEXT = "The quick brown fox jumps over the lazy dog. 1, 2, 3, 5, 8,"
+REPLY = 16
+"""Tokens of the reply."""
+
+
+@dataclass(slots=True)
+class Qualified:
+    """What was found of a server."""
+
+    reduction: Reduction = "tokens"
+    losses: list[str] = field(default_factory=list[str])
+    """Those that compute ours."""
+    clips_gradients: bool = False
+    mismatch: float = 0.0
+    """Mean distance of the sampler's log-probabilities from the trainer's, of the same weights."""
+    findings: list[list[str]] = field(default_factory=list[list[str]])
+    """What was asked, what was found, and the verdict."""
+
+    def note(self, what: str, text: str, verdict: Verdict) -> None:
+        """Add a line to the table."""
+        self.findings.append([what, text, verdict])
+
+    def refused(self, config: TrainConfig | None = None) -> list[str]:
+        """Return why the server cannot train, or not this run."""
+        reasons = [f"{what}: {text}" for what, text, verdict in self.findings if verdict == "refused"]
+        if config is not None and config.grad_clip < UNCLIPPED and not self.clips_gradients:
+            reasons.append(f"it clips no gradients, and grad_clip is {config.grad_clip:g}: give --grad-clip {UNCLIPPED:g}")
+        if config is not None and config.engine_kind.sent_weights:
+            reasons += [text for what, text, verdict in self.findings if (what, verdict) == (GIVEN, "none")]
+        return reasons
+
+
+def read_qualified(path: str) -> Qualified:
+    """Return what `agentgym qualify --json` printed, or a run's `qualified.json`; BadData for anything else."""
+    try:
+        told = json.loads(Path(path).read_text(encoding="utf-8"))
+        return Qualified(**{known.name: told[known.name] for known in fields(Qualified)})
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BadData(
+            f"{path}: expected what `agentgym qualify --json` prints, got {type(error).__name__}: {error}"
+        ) from error
+
+
+def show(qualified: Qualified) -> str:
+    """Return the table as text."""
+    width = max(len(line[0]) for line in qualified.findings)
+    return "\n".join(f"  {what:<{width}}  {verdict:<10} {text}" for what, text, verdict in qualified.findings)
+
+
+def qualify(service: Service, base: str, model: str, tokenizer: Any, *, rank: int = 8) -> Qualified:
+    """Return what a server computes; EngineDead where it gives no answers. It trains adapters of its own, for nothing."""
+    qualified, trained = Qualified(), service.trainer(base, rank, 7)
+    try:
+        _look(service, trained, model, tokenizer, qualified)
+    finally:
+        trained.forget()
+    return qualified
+
+
+def _look(service: Service, trained: Trained, model: str, tokenizer: object, qualified: Qualified) -> None:
+    ids = _sampling(service, trained, tokenizer, qualified)
+    if ids is None or not _scores(trained, ids, model, qualified):
+        return
+    lab = Lab(trained, ids, qualified)
+    if not lab.moves():
+        return
+    lab.reduction()
+    lab.mixture(model)
+    lab.accumulation()
+    lab.bounds()
+    lab.clipping()
+    _versions(service, trained, ids, qualified)
+    _resumed(service, lab, qualified)
+
+
+def _sampling(service: Service, trained: Trained, tokenizer: Any, qualified: Qualified) -> list[int] | None:
+    """Look at the sampler of a fresh adapter; return a row of tokens that it made."""
+    engine = TinkerEngine(service, tokenizer, 10**6)
+    prompt = [int(id) for id in tokenizer.encode(TEXT, add_special_tokens=False)][:PROMPT]
+
+    async def ask(temperature: float, stop: tuple[int, ...] = ()) -> tuple[list[int], list[float], list[float]]:
+        sampling = Sampling(temperature=temperature, max_tokens=REPLY, seed=11, stop_ids=stop or (2**31 - 2,))
+        done = await engine.generate(prompt, sampling, "qualify")
+        return done.ids, done.logprobs, (await scored(service, engine.sampler, [*prompt, *done.ids]))[len(prompt) - 1 :]
+
+    async def all_of_it() -> list[int]:
+        await engine.serve(trained.sampler, 0)
+        ids, said, scores = await ask(1.0)
+        again = (await ask(1.0))[0]
+        qualified.note("seeds", "the same tokens twice" if again == ids else "other tokens each time", "ok")
+        gap = gap_of(said, scores)
+        qualified.note("its sampler's own scores", f"{gap:.2g} from those it sampled with", "ok" if gap < 0.1 else "refused")
+        _, said, scores = await ask(0.5)
+        told = "those of temperature 1" if gap_of(said, scores) < 0.02 else "scaled by it"
+        qualified.note("logprobs at temperature 0.5", f"{told}; training is at temperature 1", "ok")
+        stop = ids[len(ids) // 2]
+        ended = (await ask(1.0, (stop,)))[0]
+        right = ended == ids[: ids.index(stop) + 1]
+        qualified.note(
+            "stop ids",
+            "end a reply and stay in it" if right else f"not followed: {ended} of {ids} at {stop}",
+            ok_or_refused(right),
+        )
+        return [*prompt, *ids]
+
+    try:
+        return asyncio.run(all_of_it())
+    except EngineDead:
+        raise
+    except Fault as error:
+        qualified.note("sampling", str(error), "refused")
+        return None
+
+
+def _scores(trained: Trained, ids: list[int], model: str, qualified: Qualified) -> bool:
+    """Hold the trainer's log-probabilities to the sampler's, and to our own torch where the weights can be had."""
+    scores = np.asarray(trained.forward([scored_datum(ids)])[0], dtype=np.float64)
+    service = trained.service
+    sampler = trained.sampler()
+    served = np.asarray(asyncio.run(scored(service, sampler, ids)))
+    if len(scores) != len(served):
+        qualified.note("trainer's logprobs", f"{len(scores)} of {len(served)} targets", "refused")
+        return False
+    qualified.mismatch = gap_of(scores, served)
+    true = _own(model, ids)
+    for what, other in (("trainer and its sampler", served), ("trainer and our torch", true)):
+        if other is None:
+            qualified.note(what, "no weights here to compare with", "not known")
+            continue
+        gap, near = gap_of(scores, other), gap_of(scores[1:], other[:-1]) if len(other) > 1 else 1.0
+        near = min(near, gap_of(scores[:-1], other[1:]))
+        fine = gap < 0.1
+        off = " and off by one token" if not fine and near < 0.1 else ""
+        qualified.note(what, f"{gap:.2g} apart in the mean{off}", ok_or_refused(fine))
+    return not qualified.refused()
+
+
+def _own(model: str, ids: list[int]) -> Scores | None:
+    """Return what the model in a folder says in float32; None where it cannot be loaded."""
+    try:
+        policy, _ = load_policy(model)
+    except (BadData, OSError, MemoryError):
+        return None
+    with torch.no_grad():
+        every = torch.log_softmax(policy(torch.tensor([ids[:-1]])).logits[0].float(), -1)
+    return every.gather(-1, torch.tensor(ids[1:])[:, None])[:, 0].double().numpy()
+
+
+def _versions(service: Service, trained: Trained, ids: list[int], qualified: Qualified) -> None:
+    """See whether a new sampler serves new weights, and no other."""
+    row = cut_row(ids)
+    old = trained.forward([scored_datum(ids)])[0]
+    for _ in range(4):
+        now = np.concatenate(([np.nan], trained.forward([scored_datum(ids)])[0])).astype(np.float32)
+        trained.backward([policy_datum(row, now, np.where(row.mask, 1.0, 0).astype(np.float32))], "importance_sampling")
+        trained.step(1e-2)
+    new = np.asarray(trained.forward([scored_datum(ids)])[0], dtype=np.float64)
+    served = np.asarray(asyncio.run(scored(service, trained.sampler(), ids)))
+    gap, moved = gap_of(new, served), gap_of(new, old)
+    fine = gap < max(0.02, 3 * qualified.mismatch)
+    qualified.note("a new sampler", f"{gap:.2g} from the new weights, which moved by {moved:.2g}", ok_or_refused(fine))
+
+
+def _resumed(service: Service, lab: Lab, qualified: Qualified) -> None:
+    """See whether weights and optimizer come back from a saved state."""
+    trained, ids = lab.trained, lab.row.ids.tolist()
+
+    def step(trainer: Trained) -> Scores:
+        now = np.concatenate(([np.nan], trainer.forward([scored_datum(ids)])[0])).astype(np.float32)
+        trainer.backward([policy_datum(lab.row, now, pull_at(lab.row, 1.0))], "importance_sampling")
+        trainer.step(1e-3)
+        return np.asarray(trainer.forward([scored_datum(ids)])[0], dtype=np.float64)
+
+    path = trained.save("qualify")
+    saved = lab.scores()
+    went_on = step(trained)
+    try:
+        other = service.loaded(path, optimizer=True)
+        loaded = np.asarray(other.forward([scored_datum(ids)])[0], dtype=np.float64)
+        weights, optimizer = gap_of(saved, loaded), gap_of(went_on, step(other))
+        other.forget()
+    except EngineDead as error:
+        qualified.note("a saved state", f"does not come back ({str(error)[-160:]})", "refused")
+        return
+    qualified.note("weights of a saved state", f"{weights:.2g} from those saved", ok_or_refused(weights < 1e-3))
+    moved = gap_of(saved, went_on)
+    fine = optimizer < 0.02 * moved + 1e-5
+    qualified.note(
+        "optimizer of a saved state",
+        f"its next step is {optimizer:.2g} from the one not stopped, of {moved:.2g}",
+        ok_or_refused(fine),
+    )

@@ -1,0 +1,145 @@
+"""The package's own loggers: TensorBoard, Weights & Biases, Trackio and MLflow, each through its own package."""
+
+# these packages are typed in parts, or not at all
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportMissingTypeStubs=false
+
+import importlib
+import io
+import os
+import time
+from collections.abc import Mapping
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any, Literal
+
+from agentgym.trainers.loggers.interface import logger, numbers, remember, remembered
+
+SECOND = "%Y%m%d_%H%M%S"
+"""How wandb names the folder of a sitting, beside the id of the run."""
+
+
+@logger("tensorboard", package="tensorboardX")
+class TensorBoard:
+    """Event files in the folder `tensorboard` of the run; `tensorboard --logdir RUN` shows them."""
+
+    def __init__(self, folder: Path, config: Mapping[str, object]) -> None:
+        del config
+        target = folder / "tensorboard"
+        sitting = f".{len(list(target.glob('events.*')))}"  # or a sitting in the same second would overwrite the last
+        self._writer: Any = importlib.import_module("tensorboardX").SummaryWriter(str(target), filename_suffix=sitting)
+
+    def log(self, position: int, row: Mapping[str, object]) -> None:
+        """Write a scalar each."""
+        for name, value in numbers(row).items():
+            self._writer.add_scalar(name, value, position)
+        self._writer.flush()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._writer.close()
+
+
+@logger("wandb", package="wandb")
+class WandB:
+    """A run of Weights & Biases, its files in the folder `wandb` of the run; WANDB_MODE=offline keeps it there."""
+
+    def __init__(
+        self,
+        folder: Path,
+        config: Mapping[str, object],
+        *,
+        project: str = "agentgym",
+        entity: str = "",
+        group: str = "",
+        name: str = "",
+        mode: Literal["", "online", "offline"] = "",
+    ) -> None:
+        wandb: Any = importlib.import_module("wandb")
+        before = remembered(folder, "wandb")
+        while list((folder / "wandb").glob(f"*-{time.strftime(SECOND)}-*")):  # or a sitting in it would overwrite the last
+            time.sleep(0.02)
+        self._run: Any = wandb.init(
+            project=project,
+            entity=entity or None,
+            group=group or None,
+            name=name or folder.resolve().name,
+            mode=mode or None,
+            dir=str(folder),
+            config=dict(config),
+            id=before,
+            resume="allow" if before else None,
+            settings=wandb.Settings(silent=True, console="off", save_code=False, disable_git=True),
+        )
+        if before is None:
+            remember(folder, "wandb", str(self._run.id))
+
+    def log(self, position: int, row: Mapping[str, object]) -> None:
+        """Log a step."""
+        self._run.log(numbers(row), step=position)
+
+    def close(self) -> None:
+        """Send what is held and end the run."""
+        self._run.finish()
+
+
+@logger("trackio", package="trackio")
+class Trackio:
+    """A run of Trackio, in its database on this machine (TRACKIO_DIR says where), or in the Space `space_id`."""
+
+    def __init__(
+        self, folder: Path, config: Mapping[str, object], *, project: str = "agentgym", name: str = "", space_id: str = ""
+    ) -> None:
+        trackio: Any = importlib.import_module("trackio")
+        before = remembered(folder, "trackio")
+        place: dict[str, Any] = {"space_id": space_id} if space_id else {}
+        wanted = before or name or folder.resolve().name
+        place |= {"resume": "allow" if before else "never", "embed": False}
+        with redirect_stdout(io.StringIO()):  # it greets, in the middle of the run's own lines
+            self._run: Any = trackio.init(project=project, name=wanted, config=_plain(config), **place)
+        if before is None:
+            remember(folder, "trackio", str(self._run.name))
+
+    def log(self, position: int, row: Mapping[str, object]) -> None:
+        """Log a step."""
+        self._run.log(numbers(row), step=position)
+
+    def close(self) -> None:
+        """Write what is held."""
+        with redirect_stdout(io.StringIO()):
+            self._run.finish()
+
+
+@logger("mlflow", package="mlflow")
+class MLflow:
+    """A run of MLflow at the tracking server `uri`; without one, at MLFLOW_TRACKING_URI, or in `mlflow.db` of the run."""
+
+    def __init__(
+        self, folder: Path, config: Mapping[str, object], *, uri: str = "", experiment: str = "agentgym", name: str = ""
+    ) -> None:
+        self._mlflow: Any = importlib.import_module("mlflow")
+        where = uri or os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{(folder / 'mlflow.db').resolve()}"
+        self._client: Any = self._mlflow.MlflowClient(tracking_uri=where)
+        before = remembered(folder, "mlflow")
+        if before is None:
+            known = self._client.get_experiment_by_name(experiment)
+            inside = known.experiment_id if known else self._client.create_experiment(experiment)
+            before = str(self._client.create_run(inside, run_name=name or folder.resolve().name).info.run_id)
+            for key, value in config.items():
+                self._client.log_param(before, key, str(value)[:500])
+            remember(folder, "mlflow", before)
+        self._id = before
+
+    def log(self, position: int, row: Mapping[str, object]) -> None:
+        """Log a step."""
+        metric = self._mlflow.entities.Metric
+        now = self._mlflow.utils.time.get_current_time_millis()
+        self._client.log_batch(self._id, [metric(name, value, now, position) for name, value in numbers(row).items()])
+
+    def close(self) -> None:
+        """Say that the run has ended."""
+        self._client.set_terminated(self._id)
+
+
+def _plain(config: Mapping[str, object]) -> dict[str, object]:
+    """Return a configuration in which nested values are text."""
+    return {name: value if isinstance(value, str | int | float) else str(value) for name, value in config.items()}

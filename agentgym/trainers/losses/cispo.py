@@ -1,0 +1,18 @@
+"""CISPO: the weight of a token is capped, never its update."""
+
+from torch import Tensor
+
+from agentgym.trainers.losses.interface import loss
+from agentgym.trainers.losses.policy import Tokens
+from agentgym.trainers.run.metrics import LIMIT
+
+
+@loss("cispo")
+def cispo(tokens: Tokens, *, clip_high: float = 0.2) -> tuple[Tensor, dict[str, Tensor]]:
+    """CISPO (MiniMax-M1, arXiv 2506.13585, section 3.1): -sg(min(ratio, 1 + clip_high)) * A * log p.
+
+    The weight is capped and not the update, so that every token has a gradient. As there, nothing bounds it from below.
+    """
+    ratio = (tokens.logprobs - tokens.behaviour).clamp(-LIMIT, LIMIT).exp().detach()
+    losses = -ratio.clamp(max=1 + clip_high) * tokens.advantages * tokens.logprobs
+    return losses, {"clip_fraction": (ratio > 1 + clip_high).float()}

@@ -1,0 +1,72 @@
+"""Clip-Cov and KL-Cov: the few tokens that would cost much entropy are left out, or held back."""
+
+from typing import Annotated
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor
+
+from agentgym.core.seeding import generator
+from agentgym.trainers.losses.interface import loss
+from agentgym.trainers.losses.policy import Tokens, Update, clip
+from agentgym.trainers.run.metrics import LIMIT
+from agentgym.trainers.seam import Within
+
+Share = Annotated[float, Within(0, 1)]
+
+
+def covariances(update: Update) -> npt.NDArray[np.float64]:
+    """Return (log p - its mean) * (A - its mean) of each token of an update: what it adds to the fall of entropy."""
+    return (update.logprobs - update.logprobs.mean()) * (update.advantages - update.advantages.mean())
+
+
+def _between(update: Update, *, share: float, low: float, high: float, step: int) -> npt.NDArray[np.float32]:
+    """Return 0 for a drawn `share` of all tokens, out of those whose covariance is from `low` to `high`, and 1 else."""
+    covariance = covariances(update)
+    candidates = np.flatnonzero((covariance >= low) & (covariance <= high))
+    number = min(max(int(share * len(covariance)), 1), len(candidates))
+    factors = np.ones(len(covariance), dtype=np.float32)
+    factors[generator("clip_cov", update.seed, step).choice(candidates, number, replace=False) if number else candidates] = 0
+    return factors
+
+
+@loss("clip_cov", choose=_between)
+def clip_cov(
+    tokens: Tokens,
+    *,
+    clip_low: float = 0.2,
+    clip_high: float = 0.2,
+    share: Share = 0.0002,
+    low: float = 1.0,
+    high: float = 5.0,
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """Clip-Cov (arXiv 2505.22617, section 4.2): the clipped loss without a few tokens that would cost much entropy.
+
+    Those are drawn, a `share` of the update's tokens and at least one, from the tokens whose covariance, (log p - its
+    mean) * (A - its mean), is from `low` to `high`; verl, whose defaults these are, draws from those not clipped already.
+    """
+    del share, low, high  # for `choose`, before the update is cut up
+    return clip(tokens, clip_low=clip_low, clip_high=clip_high)
+
+
+def _highest(update: Update, *, share: float) -> npt.NDArray[np.float32]:
+    """Return 1 for the `share` of the tokens with the highest covariance, one at least, and 0 else."""
+    covariance = covariances(update)
+    marks = np.zeros(len(covariance), dtype=np.float32)
+    marks[np.argsort(-covariance, kind="stable")[: max(int(share * len(covariance)), 1)]] = 1
+    return marks
+
+
+@loss("kl_cov", choose=_highest, marks=True)
+def kl_cov(
+    tokens: Tokens, *, share: Share = 0.0002, weight: Annotated[float, Within(0)] = 1.0
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """KL-Cov (arXiv 2505.22617, section 4.2): -A * ratio, and `weight` * |log ratio| more for a few tokens; no clip.
+
+    Those are the `share` of the update's tokens, one at least, with the highest covariance (see `clip_cov`). Constants as
+    in verl.
+    """
+    del share  # for `choose`
+    log_ratio = (tokens.logprobs - tokens.behaviour).clamp(-LIMIT, LIMIT)
+    held = tokens.extra["chosen"] * log_ratio.abs()
+    return -tokens.advantages * log_ratio.exp() + weight * held, {"held_fraction": tokens.extra["chosen"]}

@@ -1,0 +1,26 @@
+"""GSPO: one importance ratio for a whole sequence."""
+
+from typing import Annotated, Literal
+
+from torch import Tensor
+
+from agentgym.trainers.losses.interface import loss
+from agentgym.trainers.losses.policy import Tokens, clip
+from agentgym.trainers.seam import Within
+
+
+@loss("gspo")
+def gspo(
+    tokens: Tokens,
+    *,
+    low: Annotated[float, Within(0, 1)] = 3e-4,
+    high: Annotated[float, Within(0)] = 4e-4,
+    level: Literal["sequence", "turn"] = "sequence",
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """GSPO (arXiv 2507.18071, eqs. 5 to 7 and 14): `clip` with s = exp(mean log ratio of the sequence), 1 - low to 1 + high.
+
+    The gradient of a token is that of its own log-probability (GSPO-token). A sequence is a training row: an episode where
+    its prompts extend one another, else a turn; `level="turn"` is the same whatever the rows. The published aggregation is
+    `--loss-aggregation episode`. It is `clip` with importance_sampling_level under its own name and with its own widths.
+    """
+    return clip(tokens, clip_low=low, clip_high=high, importance_sampling_level=level)

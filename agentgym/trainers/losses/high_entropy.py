@@ -1,0 +1,35 @@
+"""The policy gradient of the tokens at which something is decided."""
+
+from typing import Annotated
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor
+
+from agentgym.trainers.losses.interface import loss
+from agentgym.trainers.losses.policy import Tokens, Update, clip
+from agentgym.trainers.seam import Within
+
+
+def highest(update: Update, *, share: float) -> npt.NDArray[np.bool_]:
+    """Return 1 for the `share` of an update's tokens with the highest entropy, one at least, and 0 else."""
+    number = max(1, round(share * len(update.advantages)))
+    return np.argsort(np.argsort(-update.extra["entropy"], kind="stable")) < number
+
+
+@loss("high_entropy", needs=("entropy",), choose=highest)
+def high_entropy(
+    tokens: Tokens,
+    *,
+    share: Annotated[float, Within(0, 1)] = 0.2,
+    clip_low: float = 0.2,
+    clip_high: float = 0.2,
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """`clip` on the `share` of the tokens with the highest entropy, and nothing on the others (arXiv 2506.01939).
+
+    Entropies are those before the update. The rank is among the tokens of an optimizer update, of several processes of
+    its own ones; the paper ranks a batch, and does not say whether that is a mini-batch. What is left in counts what it
+    did before.
+    """
+    del share  # for `choose`
+    return clip(tokens, clip_low=clip_low, clip_high=clip_high)

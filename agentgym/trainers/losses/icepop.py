@@ -1,0 +1,30 @@
+"""IcePop: tokens on which engine and trainer disagree are left out."""
+
+from typing import Annotated
+
+from torch import Tensor
+
+from agentgym.trainers.losses.interface import loss
+from agentgym.trainers.losses.policy import Tokens, clip
+from agentgym.trainers.run.metrics import LIMIT
+from agentgym.trainers.seam import Within
+
+
+@loss("icepop")
+def icepop(
+    tokens: Tokens,
+    *,
+    clip_low: float = 0.2,
+    clip_high: float = 0.2,
+    band_low: Annotated[float, Within(0, 1)] = 0.5,
+    band_high: Annotated[float, Within(1)] = 5.0,
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """IcePop (Ring-1T, arXiv 2510.18855): the clipped loss of tokens on which engine and trainer roughly agree.
+
+    Tokens whose probability before the update, trainer's over engine's, is not from `band_low` to `band_high` count
+    nothing. The factor trainer / engine of the others is `tis_cap`'s: it is the published one with tis_cap >= band_high.
+    """
+    gap = (tokens.behaviour - tokens.engine).clamp(-LIMIT, LIMIT).exp()
+    inside = ((gap >= band_low) & (gap <= band_high)).float()
+    losses, told = clip(tokens, clip_low=clip_low, clip_high=clip_high)
+    return losses * inside, {**told, "masked_fraction": 1 - inside}

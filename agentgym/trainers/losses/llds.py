@@ -1,0 +1,35 @@
+"""LLDS: what was right must not become less likely."""
+
+from typing import Annotated, Literal
+
+from torch import Tensor
+
+from agentgym.trainers.losses.interface import loss
+from agentgym.trainers.losses.policy import Tokens, clip
+from agentgym.trainers.seam import Within
+
+
+@loss("llds")
+def llds(
+    tokens: Tokens,
+    *,
+    weight: Annotated[float, Within(0)] = 0.1,
+    unit: Literal["turn", "sequence"] = "turn",
+    clip_low: float = 0.2,
+    clip_high: float = 0.2,
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """`clip`, and weight * max(0, log p_old - log p) for tokens with A >= 0 whose unit became less likely as a whole.
+
+    Source: LLDS, arXiv 2512.04220. The gate: the sum of log p_old - log p over the tokens of the `unit` is above 0; a
+    turn is its second version's action gate, a sequence (training row) its first version's. Its weight and what the sum
+    is divided by were not found: here `loss_aggregation` divides, as for every loss, and 0.1 is ours. log p_old is from
+    before the step, so it does nothing before the second update of a step: minibatches or epochs above 1.
+    """
+    losses, told = clip(tokens, clip_low=clip_low, clip_high=clip_high)
+    fallen = tokens.behaviour - tokens.logprobs
+    index = tokens.batch.turns if unit == "turn" else tokens.batch.rows
+    kept = (tokens.advantages >= 0).float()
+    size = int(index.max()) + 1 if len(index) else 0
+    total = fallen.new_zeros(size).index_add(0, index, (fallen * kept).detach())
+    gate = kept * (total > 0).float()[index]
+    return losses + weight * gate * fallen.clamp(min=0), {**told, "fallen_fraction": gate}

@@ -1,0 +1,235 @@
+"""The policy-gradient loss, from small parts: ratio, clip, mismatch correction, KL, and sums with global weights."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, cast
+
+import torch
+from torch import Tensor
+
+from agentgym.errors import BadConfig
+from agentgym.trainers.data.packing import Batch
+from agentgym.trainers.losses.interface import loss
+from agentgym.trainers.model.logprobs import Scores
+from agentgym.trainers.run.metrics import LIMIT
+from agentgym.trainers.seam import Within
+
+LEVELS = ("token", "turn", "sequence")
+KINDS = ("k1", "k2", "k3")
+
+Sums = dict[str, Tensor]
+"""By metric: [2] = (sum, count), so that micro-batches and processes add up to the mean over all tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """What a loss function is given: the trained tokens of a micro-batch, each field [tokens]."""
+
+    logprobs: Tensor
+    """Log-probabilities under the weights being trained: what has a gradient."""
+    behaviour: Tensor
+    """Those that an importance ratio compares with: the trainer's before the update, or the engine's. The engine's in any
+    case for tokens that were sampled with a hint which is not in the row."""
+    engine: Tensor
+    """Those that the engine recorded."""
+    advantages: Tensor
+    entropy: Tensor
+    """In nats, under the weights being trained; without a gradient."""
+    batch: Batch
+    """The micro-batch: `turns` and `rows` say which tokens belong together, `weights` what each counts in the sum."""
+    top: Tensor | None = None
+    """Where a loss asks for them: log-probabilities of the likeliest tokens in a place, highest first, [tokens, k]."""
+
+    @property
+    def extra(self) -> Mapping[str, Tensor]:
+        """What the loss declared that it needs, by name."""
+        return self.batch.extra
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """All tokens that one optimizer update of this process trains, as NumPy arrays [tokens], for `choose`."""
+
+    advantages: Any
+    logprobs: Any
+    """Under the weights before the update, where they were computed; else the engine's."""
+    turns: Any
+    """Which turn each belongs to, numbered over the update."""
+    episodes: Any
+    extra: Mapping[str, Any]
+    present: Any = None
+    """Log-probabilities under the present weights, where the loss asks for them."""
+    seed: int = 0
+    """The run's; a `choose` that draws takes it with `step`."""
+
+
+@loss("clip")
+def clip(
+    tokens: Tokens,
+    *,
+    clip_low: float = 0.2,
+    clip_high: float = 0.2,
+    importance_sampling_level: Literal["token", "turn", "sequence"] = "token",
+    dual_clip: Annotated[float, Within(0)] = 0.0,
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """PPO's clipped loss (arXiv 1707.06347, eq. 7) with DAPO's widths, at the level of tokens, turns or rows (GSPO).
+
+    `dual_clip` above 0 bounds the loss of tokens with negative advantage (arXiv 1912.09729).
+    """
+    log_ratio = level_log_ratio(tokens.logprobs, tokens.behaviour, tokens.batch, importance_sampling_level)
+    losses, clipped = clipped_losses(log_ratio.exp(), tokens.advantages, clip_low, clip_high, dual_clip or None)
+    return losses, {"clip_fraction": clipped.float()}
+
+
+def policy_loss(
+    scores: Scores,
+    batch: Batch,
+    *,
+    old: Tensor | None = None,
+    reference: Tensor | None = None,
+    function: Callable[[Tokens], object] = clip,
+    correction: float | None = 2.0,
+    kl: str = "k3",
+    kl_weight: float = 0.0,
+) -> tuple[Tensor, Sums]:
+    """Return the loss of a micro-batch (a plain sum: `batch.weights` hold the global denominators) and its metrics.
+
+    `scores` come from `policy_logprobs`; all tensors are [trained]. `old`: the trainer's own log-probabilities before
+    the update. With it the ratio is new / old, and each token's loss is multiplied by min(old / engine, `correction`),
+    which makes up for an engine that computes slightly different numbers. Without it the ratio is new / engine. Of tokens
+    whose hint was removed (`batch.hint_removed`) the ratio is new / engine in both cases: pi(token | prompt) by
+    pi_old(token | prompt, hint), as in Guide (arXiv 2506.13923). They have a metric of their own, `hint_ratio`.
+    `reference`: log-probabilities of the model that the KL holds the policy to. `function`: see `loss`. Raises ValueError
+    where a trained token has no log-probability to compare with.
+    """
+    removed = batch.hint_removed
+    if old is not None and removed is not None:
+        old = torch.where(removed, batch.logprobs, old)
+    behaviour = batch.logprobs if old is None else old
+    if bool(torch.isnan(behaviour).any()):
+        raise ValueError("trained tokens without recorded log-probabilities: demonstrations belong in imitation_loss")
+    result = function(
+        Tokens(scores.logprobs, behaviour, batch.logprobs, batch.advantages, scores.entropy, batch, scores.top)
+    )
+    losses, told = cast("tuple[Tensor, dict[str, Tensor]]", result if isinstance(result, tuple) else (result, {}))
+    if losses.shape != batch.weights.shape:
+        raise BadConfig(f"a loss returned {tuple(losses.shape)}; expected {tuple(batch.weights.shape)}, a number per token")
+    if not losses.requires_grad and scores.logprobs.requires_grad:
+        raise BadConfig("a loss has no gradient: compute it from tokens.logprobs (tokens.entropy is only a measurement)")
+    sums = {name: total_of(values.detach().float()) for name, values in told.items()}
+    log_ratio = scores.logprobs.detach() - behaviour
+    sums |= _sums(scores, batch, log_ratio if removed is None else log_ratio[~removed])
+    if removed is not None:
+        sums["hint_ratio"] = total_of(log_ratio[removed].clamp(-LIMIT, LIMIT).exp())
+    if old is not None and correction is not None:
+        weight = mismatch_weight(old, batch.logprobs, correction)
+        losses = losses * weight
+        sums["correction"] = total_of(weight)
+    if kl_weight:
+        if reference is None:
+            raise BadConfig(f"kl_weight is {kl_weight} but there are no log-probabilities of a reference model")
+        distance = divergence(scores.logprobs, reference, kl)
+        losses = losses + kl_weight * distance
+        sums["reference_kl"] = total_of(distance.detach())
+    total = (losses * batch.weights).sum()
+    sums["loss"] = torch.stack([total.detach(), total.new_ones(())])
+    return total, sums
+
+
+def imitation_loss(scores: Scores, batch: Batch) -> tuple[Tensor, Sums]:
+    """Return the weighted negative log-likelihood of a micro-batch (advantages are ignored) and its metrics."""
+    loss = -(scores.logprobs * batch.weights).sum()
+    return loss, {"nll": total_of(-scores.logprobs.detach()), **entropy_sum(scores)}
+
+
+def level_log_ratio(new: Tensor, old: Tensor, batch: Batch, level: str = "token") -> Tensor:
+    """Return log(new / old) per token: its own, or the mean over its turn or its row (GSPO, arXiv 2507.18071, eq. 14).
+
+    For turn and sequence the value is the mean and the gradient is that of the token's own log-probability.
+    Rows with several turns are one sequence, so `sequence` depends on how turns were merged; `turn` does not.
+    """
+    if level not in LEVELS:
+        raise BadConfig(f"ratio level is {level!r}; expected one of {', '.join(map(repr, LEVELS))}")
+    difference = new - old
+    if level == "token":
+        return difference.clamp(-LIMIT, LIMIT)
+    index = batch.turns if level == "turn" else batch.rows
+    size = int(index.max()) + 1 if len(index) else 0
+    total = difference.new_zeros(size).index_add(0, index, difference.detach())
+    mean = total / torch.bincount(index, minlength=size)
+    return mean[index].clamp(-LIMIT, LIMIT) + new - new.detach()
+
+
+def clipped_losses(
+    ratio: Tensor, advantages: Tensor, low: float, high: float, dual_clip: float | None = None
+) -> tuple[Tensor, Tensor]:
+    """Return per-token losses max(-A*ratio, -A*clip(ratio, 1-low, 1+high)) and which tokens the clip has switched off.
+
+    PPO, arXiv 1707.06347, eq. 7; different widths are DAPO's clip-higher. `dual_clip` c bounds the loss of tokens with
+    A < 0 by -A*c (arXiv 1912.09729).
+    """
+    plain, bounded = -advantages * ratio, -advantages * ratio.clamp(1 - low, 1 + high)
+    losses = torch.maximum(plain, bounded)
+    clipped = bounded > plain
+    if dual_clip is not None:
+        most = -advantages * dual_clip
+        clipped = clipped | ((advantages < 0) & (losses > most))
+        losses = torch.where(advantages < 0, torch.minimum(losses, most), losses)
+    return losses, clipped
+
+
+def mismatch_weight(old: Tensor, engine: Tensor, most: float = 2.0) -> Tensor:
+    """Return min(old / engine, most) per token: truncated importance sampling between engine and trainer.
+
+    Tokens that no engine sampled (NaN) have nothing to correct: 1.
+    """
+    return (old - engine).clamp(-LIMIT, LIMIT).exp().clamp(max=most).nan_to_num(nan=1.0).detach()
+
+
+def divergence(new: Tensor, reference: Tensor, kind: str = "k3") -> Tensor:
+    """Return a per-token estimate of KL(new || reference): k1 = -x, k2 = x^2/2, k3 = e^x - x - 1, x = reference - new.
+
+    J. Schulman, "Approximating KL divergence" (2020). k1 has no useful gradient as a loss; k3 is never negative.
+    """
+    if kind not in KINDS:
+        raise BadConfig(f"kl is {kind!r}; expected one of {', '.join(map(repr, KINDS))}")
+    x = (reference - new).clamp(-LIMIT, LIMIT)
+    if kind == "k1":
+        return -x
+    return x.square() / 2 if kind == "k2" else x.exp() - x - 1
+
+
+def add_sums(parts: Iterable[Mapping[str, Tensor]]) -> Sums:
+    """Add up the metrics of micro-batches; an all-reduce of the result adds up processes."""
+    sums: Sums = {}
+    for part in parts:
+        for name, pair in part.items():
+            sums[name] = sums[name] + pair if name in sums else pair
+    return sums
+
+
+def means(sums: Mapping[str, Tensor]) -> dict[str, float]:
+    """Return each metric as one number: a mean over tokens, and the loss as the total that was minimised."""
+    return {name: float(pair[0] if name == "loss" else pair[0] / pair[1].clamp(min=1)) for name, pair in sums.items()}
+
+
+def entropy_sum(scores: Scores) -> Sums:
+    """Return the entropy of tokens that are only measured."""
+    return {"entropy": total_of(scores.entropy)}
+
+
+def _sums(scores: Scores, batch: Batch, log_ratio: Tensor) -> Sums:
+    """Metrics without gradient. `logp_positive` falling while training succeeds is the first sign of a collapse."""
+    positive = batch.advantages > 0
+    log_ratio = log_ratio.clamp(-LIMIT, LIMIT)
+    return {
+        "approx_kl": total_of(log_ratio.exp() - 1 - log_ratio),
+        "entropy": total_of(scores.entropy),
+        "logp": total_of(scores.logprobs.detach()),
+        "logp_positive": total_of(scores.logprobs.detach()[positive]),
+    }
+
+
+def total_of(values: Tensor) -> Tensor:
+    """Return the sum of some numbers, and how many there are: see `Sums`."""
+    return torch.stack([values.sum(), values.new_tensor(float(values.numel()))])

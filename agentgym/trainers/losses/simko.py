@@ -1,0 +1,51 @@
+"""SimKO: what was right lifts the likeliest tokens together, what was wrong lowers the likeliest one more."""
+
+from typing import Annotated
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from agentgym.errors import BadConfig
+from agentgym.trainers.losses.high_entropy import highest
+from agentgym.trainers.losses.interface import loss
+from agentgym.trainers.losses.policy import Tokens, Update, clipped_losses
+from agentgym.trainers.run.metrics import LIMIT
+from agentgym.trainers.seam import Within
+
+
+def _forks(update: Update, *, share: float) -> npt.NDArray[np.bool_]:
+    return highest(update, share=share)
+
+
+@loss("simko", needs=("entropy",), choose=_forks, marks=True, top="k")
+def simko(
+    tokens: Tokens,
+    *,
+    k: Annotated[int, Within(1, 1000)] = 3,
+    alpha: Annotated[float, Within(0, 1)] = 0.01,
+    first: Annotated[float, Within(1)] = 1.1,
+    share: Annotated[float, Within(0, 1)] = 0.2,
+    clip_low: float = 0.2,
+    clip_high: float = 0.2,
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """`clip`, but where entropy is highest with a ratio of the k likeliest tokens together, or with a stronger loss.
+
+    Source: SimKO, arXiv 2510.14807. With r the token's ratio and r_j those of the k likeliest tokens there: where A > 0
+    it is (1 - alpha) r + alpha / k * sum_j sg(r / r_j) r_j, which is r in value and spreads the gradient; where A < 0 and
+    the token is the likeliest, its loss counts `first` times. Constants and the share of tokens are from memory of the
+    paper: check them before quoting. Other tokens have `clip`'s loss.
+    """
+    if tokens.top is None:
+        raise BadConfig("loss 'simko' needs the likeliest tokens, and this learner computes none: take learner 'local'")
+    ratio = (tokens.logprobs - tokens.behaviour).clamp(-LIMIT, LIMIT).exp()
+    fork = tokens.extra["chosen"] > 0
+    spread = (tokens.top - tokens.top.detach()).exp().mean(-1)  # 1, with the mean gradient of the k log-probabilities
+    smooth = (1 - alpha) * ratio + alpha * ratio.detach() * spread
+    losses, clipped = clipped_losses(
+        torch.where(fork & (tokens.advantages > 0), smooth, ratio), tokens.advantages, clip_low, clip_high
+    )
+    likeliest = tokens.logprobs.detach() >= tokens.top[:, 0].detach() - 1e-6
+    harder = fork & likeliest & (tokens.advantages < 0)
+    return torch.where(harder, first * losses, losses), {"clip_fraction": clipped.float(), "harder_fraction": harder.float()}

@@ -1,0 +1,1 @@
+"""What credit and losses need to know of each turn, one need per file."""

@@ -1,0 +1,160 @@
+"""The need `branches`: what is earned on average by playing on from the turns of an episode."""
+
+import math
+from collections import Counter
+from collections.abc import Container, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from agentgym.core.env import TextEnv
+from agentgym.core.seeding import derive
+from agentgym.core.tasks import Task
+from agentgym.episodes.episode import Episode, Group, Turn
+from agentgym.errors import BadConfig
+from agentgym.rollout.play import Job
+from agentgym.trainers.branching.interface import unbranchable
+from agentgym.trainers.data.trees import holders, told
+from agentgym.trainers.needs.interface import needs
+from agentgym.trainers.samplers.interface import SAMPLERS
+from agentgym.trainers.seam import Within, given_to
+
+if TYPE_CHECKING:
+    from agentgym.trainers.config.train_config import TrainConfig
+    from agentgym.trainers.run.rollouts import Rollouts
+
+Asked = tuple[Task, Episode, list[int]]
+At = Literal["all", "alone", "uncertain"]
+Number = Annotated[int, Within(1, 10_000)]
+"""How many continuations a turn has."""
+Every = Annotated[int, Within(1, 1_000_000)]
+"""Of how many turns one is played on from."""
+Discount = Annotated[float, Within(0, 1)]
+
+
+def uncontinuable(config: "TrainConfig", env: TextEnv, name: str) -> str:
+    """Return why a need cannot play on from the turns of episodes; empty where it can."""
+    reason = unbranchable(config, env, name)
+    if not reason and config.reward:
+        reason = f"reward {', '.join(config.reward)} pays whole episodes, and continuations are parts of episodes"
+    if not reason and "proposals" in SAMPLERS.looked_up(config.sampler).attributes["requires"]:
+        reason = (
+            f"sampler {config.sampler!r} pays proposals by how they are solved, and nobody solves those of continuations"
+        )
+    return reason
+
+
+def _check(config: "TrainConfig", env: TextEnv, name: str) -> None:
+    reason, own = uncontinuable(config, env, name), given_to(config.needs_options, "branches")
+    if "share" in own and own.get("at") != "uncertain":
+        raise BadConfig("share of needs 'branches' has no effect without at='uncertain': leave one out, or set the other")
+    if reason:
+        raise BadConfig(f"needs 'branches': {reason}. Choose a credit and a loss that do not need them")
+
+
+@needs("branches", check=_check)
+async def branches(
+    groups: Sequence[Group],
+    *,
+    run: Any,
+    step: int = 0,
+    k: Number = 4,
+    every: Every = 1,
+    at: At = "all",
+    share: Annotated[float, Within(0, 1)] = 0.1,
+    gamma: Discount = 1.0,
+) -> dict[str, float]:
+    """The mean reward from a turn on, the turn itself played anew, over `k` continuations (VinePPO, arXiv 2410.01679).
+
+    A number in every `every`-th turn, from the first, of those that `at` takes: `all`; `alone`, where the state key was met
+    once in the group, so that no other turn says what the state is worth; `uncertain`, the `share` of the step's turns
+    whose sampled tokens were the least likely on average. nan in the others, and where a turn cannot be reached again or
+    all continuations were faults. Rewards count gamma^j, j turns later. The environment and the conversation are brought
+    to the turn by going through the episode once more; continuations are drawn as the run's episodes are, at the run's own
+    temperature. Returns `branch_episodes`, `branch_tokens` (sampled), `branch_faults` and `branch_turns_lost`.
+    """
+    turn_ids = {id(turn) for turn in _chosen(groups, at, share)}
+    played = Continued(run, step, k, every, gamma, "branches", run.config.temperature)
+    paid = await played.of(groups, turn_ids)
+    for episode in (episode for group in groups for episode in group):
+        for turn in episode.turns:
+            worth = paid.get(id(turn))
+            turn.extra["branches"] = sum(worth) / len(worth) if worth else math.nan
+    told(groups, ("branches",))
+    return {f"branch_{name}": number for name, number in played.took.items()}
+
+
+@dataclass(slots=True)
+class Continued:
+    """Continuations from turns of episodes that are not trained on themselves, and what they took."""
+
+    run: Any
+    step: int
+    k: int
+    every: int
+    gamma: float
+    salt: str
+    """What their chance is drawn by, besides seed, step and turn."""
+    temperature: float
+    took: dict[str, float] = field(
+        default_factory=lambda: dict.fromkeys(("episodes", "tokens", "faults", "turns_lost"), 0.0)
+    )
+
+    async def of(self, groups: Sequence[Group], turn_ids: Container[int]) -> dict[int, list[float]]:
+        """Return what continuations earned, by the id of the turn from which on they were played; faults are left out.
+
+        Of the turns in `picked` (ids) every `every`-th is played on from, each once, also where several episodes hold it.
+        """
+        run, paid = self.run, dict[int, list[float]]()
+        by_env: dict[str, list[tuple[Episode, list[int]]]] = {}
+        for group in groups:
+            first = {(places[0], key[1]) for key, places in holders(group.episodes).items()}
+            for place, episode in enumerate(group):
+                numbers = [n for n in range(0, len(episode.turns), self.every) if (place, n) in first]
+                wanted = [n for n in numbers if id(episode.turns[n]) in turn_ids]
+                by_env.setdefault(run.env_name(episode), []).append((episode, wanted))
+        for name, pairs in by_env.items():
+            paid |= await self._in(name, [(run.task(episode), episode, wanted) for episode, wanted in pairs])
+        return paid
+
+    async def _in(self, name: str, asked: Sequence[Asked]) -> dict[int, list[float]]:
+        rollouts: Rollouts = self.run.rollouts
+        agents = rollouts.agents(self.temperature)
+        starts = await rollouts.pool.starts(agents[name], name, asked)
+        jobs: list[Job] = []
+        turns: list[Turn] = []
+        for (task, episode, wanted), points in zip(asked, starts, strict=True):
+            self.took["turns_lost"] += len(wanted) - len(points)
+            for number, start in points.items():
+                seed = derive(self.salt, self.run.config.seed, self.step, episode.group_id, episode.attempt, number)
+                group = f"{episode.group_id}/{episode.attempt}/{number}"
+                jobs += [Job(task, n, seed, group, name, start=start) for n in range(self.k)]
+                turns.append(episode.turns[number])
+        played = await rollouts.pool.collect(agents, jobs)
+        self.took["episodes"] += len(played)
+        self.took["faults"] += sum(episode.fault for episode in played)
+        self.took["tokens"] += sum(turn.sampled for episode in played for turn in episode.turns)
+        parts = [played[place * self.k : (place + 1) * self.k] for place in range(len(turns))]
+        return {
+            id(turn): [_worth(e, self.gamma) for e in part if not e.fault] for turn, part in zip(turns, parts, strict=True)
+        }
+
+
+def _chosen(groups: Sequence[Group], at: At, share: float) -> list[Turn]:
+    """Return the turns of the groups whose value is asked for."""
+    by_group = [[turn for episode in group for turn in episode.turns] for group in groups]
+    if at == "alone":
+        visits = [Counter(turn.state_key for turn in turns) for turns in by_group]
+        pairs = zip(by_group, visits, strict=True)
+        return [turn for turns, met in pairs for turn in turns if turn.state_key is None or met[turn.state_key] == 1]
+    turns = [turn for turns in by_group for turn in turns]
+    if at == "uncertain":
+        surprise = [-sum(turn.logprobs) / max(len(turn.logprobs), 1) for turn in turns]
+        order = sorted(range(len(turns)), key=lambda place: -surprise[place])
+        return [turns[place] for place in order[: math.ceil(share * len(turns))]]
+    return turns
+
+
+def _worth(episode: Episode, gamma: float) -> float:
+    if gamma == 1.0:
+        return episode.reward
+    return sum(turn.reward * gamma**number for number, turn in enumerate(episode.turns))

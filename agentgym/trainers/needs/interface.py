@@ -1,0 +1,179 @@
+"""What credit and loss functions need to know of each turn, computed into `turn.extra` before they are called."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from agentgym.core.env import TextEnv
+from agentgym.episodes.episode import Episode, Group, Turn
+from agentgym.errors import BadConfig
+from agentgym.trainers.data.segments import Segment, build
+from agentgym.trainers.data.trees import told
+from agentgym.trainers.seam import Processes, Seam, Stage, Target, Within, options_of, shared_out
+
+if TYPE_CHECKING:
+    from agentgym.trainers.config.train_config import TrainConfig
+
+Values = Mapping[str, Sequence[npt.NDArray[np.float32]]]
+"""By need: an array per row, [tokens]."""
+
+SCORED = ("entropy", "logprobs", "values")
+"""What one pass of the trainer over all tokens gives, whichever of them are asked for."""
+NEEDS = Seam(
+    "needs",
+    {
+        **{name: f"agentgym.trainers.needs.interface:{name}" for name in SCORED},
+        "probe": "agentgym.trainers.needs.probe:probe",
+        "branches": "agentgym.trainers.needs.branches:branches",
+        "turn_q": "agentgym.trainers.needs.turn_q:turn_q",
+        "preference": "agentgym.trainers.needs.preference:preference",
+        "prover": "agentgym.trainers.needs.prover:prover",
+        "fork": "agentgym.trainers.needs.fork:fork",
+        "entropy_mean": "agentgym.trainers.needs.entropy_mean:entropy_mean",
+        "teacher_logprobs": "agentgym.trainers.needs.teacher:teacher_logprobs",
+    },
+    {"check": None, "embeds": False},
+    noun="need",
+)
+Check = Callable[["TrainConfig", TextEnv, str], None]
+"""Raises BadConfig where a need cannot be computed: of a run, an environment of it, and the environment's name."""
+
+
+class Scorer(Protocol):
+    """What goes over the tokens of rows under the present weights."""
+
+    def score(self, rows: list[Segment]) -> Values:
+        """Return by name an array [tokens] per row."""
+        ...
+
+
+class Scoring(Processes, Protocol):
+    """What a need may use of a run: its processes, and its learner."""
+
+    @property
+    def learner(self) -> Scorer:
+        """The policy that is trained."""
+        ...
+
+
+def needs(name: str, check: Check | None = None, *, embeds: bool = False) -> Callable[[Target], Target]:
+    """Declare a function `(groups, *, run, options)`, async or not, that puts `turn.extra[NAME]` into every turn; name it.
+
+    Of several processes each calls it on its own groups, all of them in every step, also without any group. It may return
+    a mapping from names to numbers, which are added up over the processes and logged. `step`, `state` and `run` are handed
+    in. `check` is called with the run's settings, each of its environments and that one's name before anything is loaded.
+    `embeds`: it asks the learner for hidden states.
+    """
+    return NEEDS.declare(name, check=check, embeds=embeds)
+
+
+def resolve_needs(names: Sequence[str], options: Mapping[str, object]) -> list[Stage]:
+    """Return what computes these needs, each once; an option belongs to the one that has it."""
+    names = list(dict.fromkeys(names))
+    bare = [NEEDS.looked_up(name) for name in names]
+    if options and not bare:
+        raise BadConfig(f"needs.{next(iter(options))} has no effect: neither the credit nor the loss needs anything")
+    own = shared_out("needs", bare, options)
+    return [NEEDS.resolve(name, own[stage.name]) for name, stage in zip(names, bare, strict=True)]
+
+
+def check_needs(stages: Sequence[Stage], config: "TrainConfig", env: TextEnv, name: str) -> None:
+    """Raise BadConfig for a need that cannot be computed in one of the environments of a run."""
+    for stage in stages:
+        if stage.attributes["check"]:
+            stage.attributes["check"](config, env, name)
+
+
+@needs("values")
+def values(
+    groups: Sequence[Group],
+    *,
+    run: Scoring,
+    lr: Annotated[float, Within(0, 1)] = 0.02,
+    policy_weight: Annotated[float, Within(0, 1000)] = 0.0,
+    clip: Annotated[float, Within(0)] = 0.0,
+) -> None:
+    """What the critic expects to be earned from before each output token on: a head on the policy's hidden states.
+
+    The learner trains it, in every update, on the `value_target` that the credit puts into `turn.extra`. `lr`: about how far
+    a value may move in one update. `policy_weight`: how much of the value loss's gradient goes into the policy too; with 0
+    the head is trained on detached states. `clip`: how far a value may move from what it was before the update, 0 for as
+    far as it likes (PPO's clipped value loss). The head and its optimizer are in the checkpoint.
+    """
+    score([episode for group in groups for episode in group], ("values",), run.learner.score)
+
+
+def critic_options(stage: Stage) -> dict[str, object]:
+    """Return the options of the critic, those that were not given too."""
+    return {name: stage.option(name, None) for name in options_of(stage.target)}
+
+
+@needs("entropy")
+def entropy(groups: Sequence[Group], *, run: Scoring) -> None:
+    """The entropy in nats of the distribution that each output token was drawn from, under the trainer's weights."""
+    score([episode for group in groups for episode in group], ("entropy",), run.learner.score)
+
+
+@needs("logprobs")
+def logprobs(groups: Sequence[Group], *, run: Scoring) -> None:
+    """The log-probability of each output token under the trainer's weights."""
+    score([episode for group in groups for episode in group], ("logprobs",), run.learner.score)
+
+
+def score(episodes: Sequence[Episode], names: Sequence[str], scored: Callable[[list[Segment]], Values]) -> None:
+    """Put an array per name into `turn.extra`, one number per output token, of every call that is trained.
+
+    `scored` returns, by name, an array [tokens] per row. It is called even where there are no rows: of several processes,
+    all go through the model together.
+    """
+    rows = build(episodes)
+    scores = scored(rows)
+    if missing := [name for name in names if name not in scores]:
+        raise BadConfig(f"the learner computes no {', '.join(missing)}: take learner 'local', or another credit and loss")
+    place(episodes, rows, names, scores)
+
+
+def place(episodes: Sequence[Episode], rows: Sequence[Segment], names: Sequence[str], values: Values) -> None:
+    """Put what was computed for rows of these episodes into `turn.extra` of every call that is trained."""
+    calls: list[list[Turn]] = [[call for turn in episode.turns for call in turn.calls] for episode in episodes]
+    for i, row in enumerate(rows):
+        for number in np.unique(row.turns[row.mask]):
+            for name in names:
+                calls[row.episode][int(number)].extra[name] = values[name][i][row.turns == number]
+
+
+def attach(episodes: Sequence[Episode], rows: Sequence[Segment], names: Sequence[str]) -> None:
+    """Lay out what stands in `turn.extra` (a number, or one per output token) by the tokens of the rows."""
+    calls: list[list[Turn]] = [[call for turn in episode.turns for call in turn.calls] for episode in episodes]
+    for row in rows if names else ():
+        row.extra = {name: np.full(len(row), np.nan, dtype=np.float32) for name in names}
+        for number in np.unique(row.turns[row.turns >= 0]):
+            for name in names:
+                value = calls[row.episode][int(number)].extra.get(name)
+                if value is not None:
+                    row.extra[name][row.turns == number] = value
+
+
+async def compute(groups: Sequence[Group], stages: Sequence[Stage], run: Scoring, step: int = 0) -> dict[str, float]:
+    """Compute everything that is needed, and return what it took, over all processes.
+
+    What one pass over the tokens gives is asked for once.
+    """
+    scored = [stage.name for stage in stages if stage.name in SCORED]
+    if scored:
+        score([episode for group in groups for episode in group], scored, run.learner.score)
+        told(groups, scored)
+    took: dict[str, float] = {}
+    for stage in stages:
+        if stage.name not in SCORED:
+            own: Mapping[str, float] = await finished(stage(groups, run=run, step=step)) or {}
+            for seconds in run.gathered([dict(own)]):
+                took = {**took, **{name: took.get(name, 0) + number for name, number in seconds.items()}}
+    return took
+
+
+async def finished(result: Any) -> Any:
+    """Return what a stage returned, awaited where the stage is a coroutine."""
+    return await result if hasattr(result, "__await__") else result

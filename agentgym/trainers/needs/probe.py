@@ -1,0 +1,81 @@
+"""The need `probe`: how probable the gold answer is at each turn."""
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from agentgym.agents.demonstrator import Demonstrator
+from agentgym.agents.policies import OracleAgent
+from agentgym.agents.spec import AGENTS
+from agentgym.agents.token_agent import TokenTalk
+from agentgym.core.env import TextEnv
+from agentgym.core.tasks import Task
+from agentgym.episodes.episode import Episode, Group, Turn
+from agentgym.errors import BadConfig
+from agentgym.rollout.play import Job
+from agentgym.trainers.data.segments import trained_prompt
+from agentgym.trainers.needs.interface import needs, score
+
+if TYPE_CHECKING:
+    from agentgym.trainers.config.train_config import TrainConfig
+
+
+def _check(config: "TrainConfig", env: TextEnv, name: str) -> None:
+    plain: Any = env.unwrapped
+    reason = ""
+    if config.agent not in AGENTS or config.agent == "summary":
+        reason = f"agent {config.agent!r} has no demonstrator that could spell an answer"
+    elif not plain.declared.answers:
+        reason = f"{name} declares no hidden answers (`answers`), so there are none to score"
+    elif plain.oracle.__func__ is TextEnv.oracle:
+        reason = f"{name} has no oracle to name the winning action"
+    if reason:
+        raise BadConfig(f"needs 'probe': {reason}. Choose a credit and a loss that do not need it")
+
+
+@needs("probe", check=_check)
+async def probe(groups: Sequence[Group], *, run: Any, per_token: bool = False) -> dict[str, float]:
+    """The probability of the gold answer in each turn, on the very tokens that the turn acted on (IGPO, arXiv 2510.14967).
+
+    What a turn brought is the number of the turn after it less its own. The answer is the action with which the oracle
+    ends the task, as the agent's demonstrator would write it, thought (empty), marks and stop token included; the trainer
+    scores all of it under the present weights. `per_token` takes the geometric mean over its tokens, as IGPO does. nan
+    where the oracle found no way. Returns `probe_tokens`, which the trainer went through for it.
+    """
+    episodes = [episode for group in groups for episode in group]
+    winning = await _answers(episodes, run)
+    asked: list[Episode] = []
+    for episode in episodes:
+        ids = winning[run.env_name(episode), episode.task_id]
+        prompts = [trained_prompt(episode, turn) for turn in episode.turns]
+        calls = [Turn("", prompt_ids=prompt, output_ids=ids) for prompt in prompts if prompt]
+        asked.append(Episode(episode.env, episode.task_id, episode.group_id, 0, turns=calls if ids else []))
+    score(asked, ("logprobs",), run.learner.score)
+    for episode, probes in zip(episodes, asked, strict=True):
+        answered = iter(probes.turns)
+        for turn in episode.turns:
+            said = next(answered, None) if trained_prompt(episode, turn) else None
+            logprobs = None if said is None else np.asarray(said.extra["logprobs"], dtype=np.float64)
+            total = math.nan if logprobs is None else float(logprobs.mean() if per_token else logprobs.sum())
+            turn.extra["probe"] = math.exp(total)
+    return {"probe_tokens": float(sum(len(t.prompt_ids) + len(t.output_ids) for e in asked for t in e.turns))}
+
+
+async def _answers(episodes: Sequence[Episode], run: Any) -> dict[tuple[str, str], list[int]]:
+    """Return by environment and task the tokens of the action that wins; none where the oracle did not."""
+    tasks: dict[tuple[str, str], Task] = {}
+    for episode in episodes:
+        tasks.setdefault((run.env_name(episode), episode.task_id), run.task(episode))
+    jobs = [Job(task, 0, run.config.seed, f"oracle/{name}/{task.id}", name) for (name, _), task in tasks.items()]
+    solved: list[Episode] = await run.rollouts.pool.collect(OracleAgent(), jobs)
+    agents = run.rollouts.agents(run.config.temperature)
+    by_place: dict[tuple[str, str], list[int]] = {}
+    for (place, task), episode in zip(tasks.items(), solved, strict=True):
+        by_place[place] = []
+        if episode.success:
+            demonstrator = Demonstrator(agents[place[0]])
+            talk: TokenTalk = demonstrator.agent.begin(task, run.rollouts.env(place[0]).tools)
+            by_place[place] = demonstrator.reply_ids(talk, episode.turns[-1].action)
+    return by_place

@@ -1,0 +1,66 @@
+"""The need `prover`: what another policy, made from the one that is trained, would earn from a turn on."""
+
+from collections.abc import Sequence
+from math import comb, nan
+from typing import TYPE_CHECKING, Annotated, Any
+
+from agentgym.core.env import TextEnv
+from agentgym.episodes.episode import Group
+from agentgym.errors import BadConfig
+from agentgym.trainers.data.trees import told
+from agentgym.trainers.needs.branches import Continued, Discount, Every, Number, uncontinuable
+from agentgym.trainers.needs.interface import needs
+from agentgym.trainers.seam import Within, given_to
+
+if TYPE_CHECKING:
+    from agentgym.trainers.config.train_config import TrainConfig
+
+K, BEST_OF = 8, 4
+
+
+def _check(config: "TrainConfig", env: TextEnv, name: str) -> None:
+    reason, own = uncontinuable(config, env, name), given_to(config.needs_options, "prover")
+    k, best_of = int(str(own.get("k", K))), int(str(own.get("best_of", BEST_OF)))
+    if not reason and best_of > k:
+        reason = f"best_of is {best_of} and k {k}; the best of {best_of} needs at least as many continuations"
+    if reason:
+        raise BadConfig(f"needs 'prover': {reason}. Choose a credit that does not need it, or other options")
+
+
+@needs("prover", check=_check)
+async def prover(
+    groups: Sequence[Group],
+    *,
+    run: Any,
+    step: int = 0,
+    k: Number = K,
+    best_of: Number = BEST_OF,
+    every: Every = 1,
+    temperature: Annotated[float, Within(0, 100)] = 0.0,
+    gamma: Discount = 1.0,
+) -> dict[str, float]:
+    """What a prover would earn from a turn on, the turn itself played anew: the best of `best_of` tries of the policy.
+
+    Source: PAV, arXiv 2410.08146: values of a prover policy mu, for which it proposes best-of-K of the policy, from Monte
+    Carlo rollouts. Of `k` continuations the expected maximum of `best_of` drawn without replacement, which is an unbiased
+    estimate of that prover's value: sum over i of r_(i) C(i - 1, best_of - 1) / C(k, best_of), r_(i) the i-th smallest. With
+    `best_of` 1 it is the mean, the policy's own value. `temperature` above 0: the prover samples at that instead of the
+    run's own. Measured at every `every`-th turn, nan elsewhere and where a turn cannot be reached again; rewards count
+    gamma^j, j turns later. Returns `prover_episodes`, `prover_tokens` (sampled), `prover_faults` and `prover_turns_lost`.
+    """
+    played = Continued(run, step, k, every, gamma, "prover", temperature or run.config.temperature)
+    turn_ids = {id(turn) for group in groups for episode in group for turn in episode.turns}
+    paid = await played.of(groups, turn_ids)
+    for turn in (turn for group in groups for episode in group for turn in episode.turns):
+        turn.extra["prover"] = expected_best(paid.get(id(turn), []), best_of)
+    told(groups, ("prover",))
+    return {f"prover_{name}": number for name, number in played.took.items()}
+
+
+def expected_best(rewards: Sequence[float], best_of: int) -> float:
+    """Return the expected maximum of so many of the rewards, drawn without replacement; nan where there are too few."""
+    number = len(rewards)
+    if number < best_of:
+        return nan
+    total = comb(number, best_of)
+    return sum(reward * comb(place, best_of - 1) / total for place, reward in enumerate(sorted(rewards)))

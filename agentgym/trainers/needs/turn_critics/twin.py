@@ -1,0 +1,112 @@
+"""The critic of ArCHer: two action values and two state values of turns, learned by temporal differences."""
+
+# torch is typed in part only.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+import copy
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from agentgym.trainers.needs.turn_critics.heads import Head, SavedCritic, seeded
+
+Floats = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Turns as a critic sees them."""
+
+    states: Tensor  # [turns, width]
+    actions: Tensor  # [turns, width], the states with the action
+    rewards: Tensor  # [turns]
+    later: Tensor  # [turns, width], the next turn's states; 0 where there is none
+    last: Tensor  # [turns], 1 where there is none
+
+    @classmethod
+    def of(cls, packed: list[bytes]) -> "Steps":
+        """Return turns that `packed` made."""
+        rows = torch.from_numpy(np.stack([np.frombuffer(row, dtype=np.float32) for row in packed]))
+        width = (rows.shape[1] - 2) // 3
+        states, actions, later, ends = rows.split([width, width, width, 2], dim=1)
+        return cls(states, actions, ends[:, 0], later, ends[:, 1])
+
+    def __len__(self) -> int:
+        return len(self.rewards)
+
+    def some(self, rows: npt.NDArray[np.int64]) -> "Steps":
+        """Return some of the turns."""
+        at = torch.from_numpy(rows)
+        return Steps(self.states[at], self.actions[at], self.rewards[at], self.later[at], self.last[at])
+
+
+def packed(turn: Floats, reward: float, later: Floats | None) -> bytes:
+    """Return a turn as plain data. turn: [2, width], its state without and with the action; later: the next turn's."""
+    after = np.zeros_like(turn[0]) if later is None else later[0]
+    ends = np.array([reward, later is None], dtype=np.float32)
+    return np.concatenate([turn.reshape(-1), after, ends]).astype(np.float32).tobytes()
+
+
+class Values(nn.Module):
+    """Q1, Q2 of states with actions, V1, V2 of states."""
+
+    def __init__(self, width: int, hidden: int) -> None:
+        super().__init__()
+        self.of_actions = nn.ModuleList([Head(2 * width, hidden) for _ in range(2)])
+        self.of_states = nn.ModuleList([Head(width, hidden) for _ in range(2)])
+
+    def q(self, steps: Steps) -> Tensor:
+        """Return [2, turns]."""
+        inputs = torch.cat([steps.states, steps.actions], dim=1)
+        return torch.stack([head(inputs) for head in self.of_actions])
+
+    def v(self, states: Tensor) -> Tensor:
+        """Return [2, turns]."""
+        return torch.stack([head(states) for head in self.of_states])
+
+
+class TwinCritic(SavedCritic):
+    """Twin Q and V with a target copy that follows them by a share `tau` per update."""
+
+    def __init__(self, width: int, hidden: int, *, lr: float, seed: int) -> None:
+        super().__init__()
+        with seeded(seed):
+            self.values = Values(width, hidden)
+        self.targets = copy.deepcopy(self.values).requires_grad_(False)
+        self.optimizer = torch.optim.Adam(self.values.parameters(), lr=lr)
+
+    @torch.no_grad()
+    def q_targets(self, steps: Steps, gamma: float) -> Tensor:
+        """Return r + gamma (1 - last) V'_i(s'), [2, turns], V' the target copy's: Q_i follows V_i."""
+        return steps.rewards + gamma * (1 - steps.last) * self.targets.v(steps.later)
+
+    @torch.no_grad()
+    def v_targets(self, steps: Steps) -> Tensor:
+        """Return Q'_i(s, a), [2, turns], of actions that the present policy took."""
+        return self.targets.q(steps)
+
+    def loss(self, replayed: Steps, fresh: Steps, gamma: float) -> Tensor:
+        """Return the sum over i of mean (Q_i - its target)^2 over `replayed` and mean (V_i - its target)^2 over `fresh`."""
+        of_q = (self.values.q(replayed) - self.q_targets(replayed, gamma)).square().mean(1).sum()
+        of_v = (self.values.v(fresh.states) - self.v_targets(fresh)).square().mean(1).sum()
+        return of_q + of_v
+
+    def update(self, replayed: Steps, fresh: Steps, *, gamma: float, tau: float) -> float:
+        """Take a step, let the target copy follow, and return the loss before it."""
+        loss = self.loss(replayed, fresh, gamma)
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        self.optimizer.step()
+        with torch.no_grad():
+            for target, value in zip(self.targets.parameters(), self.values.parameters(), strict=True):
+                target.lerp_(value, tau)
+        return float(loss.detach())
+
+    @torch.no_grad()
+    def judged(self, steps: Steps) -> Floats:
+        """Return min(Q1, Q2) and min(V1, V2), [2, turns]."""
+        q, v = self.values.q(steps).amin(0), self.values.v(steps.states).amin(0)
+        return torch.stack([q, v]).numpy()

@@ -1,0 +1,76 @@
+"""The need `turn_q`: what turns and states are worth, by an off-policy critic of whole turns (ArCHer)."""
+
+import math
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import numpy as np
+
+from agentgym.core.seeding import derive, generator
+from agentgym.episodes.episode import Group
+from agentgym.trainers.needs.interface import needs
+from agentgym.trainers.seam import Within
+
+
+@needs("turn_q", embeds=True)
+def turn_q(
+    groups: Sequence[Group],
+    *,
+    run: Any,
+    step: int = 0,
+    state: dict[str, Any],
+    gamma: Annotated[float, Within(0, 1)] = 0.95,
+    tau: Annotated[float, Within(0, 1)] = 0.1,
+    lr: Annotated[float, Within(0, 1)] = 1e-3,
+    hidden: Annotated[int, Within(0, 100_000)] = 64,
+    updates: Annotated[int, Within(1, 1_000_000)] = 50,
+    batch: Annotated[int, Within(1, 1_000_000)] = 128,
+    capacity: Annotated[int, Within(1, 100_000_000)] = 4096,
+) -> dict[str, float]:
+    """`turn_q`, min(Q1, Q2) of each turn, and `turn_v`, min(V1, V2) of the state it was taken in (ArCHer, arXiv 2402.19446).
+
+    In every step the critic takes `updates` steps of Adam, then judges the step's turns. Q_i learns r + gamma V'_i(s') on
+    `batch` turns drawn from the newest `capacity` (V' 0 after the last turn, also where the horizon cut the episode), V_i
+    learns Q'_i(s, a) on as many of this step's turns. The target copy Q', V' follows by `tau` per update. A state is the
+    policy's last hidden state at the end of the turn's prompt, an action the one at the end of its reply, as they were when
+    it was played; `hidden` units between them and a value. nan in turns without tokens. Of several processes all hold the
+    same critic and buffer, which learn from everybody's turns; both are in the checkpoint (12 bytes a turn for every unit of
+    the policy's width). Logged: `critic_loss` and, of the process, how many turns it learned from, `critic_turns`.
+    Part: the paper's critic encodes text by a model of its own, and V'_i's action is drawn afresh from the policy. Here V
+    learns from the step's own turns alone, whose actions are the policy's, and Q from all: no action is sampled for it.
+    """
+    from agentgym.trainers.data.turn_rewards import turn_rewards
+    from agentgym.trainers.learners.embedding import turn_states
+    from agentgym.trainers.needs.turn_critics.twin import Steps, TwinCritic, packed
+
+    episodes = [episode for group in groups for episode in group]
+    own: list[bytes] = []
+    places: list[Any] = []
+    for episode, states in zip(episodes, turn_states(episodes, run.learner.embed), strict=True):
+        rewards = turn_rewards(episode)
+        said = [k for k, turn in enumerate(states) if turn is not None]
+        for turn in episode.turns:
+            turn.extra |= {"turn_q": math.nan, "turn_v": math.nan}
+        for k, later in zip(said, [*said[1:], None], strict=True):
+            earned = float(rewards[k:later].sum())  # what turns without tokens brought goes to the one before them
+            own.append(packed(np.asarray(states[k]), earned, None if later is None else states[later]))
+            places.append(episode.turns[k])
+    fresh: list[bytes] = run.gathered(own)
+    if not fresh:
+        return {}
+    replayed = [*state.get("turns", []), *fresh][-capacity:]
+    everything, present = Steps.of(replayed), Steps.of(fresh)
+    critic = TwinCritic(present.states.shape[1], hidden, lr=lr, seed=derive("turn_q", run.config.seed))
+    if "critic" in state:
+        critic.load(state["critic"])
+    rng, losses = generator("turn_q", run.config.seed, step), list[float]()
+    for _ in range(updates):
+        drawn = everything.some(rng.integers(0, len(everything), batch)), present.some(rng.integers(0, len(present), batch))
+        losses.append(critic.update(*drawn, gamma=gamma, tau=tau))
+    state["critic"] = run.gathered([critic.saved()])[0]  # another kind of CPU may round otherwise
+    critic.load(state["critic"])
+    state["turns"] = replayed
+    if places:
+        for turn, q, v in zip(places, *critic.judged(Steps.of(own)), strict=True):
+            turn.extra |= {"turn_q": float(q), "turn_v": float(v)}
+    return {"critic_loss": float(np.mean(losses)) / len(run.gathered([0])), "critic_turns": float(len(own))}

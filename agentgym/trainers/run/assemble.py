@@ -1,0 +1,228 @@
+"""What a run is made of, put together from its configuration: what the loop works with and stages may look at."""
+
+# accelerate is typed in parts only
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportMissingTypeStubs=false
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from accelerate import Accelerator
+from accelerate.utils import gather_object
+
+from agentgym.core.tasks import Task
+from agentgym.episodes.episode import Episode
+from agentgym.errors import BadConfig, unknown
+from agentgym.trainers.config.train_config import TrainConfig
+from agentgym.trainers.credit.interface import Credit, resolve
+from agentgym.trainers.generation.interface import GENERATIONS, Generation
+from agentgym.trainers.learners import parts
+from agentgym.trainers.learners.interface import Learner, resolve_learner
+from agentgym.trainers.losses.interface import resolve_loss
+from agentgym.trainers.needs.interface import critic_options, finished, resolve_needs
+from agentgym.trainers.rewards.interface import resolve_rewards
+from agentgym.trainers.run.demonstrations import Demonstrations
+from agentgym.trainers.run.rollouts import Progress, Rollouts
+from agentgym.trainers.run.task_queue import TaskQueue, check_queued
+from agentgym.trainers.samplers.interface import SAMPLERS, Draw, Sampler, Seen
+from agentgym.trainers.seam import Stage, parameters
+from agentgym.trainers.selections.interface import SELECTIONS
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Run:
+    """The parts of a training run; each stage gets it under the name `run`."""
+
+    config: TrainConfig
+    folder: Path
+    accelerator: Accelerator
+    learner: Learner
+    rollouts: Rollouts
+    sampler: Sampler
+    rewards: list[Stage]
+    selection: Stage
+    needs: list[Stage]
+    credit: Credit
+    loss: Stage
+    generation: Generation
+    queue: TaskQueue | None = None
+    """What deals a step's groups to the processes; None where each has an even share."""
+    played_again: list[Episode] = field(default_factory=list[Episode])
+    """What a stage of the present step played besides and hands to the loop, which counts and keeps it with the rest."""
+    held: dict[str, Any] = field(default_factory=dict[str, Any])
+    """By name, what stages made for the whole run; it is closed with it."""
+
+    @classmethod
+    def assemble(cls, config: TrainConfig, folder: Path, accelerator: Accelerator, state: dict[str, Any] | None) -> "Run":
+        """Make the parts of a run, with the state of a checkpoint if there is one."""
+        credit, loss, rewards = (
+            resolve(config.credit, **config.credit_options),
+            resolve_loss(config),
+            resolve_rewards(config.reward, config.reward_options),
+        )
+        selection = SELECTIONS.resolve(config.select, config.select_options)
+        needs = resolve_needs((*credit.needs, *loss.attributes["needs"]), config.needs_options)
+        model = parts.policy_folder(accelerator, config, folder) if state is None else Path(state["folder"])
+        kind = resolve_learner(config)
+        handed: dict[str, object] = {"resumed": state is not None}
+        for stage in needs:
+            if stage.name == "values":
+                handed["critic"] = critic_options(stage)
+        learner: Learner = kind.target(accelerator, config, model, state=handed, **kind.options)
+        try:
+            rollouts = Rollouts(config, learner.engine, learner.tokenizer)
+            sampler: Sampler = SAMPLERS.resolve(config.sampler, config.sampler_options)(rollouts.sources())
+            run = cls(
+                config,
+                folder,
+                accelerator,
+                learner,
+                rollouts,
+                sampler,
+                rewards,
+                selection,
+                needs,
+                credit,
+                loss,
+                Generation(),
+            )
+            run.credit = replace(credit, run=run)
+            run.queue = TaskQueue(rollouts) if config.task_queue and run.processes > 1 else None
+            generation = GENERATIONS.resolve(config.generation, config.generation_options)
+            run.generation = rollouts.generation = generation(run)
+            if state is not None:
+                run.load_state_dict(_own(state["stages"], accelerator.process_index, accelerator.num_processes))
+            return run
+        except BaseException:
+            learner.close()
+            raise
+
+    @property
+    def demonstrations(self) -> Demonstrations:
+        """What plays the expert."""
+        return Demonstrations(self.rollouts)
+
+    def kept(self, name: str, make: Callable[[], Any]) -> Any:
+        """Return what `make` made when this name was asked for first; where it has a `close`, that ends it with the run."""
+        if name not in self.held:
+            self.held[name] = make()
+        return self.held[name]
+
+    @property
+    def rank(self) -> int:
+        """The number of this process."""
+        return self.accelerator.process_index
+
+    @property
+    def processes(self) -> int:
+        """How many processes there are."""
+        return self.accelerator.num_processes
+
+    def gathered(self, items: list[T]) -> list[T]:
+        """Return the items of all processes, in the order of the processes."""
+        return items if self.processes == 1 else gather_object(items)
+
+    def share(self, items: Sequence[T]) -> list[T]:
+        """Return this process's part of what all processes know."""
+        return list(items[self.rank :: self.processes])
+
+    async def collect(self, draws: Sequence[Draw], step: int, key: str, progress: Progress | None = None) -> list[Episode]:
+        """Play this process's part of a step's draws, which all processes know; `key` names them, once in a sitting."""
+        if self.queue is None:
+            return await self.rollouts.collect(self.share(draws), step, progress)
+        for draw in draws:
+            check_queued(draw, self.config.sampler)
+        return await self.queue.collect(draws, step, key, progress)
+
+    def env_name(self, episode: Episode) -> str:
+        """Return what the episode's environment is called in the run."""
+        return episode.labels.get("env") or next(iter(self.rollouts.envs))
+
+    def task(self, episode: Episode) -> Task:
+        """Return the task of an episode, answers included."""
+        proposed = self.sampler.task(episode.task_id)
+        return self.rollouts.env(self.env_name(episode)).find(episode.task_id) if proposed is None else proposed
+
+    async def draw(self, step: int, number: int, before: set[str]) -> list[Draw]:
+        """Return what the task sampler draws; BadConfig for what cannot be played. `before`: the step's groups so far."""
+        sampler: object = self.sampler
+        asked = {"run": self} if "run" in parameters(sampler.draw) else {}
+        draws: list[Draw] = [self._placed(draw) for draw in await finished(sampler.draw(step, number, **asked))]
+        for draw in draws:
+            group = self.rollouts.group_id(draw, f"{step + 1}/")
+            if group in before:
+                raise BadConfig(
+                    f"sampler {self.config.sampler!r} drew task {draw.task.id!r} of {draw.env} twice in step {step + 1}; "
+                    "expected another epoch or label the second time, or its episodes would be the same ones"
+                )
+            before.add(group)
+        return draws
+
+    def _placed(self, draw: Draw) -> Draw:
+        """Return a draw with its environment filled in where there is only one."""
+        envs = list(self.rollouts.envs)
+        if not draw.env and len(envs) == 1:
+            return replace(draw, env=envs[0])
+        if draw.env not in envs:
+            raise unknown(f"environment of a draw of sampler {self.config.sampler!r}:", draw.env, envs)
+        return draw
+
+    def seen(self, draws: Sequence[Draw], episodes: Sequence[Episode], step: int) -> list[Seen]:
+        """Return how the groups of all processes ended, in the order of the draws."""
+        ended: dict[str, list[tuple[float, bool, bool]]] = {}
+        whole = [episode for episode in episodes if not episode.fault and not episode.forks]
+        for group_id, end in self.gathered([(e.group_id, (e.reward, e.success is True, e.hint is not None)) for e in whole]):
+            ended.setdefault(group_id, []).append(end)
+        groups: list[Seen] = []
+        for draw in draws:
+            ends = ended.get(self.rollouts.group_id(draw, f"{step + 1}/"), [])
+            rewards, successes, hinted = zip(*ends, strict=True) if ends else ((), (), ())
+            groups.append(Seen(draw.env, draw.task.id, draw.task.difficulty, rewards, successes, draw.label, hinted))
+        return groups
+
+    def generated(self, episodes: Sequence[Episode], step: int) -> dict[str, float]:
+        """Tell the generation how the episodes of a step ended; return its numbers over all processes."""
+        own = dict(self.generation.saw(episodes, step))
+        rows = self.gathered([own])
+        return {name: sum(row[name] for row in rows) for name in own}
+
+    def _stages(self) -> dict[str, Any]:
+        named = {f"reward {stage.name}": stage for stage in self.rewards}
+        named |= {f"needs {stage.name}": stage for stage in self.needs}
+        own = {"sampler": self.sampler, "select": self.selection, "credit": self.credit.stage, "loss": self.loss}
+        return {**own, "generation": self.generation, **named}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of every stage of this process, for the checkpoint, which holds those of all processes."""
+        return {name: stage.state_dict() for name, stage in self._stages().items()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from it."""
+        for name, stage in self._stages().items():
+            if name in state or name != "generation":  # a checkpoint may be older than that stage
+                stage.load_state_dict(state[name])
+
+    def close(self) -> None:
+        """Free environments and engine, and what stages made."""
+        with ExitStack() as closing:
+            closing.callback(self.learner.close)
+            closing.callback(self.rollouts.close)
+            for thing in self.held.values():
+                if hasattr(thing, "close"):
+                    closing.callback(thing.close)
+
+
+def _own(states: Sequence[dict[str, Any]], rank: int, processes: int) -> dict[str, Any]:
+    """Return the state of a process's stages; BadConfig where it cannot be told for another number of processes."""
+    if len(states) == processes:
+        return states[rank]
+    if different := [name for name, state in states[0].items() if any(other[name] != state for other in states)]:
+        raise BadConfig(
+            f"processes is {processes}, and in the checkpoint each of {len(states)} has a state of its own for "
+            f"{', '.join(different)}: continue with --processes {len(states)}"
+        )
+    return states[0]

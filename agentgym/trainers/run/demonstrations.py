@@ -1,0 +1,78 @@
+"""The expert's episodes in the agent's own tokens: for the SFT warm start, for starts further on, for groups that failed."""
+
+import warnings
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from agentgym.agents.demonstrator import Demonstrator
+from agentgym.agents.policies import Noise
+from agentgym.core.seeding import derive
+from agentgym.episodes.episode import Episode
+from agentgym.rollout.play import Job, Start
+from agentgym.trainers.run import sft
+from agentgym.trainers.run.rollouts import Rollouts
+from agentgym.trainers.samplers.interface import Draw, dealt
+
+
+class Demonstrations:
+    """Plays the expert in the environments of a run. Faults and failures are among the episodes."""
+
+    def __init__(self, rollouts: Rollouts) -> None:
+        self.rollouts, self.config = rollouts, rollouts.config
+
+    def draws(self, position: int) -> list[Draw]:
+        """Return the tasks of an update of the SFT warm start, of several environments in turn by their weights."""
+        batch, sources = self.config.sft_batch, self.rollouts.sources()
+        if len(sources) == 1:
+            first = position * batch + (0 if sources[0].finite else sft.FIRST_TASK)
+            return sources[0].at(range(first, first + batch), "demonstrations")
+        turns = dealt({source.name: source.weight for source in sources}, (position + 1) * batch)
+        draws: list[Draw] = []
+        for place, name in list(enumerate(turns))[position * batch :]:
+            source = next(source for source in sources if source.name == name)
+            number = turns[:place].count(name) + (0 if source.finite else sft.FIRST_TASK)
+            draws += source.at([number], "demonstrations")
+        return draws
+
+    async def batch(self, draws: Sequence[Draw], position: int) -> list[Episode]:
+        """Play the draws of an update of the SFT warm start, with the noise of the recipe."""
+        config, seed = self.config, derive("demonstrate", self.config.seed, position)
+        noise = Noise(config.sft_noise, config.sft_invalid, config.sft_forget, masked=config.sft_masked)
+        jobs = [job for draw in draws for job in self.rollouts.jobs(replace(draw, attempts=1), seed, "")]
+        return await self.play(jobs, noise)
+
+    async def play(self, jobs: Sequence[Job], noise: Noise | None = None) -> list[Episode]:
+        """Play jobs in the tokens that the agent would see."""
+        agents = self.rollouts.agents(self.config.temperature)
+        return await self.rollouts.play({name: Demonstrator(agent, noise) for name, agent in agents.items()}, jobs)
+
+    async def starts(self, draws: Sequence[Draw], back: Sequence[int], step: int) -> list[Start | None]:
+        """Play each draw and return the point so many turns before its end.
+
+        None where the demonstration has no more turns than that, or no success: then the task's beginning is the start.
+        """
+        seed, prefix = derive("starts", self.config.seed, step), f"{step + 1}/demonstration/"
+        jobs = [
+            replace(job, moments=deque(maxlen=turns))
+            for draw, turns in zip(draws, back, strict=True)
+            for job in self.rollouts.jobs(replace(draw, attempts=1), seed, prefix, step)
+        ]
+        episodes = await self.play(jobs)
+        if episodes and not any(episode.success for episode in episodes):
+            warnings.warn(
+                f"none of {len(episodes)} demonstrations of step {step + 1} succeeded, so its tasks are played from their "
+                f"beginning; the first ended with {episodes[0].reason!r}: {str(episodes[0].error).strip()[-200:]}",
+                stacklevel=2,
+            )
+        return [
+            _undemonstrated(job.moments[0]) if job.moments and episode.success and len(episode.turns) > turns else None
+            for job, episode, turns in zip(jobs, episodes, back, strict=True)
+        ]
+
+
+def _undemonstrated(start: Start) -> Start:
+    """Return a point of a demonstration as the agent itself holds it."""
+    talks: dict[str, Any] = dict(start.conversations)
+    return Start(start.snapshot, {role: talk.talk for role, talk in talks.items()})

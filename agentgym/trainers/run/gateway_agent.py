@@ -1,0 +1,186 @@
+"""Agents of others, trained by their base URL: they play against a gateway of the run's own, which keeps what is said."""
+
+import asyncio
+import inspect
+import math
+import secrets
+import threading
+import traceback
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, cast
+
+from agentgym.core.seeding import derive
+from agentgym.core.tasks import Task
+from agentgym.engines import TokenEngine
+from agentgym.engines.scripted import ScriptedEngine
+from agentgym.episodes.episode import Episode
+from agentgym.gateway.app import App
+from agentgym.gateway.gateway import Gateway
+from agentgym.gateway.sessions import FOR_ROOM
+from agentgym.rollout.collect import group_of
+from agentgym.rollout.limits import CONTAINED, being_cancelled
+from agentgym.serving.server import serving
+from agentgym.trainers.run.gateway_repeats import BY_REPLIES, Repeats
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """All that an agent of others is told: what every client of the OpenAI API can be given."""
+
+    base_url: str
+    api_key: str
+    """Good for this one attempt: it also names the attempt's session."""
+    model: str
+
+
+Play = Callable[[Task, Access], Any]
+"""Plays one attempt at a task and returns its reward (above 0 is success), or reward and success. An async function, or one
+that may block: it then runs in a thread. Where it raises or takes too long, `agentgym.trainers.run.gateway_repeats` finds
+out whether the model's replies did it, which is the model's failure, or not, which is a fault and is never trained on."""
+
+
+@dataclass(frozen=True)
+class GatewayAgent:
+    """An agent of others as part of a training run: `play` with an engine behind it.
+
+    Every reply is drawn at `temperature`, whatever the agent asks for; `turn_tokens` is what a reply gets that asks for
+    no length.
+    """
+
+    play: Play
+    engine: TokenEngine
+    tokenizer: Any
+    temperature: float = 1.0
+    turn_tokens: int = 1024
+    seconds: float = 3600.0
+    """What an attempt may take; then it has failed or is a fault, and its thread is left to itself."""
+
+    async def collect(
+        self,
+        env: str,
+        *,
+        tasks: Sequence[Task],
+        attempts: int = 1,
+        seed: int = 0,
+        concurrency: int = 64,
+        group_prefix: str = "",
+        repeats: Sequence[int] = (),
+    ) -> list[Episode]:
+        """Play `attempts` at every task, `concurrency` at a time, and return the episodes in order.
+
+        Raises MissingExtra without uvicorn.
+        """
+        gateway = self._gateway(self.engine, seed)
+        repeats_of_faults = Repeats(self.seconds)
+        places, app = asyncio.Semaphore(concurrency), App(gateway, key=secrets.token_hex(16))
+
+        async def attempt(place: int, task: Task, again: int, number: int) -> Episode:
+            name = str(derive("session", task.id, number, place, again))  # a task may come more than once
+            async with places:
+                access = Access(f"{address}/v1", app.session_key(name), gateway.name)
+                episode = await _ended(gateway, name, _played(self.play, task, access), self.seconds)
+                if await repeats_of_faults.judge(episode, task.id, partial(self._again, task)):
+                    episode.success, episode.reason, episode.error = False, "failure", f"{BY_REPLIES}: {episode.error}"
+            episode.env, episode.task_id, episode.group_id = (
+                env.rpartition(":")[2],
+                task.id,
+                group_of(group_prefix, task, again),
+            )
+            episode.seed, episode.attempt = seed, number
+            episode.instruction, episode.split = task.instruction, task.split
+            return episode
+
+        async with serving(app) as address:
+            pairs = enumerate(zip(tasks, repeats or [0] * len(tasks), strict=True))
+            jobs = [attempt(place, task, again, n) for place, (task, again) in pairs for n in range(attempts)]
+            return list(await asyncio.gather(*jobs))
+
+    def _gateway(self, engine: TokenEngine, seed: int = 0) -> Gateway:
+        return Gateway(
+            engine,
+            "policy",
+            temperature=self.temperature,
+            turn_tokens=self.turn_tokens,
+            seed=seed,
+            tokenizer=self.tokenizer,
+        )
+
+    async def _again(self, task: Task, replies: Sequence[str]) -> None:
+        """Play a task with these replies, the last one again and again after them; raises what the agent raises."""
+        left = iter(replies)
+
+        def reply(prompt: str, turn: int) -> str:
+            return next(left, replies[-1])
+
+        engine = ScriptedEngine(reply, self.tokenizer, context=self.engine.context)
+        gateway = self._gateway(engine)
+        app = App(gateway, key=secrets.token_hex(16))
+        async with serving(app) as address:
+            await _played(self.play, task, Access(f"{address}/v1", app.session_key("again"), gateway.name))
+
+
+async def _played(play: Play, task: Task, access: Access) -> tuple[float, bool]:
+    """Play one attempt and return reward and success."""
+    return _read(await (play(task, access) if inspect.iscoroutinefunction(play) else _in_thread(play, task, access)))
+
+
+async def _in_thread(play: Play, task: Task, access: Access) -> object:
+    """Play in a thread that the end of the process does not wait for: an agent of others may never return."""
+    loop = asyncio.get_running_loop()
+    told: asyncio.Future[Any] = loop.create_future()
+
+    def tell(result: object, error: BaseException | None) -> None:
+        if not told.done():
+            told.set_result(result) if error is None else told.set_exception(error)
+
+    def run() -> None:
+        result, error = None, None
+        try:
+            result = play(task, access)
+        except StopIteration as raised:  # no future takes it: nobody would be told
+            error = RuntimeError(f"the agent raised {raised!r}")
+        except Exception as raised:
+            error = raised
+        except BaseException as raised:  # such as SystemExit, which must not end more than this attempt
+            error = RuntimeError(f"the agent raised {raised!r}")
+        with suppress(RuntimeError):  # the run has ended meanwhile
+            loop.call_soon_threadsafe(tell, result, error)
+
+    threading.Thread(target=run, name="agent", daemon=True).start()
+    return await told
+
+
+def _read(told: object) -> tuple[float, bool]:
+    pair = cast("tuple[object, ...]", told) if isinstance(told, tuple) else (told, None)
+    reward: Any = pair[0] if len(pair) == 2 else None
+    success: Any = pair[-1]
+    if isinstance(reward, int | float) and math.isfinite(reward) and isinstance(success, bool | None):
+        return float(reward), reward > 0 if success is None else success
+    raise TypeError(f"the agent's function returned {told!r:.100}; expected the reward, or (reward, success)")
+
+
+async def _ended(
+    gateway: Gateway, name: str, played: Coroutine[object, object, tuple[float, bool]], seconds: float
+) -> Episode:
+    """Wait for an attempt and return its session as an episode: a fault where it raised, took too long or asked nothing."""
+    reward, success, error = 0.0, None, "the agent asked nothing of the base URL that it was given"
+    limit = asyncio.timeout(seconds)
+    try:
+        async with limit:
+            reward, success = await played
+    except CONTAINED as raised:  # whatever an agent of others raises
+        if being_cancelled(raised):
+            raise
+        error = f"the agent took more than {seconds:g} s" if limit.expired() else traceback.format_exc()
+    session = gateway.sessions.get(name)
+    while session.running:  # a reply that the agent did not wait for
+        await asyncio.sleep(0.01)
+    episode = gateway.sessions.finish(name, reward, success if session.tokens else None)
+    if episode.fault:
+        error = FOR_ROOM if episode.error == FOR_ROOM else error
+        reason = "timeout" if limit.expired() else "engine" if session.unanswered else "crash"
+        episode.reason, episode.error = reason, error
+    return episode

@@ -1,0 +1,109 @@
+"""Evaluations of a training run: before, between and after its phases, and while it goes on."""
+
+import itertools
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from agentgym.episodes.episode import MOST_FAULTS, Episode, fault_share
+from agentgym.trainers.learners.step import CannotGoOn
+from agentgym.trainers.run.assemble import Run
+from agentgym.trainers.run.interrupt import uninterrupted
+from agentgym.trainers.run.metrics import first_fault, mean, success_by_env
+from agentgym.trainers.run.record import Record
+from agentgym.trainers.run.tally import Tally
+
+
+class Measures:
+    """Plays the evaluations of a run and remembers what came of those that are made once."""
+
+    await_: Callable[[Coroutine[object, object, Any]], Any]
+    """Runs a coroutine in the run's event loop."""
+
+    def __init__(
+        self, run: Run, record: Record, show: Callable[[str, dict[str, Any]], None], results: dict[str, Any]
+    ) -> None:
+        self.run, self.record, self.show, self.results, self.config = run, record, show, results, run.config
+
+    def once(self, name: str) -> None:
+        """Measure success on the test split, once per run."""
+        if name in self.results:
+            return
+        config = self.config
+        episodes = self._play("test_split", config.test_tasks, f"{name}/")
+        with uninterrupted():  # or a checkpoint would hold the episodes without the result, and they would come twice
+            self.results |= self._kept(name, episodes)
+            self.results |= {f"{name}_faults": fault_share(episodes), "tasks": len(episodes)}
+        where = {"split": self._split, "tasks": len(episodes)}
+        self.show("eval", {"name": name, "success": self.results[name], "faults": self.results[f"{name}_faults"], **where})
+
+    @property
+    def _split(self) -> str:
+        """The split of the evaluations made once, or the splits of several environments."""
+        return " and ".join(dict.fromkeys(env.test_split for env in self.config.mix))
+
+    def valid(self, step: int) -> dict[str, float]:
+        """Return the success on the validation split after a step (counted from 0), if one is due."""
+        if not _due(step + 1, self.config.eval_every):
+            return {}
+        return self._valid(f"eval/{step + 1}/")
+
+    def valid_sft(self, updates: int) -> dict[str, float]:
+        """Return the success on the validation split after so many updates of the SFT warm start, if one is due."""
+        if not _due(updates, self.config.sft_eval_every):
+            return {}
+        self.await_(self.run.learner.publish(updates))
+        return self._valid(f"eval/sft/{updates}/")
+
+    def _valid(self, prefix: str) -> dict[str, float]:
+        return self._kept("success_valid", self._play("valid_split", self.config.eval_tasks, prefix))
+
+    def _play(self, split: str, number: int, prefix: str) -> list[Episode]:
+        """Play the first tasks of a split of each environment and return the episodes of all processes."""
+        run = self.run
+        if not number:
+            return []
+        draws = [
+            draw for name, env in run.rollouts.envs.items() for draw in run.rollouts.tasks(name, getattr(env, split), number)
+        ]
+        mine = run.share(draws)
+        numbers, what = itertools.count(1), f"evaluation on {getattr(self.config, split)}, episode"
+
+        def progress(_: Episode) -> None:
+            self.show("progress", {"what": what, "done": next(numbers), "total": len(mine)})
+
+        episodes = run.gathered(self.await_(run.rollouts.evaluate(mine, prefix, progress)))
+        if episodes and all(episode.fault for episode in episodes):
+            raise CannotGoOn(f"every episode ended in an infrastructure error, the first with: {first_fault(episodes)}")
+        return episodes
+
+    def _kept(self, name: str, episodes: list[Episode]) -> dict[str, float]:
+        """Keep the episodes of an evaluation and return their success, of several environments also of each."""
+        self.record.keep(episodes)
+        whole = mean([float(e.success is True) for e in episodes if not e.fault])
+        return {name: whole, **{key: share.total / share.number for key, share in success_by_env(name, episodes).items()}}
+
+    def summary(self, tally: Tally) -> dict[str, Any]:
+        """Return what the run came to."""
+        config, results = self.config, self.results
+        share = tally.faults / max(tally.rollouts, 1)
+        shares = [share, *(value for name, value in results.items() if name.endswith("_faults"))]
+        names = ("success_before", "success_sft", "success_after")
+        return {
+            **{name: results[name] for name in names},
+            **{name: value for name, value in results.items() if "/" in name},
+            "demonstrations_lost": tally.lost,
+            "episodes": tally.played,
+            "fault_share": share,
+            "comparable": max(shares) <= MOST_FAULTS,
+            "train_seconds": round(tally.seconds, 1),
+            "credit": config.credit,
+            "seed": config.seed,
+            "steps": config.steps,
+            "split": self._split,
+            "tasks": results.get("tasks", config.test_tasks * len(config.mix)),  # of an older checkpoint, those asked for
+        }
+
+
+def _due(done: int, every: int) -> bool:
+    """Whether something that comes `every` so many updates (0: never) comes after so many."""
+    return every > 0 and done % every == 0

@@ -1,0 +1,185 @@
+"""What a step of training amounts to, in one flat row of numbers."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from agentgym.episodes.episode import Episode, Group, unhinted
+from agentgym.trainers.credit.gigpo import ANCHORS, anchor_statistics
+
+if TYPE_CHECKING:
+    from agentgym.trainers.run.assemble import Run
+
+COUNTED = ("branched_episodes", "branched_tokens", "branched_turns_shared", "branched_lost")
+LIMIT = 20.0
+"""Log-ratios are held within it, so that exp stays finite."""
+
+
+class Mean(NamedTuple):
+    """A mean that is not divided yet: `merged` adds up what several processes have."""
+
+    total: float
+    number: int
+
+
+def played(episodes: list[Episode]) -> dict[str, Any]:
+    """Return what the episodes of a step amount to in this process; those with a hint have a success rate of their own."""
+    faultless = [e for e in episodes if not e.fault]
+    scored, told = unhinted(whole(episodes)), [e for e in faultless if e.hint is not None]
+    turns = [turn for episode in scored for turn in episode.turns]
+    apart = {"success_hinted": Mean(sum(e.success is True for e in told), len(told)), "hinted": len(told)} if told else {}
+    return {
+        "success_train": Mean(sum(e.success is True for e in scored), len(scored)),
+        "reward": Mean(sum(e.reward for e in scored), len(scored)),
+        "turns": Mean(len(turns), len(scored)),
+        "valid": Mean(sum(t.valid for t in turns), len(turns)),
+        "faults": len(episodes) - len(faultless),
+        **apart,
+    }
+
+
+def whole(episodes: Sequence[Episode]) -> list[Episode]:
+    """Return the faultless episodes that were played from the beginning of their task: what the policy can do."""
+    return [episode for episode in episodes if not episode.fault and not episode.forks]
+
+
+def branched(episodes: Sequence[Episode], lost: int) -> dict[str, Any]:
+    """Return what the branches of a step amount to, in this process."""
+    branched = [episode for episode in episodes if episode.forks]
+    scored = [episode for episode in branched if not episode.fault]
+    return {
+        "branched_episodes": len(branched),
+        "branched_tokens": sum(episode.sampled for episode in branched),
+        "branched_turns_shared": sum(episode.shared for episode in branched),
+        "branched_lost": lost,
+        "branched_success": Mean(sum(e.success is True for e in scored), len(scored)),
+    }
+
+
+def shares(episodes: list[Episode], env: float, rollout: float, update: float) -> dict[str, float]:
+    """Return throughput and where the time of a step went."""
+    total = rollout + update
+    return {
+        "tokens_per_second": sum(e.sampled for e in episodes) / total,
+        "share_env": env / total,
+        "share_rollout": (rollout - env) / total,
+        "share_train": update / total,
+    }
+
+
+def mismatch(gaps: npt.NDArray[np.float32]) -> dict[str, float]:
+    """Return how far engine and trainer are apart under the same weights; {} of no tokens.
+
+    gaps: [tokens] log-probability of the trainer minus the engine's; NaN, where no engine sampled, is left out.
+    `mismatch_mean` and `mismatch_q999`: mean and 99.9 % quantile of |gap|. `mismatch_kl`: estimate k3 of
+    KL(engine || trainer). `mismatch_ess`: (sum w)^2 / (n * sum w^2) of the token weights w = exp(gap) before any
+    truncation, the share of the tokens that are as good as drawn by the trainer; 1 where nothing differs.
+    """
+    known = gaps[~np.isnan(gaps)].astype(np.float64)
+    if not len(known):
+        return {}
+    size, held = np.abs(known), np.clip(known, -LIMIT, LIMIT)
+    weights = np.exp(held)
+    return {
+        "mismatch_mean": float(size.mean()),
+        "mismatch_q999": float(np.quantile(size, 0.999)),
+        "mismatch_kl": float((np.expm1(held) - held).mean()),
+        "mismatch_ess": float(weights.sum() ** 2 / (len(weights) * (weights**2).sum())),
+    }
+
+
+def merged(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the metrics of all processes as one: sums of what is counted, means over all episodes or turns, else over rows.
+
+    A mean of nothing is nan.
+    """
+    counted = ("groups_dropped", "episodes", "faults", "hinted", "tokens_per_second", *COUNTED)
+    names = dict.fromkeys(name for row in rows for name in row)
+    values = {name: [row[name] for row in rows if name in row] for name in names}
+    joined: dict[str, Any] = {name: sum(v) if name in counted else _joined(v) for name, v in values.items()}
+    return joined | {name: max(v) for name, v in values.items() if name == "versions_behind_most"}
+
+
+def _joined(values: list[Any]) -> float:
+    if isinstance(values[0], Mean):
+        total, count = sum(value.total for value in values), sum(value.number for value in values)
+        return total / count if count else float("nan")
+    return mean([value for value in values if value == value])
+
+
+def ages(episodes: Sequence[Episode], version: int) -> dict[str, Any]:
+    """Return how many versions before `version` the tokens of a step were sampled, on average and at most."""
+    calls = [call for episode in episodes if not episode.fault for turn in episode.turns for call in turn.calls]
+    behind = [(version - call.policy_version, len(call.output_ids)) for call in calls if call.output_ids]
+    total = Mean(sum(age * tokens for age, tokens in behind), sum(tokens for _, tokens in behind))
+    return {"versions_behind": total, "versions_behind_most": max((age for age, _ in behind), default=0)}
+
+
+def success_by_env(name: str, episodes: Sequence[Episode]) -> dict[str, Mean]:
+    """Return success by environment as NAME/ENV, where there are several; episodes with a hint are left out."""
+    by_env: dict[str, Mean] = {}
+    for episode in unhinted(whole(episodes)):
+        if "env" in episode.labels:
+            key = f"{name}/{episode.labels['env']}"
+            total, number = by_env.get(key, (0.0, 0))
+            by_env[key] = Mean(total + (episode.success is True), number + 1)
+    return by_env
+
+
+def part_names(episodes: Sequence[Episode]) -> set[str]:
+    """Return the names under which faultless episodes were paid."""
+    return {name for episode in episodes if not episode.fault for turn in episode.turns for name in turn.rewards}
+
+
+def parts(episodes: Sequence[Episode], names: Sequence[str]) -> dict[str, Mean]:
+    """Return what each named part paid an episode, as `reward/NAME`; an episode without it was paid 0."""
+    scored = whole(episodes)
+    return {
+        f"reward/{name}": Mean(sum(turn.rewards.get(name, 0.0) for e in scored for turn in e.turns), len(scored))
+        for name in sorted(set(names))
+    }
+
+
+def step_row(
+    step: int,
+    selected: list[Group],
+    episodes: list[Episode],
+    dropped: int,
+    seconds: tuple[float, float, float],
+    metrics: dict[str, float],
+    run: "Run",
+) -> dict[str, Any]:
+    """Return the numbers of a step over all processes. `seconds`: in environments, of the rollout, of the update."""
+    row: dict[str, Any] = {**played(episodes), "groups_dropped": dropped, "episodes": len(episodes)}
+    row |= success_by_env("success_train", episodes) | shares(episodes, *seconds)
+    if run.rollouts.grower:
+        row |= branched(episodes, run.rollouts.grower.take_lost())
+    if run.rewards:
+        row |= parts(episodes, run.gathered(sorted(part_names(episodes))))
+    anchor = str(run.credit.stage.option("anchor", ""))  # a credit of a user's may mean something else by it
+    row |= of_engine(run.learner.engine)
+    statistics = anchor_statistics(selected, anchor if anchor in ANCHORS else "observation")
+    row |= {name: Mean(*value) for name, value in statistics.items()} | metrics
+    return {"step": step + 1, "phase": "rl", **merged(run.gathered([row]))}
+
+
+def of_engine(engine: Any) -> dict[str, Any]:
+    """Return what an engine measured since the last step; nothing of one that measures nothing."""
+    values: dict[str, Any] = engine.measured() if hasattr(engine, "measured") else {}
+    return {name: Mean(*value) if isinstance(value, tuple) else value for name, value in values.items()}
+
+
+def first_fault(episodes: list[Episode]) -> str:
+    """Return the last line of the first fault's error; nothing without one."""
+    for episode in episodes:
+        if episode.fault:  # an environment says its reason in the turn
+            said = episode.error or (episode.turns[-1].error if episode.turns else None) or episode.reason
+            return said.strip().split("\n")[-1]
+    return ""
+
+
+def mean(values: Sequence[float]) -> float:
+    """Return the mean; nan of nothing."""
+    return float(np.mean(values)) if values else float("nan")

@@ -1,0 +1,280 @@
+"""The folder of a run: what is written while it goes on, and how to go on after it stopped."""
+
+import json
+import math
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import IO, Any
+
+import torch
+from torch import distributed
+
+import agentgym
+from agentgym.core import provenance
+from agentgym.core.folders import alone, remove_parts, write_whole
+from agentgym.episodes.episode import Episode
+from agentgym.errors import BadConfig, BadData
+from agentgym.trainers.config.recipe_files import to_toml
+from agentgym.trainers.config.train_config import STATE, TrainConfig, newest_checkpoint
+from agentgym.trainers.run.preflight import check_free, extended
+
+OWN = {"init", "checkpoints", "metrics.jsonl", "episodes.jsonl", "config.toml", "manifest.json", ".lock"}
+"""What a run makes, some of it before there is a record."""
+BEST = "best.json"
+"""The file of `checkpoints/best` that says which step it is of."""
+
+
+class Record:
+    """Metrics, episodes and checkpoints of one run. Nothing that was written is lost when the run is cut off.
+
+    Of several processes of one run, only the one with `writes` does.
+    """
+
+    def __init__(self, folder: str | Path, config: TrainConfig, writes: bool = True) -> None:
+        self.folder = Path(folder)
+        self.config = config
+        self.writes = writes
+        self._unfinished = ""
+        self.held = ExitStack()
+        self.foreign = {path.name for path in self.folder.iterdir()} - OWN if self.folder.is_dir() else set[str]()
+        if writes:
+            self.held.enter_context(alone(self.folder, "training run"))
+        self.checkpoints = self.folder / "checkpoints"
+        self.checkpoints.mkdir(parents=True, exist_ok=True)
+        self.best, self.old_best = self.checkpoints / "best", self.checkpoints / ".old-best"
+        self.metrics = (self.folder / "metrics.jsonl").open("a", encoding="utf-8")
+        self.episodes = (self.folder / "episodes.jsonl").open("a", encoding="utf-8")
+
+    @classmethod
+    def fresh(cls, config: TrainConfig, writes: bool = True, text: str | None = None) -> "Record":
+        """Start a run in an empty folder; an earlier run in it is an error, never overwritten.
+
+        `text`: what `config.toml` is to hold, where it is not a configuration of `train`.
+        """
+        folder = Path(config.out)
+        record = cls(folder, config, writes)
+        if writes:
+            try:
+                check_free(folder)
+            except BadConfig:
+                record.close()
+                raise
+        if writes:  # last, and whole or not at all: what has a configuration can be resumed
+            record.note_sitting(0, config.processes)
+            write_whole(folder / "config.toml", to_toml(config) if text is None else text)
+        return record
+
+    @classmethod
+    def resumed(
+        cls, folder: str | Path, writes: bool = True, *, steps: int | None = None, processes: int | None = None
+    ) -> tuple["Record", dict[str, Any] | None]:
+        """Open an earlier run; return it with the newest checkpoint's state (None before the first checkpoint).
+
+        With `steps` it is from now on a run of so many updates of reinforcement learning, with `processes` one of so many.
+        """
+        folder = Path(folder)
+        config = extended(folder, steps, processes)
+        record = cls(folder, config, writes)
+        record.tidy()
+        if writes and (steps, processes) != (None, None):
+            write_whole(folder / "config.toml", to_toml(config))
+        state = record.newest_state()
+        left = 0 if state is None else config.steps - (state["tally"]["position"] - config.sft_steps)
+        if state is not None and left > 0 and "success_after" in state["results"]:
+            del state["results"]["success_after"]  # the end that was measured is none any more
+            state["offsets"] = state.get("end") or state["offsets"]
+        record.rewind((0, 0) if state is None else state["offsets"])
+        record.note_sitting(0 if state is None else state["tally"]["position"], config.processes)
+        return record, state
+
+    def newest_state(self) -> dict[str, Any] | None:
+        """Return the state of the newest checkpoint, its own folder as `folder`; None before the first."""
+        newest = self.newest()
+        return None if newest is None else {**_load(newest / STATE), "folder": str(newest)}
+
+    def rewind(self, offsets: tuple[int, int]) -> None:
+        """Cut the files of metrics and episodes back to the lengths they had: what came after will be made again."""
+        for file, offset in zip((self.metrics, self.episodes), offsets, strict=True):
+            if not self.writes:
+                break
+            if offset > os.fstat(file.fileno()).st_size:
+                raise BadData(f"{file.name} is shorter than at the last checkpoint; it was cut or replaced")
+            file.truncate(offset)
+            file.seek(offset)
+
+    def note_sitting(self, position: int, processes: int) -> None:
+        """Add to `manifest.json` when, how and on what this sitting goes on from update `position`."""
+        if not self.writes:
+            return
+        path = self.folder / "manifest.json"
+        before: list[Any] = json.loads(path.read_text(encoding="utf-8"))["sessions"] if position and path.exists() else []
+        sitting = {**provenance.session(agentgym.__version__), "processes": processes, "position": position}
+        provenance.write_json(path, {"format": 1, "sessions": [*before, sitting]})
+
+    def tidy(self) -> None:
+        """Remove what an earlier sitting was killed in the middle of writing; all processes come here."""
+        if self.writes:
+            remove_parts(self.folder)
+            if not self.best.exists() and self.old_best.exists():  # killed between two renames
+                self.old_best.rename(self.best)
+            for old in self.checkpoints.glob(".old-step-*"):
+                if not (final := self.checkpoints / old.name.removeprefix(".old-")).exists():  # the same, and it is whole
+                    old.rename(final)
+            for path in (*self.checkpoints.glob(".*"), self.folder / ".reference"):
+                shutil.rmtree(path, ignore_errors=True)
+        if distributed.is_initialized():
+            distributed.barrier()  # pyright: ignore[reportUnknownMemberType]  # or they could go on from different checkpoints
+
+    def discard(self) -> None:
+        """Delete what the start of a run made, loggers' files too: nothing was trained, and the folder is free again."""
+        if self.writes:
+            for path in self.folder.iterdir():
+                if path.name in self.foreign:
+                    continue
+                if path.is_dir() and not path.is_symlink():
+                    shutil.rmtree(path, ignore_errors=True)
+                else:
+                    path.unlink(missing_ok=True)
+        self.close()
+        if self.writes and not any(self.folder.iterdir()):
+            self.folder.rmdir()
+
+    def newest(self) -> Path | None:
+        """Return the folder of the newest finished checkpoint."""
+        return newest_checkpoint(self.folder)
+
+    def log(self, metrics: dict[str, object]) -> None:
+        """Append one step's metrics."""
+        self._append(self.metrics, [json.dumps(_finite(metrics))])
+
+    def keep(self, episodes: list[Episode]) -> None:
+        """Append episodes."""
+        self._append(self.episodes, [episode.to_json() for episode in episodes])
+
+    def _append(self, file: IO[str], lines: list[str]) -> None:
+        if not self.writes:
+            return
+        try:
+            file.writelines(line + "\n" for line in lines)
+            file.flush()
+        except OSError as error:
+            raise BadData(
+                f"{file.name} could not be written ({error}). The checkpoints are intact: free some space, then resume with "
+                f"--resume {self.folder}"
+            ) from error
+
+    def checkpoint(
+        self, save: Callable[[Path], None], position: int, state: dict[str, object], *, together: bool = False
+    ) -> None:
+        """Write a checkpoint beside the earlier ones; none of them, and not resumed from, until `finish` is called.
+
+        `save` writes the model. `together`: every process calls it.
+        """
+        name = f"step-{position:08d}"
+        draft, old, _ = self._places(name)
+        if not self.writes:
+            if together:
+                save(draft)
+            return
+        for path in (draft, old):
+            shutil.rmtree(path, ignore_errors=True)
+        state = {**state, "offsets": self.offsets()}
+        try:
+            save(draft)
+            torch.save(state, draft / STATE)
+        except (OSError, RuntimeError, BadData) as error:  # torch raises RuntimeError on a full disk
+            raise self._not_written(draft, error) from error
+        self._unfinished = name
+
+    def finish(self) -> None:
+        """Put the checkpoint that was written last beside the earlier ones, in one go; keep the last two."""
+        name, self._unfinished = self._unfinished, ""
+        if not name:
+            return
+        draft, old, final = self._places(name)
+        try:
+            if final.exists():  # made before an interruption, or as the last step of the run that now has ended
+                final.rename(old)  # in one go: a half-deleted folder would pass for the newest checkpoint
+            draft.rename(final)
+            shutil.rmtree(old, ignore_errors=True)
+        except OSError as error:
+            raise self._not_written(draft, error) from error
+        for stale in sorted(self.checkpoints.glob("step-*"))[:-2]:
+            stale.rename(old)
+            shutil.rmtree(old)
+
+    def _places(self, name: str) -> tuple[Path, Path, Path]:
+        """Return where a checkpoint is while it is written, while it is replaced, and when it counts."""
+        return self.checkpoints / f".{name}", self.checkpoints / f".old-{name}", self.checkpoints / name
+
+    def _not_written(self, draft: Path, error: Exception) -> BadData:
+        """Remove what was written of a checkpoint and return what to say."""
+        shutil.rmtree(draft, ignore_errors=True)
+        return BadData(
+            f"checkpoint {draft.with_name(draft.name.removeprefix('.'))} could not be written ({error}). The earlier ones "
+            f"are intact: free some space, then continue with --resume {self.folder}"
+        )
+
+    def is_best(self, success: float) -> bool:
+        """Return whether this is the process that writes, and no earlier checkpoint has a success as high."""
+        kept = self.best_step() if self.writes else None
+        return self.writes and not math.isnan(success) and (kept is None or success > kept["success_valid"])
+
+    def keep_best(self, save: Callable[[Path], None], step: int, success: float, *, together: bool = False) -> None:
+        """Keep the model as `checkpoints/best`, whole or not at all. `together`: every process calls `save`."""
+        draft = self.checkpoints / ".best"
+        if not self.writes:
+            if together:
+                save(draft)
+            return
+        if not self.is_best(success):
+            return
+        for path in (draft, self.old_best):
+            shutil.rmtree(path, ignore_errors=True)
+        try:
+            save(draft)
+            write_whole(draft / BEST, json.dumps({"step": step, "success_valid": success}) + "\n")
+            if self.best.exists():
+                self.best.rename(self.old_best)  # which `tidy` brings back after a kill before the next line
+            draft.rename(self.best)
+            shutil.rmtree(self.old_best, ignore_errors=True)
+        except (OSError, RuntimeError, BadData) as error:
+            raise self._not_written(draft, error) from error
+
+    def best_step(self) -> dict[str, Any] | None:
+        """Return `step` and `success_valid` of the best checkpoint that was kept; None without one."""
+        path = self.best / BEST
+        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+
+    def offsets(self) -> tuple[int, int]:
+        """Return how long the files of metrics and episodes are."""
+        return self.metrics.tell(), self.episodes.tell()
+
+    def write(self, name: str, content: dict[str, object]) -> None:
+        """Write a JSON file of the run, complete or not at all."""
+        if not self.writes:
+            return
+        write_whole(self.folder / name, json.dumps(_finite(content), indent=2) + "\n")
+
+    def close(self) -> None:
+        """Close the files."""
+        self.metrics.close()
+        self.episodes.close()
+        self.held.close()
+
+
+def _finite(numbers: dict[str, object]) -> dict[str, object]:
+    """Return numbers as JSON can hold them: what is not finite becomes null."""
+    return {k: (None if isinstance(v, float) and not math.isfinite(v) else v) for k, v in numbers.items()}
+
+
+def _load(path: Path) -> dict[str, Any]:
+    try:
+        return torch.load(path, weights_only=True, map_location="cpu")  # not all onto GPU 0: who takes it in moves it
+    except Exception as error:  # torch raises many types for a damaged file
+        raise BadData(
+            f"{path}: damaged checkpoint ({type(error).__name__}: {error}); remove its folder to use an earlier one"
+        ) from error

@@ -1,0 +1,46 @@
+"""The SFT warm start: imitation of expert episodes with mistakes in them, in the agent's exact tokens."""
+
+import math
+from collections.abc import Callable
+
+from agentgym.episodes.episode import Episode
+from agentgym.trainers.config.train_config import TrainConfig
+from agentgym.trainers.learners.step import CannotGoOn
+from agentgym.trainers.run.metrics import first_fault
+from agentgym.trainers.run.tally import Tally
+
+FIRST_TASK = 1_000_000_000
+"""Number of the first task shown by the expert: reinforcement learning counts from 0, so it meets other tasks."""
+Lost = tuple[int, int, str]
+"""Of a process: its demonstrations, how many of them are faults, and what the first fault said."""
+MOST_LOST = 0.02
+"""Largest share of the demonstrations that may be lost to faults."""
+
+
+def faultless(
+    episodes: list[Episode], tally: Tally, config: TrainConfig, gathered: Callable[[list[Lost]], list[Lost]]
+) -> list[Episode]:
+    """Return the faultless demonstrations and count the others over all processes; CannotGoOn where they are too many."""
+    by_process = gathered([(len(episodes), sum(e.fault for e in episodes), first_fault(episodes))])
+    tally.lost += sum(lost for _, lost, _ in by_process)
+    shown = tally.played + tally.lost + sum(count - lost for count, lost, _ in by_process)
+    if too_many_lost(tally.lost, shown, config):
+        raise CannotGoOn(
+            f"{tally.lost} of {shown} demonstrations were lost to infrastructure errors, more than {MOST_LOST:.0%}; the "
+            f"last one: {[reason for _, _, reason in by_process if reason][-1]}"
+        )
+    return [episode for episode in episodes if not episode.fault]
+
+
+def too_many_lost(lost: int, shown: int, config: TrainConfig) -> bool:
+    """Whether more demonstrations than `MOST_LOST` ended in a fault, of those shown so far (judged as 50 where they are
+    fewer and more will come)."""
+    return lost > MOST_LOST * max(shown, min(config.sft_episodes, 50))
+
+
+def schedule(step: int, steps: int) -> float:
+    """Return the share of the peak learning rate: a short rise, then a cosine to a tenth."""
+    rise = max(1, steps // 50)
+    if step < rise:
+        return (step + 1) / rise
+    return 0.55 + 0.45 * math.cos(math.pi * (step - rise) / max(1, steps - rise))

@@ -1,0 +1,182 @@
+"""One sitting of a run of updates: what `agentgym train` and `agentgym sft` have in common from its start to its end."""
+
+# accelerate is typed in parts only
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportMissingTypeStubs=false
+
+import atexit
+import os
+import signal
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any, TypeVar
+
+import torch
+from accelerate import Accelerator
+from accelerate.utils import gather_object
+from torch import distributed
+
+from agentgym.errors import BadConfig, EngineDead
+from agentgym.trainers.learners.interface import Learner, Parts
+from agentgym.trainers.learners.step import CannotGoOn
+from agentgym.trainers.loggers import interface as loggers
+from agentgym.trainers.run.launch import main_process
+from agentgym.trainers.run.record import Record
+
+T = TypeVar("T")
+Show = Callable[[str, dict[str, Any]], None]
+"""Called with `start`, `progress`, `sft`, `step`, `eval` or `end`, and the numbers to show."""
+
+
+class Sitting(ABC):
+    """A sitting, from the start of a run or from a checkpoint: it logs, writes checkpoints, and stops as one.
+
+    Of several processes each has one, and all call the same methods in the same order.
+    """
+
+    command: str
+    """What goes on with the run: `train` or `sft`."""
+    loggers: loggers.Loggers
+    learner: Learner
+
+    def __init__(self, accelerator: Accelerator, record: Record, show: Show | None) -> None:
+        self.accelerator, self.record = accelerator, record
+        self.show: Show = show if show and accelerator.is_main_process else _silent
+        self.interrupted = False
+        torch.manual_seed(record.config.seed)
+
+    @property
+    @abstractmethod
+    def position(self) -> int:
+        """How many updates there were."""
+
+    @abstractmethod
+    def state_dict(self) -> dict[str, object]:
+        """Return what a later sitting goes on with; all processes come here."""
+
+    @contextmanager
+    def stopping(self) -> Generator[None]:
+        """Run updates: at their end and at Ctrl-C a checkpoint is written, and an error says what goes on with the run."""
+        if self.accelerator.num_processes > 1:  # processes stop together, at the end of an update
+            signal.signal(signal.SIGINT, self._interrupt)
+        try:
+            yield
+        except KeyboardInterrupt:
+            self.checkpoint()
+            raise
+        except (CannotGoOn, EngineDead) as error:
+            raise (BadConfig if isinstance(error, CannotGoOn) else EngineDead)(
+                f"training stopped at update {self.position + 1}: {error}. The last good checkpoint is "
+                f"{self.record.newest() or 'none'}; continue with: agentgym {self.command} --resume {self.record.folder}"
+            ) from error
+        self.checkpoint()
+
+    def updated(self, *, due: bool) -> None:
+        """Stop after an update if any process was asked to; write a checkpoint when one is due."""
+        written = not isinstance(self.learner, Parts) or self.learner.parts_written()
+        told = self.gathered([(self.interrupted, written)])
+        if any(interrupted for interrupted, _ in told):
+            raise KeyboardInterrupt
+        if all(written for _, written in told):
+            self.record.finish()
+        if due:
+            self.checkpoint(wait=False)
+
+    def checkpoint(self, *, wait: bool = True) -> None:
+        """Write a checkpoint. Without `wait`, parts of processes are written while training goes on, and count after."""
+        together = isinstance(self.learner, Parts)
+        self._finish()
+        self.record.checkpoint(self._save, self.position, self.state_dict(), together=together)
+        if wait or not together:
+            self._finish()
+
+    def _finish(self) -> None:
+        """Let the checkpoint count that is being written."""
+        if isinstance(self.learner, Parts):
+            self.learner.parts_written(wait=True)
+            self.accelerator.wait_for_everyone()
+        self.record.finish()
+
+    def _save(self, folder: Path) -> None:
+        self.learner.save(folder)
+        if isinstance(self.learner, Parts):
+            self.learner.save_parts(folder)
+
+    def log(self, row: dict[str, object]) -> None:
+        """Write a row of metrics, and hand it to the loggers."""
+        self.record.log(row)
+        self.loggers.log(self.position, row)
+
+    def ended(self, summary: dict[str, object]) -> dict[str, Any]:
+        """Write and return the summary of the run that has come to its end."""
+        self.record.write("summary.json", summary)
+        if self.accelerator.num_processes > 1:  # who leaves while another still listens takes it down
+            self.accelerator.wait_for_everyone()
+            self.accelerator.end_training()
+        return summary
+
+    def gathered(self, items: list[T]) -> list[T]:
+        """Return the items of all processes, in the order of the processes."""
+        return items if self.accelerator.num_processes == 1 else gather_object(items)
+
+    def _interrupt(self, signal: int, frame: FrameType | None) -> None:
+        self.interrupted = True
+
+
+def joined(processes: int, command: str) -> Accelerator:
+    """Return the processes of a run; BadConfig where there are not as many as it says."""
+    own_sharding()
+    accelerator = Accelerator(cpu=not torch.cuda.is_available())  # or accelerate would not join processes on a CPU
+    if accelerator.num_processes != processes:
+        raise BadConfig(
+            f"processes is {processes}, but {accelerator.num_processes} were started: run it with `agentgym {command}`, "
+            f"which starts them, or with `accelerate launch --num_processes {processes} -m agentgym {command} …`"
+        )
+    if accelerator.mixed_precision != "no":
+        own_precision(accelerator)
+    if processes > 1:
+        atexit.register(_part)
+    return accelerator
+
+
+def own_sharding() -> None:
+    """Turn off the FSDP of the launcher's configuration, with a warning; call it before a model is loaded.
+
+    accelerate would wrap what it is handed, and transformers would read the weights in the first process alone, for a
+    wrapper that sends them to the others.
+    """
+    if os.environ.pop("ACCELERATE_USE_FSDP", "false").lower() == "true" and main_process():
+        warnings.warn("accelerate's FSDP settings are ignored: --sharding says what this run shards", stacklevel=3)
+
+
+def own_precision(accelerator: Accelerator) -> None:
+    """Turn off the autocast that accelerate would put around the model; BadConfig for what cannot be turned off.
+
+    Its setting is one of the whole process: it comes from `accelerate config`, from the launcher, or from another trainer
+    in the process (TRL sets bf16 unless told otherwise). The engine would not compute so, nor would --precision say it.
+    """
+    said = accelerator.mixed_precision
+    if said != "bf16":
+        raise BadConfig(
+            f"accelerate's mixed precision is {said!r} here (from `accelerate config`, `accelerate launch "
+            "--mixed_precision`, or another trainer in this process): set it to 'no', and use --precision"
+        )
+    warnings.warn("accelerate's mixed precision 'bf16' is ignored: --precision says what this run computes in", stacklevel=3)
+    accelerator.native_amp = False
+
+
+def _part() -> None:
+    """Close what connects the processes while Python still runs.
+
+    A transport that is left to the interpreter's end may find the other process gone there, and abort (6): its signal would
+    stand for the outcome of the run.
+    """
+    if distributed.is_initialized():
+        distributed.destroy_process_group()
+
+
+def _silent(kind: str, numbers: dict[str, object]) -> None:
+    del kind, numbers

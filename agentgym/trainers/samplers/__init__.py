@@ -1,0 +1,1 @@
+"""Task samplers: which tasks a step plays, one family per file."""

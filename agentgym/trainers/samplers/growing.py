@@ -1,0 +1,101 @@
+"""Task samplers that ask for more as training goes on: longer episodes, or a range of difficulties that moves up."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Annotated, Any, Literal
+
+from agentgym.core.seeding import generator
+from agentgym.errors import BadConfig
+from agentgym.trainers.samplers.interface import Draw, Seen, TaskSource, Uniform, sampler
+from agentgym.trainers.seam import Within
+
+
+@sampler("growing_horizon")
+class GrowingHorizon(Uniform):
+    """Every task in turn, with a horizon that grows from `least` to `most`: test-time interaction (TTI, arXiv 2506.07976).
+
+    In stage i, of `every` steps each and counted from 1, it is min(`least` * i, `most`), or with growth `add`
+    min(`least` + i - 1, `most`). A function of the step. Stages of any other lengths are `--horizon` (ScalingInter).
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[TaskSource],
+        *,
+        least: Annotated[int, Within(1)] = 10,
+        most: Annotated[int, Within(1)] = 30,
+        every: Annotated[int, Within(1)] = 20,
+        growth: Literal["multiply", "add"] = "multiply",
+    ) -> None:
+        super().__init__(sources)
+        if least >= most:
+            raise BadConfig(f"sampler 'growing_horizon' has least {least} and most {most}; expected least below most")
+        self.least, self.most, self.every, self.growth = least, most, every, growth
+
+    def draw(self, step: int, number: int) -> list[Draw]:
+        """Return the next tasks with the horizon of the step."""
+        return [replace(draw, horizon=self.horizon(step)) for draw in super().draw(step, number)]
+
+    def horizon(self, step: int) -> int:
+        """Return the turns of an episode in a step, counted from 0."""
+        stage = step // self.every
+        return min(self.least * (stage + 1) if self.growth == "multiply" else self.least + stage, self.most)
+
+
+@sampler("difficulty_range")
+class DifficultyRange(Uniform):
+    """Difficulties drawn evenly from a range whose top rises as it is mastered, in each environment by itself (RLVE).
+
+    Source: arXiv 2511.07317: an environment begins with the range 0 to 0; once `groups` groups of its highest difficulty
+    were played since the last move and at least `high` of their episodes succeeded, the top rises by one, and the bottom
+    follows so that there are `span` difficulties at most. It never falls, and ends at `most` or the environment's
+    `hardest`. The paper's constants were not checked.
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[TaskSource],
+        *,
+        high: Annotated[float, Within(0, 1)] = 0.9,
+        groups: Annotated[int, Within(1)] = 8,
+        span: Annotated[int, Within(1)] = 4,
+        most: Annotated[int, Within(0)] = 100,
+    ) -> None:
+        super().__init__(sources)
+        if all(source.finite for source in sources):
+            raise BadConfig(
+                f"sampler 'difficulty_range' has no effect: it adapts the difficulty of generated tasks, and those of "
+                f"{', '.join(self.sources)} come from a file. Use sampler 'prioritized'"
+            )
+        self.high, self.groups, self.span, self.most = high, groups, span, most
+        self.top = dict.fromkeys(self.sources, 0)
+        self.rates: dict[str, list[float]] = {name: [] for name in self.sources}
+
+    def draw(self, step: int, number: int) -> list[Draw]:
+        """Return the next tasks, each at a difficulty of its environment's range."""
+        return [self._next(name, self._difficulty(name)) for name in self._turns(number)]
+
+    def _difficulty(self, name: str) -> int:
+        least = max(self.top[name] - self.span + 1, 0)
+        return int(generator("range", self.sources[name].seed, name, self.places[name]).integers(least, self.top[name] + 1))
+
+    def saw(self, groups: Sequence[Seen]) -> None:
+        """Count successes at the top, and move."""
+        for group in groups:
+            if group.successes and group.difficulty == self.top[group.env]:
+                self.rates[group.env].append(sum(group.successes) / len(group.successes))
+        for name, rates in self.rates.items():
+            if len(rates) >= self.groups:
+                if sum(rates) / len(rates) >= self.high:
+                    self.top[name] = self.sources[name].within(min(self.top[name] + 1, self.most))
+                rates.clear()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return where each environment stands."""
+        return {**super().state_dict(), "top": self.top, "rates": self.rates}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from there."""
+        super().load_state_dict(state)
+        self.top = dict(state["top"])
+        self.rates = {name: list(rates) for name, rates in state["rates"].items()}

@@ -1,0 +1,147 @@
+"""Task samplers that remember how each task went: for tasks of files, which come again."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Annotated, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from agentgym.core.seeding import generator
+from agentgym.errors import BadConfig
+from agentgym.trainers.samplers.interface import Draw, Seen, TaskSource, Uniform, sampler
+from agentgym.trainers.seam import Within
+
+
+class Remembering(Uniform):
+    """Counts successes and attempts of each task of a file; those before the last time count `decay` times as much."""
+
+    def __init__(self, sources: Sequence[TaskSource], name: str, decay: float) -> None:
+        super().__init__(sources)
+        files = [source.name for source in sources if source.finite]
+        if not files:
+            raise BadConfig(
+                f"sampler {name!r} has no effect: it remembers how each task went, and the generated tasks of "
+                f"{', '.join(self.sources)} never repeat. Use sampler 'window', or an environment with tasks from a file"
+            )
+        self.decay = decay
+        self.past: dict[str, dict[str, list[float]]] = {name: {} for name in files}
+        """By environment and task id, what successes and attempts so far count for."""
+
+    def rate(self, env: str, task_id: str) -> float:
+        """Return the success that is to be expected, (successes + 1) / (attempts + 2): 1/2 of a task never seen."""
+        successes, attempts = self.past[env].get(task_id, (0.0, 0.0))
+        return (successes + 1) / (attempts + 2)
+
+    def saw(self, groups: Sequence[Seen]) -> None:
+        """Count."""
+        for group in groups:
+            if group.env in self.past and group.successes:
+                successes, attempts = self.past[group.env].get(group.task_id, (0.0, 0.0))
+                self.past[group.env][group.task_id] = [
+                    self.decay * successes + sum(group.successes),
+                    self.decay * attempts + len(group.successes),
+                ]
+
+    def state_dict(self) -> dict[str, object]:
+        """Return where each environment's stream stands, and the history."""
+        return {**super().state_dict(), "past": self.past}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from there."""
+        super().load_state_dict(state)
+        self.past = {env: {task: list(pair) for task, pair in tasks.items()} for env, tasks in state["past"].items()}
+
+
+@sampler("prioritized")
+class Prioritized(Remembering):
+    """Tasks of files drawn by p(1 - p), p their success so far: what is always or never solved teaches nothing.
+
+    The chance of a task is (1 - `floor`) p(1 - p) / sum + `floor` / tasks, so that none is forgotten. No task is drawn twice
+    in a step before all others were. p(1 - p) is the variance of a binary reward; as a measure of what can be learned it
+    is from arXiv 2502.12272. Generated tasks of other environments in the run come as with `uniform`.
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[TaskSource],
+        *,
+        floor: Annotated[float, Within(0, 1)] = 0.1,
+        decay: Annotated[float, Within(0, 1)] = 0.7,
+    ) -> None:
+        super().__init__(sources, "prioritized", decay)
+        if floor == 1:
+            raise BadConfig("sampler 'prioritized' has floor 1, which makes all tasks alike; use sampler 'uniform'")
+        self.floor = floor
+        self.times: dict[str, dict[str, int]] = {name: {} for name in self.past}
+        """How often each task was drawn."""
+
+    def draw(self, step: int, number: int) -> list[Draw]:
+        """Return tasks drawn by their chances."""
+        turns = self._turns(number)
+        drawn = {name: iter(self._drawn(name, turns.count(name))) for name in dict.fromkeys(turns)}
+        return [next(drawn[name]) for name in turns]
+
+    def chances(self, env: str) -> npt.NDArray[np.float64]:
+        """Return the chance of each task of a file, [tasks]; they sum to 1."""
+        rates = np.array([self.rate(env, task.id) for task in self.sources[env].tasks or ()])
+        worth = rates * (1 - rates)
+        return (1 - self.floor) * worth / worth.sum() + self.floor / len(worth)
+
+    def _drawn(self, name: str, number: int) -> list[Draw]:
+        tasks = self.sources[name].tasks
+        if tasks is None:
+            return [self._next(name) for _ in range(number)]
+        rng = generator("prioritized", self.sources[name].seed, name, self.places[name])
+        self.places[name] += number
+        chances = self.chances(name)
+        places: list[int] = []
+        while len(places) < number:
+            size = min(number - len(places), len(tasks))
+            places += rng.choice(len(tasks), size=size, replace=False, p=chances).tolist()
+        draws: list[Draw] = []
+        for task in (tasks[place] for place in places):
+            times = self.times[name].get(task.id, 0)
+            self.times[name][task.id] = times + 1
+            draws.append(Draw(task, times, name))
+        return draws
+
+    def state_dict(self) -> dict[str, object]:
+        """Return the history, and how often each task was drawn."""
+        return {**super().state_dict(), "times": self.times}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from there."""
+        super().load_state_dict(state)
+        self.times = {env: dict(times) for env, times in state["times"].items()}
+
+
+@sampler("hard_attempts")
+class HardAttempts(Remembering):
+    """Every task in turn, with more attempts the fewer of them succeeded so far (DARS, arXiv 2508.13755, in spirit).
+
+    A task of success p gets `least` + (`most` - `least`)(1 - p) attempts, rounded; one never seen, the run's group size.
+    DARS estimates p by attempts made for that alone; here it is what earlier steps showed.
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[TaskSource],
+        *,
+        least: Annotated[int, Within(2)] = 2,
+        most: Annotated[int, Within(2, 100_000)] = 16,
+        decay: Annotated[float, Within(0, 1)] = 0.7,
+    ) -> None:
+        super().__init__(sources, "hard_attempts", decay)
+        if least >= most:
+            raise BadConfig(f"sampler 'hard_attempts' has least {least} and most {most}; expected least below most")
+        self.least, self.most = least, most
+
+    def draw(self, step: int, number: int) -> list[Draw]:
+        """Return the next tasks, each with its attempts."""
+        return [replace(draw, attempts=self._attempts(draw)) for draw in super().draw(step, number)]
+
+    def _attempts(self, draw: Draw) -> int | None:
+        if draw.task.id not in self.past.get(draw.env, {}):
+            return None
+        return round(self.least + (self.most - self.least) * (1 - self.rate(draw.env, draw.task.id)))

@@ -1,0 +1,279 @@
+"""Task samplers: what each step of training plays."""
+
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Annotated, Any
+
+from agentgym.core.env import TextEnv
+from agentgym.core.hints import Hint
+from agentgym.core.seeding import generator
+from agentgym.core.tasks import Task
+from agentgym.episodes.episode import Episode
+from agentgym.errors import BadConfig
+from agentgym.rollout.play import Start
+from agentgym.trainers.seam import Seam, Stateful, Target, Within, required
+
+SAMPLERS = Seam(
+    "sampler",
+    {
+        "uniform": "agentgym.trainers.samplers.interface:Uniform",
+        "window": "agentgym.trainers.samplers.interface:Window",
+        "prioritized": "agentgym.trainers.samplers.history:Prioritized",
+        "hard_attempts": "agentgym.trainers.samplers.history:HardAttempts",
+        "starts": "agentgym.trainers.samplers.starts:Starts",
+        "growing_horizon": "agentgym.trainers.samplers.growing:GrowingHorizon",
+        "warmer": "agentgym.trainers.samplers.warmer:Warmer",
+        "questa": "agentgym.trainers.samplers.questa:QuestA",
+        "absolute_zero": "agentgym.trainers.samplers.proposals:AbsoluteZero",
+        "search_self_play": "agentgym.trainers.samplers.proposals:SearchSelfPlay",
+        "difficulty_range": "agentgym.trainers.samplers.growing:DifficultyRange",
+    },
+    {"requires": ()},
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """A task to play: one group of episodes."""
+
+    task: Task
+    epoch: int = 0
+    """How often the split was gone through before: part of the seeds and the session, so that a task which comes twice in
+    a step is played in two ways."""
+    env: str = ""
+    """The environment's name in the run."""
+    attempts: int | None = None
+    """Episodes; None for the run's group size."""
+    horizon: int | None = None
+    """Turns; None for the run's schedule."""
+    sampling: Mapping[str, float] = field(default_factory=dict[str, float])
+    """What of the agent's way to draw replies is different."""
+    start: Start | None = None
+    """Where the episodes begin; None at the beginning of the task."""
+    label: str = ""
+    """What tells two groups of one task and epoch apart, such as two starts."""
+    hint: Hint | None = None
+    """What the agent is told besides; None for nothing."""
+    hinted: int | None = None
+    """How many of the attempts, the last ones, have the hint; None for all of them."""
+
+    def __post_init__(self) -> None:
+        for name in ("attempts", "horizon", "hinted"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise BadConfig(f"{name} of a draw of task {self.task.id!r} is {value}; expected at least 1, or None")
+        if self.hinted is not None and self.hint is None:
+            raise BadConfig(f"a draw of task {self.task.id!r} has hinted {self.hinted} and no hint; give it one")
+        if self.hint is not None and self.start is not None:
+            raise BadConfig(
+                f"a draw of task {self.task.id!r} has a start and a hint: a hint cannot be added to a conversation that "
+                "has begun, so remove one of the two"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """How the episodes of a draw ended, faults left out; of all processes."""
+
+    env: str
+    task_id: str
+    difficulty: int
+    rewards: tuple[float, ...]
+    successes: tuple[bool, ...]
+    label: str = ""
+    """The draw's."""
+    hinted: tuple[bool, ...] = ()
+    """Which of the episodes were played with a hint, in the order of the others."""
+
+
+def first_tasks(env: TextEnv, tasks: int) -> list[Task]:
+    """Return the first tasks of an environment's split: all of them, and a warning, where it has fewer than asked for."""
+    listed = env.up_to(tasks)
+    if len(listed) < tasks:
+        warnings.warn(
+            f"{len(listed)} tasks of the split {env.split!r} are evaluated, not {tasks}: it has no more", stacklevel=2
+        )
+    return listed
+
+
+class TaskSource:
+    """The training tasks of one environment by their place in a stream: generated ones by number, a file's in a new order
+    every epoch."""
+
+    def __init__(self, env: TextEnv, seed: int, split: str = "train", name: str = "", weight: float = 1.0) -> None:
+        self.env, self.seed, self.split, self.name, self.weight = env, seed, split, name, weight
+
+    @cached_property
+    def tasks(self) -> list[Task] | None:
+        """The tasks of a file, none twice, as their numbers may be; None where they are generated."""
+        size = self.env.size(self.split)
+        return None if size is None else self.env.up_to(size, self.split)
+
+    @property
+    def finite(self) -> bool:
+        """Whether the split has so many tasks and no more; asking reads no file."""
+        return self.env.size(self.split) is not None
+
+    def within(self, difficulty: int) -> int:
+        """Return a difficulty, or the environment's `hardest` where that is lower."""
+        return difficulty if self.env.hardest is None else min(difficulty, self.env.hardest)
+
+    def at(self, places: Iterable[int], stream: str, difficulty: int | None = None) -> list[Draw]:
+        """Return the tasks at some places of a stream: of a file, each epoch of a stream is a permutation of its own.
+
+        `difficulty` is for generated tasks; None is the environment's own.
+        """
+        if self.tasks is None:
+            return [Draw(self.env.numbered(place, self.split, difficulty), env=self.name) for place in places]
+        orders: dict[int, list[int]] = {}
+        draws: list[Draw] = []
+        for epoch, place in (divmod(place, len(self.tasks)) for place in places):
+            if epoch not in orders:
+                orders[epoch] = generator("epoch", self.seed, stream, epoch).permutation(len(self.tasks)).tolist()
+            draws.append(Draw(self.tasks[orders[epoch][place]], epoch, self.name))
+        return draws
+
+
+class Sampler(Stateful, ABC):
+    """Base class that decides what a step plays: implement `draw`; the other methods are optional.
+
+    Made as `CLASS(sources, **options)`; every process has one, and all must draw the same. It is made once before anything
+    is loaded, so a BadConfig of its constructor costs nobody a minute.
+    """
+
+    @abstractmethod
+    def draw(self, step: int, number: int) -> list[Draw] | Awaitable[list[Draw]]:
+        """Return the next `number` tasks of a step (counted from 0); called again where groups were dropped.
+
+        It may be a coroutine. With a keyword-only parameter `run` it is handed the run, to play demonstrations, say. Only
+        this process's share, `run.share(draws)`, needs a `start`; all else must be the same in all processes.
+        """
+
+    def saw(self, groups: Sequence[Seen]) -> None:
+        """Take in how the groups of a step ended."""
+
+    def completed(self, groups: Sequence[Seen]) -> list[Episode]:
+        """Return what this process played to make its draws and is to be trained on too, now that these have ended."""
+        return []
+
+    def task(self, task_id: str) -> Task | None:
+        """Return a task that the sampler made itself; None where its environment finds it by its id."""
+        return None
+
+
+def sampler(name: str, requires: Sequence[str] = ()) -> Callable[[Target], Target]:
+    """Declare a class as a task sampler (see `Sampler`) and name it; keyword-only parameters are its options.
+
+    `requires`: `expert`, where it plays demonstrations; `hint`, where it draws hints (at most at the level of its option
+    `level`); `proposals`, where its tasks are made in the step that plays them. A run that cannot have it is refused before
+    anything is loaded.
+    """
+    return SAMPLERS.declare(name, requires=required(requires))
+
+
+def dealt(weights: Mapping[str, float], number: int, owed: dict[str, float] | None = None) -> list[str]:
+    """Return whose turn it is, so many times: each name as often as its weight says, evenly spread.
+
+    `owed` is what each has coming to it, carried from call to call.
+    """
+    total, owed = sum(weights.values()), dict.fromkeys(weights, 0.0) if owed is None else owed
+    turns: list[str] = []
+    for _ in range(number):
+        for name, weight in weights.items():
+            owed[name] += weight / total
+        turns.append(max(owed, key=lambda name: owed[name]))
+        owed[turns[-1]] -= 1
+    return turns
+
+
+@sampler("uniform")
+class Uniform(Sampler):
+    """Every task once before any comes again; several environments in turn, by their weights."""
+
+    def __init__(self, sources: Sequence[TaskSource]) -> None:
+        self.sources = {source.name: source for source in sources}
+        self.places = dict.fromkeys(self.sources, 0)
+        self.owed = dict.fromkeys(self.sources, 0.0)
+
+    def draw(self, step: int, number: int) -> list[Draw]:
+        """Return the next tasks."""
+        return [self._next(name) for name in self._turns(number)]
+
+    def _next(self, name: str, difficulty: int | None = None) -> Draw:
+        place, self.places[name] = self.places[name], self.places[name] + 1
+        return self.sources[name].at([place], "train", difficulty)[0]
+
+    def _turns(self, number: int) -> list[str]:
+        return dealt({name: source.weight for name, source in self.sources.items()}, number, self.owed)
+
+    def state_dict(self) -> dict[str, object]:
+        """Return where each environment's stream stands."""
+        return {"places": self.places, "owed": self.owed}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from there."""
+        self.places, self.owed = dict(state["places"]), dict(state["owed"])
+
+
+@sampler("window")
+class Window(Uniform):
+    """Difficulty that moves, in each environment by itself, so that between `low` and `high` of the episodes succeed.
+
+    After every `groups` groups of an environment its difficulty rises by one where more than `high` of their episodes
+    succeeded and falls by one where fewer than `low` did; it stays at `most`, and at the environment's `hardest`. Tasks of
+    files keep the difficulty they have.
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[TaskSource],
+        *,
+        low: Annotated[float, Within(0, 1)] = 0.2,
+        high: Annotated[float, Within(0, 1)] = 0.8,
+        groups: Annotated[int, Within(1)] = 32,
+        start: Annotated[int, Within(0)] = 0,
+        most: Annotated[int, Within(0)] = 100,
+    ) -> None:
+        super().__init__(sources)
+        if low >= high:
+            raise BadConfig(f"sampler 'window' has low {low:g} and high {high:g}; expected low below high")
+        if start > most:
+            raise BadConfig(f"sampler 'window' has start {start} and most {most}; expected start at most as high")
+        if all(source.finite for source in sources):
+            raise BadConfig(
+                f"sampler 'window' has no effect: it adapts the difficulty of generated tasks, and those of "
+                f"{', '.join(self.sources)} come from a file. Use sampler 'prioritized'"
+            )
+        self.low, self.high, self.groups, self.most = low, high, groups, most
+        self.difficulty = dict.fromkeys(self.sources, start)
+        self.rates: dict[str, list[float]] = {name: [] for name in self.sources}
+
+    def draw(self, step: int, number: int) -> list[Draw]:
+        """Return the next tasks, each at its environment's present difficulty."""
+        return [self._next(name, self.difficulty[name]) for name in self._turns(number)]
+
+    def saw(self, groups: Sequence[Seen]) -> None:
+        """Count successes, and move."""
+        for group in groups:
+            if group.successes and group.difficulty == self.difficulty[group.env]:
+                self.rates[group.env].append(sum(group.successes) / len(group.successes))
+        for name, rates in self.rates.items():
+            if len(rates) >= self.groups:
+                rate = sum(rates) / len(rates)
+                change = (rate > self.high) - (rate < self.low)
+                wanted = min(max(self.difficulty[name] + change, 0), self.most)
+                self.difficulty[name] = self.sources[name].within(wanted)
+                rates.clear()
+
+    def state_dict(self) -> dict[str, object]:
+        """Return where each environment stands."""
+        return {**super().state_dict(), "difficulty": self.difficulty, "rates": self.rates}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from there."""
+        super().load_state_dict(state)
+        self.difficulty = dict(state["difficulty"])
+        self.rates = {name: list(rates) for name, rates in state["rates"].items()}

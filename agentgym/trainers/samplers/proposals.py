@@ -1,0 +1,236 @@
+"""Task samplers whose tasks the policy proposes itself: it is trained on proposing them and on solving them."""
+
+import hashlib
+import json
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Annotated, Any, ClassVar, Protocol, runtime_checkable
+
+from agentgym.core.seeding import generator
+from agentgym.core.tasks import Data, Task
+from agentgym.episodes.episode import Episode
+from agentgym.errors import BadConfig
+from agentgym.trainers.samplers.interface import Draw, Sampler, Seen, TaskSource, sampler
+from agentgym.trainers.seam import Within
+
+CAPACITY, EXAMPLES = 200, 2
+"""Proposals that are remembered, and those of them that a proposer is shown."""
+
+
+@runtime_checkable
+class Proposing(Protocol):
+    """An environment whose episodes propose tasks of another one; success is a valid proposal."""
+
+    def proposed(self, final_observation: str) -> Data | None:
+        """Return the data of the task that was proposed, by how the episode ended; None where none was accepted."""
+        ...
+
+    def conditioned(self, task: Task, past: Sequence[Data]) -> Task:
+        """Return a task of proposing that shows what was proposed before."""
+        ...
+
+
+@runtime_checkable
+class Gated(Protocol):
+    """A proposing environment in which a proposal can be tried with everything at hand that its proposer found."""
+
+    def gate(self, data: Data) -> Task:
+        """Return the task of answering it so."""
+        ...
+
+
+class SelfProposed(Sampler):
+    """Of a step's groups, `proposers` propose tasks; the others solve what was proposed, and tasks of the environment's own.
+
+    A run has two environments: one that proposes (`Proposing`) and one that solves. Proposals are played first, `attempts`
+    for each task of proposing. Valid ones that are new become tasks to solve, as many as the step has groups left; where
+    there are fewer, the environment's own tasks fill the step, so no proposer can stall it. How the solvers end is what
+    the proposals are paid. An invalid or repeated one is paid `invalid`; one that was not played, or whose check or solvers
+    all ended in infrastructure errors, is left out of training.
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[TaskSource],
+        *,
+        proposers: Annotated[int, Within(1)] = 1,
+        attempts: Annotated[int, Within(2)] = 4,
+        invalid: Annotated[float, Within(-1, 0)] = 0.0,
+    ) -> None:
+        by_kind = {True: list[TaskSource](), False: list[TaskSource]()}
+        for source in sources:
+            by_kind[isinstance(source.env.unwrapped, Proposing)].append(source)
+        if [len(by_kind[kind]) for kind in (True, False)] != [1, 1]:
+            raise BadConfig(
+                f"a sampler of proposals has {len(by_kind[True])} environments that propose and {len(by_kind[False])} that "
+                "solve; expected one of each: two [[envs]] tables, such as rlvr/CodeProposer-v0 and rlvr/CodePuzzle-v0"
+            )
+        [self.proposer], [self.solver] = by_kind[True], by_kind[False]
+        if not isinstance(self.proposer.env.unwrapped, self.kind):
+            raise BadConfig(
+                f"{self.proposer.name} proposes tasks, and cannot try them by what their proposer found; "
+                "use sampler 'absolute_zero', or propose in rlvr/SearchProposer-v0"
+            )
+        self.proposers, self.attempts, self.invalid = proposers, attempts, invalid
+        self.places = {"proposer": 0, "solver": 0}
+        self.tasks_made = 0
+        self.past: list[Data] = []
+        self.known: list[str] = []
+        self.tasks: dict[str, Task] = {}
+        """By id, what was made in the present step, in all of its rounds."""
+        self.step = -1
+        self.waiting: list[tuple[Episode, str | None]] = []
+        """This process's proposals, each with the id of its task: empty where it is not played, None where it is invalid."""
+
+    kind: ClassVar[type] = Proposing
+    """What the proposing environment has to be."""
+
+    @abstractmethod
+    def worth(self, rate: float) -> float:
+        """Return what a proposal is paid whose task was solved in this share of the attempts."""
+
+    async def checked(self, proposals: list[Data], step: int, run: Any) -> Sequence[bool | None]:
+        """Return which valid proposals may be played; None where an infrastructure error left that open."""
+        return [True] * len(proposals)
+
+    async def draw(self, step: int, number: int, *, run: Any) -> list[Draw]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Play proposals, and return what is to be solved."""
+        asked = [self._asking(step) for _ in range(min(self.proposers, number - 1))]
+        if step != self.step:
+            self.step, self.tasks = step, {}
+        self.tasks |= {draw.task.id: draw.task for draw in asked}
+        played: list[Episode] = await run.rollouts.collect(run.share(asked), step)
+        order = {run.rollouts.group_id(draw, f"{step + 1}/"): place for place, draw in enumerate(asked)}
+        told = [
+            (order[e.group_id], e.attempt, self._proposed(e.final_observation) if e.success else None)
+            for e in played
+            if not e.fault
+        ]
+        every = sorted(run.gathered(told), key=lambda entry: entry[:2])
+        ids = await self._tasks_of(every, step, number - len(asked), run)
+        self.waiting = [(e, ids[order[e.group_id], e.attempt]) for e in played if not e.fault]
+        draws = [Draw(self.tasks[id], env=self.solver.name) for id in ids.values() if id]
+        own = number - len(asked) - len(draws)
+        places = range(self.places["solver"], self.places["solver"] + max(own, 0))
+        self.places["solver"] += len(places)
+        return [*draws, *self.solver.at(places, "train")]
+
+    def _asking(self, step: int) -> Draw:
+        """Return the next task of proposing, with earlier proposals as examples."""
+        place, self.places["proposer"] = self.places["proposer"], self.places["proposer"] + 1
+        [draw] = self.proposer.at([place], "train")
+        rng = generator("examples", self.proposer.seed, place)
+        some = [self.past[int(n)] for n in rng.permutation(len(self.past))[:EXAMPLES]]
+        env: Any = self.proposer.env.unwrapped
+        task = replace(env.conditioned(draw.task, some), id=f"propose/{step}/{place}")
+        return replace(draw, task=task, env=self.proposer.name, attempts=self.attempts)
+
+    def _proposed(self, final_observation: str) -> Data | None:
+        env: Any = self.proposer.env.unwrapped
+        return env.proposed(final_observation)
+
+    async def _tasks_of(
+        self, every: Sequence[tuple[int, int, Data | None]], step: int, room: int, run: Any
+    ) -> dict[tuple[int, int], str | None]:
+        """Return by proposal the id of the task it became; the same in all processes."""
+        ids: dict[tuple[int, int], str | None] = {entry[:2]: None for entry in every}
+        fresh: list[tuple[tuple[int, int], str, Data]] = []
+        for *place, data in every:
+            key = "" if data is None else hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:16]
+            if data is not None and key not in self.known:
+                self.known = [*self.known, key][-CAPACITY:]
+                fresh.append(((place[0], place[1]), key, data))
+        allowed = await self.checked([data for *_, data in fresh], step, run)
+        for (place, key, data), passes in zip(fresh, allowed, strict=True):
+            if passes is None:
+                ids[place], self.known = "", [other for other in self.known if other != key]
+            elif passes:
+                played = sum(bool(id) for id in ids.values()) < room
+                ids[place] = f"proposed/{step}/{self.tasks_made}" if played else ""
+                if played:
+                    self.tasks_made += 1
+                    self.past = [*self.past, data][-CAPACITY:]
+                    instruction = str(data.get("question", "Solve the puzzle."))
+                    self.tasks[f"{ids[place]}"] = Task(
+                        instruction, data, f"{ids[place]}", "train", self.solver.env.difficulty
+                    )
+        return ids
+
+    def completed(self, groups: Sequence[Seen]) -> list[Episode]:
+        """Return this process's proposals, paid by how their tasks were solved."""
+        rates = {group.task_id: sum(group.successes) / len(group.successes) for group in groups if group.successes}
+        episodes: list[Episode] = []
+        for episode, id in self.waiting:
+            if id is None or id in rates:
+                _pay(episode, self.invalid if id is None else self.worth(rates[id]))
+                episodes.append(episode)
+        self.waiting = []
+        return episodes
+
+    def task(self, task_id: str) -> Task | None:
+        """Return a task of this step that was proposed, or of proposing it."""
+        return self.tasks.get(task_id)
+
+    def state_dict(self) -> dict[str, object]:
+        """Return where the streams stand, and what was proposed."""
+        return {"places": self.places, "tasks_made": self.tasks_made, "past": json.dumps(self.past), "known": self.known}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from there."""
+        self.places, self.tasks_made = dict(state["places"]), int(state["tasks_made"])
+        self.past, self.known = json.loads(state["past"]), list(state["known"])
+
+
+def _pay(episode: Episode, amount: float) -> None:
+    """Pay a proposal in its last turn, and nothing else."""
+    for turn in episode.turns:
+        turn.reward, turn.rewards = 0.0, {}
+    last = episode.turns[-1]
+    last.reward, last.rewards = amount, {"proposal": amount}
+    episode.reward, episode.final_rewards = amount, {last.role: amount}
+
+
+@sampler("absolute_zero", requires=("proposals",))
+class AbsoluteZero(SelfProposed):
+    """The policy proposes puzzles and solves them: a proposal is paid 1 - r, r its success rate, and 0 at 0 or 1.
+
+    Source: Absolute Zero, arXiv 2505.03335, its learnability reward. Proposals of three types (deduction, abduction,
+    induction) are validated by running them in a sandbox, twice. Credit `task_relative` is its estimator.
+
+    Part: the paper estimates r by rollouts of their own and trains solvers on a sample of the buffer; here the solvers that
+    are trained give r. Its format penalties are `invalid`. An induction there starts from a program of the buffer; here
+    the proposer writes the program too. The buffer gives examples alone; own tasks fill a step, not earlier proposals.
+    """
+
+    def worth(self, rate: float) -> float:
+        """Return 1 - rate, and 0 where nobody or everybody solves it."""
+        return 1 - rate if 0 < rate < 1 else 0.0
+
+
+@sampler("search_self_play", requires=("proposals",))
+class SearchSelfPlay(SelfProposed):
+    """The policy asks questions it has searched for and answers them: a question is paid 1 - r, r its success rate.
+
+    Source: Search Self-play, arXiv 2510.18821. A question counts where the policy answers it right without searching, given
+    the documents that its proposer retrieved; these answers are not trained. One that does not pass is paid `invalid`.
+
+    Part: the paper's ways to fill a step with valid questions (more proposals, a buffer of earlier ones) are replaced by
+    the environment's own tasks; one answer decides the check. It trains the solver by GRPO and the proposer by REINFORCE;
+    a credit is one function here, and `task_relative` with `norm="mean"` is REINFORCE with a baseline for both.
+    """
+
+    kind: ClassVar[type] = Gated
+
+    def worth(self, rate: float) -> float:
+        """Return 1 - rate."""
+        return 1 - rate
+
+    async def checked(self, proposals: list[Data], step: int, run: Any) -> Sequence[bool | None]:
+        """Return which questions the policy answers with what the proposer retrieved."""
+        env: Any = self.proposer.env.unwrapped
+        tasks = [replace(env.gate(data), id=f"check/{step}/{self.tasks_made}/{n}") for n, data in enumerate(proposals)]
+        draws = [Draw(task, env=self.proposer.name, attempts=1) for task in tasks]
+        played: list[Episode] = await run.rollouts.collect(run.share(draws), step)
+        passed: dict[str, bool | None] = dict(run.gathered([(e.task_id, e.success) for e in played]))
+        return [passed.get(task.id) for task in tasks]

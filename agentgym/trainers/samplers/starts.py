@@ -1,0 +1,82 @@
+"""A task sampler whose episodes begin inside a demonstration: a reverse curriculum."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Annotated, Any
+
+from agentgym.errors import BadConfig
+from agentgym.trainers.samplers.interface import Draw, Seen, TaskSource, Uniform, sampler
+from agentgym.trainers.seam import Within
+
+
+@sampler("starts", requires=("expert",))
+class Starts(Uniform):
+    """Episodes begin where the expert stood `back` turns before its end, and further back as the policy learns.
+
+    The expert plays each task first, in the agent's tokens; its turns are the policy's past, which is not trained. After
+    every `groups` groups of an environment that began so, of which at least `high` of the episodes succeeded, `back` grows
+    by `stride`, up to `most`. A demonstration that is no longer than that, or fails, leaves the beginning of the task. Of
+    the tasks, a share `whole` is always played from the beginning. R3 (arXiv 2402.05808), with stages that follow success.
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[TaskSource],
+        *,
+        back: Annotated[int, Within(1)] = 1,
+        stride: Annotated[int, Within(1)] = 1,
+        most: Annotated[int, Within(1)] = 1000,
+        high: Annotated[float, Within(0, 1)] = 0.6,
+        groups: Annotated[int, Within(1)] = 32,
+        whole: Annotated[float, Within(0, 1)] = 0.25,
+    ) -> None:
+        super().__init__(sources)
+        if back > most:
+            raise BadConfig(f"sampler 'starts' has back {back} and most {most}; expected back at most as high")
+        if whole == 1:
+            raise BadConfig("sampler 'starts' has whole 1: every task is played from its beginning; use sampler 'uniform'")
+        self.stride, self.most, self.high, self.groups, self.whole = stride, most, high, groups, whole
+        self.back = dict.fromkeys(self.sources, back)
+        self.rates: dict[str, list[float]] = {name: [] for name in self.sources}
+        self.due = dict.fromkeys(self.sources, 0.0)
+        """What whole tasks each environment has coming to it."""
+
+    async def draw(self, step: int, number: int, *, run: Any) -> list[Draw]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Return the next tasks, those of this process with their starts."""
+        draws = [self._labelled(draw) for draw in super().draw(step, number)]
+        places: list[int] = run.share(range(number))
+        mine = [place for place in places if draws[place].label]
+        held = await run.demonstrations.starts(
+            [draws[place] for place in mine], [self.back[draws[p].env] for p in mine], step
+        )
+        for place, start in zip(mine, held, strict=True):
+            draws[place] = replace(draws[place], start=start)
+        return draws
+
+    def _labelled(self, draw: Draw) -> Draw:
+        self.due[draw.env] += self.whole
+        if self.due[draw.env] >= 1:
+            self.due[draw.env] -= 1
+            return draw
+        return replace(draw, label=f"@{self.back[draw.env]}")
+
+    def saw(self, groups: Sequence[Seen]) -> None:
+        """Count successes, and go further back."""
+        for group in groups:
+            if group.successes and group.label == f"@{self.back[group.env]}":
+                self.rates[group.env].append(sum(group.successes) / len(group.successes))
+        for name, rates in self.rates.items():
+            if len(rates) >= self.groups:
+                further = self.stride if sum(rates) / len(rates) >= self.high else 0
+                self.back[name] = min(self.back[name] + further, self.most)
+                rates.clear()
+
+    def state_dict(self) -> dict[str, object]:
+        """Return where each environment stands."""
+        return {**super().state_dict(), "back": self.back, "rates": self.rates, "due": self.due}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from there."""
+        super().load_state_dict(state)
+        self.back, self.due = dict(state["back"]), dict(state["due"])
+        self.rates = {name: list(rates) for name, rates in state["rates"].items()}

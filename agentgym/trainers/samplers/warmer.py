@@ -1,0 +1,62 @@
+"""A task sampler that looks further where everything went well: ERPO."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Annotated, Any
+
+from agentgym.errors import BadConfig
+from agentgym.trainers.samplers.history import Remembering
+from agentgym.trainers.samplers.interface import Draw, Seen, TaskSource, sampler
+from agentgym.trainers.seam import Within
+
+
+@sampler("warmer")
+class Warmer(Remembering):
+    """Every task in turn, at a temperature that rises each time all of its attempts succeed, and else is the run's own.
+
+    Source: ERPO (exploration-encouraging sampling of residual prompts): prompts that are always solved have no signal,
+    and a higher temperature finds replies that fail. After n times in a row the temperature is the run's times 1 + n *
+    `rise`, at most `most` times it. The schedule was not found: this one is ours. For tasks of a file, which come again.
+    The loss scores every token at the temperature it was sampled at.
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[TaskSource],
+        *,
+        rise: Annotated[float, Within(0, 10)] = 0.1,
+        most: Annotated[float, Within(1, 10)] = 1.5,
+    ) -> None:
+        super().__init__(sources, "warmer", 1.0)
+        if not rise or most == 1:
+            raise BadConfig("sampler 'warmer' with rise 0 or most 1 never raises a temperature: use sampler 'uniform'")
+        self.rise, self.most = rise, most
+        self.streaks: dict[str, dict[str, int]] = {name: {} for name in self.past}
+        """By environment and task, how often in a row all attempts succeeded."""
+
+    def draw(self, step: int, number: int, *, run: Any) -> list[Draw]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Return the next tasks, each at its temperature."""
+        return [self._at(draw, run.config.temperature) for draw in super().draw(step, number)]
+
+    def _at(self, draw: Draw, temperature: float) -> Draw:
+        streak = self.streaks.get(draw.env, {}).get(draw.task.id, 0)
+        if not streak:
+            return draw
+        return replace(draw, sampling={"temperature": temperature * min(1 + streak * self.rise, self.most)})
+
+    def saw(self, groups: Sequence[Seen]) -> None:
+        """Count."""
+        super().saw(groups)
+        for group in groups:
+            if group.env in self.streaks and group.successes:
+                before = self.streaks[group.env].get(group.task_id, 0)
+                self.streaks[group.env][group.task_id] = before + 1 if all(group.successes) else 0
+
+    def state_dict(self) -> dict[str, object]:
+        """Return the history, and the streaks."""
+        return {**super().state_dict(), "streaks": self.streaks}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from there."""
+        super().load_state_dict(state)
+        self.streaks = {env: dict(streaks) for env, streaks in state["streaks"].items()}

@@ -1,0 +1,1 @@
+"""Selections: which groups of a step are trained on, one family per file."""

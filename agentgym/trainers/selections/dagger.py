@@ -1,0 +1,111 @@
+"""The selection `dagger`: the expert's action in every state that the policy came to."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Annotated, Any
+
+from agentgym.agents.demonstrator import Demonstrator
+from agentgym.agents.token_agent import TokenTalk
+from agentgym.core.env import TextEnv
+from agentgym.core.seeding import generator
+from agentgym.episodes.episode import Episode, Group, Turn
+from agentgym.rollout.replay import begins_a_reply
+from agentgym.trainers.credit.interface import WORTH
+from agentgym.trainers.seam import Within
+from agentgym.trainers.selections.interface import select
+from agentgym.trainers.selections.mixing import joined, stand_in
+
+
+def expert_action(env: TextEnv) -> str | None:
+    """Return what the expert would do now; None where it has nothing to say."""
+    return next(iter(env.expert()), None)
+
+
+@select("dagger", requires=("expert", "replays"), worth=True)
+async def dagger(
+    groups: Sequence[Group],
+    *,
+    earlier: Annotated[float, Within(0, 1000)] = 1.0,
+    capacity: Annotated[int, Within(0, 1_000_000)] = 1000,
+    own: bool = False,
+    state: dict[str, list[str]],
+    step: int = 0,
+    run: Any,
+) -> list[Group]:
+    """In place of each episode, the expert's replies in the states that the episode came to, to be imitated.
+
+    Source: DAgger, arXiv 1011.0686. Each episode is gone through again, the expert is asked in every state, and its action
+    is written in the agent's own tokens behind the very prompt that the policy had there, with a worth of 1 (credit
+    `off_policy`). An SFT warm start is the first iteration, in which the expert plays (beta 1); then the policy does (beta
+    0). DAgger trains on all labels so far in every iteration; here a step trains on its own and on `earlier` times as many
+    episodes drawn from the last `capacity` of this process. `own` keeps the policy's episodes in their groups, for the
+    credit's base. Labels have the log-probabilities of the policy before the update, so the ratio begins at 1. States that
+    are not reached again, those in which the expert has nothing to say, and those within a reply of several calls have no
+    label.
+    """
+    asked = [(group, episode) for group in groups for episode in group]
+    labels = await _labelled([episode for _, episode in asked], run)
+    fresh: dict[int, list[Episode]] = {}
+    for (group, _), label in zip(asked, labels, strict=True):
+        if label.turns:
+            fresh.setdefault(id(group), []).append(label)
+    kept: list[str] = state.setdefault("labels", [])
+    old = _drawn(kept, round(earlier * sum(map(len, fresh.values()))), run.config.seed, step)
+    added = [label.to_json() for of_group in fresh.values() for label in of_group]
+    state["labels"] = [*kept, *added][-capacity:] if capacity else []
+    stand_in([*old, *(label for of_group in fresh.values() for label in of_group)], run)
+    known = [group for group in groups if id(group) in fresh]
+    mixed: list[Group] = []
+    for place, group in enumerate(known):
+        labels = fresh[id(group)]
+        first = joined(group, labels) if own else Group(group.task_id, group.role, labels)
+        mixed.append(joined(first, old[place :: len(known)]))
+    return mixed
+
+
+async def _labelled(episodes: Sequence[Episode], run: Any) -> list[Episode]:
+    """Return episodes with the expert's replies in place of the policy's, as many as were given."""
+    by_env: dict[str, list[int]] = {}
+    for place, episode in enumerate(episodes):
+        by_env.setdefault(run.env_name(episode), []).append(place)
+    agents = run.rollouts.agents(run.config.temperature)
+    labels: dict[int, Episode] = {}
+    for name, places in by_env.items():
+        asked = [(run.task(episodes[place]), episodes[place]) for place in places]
+        answers = await run.rollouts.pool.consult(name, asked, expert_action)
+        demonstrator = Demonstrator(agents[name])
+        tools = run.rollouts.env(name).tools
+        for place, (task, episode), actions in zip(places, asked, answers, strict=True):
+            talk: TokenTalk = demonstrator.agent.begin(task, tools)
+            places = range(episode.shared, len(actions))  # what another attempt played has its label
+            turns = [
+                _label(episode.turns[k], actions[k], demonstrator, talk) for k in places if begins_a_reply(episode.turns, k)
+            ]
+            labels[place] = _with_turns(episode, [turn for turn in turns if turn is not None])
+    return [labels[place] for place in range(len(episodes))]
+
+
+def _label(turn: Turn, action: str | None, demonstrator: Demonstrator, talk: TokenTalk) -> Turn | None:
+    """Return the expert's reply where the policy stood; None where it has none, or no room for it."""
+    if action is None or not turn.prompt_ids:
+        return None
+    ids, limit = demonstrator.reply_ids(talk, action), demonstrator.agent.context_tokens
+    if limit is not None and len(turn.prompt_ids) + len(ids) > limit:
+        return None
+    label = Turn(turn.observation, turn.state_key, turn.admissible, turn.prompt_ids, ids, text=action, action=action)
+    label.role, label.extra, label.plain_ids = turn.role, {WORTH: 1.0}, turn.plain_ids
+    return label
+
+
+def _with_turns(episode: Episode, turns: list[Turn]) -> Episode:
+    """Return an episode with other turns, which earned nothing."""
+    built = replace(episode, turns=[], reward=0.0, final_rewards={}, forks=[])
+    for turn in turns:
+        built.add(turn)
+    return built
+
+
+def _drawn(kept: Sequence[str], number: int, seed: int, step: int) -> list[Episode]:
+    """Return so many of the labels of earlier steps, drawn without putting any back; all where there are fewer."""
+    order = generator("dagger", seed, step).permutation(len(kept))[:number]
+    return [Episode.from_json(kept[int(place)]) for place in order]

@@ -1,0 +1,83 @@
+"""Selections that look into groups: episodes without void turns, the cleanest successes, an accuracy within bounds."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+import numpy as np
+
+from agentgym.core.seeding import generator
+from agentgym.episodes.episode import Episode, Group
+from agentgym.trainers.seam import Within
+from agentgym.trainers.selections.interface import drop, select
+
+Share = Annotated[float, Within(0, 1)]
+
+
+@select("void_turns")
+def void_turns(groups: Sequence[Group], *, void: Literal["parsed", "valid"] = "parsed") -> list[Group]:
+    """Episodes without a void turn, in groups of two and more whose returns differ (SimpleTIR, arXiv 2509.02479).
+
+    A turn is void where no action was found in the reply (`parsed`; SimpleTIR: neither code nor an answer), or where the
+    environment rejected it (`valid`). Episodes that have one are taken out as a whole, so they are neither trained on nor
+    part of a baseline; whether the paper's advantages still count them could not be settled.
+    """
+    whole = [_with(group, [e for e in group if all(getattr(turn, void) for turn in e.turns)]) for group in groups]
+    return drop([group for group in whole if len(group) > 1])
+
+
+@select("resample_on_correct")
+def resample_on_correct(
+    groups: Sequence[Group],
+    *,
+    share: Share = 0.5,
+    floor: Annotated[float, Within(0.001, 1000)] = 0.1,
+    step: int = 0,
+    run: Any = None,
+) -> list[Group]:
+    """A `share` of each group's successes, clean ones first, and the same share of its failures, whichever.
+
+    Source: resample on correct (rStar2-Agent, arXiv 2508.20722): play twice as many attempts as are trained on (set
+    `group_size` to that), keep failures drawn evenly, and successes with a chance that falls with their penalty, here 1 /
+    (`floor` + share of invalid turns + share of replies without an action). One of either kind at least is kept. How the
+    paper turns penalties into chances could not be settled. The draw depends on seed, step and group. Groups whose
+    returns are all equal afterwards are dropped.
+    """
+    seed = 0 if run is None else run.config.seed
+    resampled: list[Group] = []
+    for group in groups:
+        rng = generator("resample_on_correct", seed, step, group[0].group_id, group.role)
+        kept: set[int] = set()
+        for won in (True, False):
+            places = [place for place, episode in enumerate(group) if (episode.success is True) == won]
+            if places:
+                chances = np.array([1 / (floor + _penalty(group[place])) if won else 1.0 for place in places])
+                number = max(round(share * len(places)), 1)
+                kept |= set(rng.choice(places, number, replace=False, p=chances / chances.sum()).tolist())
+        resampled.append(_with(group, [episode for place, episode in enumerate(group) if place in kept]))
+    return drop([group for group in resampled if len(group) > 1])
+
+
+@select("accuracy")
+def accuracy(
+    groups: Sequence[Group],
+    *,
+    low: Share = 0.2,
+    high: Share = 0.8,
+    rounds: Annotated[int, Within(1, 10_000)] = 4,
+) -> list[Group]:
+    """Groups of which from `low` to `high` of the episodes succeeded, and fresh tasks in place of the others.
+
+    Source: online difficulty filtering, arXiv 2504.03380, balanced on both sides; tasks are played again for so many
+    `rounds` at most. Its bounds were not found: these are ours. Groups whose returns are all equal are never among them.
+    """
+    rates = [sum(episode.success is True for episode in group) / len(group) for group in groups]
+    return drop([group for group, rate in zip(groups, rates, strict=True) if low <= rate <= high])
+
+
+def _with(group: Group, episodes: list[Episode]) -> Group:
+    return Group(group.task_id, group.role, episodes)
+
+
+def _penalty(episode: Episode) -> float:
+    """Return the share of invalid turns plus the share of replies without an action."""
+    return sum((not turn.valid) + (not turn.parsed) for turn in episode.turns) / len(episode.turns)

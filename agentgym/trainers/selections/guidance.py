@@ -1,0 +1,130 @@
+"""Selections that play what failed again with a hint: Guide, GHPO, Agent-RLVR."""
+
+import math
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+from agentgym.core.hints import Hint
+from agentgym.core.seeding import derive
+from agentgym.episodes.episode import Episode, Group, view
+from agentgym.rollout.play import Job
+from agentgym.trainers.rewards.interface import pay
+from agentgym.trainers.seam import Within
+from agentgym.trainers.selections.interface import drop, select
+
+Level = Annotated[float, Within(0.001, 1)]
+Asked = tuple[Group, Sequence[Hint]]
+"""A group, and the hint of each further attempt at its task."""
+
+
+@select("guide", requires=("hint",))
+async def guide(
+    groups: Sequence[Group],
+    *,
+    level: Level = 0.5,
+    attempts: Annotated[int, Within(0, 100_000)] = 0,
+    failed: Literal["replace", "join"] = "replace",
+    step: int,
+    run: Any,
+) -> list[Group]:
+    """Groups whose returns differ; one in which all attempts failed is played again with a hint, and trained without it.
+
+    Source: Guide (arXiv 2506.13923). The ratio of a token is pi(token | prompt) / pi_old(token | prompt, hint): rows are
+    built from the prompt without the hint, and the log-probabilities are those sampled with it. `attempts`: how many are
+    played with the hint; 0 for as many as failed. They `replace` the failed ones, as the published code does, or `join`
+    them, so that a hint by which every attempt succeeds has a contrast too. In the paper hints are written by a larger
+    model and reveal no answer; here they are the environment's, of the given `level`. The published code also clips these
+    tokens wider and reshapes their weights, which is not done here.
+    """
+    poor = [group for group in groups if not _solved(group)]
+    asked = [(group, [Hint(level)] * (attempts or len(group))) for group in poor]
+    again = await _played(asked, run, step)
+    told = dict(zip(map(id, poor), again, strict=True))
+    return drop([_with(group, told.get(id(group), []), join=failed == "join") for group in groups])
+
+
+@select("ghpo", requires=("hint",))
+async def ghpo(groups: Sequence[Group], *, level: Level = 0.75, rise: Level = 0.25, step: int, run: Any) -> list[Group]:
+    """Groups whose returns differ; one in which all attempts failed is replaced by one with a hint, of a level that rises.
+
+    Source: GHPO (arXiv 2507.10628) and its published code: the hint ratio is `rise`, then twice `rise` and so on up to
+    `level` (there 0.25, 0.5, 0.75), each only for groups whose attempts all failed at the one before. Training keeps the
+    hint in the prompt. In the paper the first steps of a run may have a hint for every task; that is not done here, and
+    sampler `questa` does it.
+    """
+    current = list(groups)
+    for number in range(1, math.ceil(level / rise - 1e-9) + 1):  # all processes go through each level
+        poor = [place for place, group in enumerate(current) if not _solved(group)]
+        hint = Hint(min(number * rise, level), kept=True)
+        again = await _played([(current[place], [hint] * len(groups[place])) for place in poor], run, step)
+        for place, episodes in zip(poor, again, strict=True):
+            current[place] = _with(current[place], episodes, join=False)
+    return drop(current)
+
+
+@select("agent_rlvr", requires=("hint",))
+async def agent_rlvr(
+    groups: Sequence[Group],
+    *,
+    level: Level = 0.5,
+    feedback: Annotated[int, Within(0, 100_000)] = 1000,
+    kept: bool = False,
+    step: int,
+    run: Any,
+) -> list[Group]:
+    """Groups whose returns differ, after each failed attempt was followed by one with guidance made from the failure.
+
+    Source: Agent-RLVR (arXiv 2506.11425): an attempt, guidance where its tests fail (a plan, what the environment said),
+    an attempt with the guidance, and an update on its reward. The plan is the environment's hint of the given `level`; what
+    the environment said last, and the last error of an invalid action, follow in at most `feedback` characters. Both
+    attempts are in the group, so the guided success is compared with the failure. In the paper a teacher model writes the
+    guidance, and the update is DPO on offline pairs. Whether its prompts keep the guidance could not be settled: `kept`.
+    """
+    asked = [(group, [Hint(level, said(e, feedback), kept) for e in group if not e.success]) for group in groups]
+    again = await _played(asked, run, step)
+    return drop([_with(group, episodes, join=True) for group, episodes in zip(groups, again, strict=True)])
+
+
+def said(episode: Episode, most: int) -> str:
+    """Return what the environment said at the end of an attempt, in at most so many characters."""
+    errors = [turn.error for turn in episode.turns if not turn.valid and turn.error]
+    last = [episode.final_observation, *(f"An action was not accepted: {error}" for error in errors[-1:])]
+    told = "\n".join(text.strip() for text in last if text.strip())
+    return f"An earlier attempt failed ({episode.reason}). It ended with:\n{told[-most:]}" if most and told else ""
+
+
+async def _played(asked: Sequence[Asked], run: Any, step: int) -> list[list[Episode]]:
+    """Play further attempts at the tasks of groups, pay them as others are, and return the faultless ones of each group.
+
+    The run counts them with the step's episodes. All processes call it, also those with nothing to play.
+    """
+    jobs = [_job(group, n, hint, run) for group, hints in asked for n, hint in enumerate(hints)]
+    agents = run.rollouts.agents(run.config.temperature)
+    played: list[Episode] = await run.rollouts.play(agents, jobs, rank=step)
+    await pay(played, run.rewards, step=step, run=run)
+    run.played_again.extend(played)
+    left = iter(played)
+    by_group = [[next(left) for _ in hints] for _, hints in asked]
+    return [
+        [view(episode, group.role) for episode in episodes if episode.turns and not episode.fault]
+        for (group, _), episodes in zip(asked, by_group, strict=True)
+    ]
+
+
+def _job(group: Group, n: int, hint: Hint, run: Any) -> Job:
+    first = group[0]
+    before = [*group, *(episode for episode in run.played_again if episode.group_id == first.group_id)]  # faults too
+    attempt = max(episode.attempt for episode in before) + 1 + n
+    seed = derive("hinted", run.config.seed, first.group_id)
+    return Job(run.task(first), attempt, seed, first.group_id, run.env_name(first), first.horizon or None, hint=hint)
+
+
+def _solved(group: Group) -> bool:
+    return any(episode.success for episode in group)
+
+
+def _with(group: Group, episodes: Sequence[Episode], *, join: bool) -> Group:
+    """Return a group with further episodes beside its own, or in their place where there are two at least."""
+    if join:
+        return Group(group.task_id, group.role, [*group, *episodes])
+    return Group(group.task_id, group.role, list(episodes)) if len(episodes) > 1 else group

@@ -1,0 +1,103 @@
+"""Selections that put episodes of another policy into groups that failed: the run's own successes, or the expert's."""
+
+import json
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from agentgym.core.seeding import derive
+from agentgym.episodes.episode import Episode, Group, view
+from agentgym.rollout.play import Job
+from agentgym.trainers.needs.interface import score
+from agentgym.trainers.rewards.interface import pay
+from agentgym.trainers.seam import Processes, Within
+from agentgym.trainers.selections.interface import drop, select, uniform
+
+
+@select("replay", requires=("repeats",))
+def replay(
+    groups: Sequence[Group],
+    *,
+    number: Annotated[int, Within(1, 1000)] = 1,
+    capacity: Annotated[int, Within(1, 1_000_000)] = 1000,
+    state: dict[str, dict[str, list[str]]],
+    run: Processes,
+) -> list[Group]:
+    """Groups whose returns differ; to one that failed as a whole, `number` earlier successes at its task are added.
+
+    The newest successes at each task are kept, of so many tasks that they are `capacity` episodes at most (as JSON text, in
+    the checkpoint too). They enter with the log-probabilities they were sampled with, so the importance ratio is that of
+    off-policy data, and its clip bounds what they can do. RLEP (arXiv 2507.07451) replays the successes of an earlier run
+    into a second one that starts afresh; here they are the same run's.
+    """
+    kept: dict[str, list[str]] = state.setdefault("episodes", {})
+    mixed: list[Group] = []
+    for group in groups:
+        texts = kept.get(_key(group), [])[:number] if uniform(group) and not _solved(group) else []
+        mixed.append(joined(group, [Episode.from_json(text) for text in texts]))
+    fresh = [(_key(group), [e.to_json() for e in group if e.success][:number]) for group in groups if _solved(group)]
+    for key, texts in run.gathered(fresh):  # of all processes: the task may come to another one next time
+        kept.pop(key, None)
+        kept[key] = texts  # the newest at the end
+    while sum(map(len, kept.values())) > capacity:
+        del kept[next(iter(kept))]
+    return drop(mixed)
+
+
+@select("demonstrations", requires=("expert",))
+async def demonstrations(
+    groups: Sequence[Group], *, number: Annotated[int, Within(1, 1000)] = 1, step: int, run: Any
+) -> list[Group]:
+    """Groups whose returns differ; to one without success, `number` successful expert episodes at its task are added.
+
+    They are played without noise, in the agent's tokens, and paid by the run's reward stages as others are. An expert has no
+    log-probabilities: those of the policy before the update stand in for them, so the ratio begins at 1 and the advantage
+    weighs plain imitation, bounded by the clip. LUFFY (arXiv 2504.14945) mixes so, with a shaped weight instead.
+    """
+    poor = [place for place, group in enumerate(groups) if not _solved(group)]
+    jobs = [_job(groups[place], n, run) for place in poor for n in range(number)]
+    played = await run.demonstrations.play(jobs)
+    await pay(played, run.rewards, step=step, run=run)
+    successes = [episode if episode.success else None for episode in played]
+    stand_in([episode for episode in successes if episode], run)
+    mixed = list(groups)
+    for place, own in zip(poor, zip(*[iter(successes)] * number, strict=True), strict=True):
+        mixed[place] = joined(groups[place], [view(episode, groups[place].role) for episode in own if episode])
+    return drop(mixed)
+
+
+def stand_in(episodes: Sequence[Episode], run: Any) -> None:
+    """Give episodes that nobody sampled the log-probabilities of the policy as it is: their ratio begins at 1.
+
+    Of several processes all call it, those without episodes too.
+    """
+    score(episodes, ("logprobs",), run.learner.score)
+    for call in (call for episode in episodes for turn in episode.turns for call in turn.calls):
+        if "logprobs" in call.extra:
+            call.logprobs = call.extra.pop("logprobs").tolist()
+
+
+def joined(group: Group, episodes: Sequence[Episode]) -> Group:
+    """Return a group with further episodes, which become attempts of it."""
+    for place, episode in enumerate(episodes):
+        episode.group_id, episode.attempt, episode.forks = group[0].group_id, _attempt(group) + place, []
+    return Group(group.task_id, group.role, [*group, *episodes]) if episodes else group
+
+
+def _job(group: Group, n: int, run: Any) -> Job:
+    first = group[0]
+    env = first.labels.get("env") or next(iter(run.rollouts.envs))
+    seed = derive("shown", run.config.seed, first.group_id)
+    return Job(run.task(first), _attempt(group) + n, seed, first.group_id, env, first.horizon or None)
+
+
+def _attempt(group: Group) -> int:
+    """Return the first number that none of a group's attempts has, faults left out or not."""
+    return max(episode.attempt for episode in group) + 1
+
+
+def _solved(group: Group) -> bool:
+    return any(episode.success for episode in group)
+
+
+def _key(group: Group) -> str:
+    return json.dumps([group[0].labels.get("env", ""), group.role, group.task_id])

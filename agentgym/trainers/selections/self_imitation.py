@@ -1,0 +1,80 @@
+"""The selection `self_imitation`: the policy's own good episodes of the last steps, with advantages computed anew."""
+
+from collections.abc import Sequence
+from statistics import median
+from typing import Annotated, Any
+
+from agentgym.core.seeding import generator
+from agentgym.episodes.episode import Episode, Group
+from agentgym.trainers.credit.interface import WORTH
+from agentgym.trainers.seam import Seeded, Within
+from agentgym.trainers.selections.interface import drop, select
+from agentgym.trainers.selections.mixing import joined
+
+Kept = list[tuple[int, str]]
+"""Steps, and episodes of them as JSON text."""
+
+
+@select("self_imitation", worth=True)
+def self_imitation(
+    groups: Sequence[Group],
+    *,
+    number: Annotated[int, Within(1, 100_000)] = 16,
+    threshold: Annotated[float, Within(0)] = 0.0,
+    stale: Annotated[int, Within(1, 1_000_000)] = 5,
+    capacity: Annotated[int, Within(1, 1_000_000)] = 2048,
+    baseline: Annotated[int, Within(1, 10_000_000)] = 10_240,
+    state: dict[str, Any],
+    step: int = 0,
+    run: Seeded,
+) -> list[Group]:
+    """Groups whose returns differ, and among them up to `number` earlier episodes that are still better than the median.
+
+    Source: SPEAR, arXiv 2509.22601, and its published code. An episode is kept where its reward R exceeds its group's mean
+    by more than `threshold`, for `stale` steps and at most `capacity` of them. When it is replayed, its advantage is
+    computed anew: R less the median of the mean rewards of the last `baseline` groups, and it takes part only if that is
+    above 0: as the policy gets better, what was good once no longer is. Its turns carry that as their worth, for the credit
+    `off_policy`, whose `warmup` is the paper's schedule; they keep the log-probabilities they were sampled with, so the
+    ratio is that of off-policy data and the loss's clip bounds it. Part: the code replays when its buffer is full, a power
+    of two episodes at once, and divides by a median spread if told to; here each step replays its share. All processes
+    know the episodes of all, and replay what one process would.
+    """
+    means: list[float] = state.setdefault("means", [])
+    kept: Kept = state.setdefault("kept", [])
+    paid = [(_key(group), sum(e.reward for e in group) / len(group)) for group in groups]
+    means += [mean for _, mean in sorted(run.gathered(paid))]
+    del means[:-baseline]
+    kept[:] = [(when, text) for when, text in kept if step - when <= stale]
+    good = _drawn(kept, median(means), number, (run.config.seed, step)) if means else []
+    better = [
+        ((*key, episode.attempt), episode.to_json())
+        for group, (key, mean) in zip(groups, paid, strict=True)
+        for episode in group
+        if episode.reward - mean > threshold
+    ]
+    kept += [(step, text) for _, text in sorted(run.gathered(better))]
+    del kept[:-capacity]
+    varied = drop(groups)
+    places = sorted(run.gathered([_key(group) for group in varied]))
+    if good and not places:  # what is replayed has to stand in some group, and a uniform one has no advantages of its own
+        places = sorted(run.gathered([_key(group) for group in groups]))[:1]
+        varied = [group for group in groups if _key(group) in places]
+    return [joined(group, good[places.index(_key(group)) :: len(places)]) for group in varied]
+
+
+def _key(group: Group) -> tuple[str, str]:
+    """Return what names a group in all processes, however many there are."""
+    return group[0].group_id, group.role
+
+
+def _drawn(kept: Kept, middle: float, number: int, seed: tuple[int, int]) -> list[Episode]:
+    """Return so many of the episodes that are worth more than the median, drawn evenly, their turns with that worth."""
+    order = generator("self_imitation", *seed).permutation(len(kept))
+    drawn: list[Episode] = []
+    for place in order:
+        episode = Episode.from_json(kept[int(place)][1])
+        if episode.reward > middle and len(drawn) < number:
+            for turn in episode.turns:
+                turn.extra[WORTH] = episode.reward - middle
+            drawn.append(episode)
+    return drawn

@@ -1,1 +1,0 @@
-"""The replaceable stages of a training step: protocols, tables of names, decorators."""
