@@ -230,7 +230,9 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
     def _advance(self, action: str) -> tuple[str, float, bool, bool, Info]:
         role, reason = self.role, None
         outcome = self._respond(action)
-        self.success = verdict(outcome.success, f"success of {type(self).__name__}")
+        self.success = outcome.success
+        if not (self.success is None or self.success is True or self.success is False):
+            self.success = verdict(self.success, f"success of {type(self).__name__}")
         rewards = self._pay(outcome)
         terminated = self.success is not None
         truncated = not terminated and self.turn >= self.limit
@@ -303,12 +305,12 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
 
     def _info(self, outcome: Outcome, rewards: dict[str, float], reason: str | None) -> Info:
         """Return the step's info; the keys are the same at every step of every environment."""
-        kind = type(self).__name__
-        levels = {**self._levels, **self._measured(self.measures())}
+        measures = self.measures()
+        levels = {**self._levels, **(self._measured(measures) if measures else {})}
         info: Info = {
             "task_id": self.task.id,
             "state_key": self.state_key(),
-            "valid": outcome.valid is True or ended(outcome.valid, f"valid of {kind}"),
+            "valid": outcome.valid is True or ended(outcome.valid, f"valid of {type(self).__name__}"),
             "error": outcome.error,
             "admissible": self.admissible(),
             "rewards": rewards,
@@ -317,8 +319,12 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
             "reason": reason,
         }
         more = self.more_info()
+        if not more:
+            return info
         if clash := more.keys() & info.keys():
-            raise TypeError(f"more_info of {kind} returned {sorted(clash)}, which every info has; expected other keys")
+            raise TypeError(
+                f"more_info of {type(self).__name__} returned {sorted(clash)}, which every info has; expected other keys"
+            )
         return cast("Info", info | more)
 
     @final

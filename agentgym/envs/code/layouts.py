@@ -34,7 +34,7 @@ def human_eval(raw: Data, where: str) -> Data:
     prompt, entry = text(raw, "prompt", where), text(raw, "entry_point", where)
     tests, reference = text(raw, "test", where), prompt + text(raw, "canonical_solution", where)
     for name, source, what in ((entry, reference, "prompt with canonical_solution"), ("check", tests, "test")):
-        if name not in _defined(python(source, what, where)):
+        if not _defines(python(source, what, where), name):
             raise BadData(f"{where}: {what} defines no {name}; expected a function of that name, else no answer can pass")
     return {
         "id": text(raw, "task_id", where),
@@ -52,12 +52,13 @@ def human_eval(raw: Data, where: str) -> Data:
     }
 
 
-def _defined(tree: ast.Module) -> set[str]:
-    """Return the names that code defines at its top, by whatever statement."""
-    names = {getattr(node, "name", "") for node in tree.body}
-    stored = (node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
-    imported = (node.asname or node.name for node in ast.walk(tree) if isinstance(node, ast.alias))
-    return {*names, *stored, *imported}
+def _defines(tree: ast.Module, name: str) -> bool:
+    """Return whether code defines a name, by whatever statement."""
+    if any(getattr(node, "name", "") == name for node in tree.body):
+        return True
+    nodes = list(ast.walk(tree))
+    stored = any(isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store) for node in nodes)
+    return stored or any(isinstance(node, ast.alias) and name in (node.asname, node.name) for node in nodes)
 
 
 def _examples(prompt: str, entry: str) -> list[list[str]]:
