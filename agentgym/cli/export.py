@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 import tyro
 
 from agentgym.cli.flags import Options, read_flags
+from agentgym.core.folders import write_whole
 from agentgym.errors import BadConfig
 from agentgym.trainers.data.stored import Filter, read_files
 
@@ -91,7 +92,7 @@ def run(config: Config) -> int:
 
         source = f"agentgym export --as {config.form}"
         if config.card:
-            Path(config.card).write_text(card(rows, episodes, config.form, source), encoding="utf-8")
+            write_whole(Path(config.card), card(rows, episodes, config.form, source))
         if config.push:
             text = card(rows, episodes, config.form, source, pushed=True)
             print(push(config.push, out, text, private=config.private))

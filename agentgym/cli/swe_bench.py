@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import tyro
 
 from agentgym.cli.flags import read_flags
+from agentgym.core.folders import write_whole
 from agentgym.core.screen import printable
 from agentgym.episodes.episode import read_episodes
 from agentgym.errors import BadConfig
@@ -78,7 +79,7 @@ def write_predictions(config: PredictionsConfig) -> int:
     rows = predictions(read_episodes(file), config.name or source.stem, config.attempt)
     if not rows:
         raise BadConfig(f"{file}: no episode of attempt {config.attempt} that ended without an infrastructure error")
-    Path(config.out).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    write_whole(Path(config.out), "".join(json.dumps(row) + "\n" for row in rows))
     empty = sum(not row["model_patch"].strip() for row in rows)
     print(f"{config.out}: {len(rows)} predictions, {empty} of them empty")
     return 0
@@ -98,7 +99,7 @@ def score_predictions(config: ScoreConfig) -> int:
     options = cast("BackendOptions | None", config.backend_options or None)  # checked when a sandbox is made
     report = score(config.data, patches, progress, backend=config.backend, backend_options=options)
     out = Path(config.out) if config.out else Path(config.predictions).with_suffix(".report.json")
-    out.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    write_whole(out, json.dumps(report, indent=2) + "\n")
     resolved, submitted = report["resolved_instances"], report["submitted_instances"]
     print(f"{resolved} of {submitted} predictions resolve their task; {report['total_instances']} tasks in all. {out}")
     return 0

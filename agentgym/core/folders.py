@@ -60,10 +60,13 @@ def hold(file: IO[str] | IO[bytes], busy: str) -> None:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a file so that a crash leaves either the old one or the new one."""
+    """Write a file so that a crash leaves either the old one or the new one; halves of characters become question marks."""
     part = path.with_name(path.name + ".part")
-    part.write_text(text, encoding="utf-8", newline="\n")
-    part.replace(path)
+    try:
+        part.write_bytes(text.encode("utf-8", "replace"))
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def remove_parts(folder: Path) -> None:

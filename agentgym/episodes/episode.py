@@ -10,11 +10,11 @@ from typing import IO, Any, cast
 from agentgym.core.folders import hold
 from agentgym.core.hints import Hint
 from agentgym.core.outcome import Info
+from agentgym.episodes.checks import FAULTS, check_fields, check_turn, repeated
 from agentgym.episodes.prompt_ids import shared
 from agentgym.errors import BadData
 
 FORMAT = 1
-FAULTS = ("timeout", "crash", "engine")
 _PROMPTS = ("prompt_ids", "plain_ids")
 DECIDED = ("success", "failure")
 """Reasons of an episode that its task decided: of a role that succeeded, and of one that did not."""
@@ -197,7 +197,7 @@ class Episode:
             raw = cast("dict[str, Any]", json.loads(line))
             if raw.get("format") != FORMAT:
                 raise BadData(f"episode format {raw.get('format')!r}; this version reads {FORMAT}")
-            _check(raw)
+            check_fields(raw)
             held: dict[str, list[int]] = {name: [] for name in _PROMPTS}
             turns = raw.pop("turns")
             hint = raw.pop("hint", None)
@@ -205,6 +205,7 @@ class Episode:
             for entry in turns:
                 calls: list[Turn] = []
                 for written in (*entry.pop("notes", ()), entry):
+                    check_turn(written)
                     for name in _PROMPTS if "plain_ids" in written else _PROMPTS[:1]:
                         common, added = written[name]
                         written[name] = held[name][:common] + added
@@ -214,7 +215,7 @@ class Episode:
                 turn.notes = calls
                 episode.add(turn)
             return episode
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError, OverflowError) as error:
             if isinstance(error, BadData):
                 raise
             raise BadData(f"not an episode: {error}") from error
@@ -277,13 +278,19 @@ def view(episode: Episode, role: str) -> Episode:
 
 
 def read_episodes(path: str | Path) -> list[Episode]:
-    """Read a file of JSON lines; a last line cut off by a crash is left out, any other bad line raises BadData."""
+    """Read a file of JSON lines; a last line cut off by a crash is left out, any other bad line raises BadData.
+
+    A line that is there again is left out: an attempt counts once.
+    """
     lines = Path(path).read_bytes().split(b"\n")  # a crash may have cut off half a character
     episodes: list[Episode] = []
+    seen = set[bytes]()
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
+            if repeated(line, seen):
+                continue
             episodes.append(Episode.from_json(line.decode("utf-8")))
         except (BadData, UnicodeDecodeError) as error:
             if number == len(lines):  # no newline at the end: the write was interrupted
@@ -321,24 +328,6 @@ def _end_of_lines(file: IO[bytes]) -> int:
             return begin + newline + 1
         end = begin
     return 0
-
-
-def _check(raw: dict[str, Any]) -> None:
-    """Raise TypeError where what tables are made of is not what it should be: files come from strangers too."""
-    texts: list[object] = [raw.get(name, "") for name in ("env", "task_id", "group_id", "instruction", "split", "reason")]
-    labels = raw.get("labels", {})
-    success: object = raw.get("success")
-    if not all(isinstance(text, str) for text in [*texts, *labels.values()]):
-        raise TypeError("env, task_id, group_id, instruction, split, reason and labels must be texts")
-    if not (success is None or isinstance(success, bool)) or type(raw.get("attempt", 0)) is not int:
-        raise TypeError("success must be true, false or null, and attempt an integer")
-    forks: Any = raw.get("forks", [])
-    if type(forks) is not list or not all(_is_fork(fork) for fork in cast("list[Any]", forks)):
-        raise TypeError("forks must be lists of three integers: attempt, turn and seed")
-
-
-def _is_fork(fork: Any) -> bool:
-    return type(fork) is list and [type(number) for number in cast("list[Any]", fork)] == [int] * 3
 
 
 def _shallow(call: Turn) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import math
 import tomllib
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -152,7 +153,21 @@ def read_evaluation(folder: Path) -> tuple[dict[str, object], list[Episode]]:
     for name in ("manifest.json", "episodes.jsonl"):
         if not (folder / name).exists():
             raise BadConfig(f"{folder} holds no evaluation (no {name}): expected a folder that `agentgym eval` wrote")
-    return manifest.read(folder / "manifest.json")["options"], read_episodes(folder / "episodes.jsonl")
+    return manifest.read(folder / "manifest.json")["options"], once_each(folder / "episodes.jsonl")
+
+
+def once_each(path: Path) -> list[Episode]:
+    """Return the episodes of an evaluation's file; BadData where two are the same attempt at a task."""
+    episodes = read_episodes(path)
+    attempts = Counter((episode.env, episode.task_id, episode.attempt) for episode in episodes)
+    repeated = next((key for key, count in attempts.items() if count > 1), None)
+    if repeated:
+        env, task, attempt = repeated
+        raise BadData(
+            f"{path} has {attempts[repeated]} episodes of attempt {attempt} at {env} {task[:80]!r}, which differ; an "
+            "attempt counts once: remove all but one"
+        )
+    return episodes
 
 
 def _read_training(folder: Path) -> tuple[dict[str, object], list[Episode]]:

@@ -8,6 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from agentgym.core.env import TextEnv
+from agentgym.core.folders import write_whole
 from agentgym.core.provenance import write_json
 from agentgym.core.tasks import Task
 from agentgym.episodes.episode import Episode
@@ -64,7 +65,7 @@ def rescore_folder(
     if trained:  # as an evaluation says it, so that the new folder can be rescored as well
         options["envs"] = {known_as: {"id": name, "options": own} for known_as, (name, own) in played_in.items()}
     manifest.start(target, {**options, "rescored": {"folder": str(folder), **by}})
-    (target / "episodes.jsonl").write_text("".join(e.to_json() + "\n" for e in scored), encoding="utf-8")
+    write_whole(target / "episodes.jsonl", "".join(e.to_json() + "\n" for e in scored))
     what = "another verifier" if verifier else "rewards besides the environment's own"
     summary = {**summarize(scored), "comparable": f"{what}: {NOT_COMPARABLE}"}
     write_json(target / "summary.json", summary)

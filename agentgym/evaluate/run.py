@@ -14,6 +14,7 @@ from agentgym.episodes.episode import Episode, append_episodes, read_episodes
 from agentgym.errors import BadConfig, MissingExtra, bad_option
 from agentgym.evaluate import manifest
 from agentgym.evaluate.choice import CannotPlay, Plan, choose, parts
+from agentgym.evaluate.compare import once_each
 from agentgym.evaluate.contamination import contamination
 from agentgym.evaluate.markdown import as_markdown
 from agentgym.evaluate.protocol import comparability
@@ -190,7 +191,7 @@ def _kept(path: Path, *, drop_faults: bool) -> list[Episode]:
     if not path.exists():
         return []
     append_episodes(path).close()
-    episodes = read_episodes(path)
+    episodes = once_each(path)
     if drop_faults and any(episode.fault for episode in episodes):
         episodes = [episode for episode in episodes if not episode.fault]
         write_whole(path, "".join(episode.to_json() + "\n" for episode in episodes))

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from agentgym.episodes.episode import FAULTS, Episode
+from agentgym.episodes.checks import FAULTS, check_verdict, repeated
+from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig, BadData
 
 TRAINED = ("train", "hinted", "branched")
@@ -56,11 +57,13 @@ class RunFolder:
         if self.episodes is None:
             return
         with self.episodes.open("rb") as file:
-            offset = 0
+            offset, seen = 0, set[bytes]()
             for number, line in enumerate(file, 1):
                 if line.strip():
                     try:
-                        yield row_of(offset, json.loads(line), training=self.config is not None)
+                        row = row_of(offset, json.loads(line), training=self.config is not None)
+                        if not repeated(line, seen):
+                            yield row
                     except DAMAGED as error:
                         if line.endswith(b"\n"):
                             raise BadData(f"{self.episodes}, line {number}: not an episode ({error})") from error
@@ -148,6 +151,7 @@ def read_object(path: Path) -> dict[str, object] | None:
 def row_of(offset: int, raw: dict[str, Any], *, training: bool) -> Row:
     """Return the row of an episode, whose fields are enough without its turns."""
     reason, success = str(raw["reason"]), raw["success"]
+    check_verdict(reason, success)
     outcome = "fault" if reason in FAULTS or success is None else "succeeded" if success else "failed"
     part, step = place(str(raw["group_id"])) if training else ("", "")
     if part == "train":

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentgym import BadData, Episode, Turn, groups, read_episodes
+from agentgym.report.run_folder import open_run
 
 ids = st.lists(st.integers(0, 9), max_size=8)
 texts = st.text(max_size=10)
@@ -64,7 +65,7 @@ def test_what_is_no_episode_says_so(line):
 
 def test_a_line_cut_by_a_crash_is_left_out_and_a_bad_one_is_named(tmp_path):
     path, line = tmp_path / "episodes.jsonl", Episode("e", "t", "g", 0).to_json()
-    path.write_text(f"{line}\n{line}\n{line[:30]}")
+    path.write_text(f"{line}\n{Episode('e', 't', 'g', 0, 1).to_json()}\n{line[:30]}")
     assert len(read_episodes(path)) == 2
     path.write_text(f"{line}\n{line[:30]}\n{line}\n")
     with pytest.raises(BadData, match=r"episodes.jsonl, line 2: "):
@@ -174,3 +175,49 @@ def test_notes_are_written_as_before():
     (written,) = json.loads(episode.to_json())["turns"]
     assert written["prompt_ids"] == [2, [9]] and written["notes"][0]["prompt_ids"] == [0, [1]]
     assert written["notes"][0]["notes"] == [] and Episode.from_json(episode.to_json()) == episode
+
+
+def line(**changes):
+    turn = {"observation": "o", "prompt_ids": [0, [1]], "output_ids": [2], **changes.pop("turn", {})}
+    raw = {"format": 1, "env": "e", "task_id": "t", "group_id": "g", "seed": 0, "success": True, "reason": "success"}
+    return json.dumps({**raw, "turns": [turn], **changes})
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        *({"reason": "crash"}, {"reason": "timeout", "success": False}, {"success": "false"}, {"success": 0.4}),
+        *({"success": [False, "why"]}, {"reward": float("nan")}, {"reward": float("inf")}, {"reward": "1"}, {"seed": "1"}),
+        *({"turns": {}}, {"metrics": {"a": "x"}}, {"role_success": {"a": 1}}, {"horizon": 1.5}, {"final_observation": 3}),
+        *({"turn": {name: value}} for name, value in (("text", 3), ("valid", "no"), ("reward", "1"), ("extra", []))),
+        *(
+            {"turn": {name: value}}
+            for name, value in (("reward", float("nan")), ("rewards", {"a": None}), ("output_ids", [2.5]))
+        ),
+        *({"turn": {name: value}} for name, value in (("messages", [3]), ("messages", [{}]), ("logprobs", ["x"]))),
+        *(
+            {"turn": {name: value}}
+            for name, value in (("prompt_ids", []), ("notes", [3]), ("admissible", "9"), ("error", 1))
+        ),
+    ],
+)
+def test_what_a_stored_episode_cannot_say_is_refused_with_its_line(changes, tmp_path):
+    assert Episode.from_json(line()).success
+    path = tmp_path / "episodes.jsonl"
+    path.write_text(f"{line()}\n{line(**changes)}\n")
+    with pytest.raises(BadData, match=r"episodes\.jsonl, line 2: not an episode"):
+        read_episodes(path)
+
+
+def test_a_line_that_is_there_nine_times_counts_once(tmp_path):
+    path = tmp_path / "episodes.jsonl"
+    path.write_text(f"{line()}\n" * 9 + f"{line(attempt=1)}\n")
+    assert [episode.attempt for episode in read_episodes(path)] == [0, 1]
+    assert [row.attempt for row in open_run(path).rows()] == [0, 1]
+
+
+def test_lists_of_runs_refuse_strange_verdicts_too(tmp_path):
+    for changes in ({"success": "false"}, {"reason": "crash"}):
+        (tmp_path / "episodes.jsonl").write_text(line(**changes) + "\n")
+        with pytest.raises(BadData, match="line 1: not an episode"):
+            list(open_run(tmp_path / "episodes.jsonl").rows())

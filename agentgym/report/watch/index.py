@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
+from agentgym.episodes.checks import repeated
 from agentgym.episodes.episode import Episode
 from agentgym.errors import BadData
 from agentgym.report.html import cut
@@ -43,6 +44,7 @@ class EpisodeIndex:
         """Episodes by part, step, environment and outcome."""
         self._number: dict[tuple[str, str, str], int] = {}
         self._members: list[array[int]] = []
+        self._seen = set[bytes]()
         self._group, self._outcome, self._reward = array("I"), bytearray(), array("d")
 
     def look(self, *, training: bool, budget: int = BUDGET) -> None:
@@ -51,6 +53,8 @@ class EpisodeIndex:
         if kept == len(self._outcome) and not lines:
             return
         self.version += 1
+        if kept < len(self._outcome):  # lines were taken back, and may come again
+            self._seen.clear()
         for number in reversed(range(kept, len(self._outcome))):
             self._forget(number)
         for number, line in enumerate(lines, kept):
@@ -116,6 +120,8 @@ class EpisodeIndex:
             try:
                 raw = head(line)
                 row = row_of(0, raw, training=training)
+                if repeated(line, self._seen):
+                    raise ValueError("a line before it is the same")
                 reward = float(raw.get("reward") or 0.0)
                 group, kind = self._group_of(row, raw), OUTCOMES.index(row.outcome)
             except DAMAGED as error:

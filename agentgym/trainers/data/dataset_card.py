@@ -10,6 +10,7 @@ from typing import Any
 
 from agentgym import registry
 from agentgym.core.provenance import commit
+from agentgym.core.screen import storable
 from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig, MissingExtra, how_to_install
 
@@ -71,7 +72,7 @@ def card(
             else "No episode is of a split called test or valid."
         ),
         f"{len(ids)} different tasks; BLAKE2 of their sorted ids, one a line: "
-        f"`{hashlib.blake2b(chr(10).join(ids).encode(), digest_size=16).hexdigest()}`.",
+        f"`{hashlib.blake2b(chr(10).join(ids).encode('utf-8', 'replace'), digest_size=16).hexdigest()}`.",
         "",
     ]
     return "\n".join(lines)
@@ -112,7 +113,9 @@ def push(repository: str, table: Path, text: str, *, private: bool) -> str:
         hub: Any = importlib.import_module("huggingface_hub")
     except ImportError as error:
         raise MissingExtra(f"the hub needs huggingface_hub: {how_to_install('train')}") from error
-    files = {"README.md": text.encode()} | {f"data/{split}.parquet": rows for split, rows in by_split(table).items()}
+    files = {"README.md": storable(text).encode()} | {
+        f"data/{split}.parquet": rows for split, rows in by_split(table).items()
+    }
     try:
         client = hub.HfApi()
         address = client.create_repo(repository, repo_type="dataset", private=private, exist_ok=True)

@@ -1,0 +1,89 @@
+"""What stored episodes must be, which may come from a stranger: verdicts, types, and every line once."""
+
+import hashlib
+import math
+from typing import Any, cast
+
+FAULTS = ("timeout", "crash", "engine")
+
+
+def repeated(line: bytes, seen: set[bytes]) -> bool:
+    """Whether a line was seen before; `seen` remembers it."""
+    digest = hashlib.blake2b(line.strip(), digest_size=16).digest()
+    if digest in seen:
+        return True
+    seen.add(digest)
+    return False
+
+
+def check_verdict(reason: object, success: object) -> None:
+    """Raise TypeError unless a stored verdict is one: true, false or null, and null after an infrastructure error."""
+    if not (success is None or isinstance(success, bool)):
+        raise TypeError(f"success is {str(success)[:40]!r}; expected true, false or null")
+    if success is not None and reason in FAULTS:
+        raise TypeError(f"reason is {reason!r}, an infrastructure error, and success {success}; expected null")
+
+
+def check_fields(raw: dict[str, Any]) -> None:
+    """Raise TypeError where what tables are made of is not what it should be: files come from strangers too."""
+    texts: list[object] = [raw.get(name, "") for name in ("env", "task_id", "group_id", "instruction", "split", "reason")]
+    labels = raw.get("labels", {})
+    if not all(isinstance(text, str) for text in [*texts, *labels.values(), raw.get("final_observation", "")]):
+        raise TypeError("env, task_id, group_id, instruction, split, reason, final_observation and labels must be texts")
+    check_verdict(raw.get("reason"), raw.get("success"))
+    if not all(type(raw.get(name, 0)) is int for name in ("attempt", "seed", "horizon")):
+        raise TypeError("attempt, seed and horizon must be integers")
+    if not all(isinstance(value, bool) for value in raw.get("role_success", {}).values()):
+        raise TypeError("role_success must have true or false for each role")
+    for name in ("final_rewards", "metrics"):
+        if not all(_is_number(value) for value in raw.get(name, {}).values()):
+            raise TypeError(f"{name} must be numbers")
+    if not _is_number(reward := raw.get("reward", 0.0)) or not math.isfinite(reward):
+        raise TypeError(f"reward is {str(reward)[:40]!r}; expected a finite number")
+    if not isinstance(raw["turns"], list):
+        raise TypeError("turns must be a list")
+    forks: Any = raw.get("forks", [])
+    if type(forks) is not list or not all(_is_fork(fork) for fork in cast("list[Any]", forks)):
+        raise TypeError("forks must be lists of three integers: attempt, turn and seed")
+
+
+def _is_number(value: object) -> bool:
+    return type(value) is float or type(value) is int
+
+
+_NONE = type(None)
+_KINDS: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(("observation", "text", "action", "finish", "role"), (str,)),
+    **dict.fromkeys(("state_key", "error"), (str, _NONE)),
+    **dict.fromkeys(("valid", "parsed"), (bool,)),
+    **dict.fromkeys(("reward", "seconds"), (float, int)),
+    **dict.fromkeys(("rewards", "extra"), (dict,)),
+    **dict.fromkeys(("output_ids", "logprobs", "messages", "images", "notes", "prompt_ids", "plain_ids"), (list,)),
+    "admissible": (int, _NONE),
+    "policy_version": (int,),
+}
+"""Types of a turn's fields in a file."""
+
+
+def check_turn(raw: dict[str, Any]) -> None:
+    """Raise TypeError where a field of a stored turn is of another type."""
+    for name, value in raw.items():
+        if type(value) not in _KINDS.get(name, (type(value),)):
+            raise TypeError(
+                f"{name} of a turn is {str(value)[:40]!r}; expected {' or '.join(k.__name__ for k in _KINDS[name])}"
+            )
+    if not math.isfinite(raw.get("reward", 0.0)) or not all(map(_is_number, raw.get("rewards", {}).values())):
+        raise TypeError(
+            f"reward of a turn is {raw.get('reward')!r}, rewards {str(raw.get('rewards'))[:40]}; expected finite numbers"
+        )
+    for message in cast("list[object]", raw.get("messages") or []):
+        if not isinstance(message, dict) or not isinstance(cast("dict[str, object]", message).get("role"), str):
+            raise TypeError(f"a message is {str(message)[:40]!r}; expected an object with the text `role`")
+    for name, kinds in (("output_ids", (int,)), ("logprobs", (int, float))):
+        numbers = cast("list[object]", raw.get(name) or [])
+        if not all(type(number) in kinds for number in numbers):
+            raise TypeError(f"{name} of a turn must be {'integers' if name == 'output_ids' else 'numbers'}")
+
+
+def _is_fork(fork: Any) -> bool:
+    return type(fork) is list and [type(number) for number in cast("list[Any]", fork)] == [int] * 3
