@@ -1,7 +1,7 @@
 """The world: a question, a search engine over documents, and one answer to give."""
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import ClassVar, cast
 
 import numpy as np
@@ -21,6 +21,7 @@ from agentgym.retrieval.documents import title_key, words
 from agentgym.retrieval.memory import Corpus
 from agentgym.retrieval.opening import IN_MEMORY, open_retriever
 from agentgym.rewards.exact_match import exact_match, f1, normalise_scripts
+from agentgym.tasks.reading import reading
 
 LONGEST_QUERY = 1000  # characters
 Saved = tuple[tuple[Document, ...], frozenset[str], tuple[Document, ...], tuple[str, ...], str | None]
@@ -51,7 +52,7 @@ class Search(TextEnv):
     horizon = 24
     difficulty = 2
     settings: ClassVar[tuple[str, ...]] = (
-        *("data", "corpus", "questions", "retriever"),
+        *("data", "corpus", "questions", "retriever", "strict", "ignore"),
         *("hops", "worlds", "top_k", "passage", "page"),
     )
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {"tiny": {"difficulty": 0}}
@@ -63,6 +64,10 @@ class Search(TextEnv):
     """What finds documents: `bm25s` (in memory), `tantivy:FOLDER`, `dense:FOLDER` or `http://HOST:PORT`."""
     questions: str | None = None
     """Questions in JSON lines, or folders of them; goes with `corpus`, or with a retriever that has its documents."""
+    strict: bool = False
+    """Whether one bad row refuses a file; else it is played as far as it can be, or left out with a warning of how many."""
+    ignore: Sequence[str] = ()
+    """Columns of a file that are left out on purpose."""
     hops: int = 0
     """Hops of every generated question; 0 lets the difficulty decide."""
     worlds: int = 0
@@ -97,18 +102,19 @@ class Search(TextEnv):
         """Return the questions and documents that the options name; None for generated worlds."""
         if self.data is not None and (self.corpus is not None or self.questions is not None):
             raise BadConfig("data (a HotpotQA file) and corpus/questions (JSON lines) were both given; give one of them")
+        rows = reading(self.strict, self.ignore)
         if self.retriever != IN_MEMORY:
             if self.questions is None:
                 raise BadConfig(
                     f"retriever is {self.retriever!r}, which has its own documents: give questions=FILE too; "
                     f"generated worlds and data are searched by {IN_MEMORY!r}"
                 )
-            return load_questions(self.questions, open_retriever(self.retriever, self.corpus), self.retriever)
+            return load_questions(self.questions, open_retriever(self.retriever, self.corpus), self.retriever, rows)
         if (self.corpus is None) != (self.questions is None):
             raise BadConfig("corpus and questions go together: give the path of both, or of neither")
         if self.data is not None:
-            return load_hotpot(self.data)
-        return None if self.corpus is None or self.questions is None else load_lines(self.corpus, self.questions)
+            return load_hotpot(self.data, rows)
+        return None if self.corpus is None or self.questions is None else load_lines(self.corpus, self.questions, rows)
 
     def setup(self) -> None:
         self._documents: Retriever = Corpus([])

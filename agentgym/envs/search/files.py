@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import cast
 
 from agentgym.core.env import Task
+from agentgym.envs.search.answers import ALIASES, ANSWERS, EXAMPLE, id_aliases, right_answers
 from agentgym.envs.search.literals import as_list, read_literal
 from agentgym.envs.search.sets import QuestionFile, question_files
 from agentgym.errors import BadData
@@ -30,8 +31,10 @@ from agentgym.retrieval import Document, Retriever
 from agentgym.retrieval.documents import plain_text, read_corpus, read_id
 from agentgym.retrieval.memory import Corpus
 from agentgym.tasks import library
+from agentgym.tasks.columns import choices, lowered, premises, refuse_unread, right_choice, with_choices
 from agentgym.tasks.library import ALL, hashed
 from agentgym.tasks.lines import objects, raw_lines, stamp
+from agentgym.tasks.reading import Reading, Rows
 
 Stamp = tuple[str, int, int]
 """A file's path, and what tells its present content from another."""
@@ -44,50 +47,94 @@ class Library(library.Library):
     corpus: Retriever = field(kw_only=True)
 
 
-def load_hotpot(path: str) -> Library:
+PLAIN = Reading()
+
+
+def load_hotpot(path: str, reading: Reading = PLAIN) -> Library:
     """Read a HotpotQA file, once per process; raises BadData with the place of what is wrong."""
-    return _hotpot(*stamp(path))
+    return _hotpot(*stamp(path), reading)
 
 
-def load_lines(corpus: str, questions: str) -> Library:
+def load_lines(corpus: str, questions: str, reading: Reading = PLAIN) -> Library:
     """Read documents and questions in JSON lines, once per process; raises BadData with file and line.
 
     `questions` are files, or folders of sets, with commas between; of several, each gives its folder's name to its
     questions as their type.
     """
-    return _lines(stamp(corpus), question_files(questions))
+    return _lines(stamp(corpus), question_files(questions), reading)
 
 
-def load_questions(questions: str, retriever: Retriever, name: str) -> Library:
+def load_questions(questions: str, retriever: Retriever, name: str, reading: Reading = PLAIN) -> Library:
     """Read questions about the documents of a retriever, which `name` spells; else as `load_lines`.
 
     Of supporting documents, the titles count: a title is that of many passages.
     """
-    return _over(question_files(questions), retriever, name)
+    return _over(question_files(questions), retriever, name, reading)
 
 
 @lru_cache(maxsize=4)
-def _hotpot(path: str, _time: int, _size: int) -> Library:
+def _hotpot(path: str, _time: int, _size: int, reading: Reading) -> Library:
     documents: dict[tuple[str, str], Document] = {}
     tasks: dict[str, Task] = {}
+    rows, of_ids = Rows(path, reading), id_aliases(path)
     for number, (where, raw) in enumerate(_records(path)):
-        question, answer = _text(raw, "question", where), _text(raw, "answer", where)
-        id = read_id(raw, "_id" if "_id" in raw else "id", where, f"{Path(path).stem}/{number}")
-        paragraphs = _paragraphs(raw, where)
-        for title, text in paragraphs.items():
-            documents.setdefault((title, text), Document(str(len(documents)), title, text))
-        evidence: list[str] = []
-        for title in _supporting_titles(raw, where):
-            if title not in paragraphs:
-                raise BadData(f"{where}: supporting fact {title!r} is not among the titles of its context")
-            evidence.append(documents[title, paragraphs[title]].id)
-        if id in tasks:
-            raise BadData(f"{where}: the id {id!r} was given before; expected one question per id")
-        tasks[id] = _task(id, question, [answer], evidence, _split(raw, id, where))
+        try:
+            paragraphs = _paragraphs(raw, where)
+            for title, text in paragraphs.items():
+                documents.setdefault((title, text), Document(str(len(documents)), title, text))
+            question, answers = _question(raw, where, reading, of_ids)
+            id = read_id(raw, "_id" if "_id" in raw else "id", where, f"{Path(path).stem}/{number}")
+            evidence: list[str] = []
+            for title in _supporting_titles(raw, where):
+                if title in paragraphs:
+                    evidence.append(documents[title, paragraphs[title]].id)
+                elif reading.strict:
+                    raise BadData(f"{where}: supporting fact {title!r} is not among the titles of its context")
+            if id in tasks:
+                raise BadData(f"{where}: the id {id!r} was given before; expected one question per id")
+            tasks[id] = _task(id, question, answers, evidence, _split(raw, id, where))
+        except BadData as error:
+            rows.skip(error)
+    rows.close(len(tasks))
     return _library(path, documents.values(), tasks)
 
 
+def _question(raw: dict[str, object], where: str, reading: Reading, of_ids: dict[str, list[str]]) -> tuple[str, list[str]]:
+    """Return the question with the text of its other columns, and its right answers."""
+    row = lowered(raw)
+    read = {
+        *READ,
+        *ANSWERS,
+        *ALIASES,
+        *(name for name in ("context", "paragraphs", "passages") if _documents(row.get(name))),
+    }
+    question = _text(row, "question", where, f"; expected for example {EXAMPLE}")
+    before = premises(row, read, reading.ignore)
+    found = {} if {"choices", "options"} & set(reading.ignore) or "answer" not in row else choices(row, read, where)
+    refuse_unread(row, read, reading.ignore, where)
+    if not found or type(row.get("answer")) is bool:
+        row = {**row, "answer": "yes" if row["answer"] else "no"} if type(row.get("answer")) is bool else row
+        return "\n".join((*before, question)), right_answers(row, where, of_ids)
+    right = right_choice(found, row["answer"], where)
+    return "\n".join((*before, with_choices(question, found))), [right, found[right]]
+
+
+READ = ("question", "answerable", "is_impossible", "answer_start", "answer_id", "answer_type")
+
+
+def _documents(value: object) -> bool:
+    """Return whether a column holds paragraphs with titles, which are documents to find and no part of the question."""
+    if isinstance(value, str):
+        return value.lstrip()[:1] in ("[", "{")
+    if isinstance(value, dict):
+        return {"title", "sentences"} <= cast("dict[str, object]", value).keys()
+    items = cast("list[object]", value) if isinstance(value, list) else []
+    return bool(items) and not all(isinstance(item, str) for item in items)
+
+
 def _paragraphs(raw: dict[str, object], where: str) -> dict[str, str]:
+    if "context" not in raw and isinstance(raw.get("paragraphs"), list):
+        return {title: text for title, text, _ in _of_musique(raw, where)}
     expected = 'a list of [title, [sentences]], {"title": [...], "sentences": [...]}, or either as a Python literal'
     value = read_literal(raw.get("context"), f"{where}: context", expected)
     pairs = as_list(value, ("title", "sentences"), f"{where}: context", expected)
@@ -100,10 +147,23 @@ def _paragraphs(raw: dict[str, object], where: str) -> dict[str, str]:
     return paragraphs
 
 
+def _of_musique(raw: dict[str, object], where: str) -> list[tuple[str, str, bool]]:
+    """Return title and text of MuSiQue's paragraphs, and whether the question needs each."""
+    found: list[tuple[str, str, bool]] = []
+    for paragraph in cast("list[object]", raw["paragraphs"]):
+        parts: dict[str, object] = cast("dict[str, object]", paragraph) if isinstance(paragraph, dict) else {}
+        title, text = parts.get("title"), parts.get("paragraph_text")
+        if not isinstance(title, str) or not isinstance(text, str):
+            raise BadData(f"{where}: paragraphs holds {str(parts)[:60]!r}; expected title and paragraph_text")
+        found.append((_line(title), plain_text(text.strip()), parts.get("is_supporting") is True))
+    return found
+
+
 def _supporting_titles(raw: dict[str, object], where: str) -> list[str]:
     """Return the titles of the supporting facts without repetition; a test file without any has none."""
     if raw.get("supporting_facts") is None:
-        return []
+        own = _of_musique(raw, where) if isinstance(raw.get("paragraphs"), list) else []
+        return [title for title, _, supporting in own if supporting]
     expected = 'a list of [title, sentence number], {"title": [...], "sent_id": [...]}, or either as a Python literal'
     value = read_literal(raw["supporting_facts"], f"{where}: supporting_facts", expected)
     pairs = as_list(value, ("title", "sent_id"), f"{where}: supporting_facts", expected)
@@ -113,24 +173,26 @@ def _supporting_titles(raw: dict[str, object], where: str) -> list[str]:
 
 
 @lru_cache(maxsize=4)
-def _lines(stamped: Stamp, questions: tuple[QuestionFile, ...]) -> Library:
+def _lines(stamped: Stamp, questions: tuple[QuestionFile, ...], reading: Reading) -> Library:
     corpus = stamped[0]
     documents = read_corpus(corpus)
     by_title = {_line(document.title): document.id for document in reversed(documents)}
-    return _library(_sources(questions), documents, _tasks(questions, corpus, by_title))
+    return _library(_sources(questions), documents, _tasks(questions, corpus, by_title, reading))
 
 
 @lru_cache(maxsize=4)
-def _over(questions: tuple[QuestionFile, ...], retriever: Retriever, name: str) -> Library:
-    tasks = _tasks(questions, name, None)
+def _over(questions: tuple[QuestionFile, ...], retriever: Retriever, name: str, reading: Reading) -> Library:
+    tasks = _tasks(questions, name, None, reading)
     return Library(_sources(questions), tuple(tasks.values()), "question", corpus=retriever)
 
 
-def _tasks(questions: tuple[QuestionFile, ...], corpus: str, by_title: dict[str, str] | None) -> dict[str, Task]:
+def _tasks(
+    questions: tuple[QuestionFile, ...], corpus: str, by_title: dict[str, str] | None, reading: Reading
+) -> dict[str, Task]:
     """Return the questions of all files by id; `by_title` has the documents' ids where they are known."""
     tasks: dict[str, Task] = {}
     for file in questions:
-        for task in _asked(file, corpus, by_title):
+        for task in _asked(file, corpus, by_title, reading):
             if task.id in tasks:
                 raise BadData(f"{file.path}: the id {task.id!r} was given before; expected one question per id")
             tasks[task.id] = task
@@ -143,51 +205,39 @@ def _sources(questions: tuple[QuestionFile, ...]) -> str:
     return ",".join(file.path for file in questions)
 
 
-def _asked(file: QuestionFile, corpus: str, by_title: dict[str, str] | None) -> Iterator[Task]:
+def _asked(file: QuestionFile, corpus: str, by_title: dict[str, str] | None, reading: Reading) -> Iterator[Task]:
     """Yield the questions of a file; of a kind, where there are several files."""
     path, kind, seen = file.path, file.kind, set[str]()
+    rows, of_ids = Rows(path, reading), id_aliases(path)
     for number, (where, raw) in enumerate(objects(path)):
-        id = read_id(raw, "id", where, f"{Path(path).name.split('.')[0]}/{number}")
-        if id in seen:
-            raise BadData(f"{where}: the id {id!r} was given before; expected one question per id")
-        answers = _answers(raw, where)
-        seen.add(id)
-        split = file.split or _split(raw, id, where)
-        task = _task(id, _text(raw, "question", where, f"; expected for example {EXAMPLE}"), answers, [], split)
-        task = dataclasses.replace(task, data={**task.data, **_chain(raw, where, corpus, by_title)})
-        yield dataclasses.replace(task, id=f"{kind}/{id}", data={**task.data, "type": kind}) if kind else task
-
-
-EXAMPLE = '{"question": "Who wrote Emma?", "answer": "Jane Austen"}, or in a table: question,answer'
-
-
-def _answers(raw: dict[str, object], where: str) -> list[str]:
-    """Return the right answers: `golden_answers`, `answers` or `answer`, texts (in a table as JSON) or one."""
-    key = next((key for key in ("golden_answers", "answers", "answer") if raw.get(key) is not None), None)
-    if key is None:
-        raise BadData(f"{where}: no golden_answers, answers or answer; expected for example {EXAMPLE}")
-    value = raw[key]
-    if isinstance(value, str) and value.lstrip().startswith("[") and key != "answer":
         try:
-            value = json.loads(value)
-        except (ValueError, RecursionError) as error:
-            raise BadData(f"{where}: {key} is {value[:60]!r} ({error}); expected a JSON list of texts") from error
-    answers = [value] if isinstance(value, str) and key != "golden_answers" else value
-    if isinstance(answers, list) and not answers:
-        raise BadData(f"{where}: {key} is empty; expected at least one answer, for example {EXAMPLE}")
-    return _strings({key: answers}, key, where)
+            id = read_id(raw, "id", where, f"{Path(path).name.split('.')[0]}/{number}")
+            if id in seen:
+                raise BadData(f"{where}: the id {id!r} was given before; expected one question per id")
+            question, answers = _question(raw, where, reading, of_ids)
+            task = _task(id, question, answers, [], file.split or _split(raw, id, where))
+            chain = _chain(raw, where, corpus, by_title, reading.strict)
+            task = dataclasses.replace(task, data={**task.data, **chain})
+        except BadData as error:
+            rows.skip(error)
+            continue
+        seen.add(id)
+        yield dataclasses.replace(task, id=f"{kind}/{id}", data={**task.data, "type": kind}) if kind else task
+    rows.close(len(seen))
 
 
-def _chain(raw: dict[str, object], where: str, corpus: str, by_title: dict[str, str] | None) -> dict[str, list[str]]:
+def _chain(
+    raw: dict[str, object], where: str, corpus: str, by_title: dict[str, str] | None, strict: bool
+) -> dict[str, list[str]]:
     """Return the supporting documents of a question: their ids, or where those are not known their titles."""
     if raw.get("supporting_titles") is not None:
         titles = [_line(title) for title in _strings(raw, "supporting_titles", where)]
         if by_title is None:
             return {"titles": list(dict.fromkeys(titles))}
         for title in titles:
-            if title not in by_title:
+            if title not in by_title and strict:
                 raise BadData(f"{where}: supporting title {title!r} is the title of no document in {corpus}")
-        return {"evidence": list(dict.fromkeys(by_title[title] for title in titles))}
+        return {"evidence": list(dict.fromkeys(by_title[title] for title in titles if title in by_title))}
     metadata: object = raw.get("metadata")
     facts: object = cast("dict[str, object]", metadata).get("supporting_facts") if isinstance(metadata, dict) else None
     named: object = cast("dict[str, object]", facts).get("title") if isinstance(facts, dict) else None

@@ -35,7 +35,17 @@ class SearchR1(Search):
     difficulty = 0
     feedback = "genuine"
     normal = staticmethod(normalise)
-    settings: ClassVar[tuple[str, ...]] = ("data", "corpus", "questions", "retriever", "hops", "worlds", "top_k")
+    settings: ClassVar[tuple[str, ...]] = (
+        "data",
+        "corpus",
+        "questions",
+        "retriever",
+        "strict",
+        "ignore",
+        "hops",
+        "worlds",
+        "top_k",
+    )
     declared = replace(Search.declared, expert_bound=0.8, ceilings={"question_only": 0.15})
 
     def setup(self) -> None:

@@ -13,8 +13,10 @@ from agentgym.envs.search.files import load_hotpot, load_lines
 from agentgym.errors import BadConfig, BadData, UnknownName
 from agentgym.retrieval.documents import Document, words
 from agentgym.retrieval.memory import Corpus
+from agentgym.tasks.reading import Reading
 
 CONTEXT = [["Ada", ["Ada wrote notes. ", "She lived in London."]], ["Babbage", ["He built engines."]], ["Cat", ["A pet."]]]
+STRICT = Reading(strict=True)
 QUESTION: dict[str, Any] = {
     "_id": "q1",
     "question": "Who built engines?",
@@ -79,7 +81,7 @@ def test_hotpot_in_json_lines_and_without_ids(tmp_path: Path) -> None:
     ("change", "words"),
     [
         ({"question": ""}, r"question 1: question is ''; expected text"),
-        ({"answer": 7}, r"answer is '7'; expected text"),
+        ({"answer": {}}, r"answer is empty; expected a list of texts"),
         ({"context": None}, r"context is 'None'; expected a list"),
         ({"context": "__import__('os').abort()"}, r"not a Python literal; expected a list"),
         ({"context": "[['Ada', ['cut"}, r"not a Python literal"),
@@ -98,7 +100,7 @@ def test_hotpot_in_json_lines_and_without_ids(tmp_path: Path) -> None:
 )
 def test_bad_hotpot_records_are_named(tmp_path: Path, change: dict[str, Any], words: str) -> None:
     with pytest.raises(BadData, match=words) as error:
-        load_hotpot(hotpot(tmp_path, {**QUESTION, **change}))
+        load_hotpot(hotpot(tmp_path, {**QUESTION, **change}), STRICT)
     assert str(tmp_path / "hotpot.json") in str(error.value)
 
 
@@ -122,7 +124,7 @@ def test_bad_hotpot_files(tmp_path: Path, content: bytes, words: str) -> None:
 
 def test_an_id_given_twice(tmp_path: Path) -> None:
     with pytest.raises(BadData, match="question 2: the id 'q1' was given before"):
-        load_hotpot(hotpot(tmp_path, QUESTION, QUESTION))
+        load_hotpot(hotpot(tmp_path, QUESTION, QUESTION), STRICT)
 
 
 CORPUS = '{"id": "0", "contents": "\\"Ada\\"\\nAda wrote notes."}\n{"id": 1, "title": "Babbage", "text": "Built engines."}\n'
@@ -179,7 +181,7 @@ def test_bad_corpus_lines(tmp_path: Path, line: str, words: str) -> None:
 )
 def test_bad_question_lines(tmp_path: Path, line: str, words: str) -> None:
     with pytest.raises(BadData) as error:
-        load_lines(*lines(tmp_path, CORPUS, ASKED + line))
+        load_lines(*lines(tmp_path, CORPUS, ASKED + line), STRICT)
     assert words in str(error.value) and "q.jsonl" in str(error.value)
 
 

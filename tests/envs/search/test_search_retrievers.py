@@ -269,7 +269,7 @@ def test_sets_that_are_damaged_are_named(place: dict[str, str], tmp_path: Path) 
         Search(retriever=place["tantivy"], questions=str(tmp_path))
     (tmp_path / "nq" / "dev.jsonl").write_text('{"question": "a", "golden_answers": ["x"]}\n{"question": "b"}\n')
     with pytest.raises(BadData, match=r"dev.jsonl, line 2: no golden_answers, answers or answer"):
-        Search(retriever=place["tantivy"], questions=str(tmp_path), split="dev")
+        Search(retriever=place["tantivy"], questions=str(tmp_path), split="dev", strict=True)
     with pytest.raises(BadData, match="no file or folder"):
         Search(retriever=place["tantivy"], questions=str(tmp_path / "no"))
 

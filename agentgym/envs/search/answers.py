@@ -1,0 +1,75 @@
+"""The right answers of a row of a question set: every spelling that its columns allow."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import cast
+
+from agentgym.errors import BadData
+from agentgym.retrieval.documents import plain_text
+from agentgym.tasks.lines import objects
+
+EXAMPLE = '{"question": "Who wrote Emma?", "answer": "Jane Austen"}, or in a table: question,answer'
+ANSWERS = ("golden_answers", "answers", "answer", "possible_answers", "answers_spans")
+"""Columns of the answer; the first that is there has to hold one."""
+ALIASES = ("answer_aliases", "aliases", "normalized_aliases", "answer_alias", "accepted_answers", "possible_answers")
+"""Columns of further spellings: MuSiQue's, TriviaQA's, PopQA's."""
+_INSIDE = ("value", "aliases", "normalized_value", "normalized_aliases", "human_answers", "text", "spans", "answer")
+
+
+def right_answers(row: Mapping[str, object], where: str, of_ids: Mapping[str, list[str]] | None = None) -> list[str]:
+    """Return the right answers of a row with lowered names, without repetition; `of_ids` has those of its `answer_id`.
+
+    BadData for a row without an answer, and for one that says that its question has none.
+    """
+    if row.get("answerable") is False or row.get("is_impossible") is True or row.get("answerable") == "false":
+        raise BadData(f"{where}: the question has no answer (answerable, is_impossible); expected one that has")
+    key = next((key for key in ANSWERS if row.get(key) is not None), None)
+    if key is None:
+        raise BadData(f"{where}: no golden_answers, answers or answer; expected for example {EXAMPLE}")
+    value = row[key]
+    if key == "golden_answers" and isinstance(value, str) and not value.lstrip().startswith("["):
+        raise BadData(f"{where}: {key} is {value[:60]!r}; expected a list of texts")
+    found = _texts(_parsed(value, key, where), f"{where}: {key}")
+    if not found:
+        raise BadData(f"{where}: {key} is empty; expected a list of texts, for example {EXAMPLE}")
+    for name in ALIASES:
+        if name != key and row.get(name):
+            found += _texts(_parsed(row[name], name, where), f"{where}: {name}")
+    found += (of_ids or {}).get(str(row.get("answer_id")), [])
+    return list(dict.fromkeys(found))
+
+
+def id_aliases(path: str) -> dict[str, list[str]]:
+    """Return the aliases of 2WikiMultihopQA's `id_aliases.json` beside a file, by id; empty where there is none."""
+    file = Path(path).parent / "id_aliases.json"
+    if not file.is_file():
+        return {}
+    rows = (row for _, row in objects(str(file)))
+    return {
+        str(row.get("Q_id")): [*_texts(row.get("aliases") or [], str(file)), *_texts(row.get("demonyms") or [], str(file))]
+        for row in rows
+    }
+
+
+def _parsed(value: object, key: str, where: str) -> object:
+    if isinstance(value, str) and value.lstrip().startswith("[") and key != "answer":
+        try:
+            return json.loads(value)
+        except (ValueError, RecursionError) as error:
+            raise BadData(f"{where}: {key} is {value[:60]!r} ({error}); expected a JSON list of texts") from error
+    return value
+
+
+def _texts(value: object, where: str) -> list[str]:
+    """Return the texts of a text, a number, a list, or an object as TriviaQA's, SQuAD's or DROP's."""
+    if isinstance(value, Mapping):
+        inner = cast("Mapping[str, object]", value)
+        return [text for key in _INSIDE if inner.get(key) for text in _texts(inner[key], where)]
+    if isinstance(value, list | tuple):
+        return [text for item in cast("list[object]", value) if item != "" for text in _texts(item, where)]
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        value = str(value)
+    if not isinstance(value, str) or not value.strip():
+        raise BadData(f"{where} is {str(value)[:60]!r}; expected a list of texts")
+    return [plain_text(value.strip())]
