@@ -2,7 +2,7 @@
 
 import functools
 import importlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, cast
 
 from agentgym.core.declared import Declarations
@@ -29,11 +29,15 @@ class ScienceWorld(TextEnv):
     horizon = 100
     blocking = True
     snapshot_kind = "replay"
-    settings: ClassVar[tuple[str, ...]] = ("tasks_of", "simplifications")
+    settings: ClassVar[tuple[str, ...]] = ("tasks_of", "simplifications", "moves")
+    presets: ClassVar[Mapping[str, Mapping[str, object]]] = {"published": {"moves": 100, "horizon": 1000}}
     tasks_of: str | Sequence[str] = ()
     """Names of tasks as in the package (`boil`, `find-animal`, …); empty is all thirty."""
     simplifications: str = ""
     """The package's simplifications, joined by commas (`easy`, `openDoors`, …)."""
+    moves: int = 0
+    """The package's limit (`envStepLimit`, 100 there): an episode fails after more moves. Looking takes none, `wait1` 2,
+    `wait` 11. 0 counts turns alone. The preset `published` has 100, for scores that are to be comparable."""
     # the expert over all thirty; it solves 0.96 of them, and none of mendelian-genetics-unknown-plant
     declared = Declarations(random_bound=0.02, expert_bound=0.8)
 
@@ -51,6 +55,8 @@ class ScienceWorld(TextEnv):
             raise BadConfig(
                 f"difficulty of ScienceWorld is {self.difficulty}; its tasks have none but 0: see simplifications"
             )
+        if isinstance(self.moves, bool) or not isinstance(self.moves, int) or self.moves < 0:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise BadConfig(f"moves of ScienceWorld is {self.moves!r}; expected an integer from 0")
         known = ("easy", "teleportAction", "selfWateringFlowerPots", "openContainers", "openDoors", "noElectricalAction")
         for name in filter(None, self.simplifications.split(",")):
             if name not in known:
@@ -126,6 +132,7 @@ class ScienceWorld(TextEnv):
             text = str(machine.ask(STEP, "step", command)).strip()
             self.score = round(100 * float(machine.ask(STEP, "getScore")))
             over = bool(machine.ask(STEP, "getCompleted"))
+            over = over or (self.moves > 0 and int(machine.ask(STEP, "getNumMoves")) > self.moves)
             if refused(text, self.last):
                 return self.invalid(f"{text} Reply with help for a list of actions.")
             machine.played[1].append(command)

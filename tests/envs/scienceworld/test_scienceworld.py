@@ -182,3 +182,24 @@ def test_a_forked_process_has_machines_of_its_own():
     assert machine.alive() and simulator._machines == [machine]
     assert first.step("look around")[4]["valid"]
     first.close()
+
+
+@needs_java
+def test_the_preset_published_ends_where_the_package_does() -> None:
+    """scienceworld 1.2.3 side by side: looking takes no move, `wait1` 2, `wait` 11, and more than 100 end an episode."""
+    package = pytest.importorskip("scienceworld").ScienceWorldEnv("find-animal", envStepLimit=100)
+    env = agentgym.make("rlvr/ScienceWorld-v0", preset="published", tasks_of="find-animal")
+    env.reset(options={"task": "find-animal/0"})
+    package.load("find-animal", 0)
+    try:
+        ended = False
+        for action in ["look around", "inventory", "wait1", *["wait", "look around"] * 12]:
+            _, _, ended, infos = package.step(action)
+            _, _, terminated, truncated, info = env.step(action)
+            assert (terminated or truncated) == ended, (action, infos["moves"])
+            if ended:
+                break
+        assert ended and infos["moves"] == 101 and info["reason"] == "failure"
+    finally:
+        package.close()
+        env.close()
