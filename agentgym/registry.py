@@ -5,15 +5,17 @@ import importlib
 import importlib.util
 import pickle
 import re
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 import gymnasium
 from gymnasium.envs.registration import EnvSpec
 
+from agentgym.core.caller import Setting
 from agentgym.core.env import TextEnv
 from agentgym.core.installed import installed
 from agentgym.errors import BadConfig, BadData, Fault, MissingExtra, UnknownName, how_to_install, unknown
@@ -164,6 +166,80 @@ def full_id(name: str) -> str:
 
 
 _ALL = "`agentgym envs` lists all; one in a module of yours is MODULE:NAMESPACE/NAME-v0."
+
+
+def is_registered(name: str) -> bool:
+    """Whether a name stands for an environment that is registered already, so that resolving it imports no new module.
+
+    `MODULE:ID` counts once MODULE is imported: by the caller, since nothing that a stored file says is imported.
+    """
+    module, _, id = name.rpartition(":")
+    if foreign(name) or (module and module not in sys.modules):
+        return False
+    return id in DESCRIPTIONS or (not module and id.lower() in short_names())
+
+
+def stored_id(name: str) -> str:
+    """Return the full id of a name in a stored file, whose author may be a stranger: nothing is imported for it.
+
+    Raises UnknownName where it stands for no environment that is registered.
+    """
+    if is_registered(name):
+        return full_id(name)
+    raise unknown(
+        "registered environment",
+        name,
+        DESCRIPTIONS,
+        "The name stands in a stored file, which imports nothing: name its module on the command line (MODULE:ID).",
+    )
+
+
+def stored_settings(
+    name: str, options: Mapping[str, object], named: Collection[str] = (), flags: tuple[str, str] = ("env", "env")
+) -> list[Setting]:
+    """Return what a stored environment sets that only the caller may: its module, and options that shape no task.
+
+    `named`: names that the caller gave, which may be imported. `flags`: those of the name, and of the options' table.
+    An option with the environment's own default says nothing.
+    """
+    flag, table = flags
+    if not is_registered(name) and name not in named:
+        return [Setting(flag, name), *(Setting(f"{table}.{key}", value) for key, value in options.items())]
+    entry = gymnasium.registry[full_id(name)].entry_point  # which imports what the caller named
+    kind: object = load(entry, "environment", {}) if isinstance(entry, str) else entry
+    tasks = kind.stored_option_names() if isinstance(kind, type) and issubclass(kind, TextEnv) else frozenset[str]()
+    return [
+        Setting(f"{table}.{key}", value)
+        for key, value in options.items()
+        if key not in tasks and value is not None and not _same(value, getattr(cast("object", kind), key, None))
+    ]
+
+
+def of_dataset(row: Mapping[str, object], caller: Mapping[str, object]) -> tuple[str, dict[str, object]]:
+    """Return the name and the options of the environment that a row of a dataset asks for (`env`, `options`).
+
+    `caller` is the caller's own configuration: `env` is the one name that may be imported, and `env_options` are laid over
+    the row's. Raises BadConfig where the row sets more that only the caller may.
+    """
+    name, options = str(row["env"]), dict(cast("Mapping[str, object]", row.get("options") or {}))
+    own = dict(cast("Mapping[str, object]", caller.get("env_options") or {}))
+    found = stored_settings(name, options, [str(caller.get("env"))])
+    unsaid = [one for one in found if one.flag.removeprefix("env.") not in own]
+    if unsaid:
+        raise BadConfig(
+            f"a row of the dataset sets {', '.join(repr(one.flag) for one in unsaid)}, which says where or how an "
+            "environment runs: give it in the configuration of agentgym, as env = NAME and env_options = {KEY: VALUE}"
+        )
+    return name, {**options, **own}
+
+
+def _same(value: object, default: object) -> bool:
+    """Whether a value read from a file is a default: lists are tuples there, and every mapping is a table."""
+    if isinstance(default, Mapping):
+        return isinstance(value, Mapping) and dict(cast("Mapping[str, object]", value)) == dict(default)  # type: ignore[arg-type]
+    if isinstance(default, tuple | list):
+        return isinstance(value, tuple | list) and list(cast("list[object]", value)) == list(cast("list[object]", default))
+    return type(value) is type(default) and value == default
 
 
 def make(id: str, **options: object) -> TextEnv:

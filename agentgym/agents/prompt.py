@@ -103,6 +103,11 @@ class Prompt:
         return pieces
 
 
+def is_file(name: str) -> bool:
+    """Whether the name of a prompt is the path of a file, rather than a short name."""
+    return Path(name).suffix == ".txt"
+
+
 def load_prompt(name: str | Path | Prompt) -> Prompt:
     """Read a prompt by its short name (`bare`, `react`, …) or from a file.
 
@@ -114,7 +119,7 @@ def load_prompt(name: str | Path | Prompt) -> Prompt:
     if isinstance(name, Prompt):
         return name
     path = Path(name)
-    if path.suffix != ".txt":
+    if not is_file(str(name)):
         path = FOLDER / f"{name}.txt"
         if path.parent != FOLDER or not path.is_file():
             known = [file.stem for file in FOLDER.glob("*.txt")]

@@ -61,6 +61,7 @@ class BrowserEnv(TextEnv):
     snapshot_kind = "replay"
     horizon = 30
     settings: ClassVar[tuple[str, ...]] = ("screenshots", "max_chars")
+    task_settings: ClassVar[tuple[str, ...]] = ("screenshots", "max_chars")
     screenshots: bool = False
     """Whether `info` has one key more, `screenshot`: the window as PNG bytes, at every step."""
     max_chars: int = 16_000

@@ -28,6 +28,8 @@ from agentgym.agents.spec import AgentSpec
 from agentgym.agents.table import AGENTS, UNATTENDED
 from agentgym.agents.token_agent import TokenAgent
 from agentgym.cli.eval_screen import Bar, aggregates, contamination_notes, effort, table
+from agentgym.cli.eval_trained import trained_as
+from agentgym.cli.flags import written
 from agentgym.cli.train import quiet
 from agentgym.core.actions import Tool
 from agentgym.core.folders import check_folder
@@ -47,7 +49,6 @@ from agentgym.options import Options
 from agentgym.registry import make
 from agentgym.report.html import write_report
 from agentgym.rollout.pool import RolloutConfig, WorkerBackend
-from agentgym.trainers.config.recipe_files import read_config
 from agentgym.trainers.config.train_config import TrainConfig
 from agentgym.trainers.run.preflight import model_folder
 
@@ -144,12 +145,8 @@ def run(config: Config) -> int:
         raise BadConfig(f"--concurrency is {config.concurrency}; expected at least 1")
     if config.workers < 0:
         raise BadConfig(f"--workers is {config.workers}; expected 0 or more")
-    rollout = RolloutConfig(
-        config.concurrency,
-        config.workers,
-        worker_backend=config.worker_backend,
-        worker_options=config.worker_options,
-    )
+    workers: dict[str, Any] = {"worker_backend": config.worker_backend, "worker_options": config.worker_options}
+    rollout = RolloutConfig(config.concurrency, config.workers, **workers)
     rollout.check_workers()
     plan = _plan(config, suite)  # which refuses what cannot be, before a model is loaded
     folder = Path(config.out or default_folder(config))
@@ -219,10 +216,8 @@ def _show(config: Config, console: Console, folder: Path, summary: dict[str, Any
 
 def _named(suite: Suite) -> dict[str, object]:
     """Return what the manifest says about a suite."""
-    if suite.name is None:
-        return {}
     if suite.protocol is None:
-        return {"suite": suite.name}
+        return {} if suite.name is None else {"suite": suite.name}
     tasks = sum(suite.own.get(environment, {}).get("tasks", suite.tasks) for environment in suite.envs)
     return {"suite": suite.name, "protocol": {"name": suite.name, "tasks": tasks, **asdict(suite.protocol)}}
 
@@ -280,7 +275,7 @@ def _check_who(config: Config) -> None:
 
 
 def _model(config: Config, suite: Suite) -> tuple[Agent, dict[str, object]]:
-    name, trained = _resolve(config.model or "")
+    name, trained = _resolve(config, suite)
     kind, target = kind_of(name)
     spec = _spec(config, trained, messages=not kind.tokens)
     sampling = Sampling(temperature=1.0 if config.temperature is None else config.temperature)
@@ -369,14 +364,16 @@ def _told(values: dict[str, str], several: bool) -> str | dict[str, str]:
     return values if several and "" not in values else next(iter(values.values()))
 
 
-def _trained(model: str | None) -> TrainConfig | None:
-    """Return what a training run was made of; None for any other model."""
-    path = Path(model or "") / "config.toml"
-    return read_config(path) if model and path.exists() else None
+def _trained(config: Config, suite: Suite) -> TrainConfig | None:
+    """Return what a training run says of its agent and of the environment that is played; None for another model."""
+    caller: dict[str, object] = {f"env.{key}": value for key, value in config.env_options.items()}
+    caller |= {"prompt": config.prompt} if config.prompt is not None else {}
+    envs = suite.envs if suite.protocol is None else ()
+    return trained_as(Path(config.model), envs, caller, written(config, "eval")) if config.model else None
 
 
 def _env_options(config: Config, suite: Suite) -> dict[str, dict[str, object]]:
-    trained = _trained(config.model)
+    trained = _trained(config, suite)
     own = {trained.env: trained.env_options} if trained and suite.protocol is None else {}
     return {
         environment: {**own.get(environment, {}), **suite.env_options(environment), **config.env_options}
@@ -384,15 +381,16 @@ def _env_options(config: Config, suite: Suite) -> dict[str, dict[str, object]]:
     }
 
 
-def _resolve(model: str) -> tuple[str, TrainConfig | None]:
+def _resolve(config: Config, suite: Suite) -> tuple[str, TrainConfig | None]:
     """Return the engine a model name stands for and, of a training run, what it was trained with."""
+    model = config.model or ""
     if ":" in model and not Path(model).exists():
         kind, target = kind_of(model)
         kind.check_target(target)
         return model, None
     folder = model_folder(model)
     check_model(folder)
-    return f"hf:{folder}", _trained(model)
+    return f"hf:{folder}", _trained(config, suite)
 
 
 def _hash(*parts: str) -> str:

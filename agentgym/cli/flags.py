@@ -16,6 +16,7 @@ from typing import Annotated, Any, TypeVar, cast, get_args, get_origin, get_type
 import tyro
 
 from agentgym.cli.help_text import Folded, docs, folded_text
+from agentgym.core.caller import Setting
 from agentgym.errors import BadConfig, bad_option
 from agentgym.options import Options as Options
 
@@ -159,6 +160,53 @@ def value_of(text: str) -> object:
         return json.loads(text)
     except (ValueError, RecursionError):
         return text
+
+
+def written(config: Any, command: str) -> list[str]:
+    """Return the words of a command line that `read_flags` reads as this dataclass."""
+    words = ["agentgym", command]
+    flags: list[str] = []
+    for field in dataclasses.fields(config):
+        value = getattr(config, field.name)
+        default = field.default_factory() if callable(field.default_factory) else field.default
+        if value == default:
+            continue
+        if field.name.endswith("_options"):
+            table = field.name.removesuffix("_options")
+            flags += [word for key, one in value.items() for word in Setting(f"{table}.{key}", one).words]
+        elif _is_positional(get_type_hints(type(config), include_extras=True)[field.name]):
+            words += [str(one) for one in (value if isinstance(value, tuple) else (value,))]
+        elif isinstance(value, bool):
+            flags.append(f"--{'' if value else 'no-'}{field.name.replace('_', '-')}")
+        else:
+            flags += Setting(field.name, value).words
+    return words + flags
+
+
+def _is_positional(kind: Any) -> bool:
+    return get_origin(kind) is Annotated and tyro.conf.Positional in kind.__metadata__
+
+
+def read_settings(arguments: Sequence[str], expected: str) -> dict[str, object]:
+    """Return settings by flag without dashes (`engine`, `env.backend`), from words of a command line without other flags.
+
+    `--TABLE.KEY` takes the next word, as JSON where it is JSON; any other flag the words up to the next flag. BadConfig
+    for a word that belongs to no flag: `expected` says which flags there may be.
+    """
+    settings: dict[str, object] = {}
+    words = list(arguments)
+    while words:
+        flag, equals, text = words.pop(0).partition("=")
+        if not flag.startswith("--"):
+            raise BadConfig(f"{expected}, not {flag}")
+        name = flag.removeprefix("--").replace("-", "_")
+        values = [text] if equals else [words.pop(0)] if "." in name and words else []
+        while not equals and "." not in name and words and not words[0].startswith("--"):
+            values.append(words.pop(0))
+        if not values:
+            raise BadConfig(f"{flag} needs a value, for example {flag} 1")
+        settings[name] = value_of(values[0]) if "." in name else values[0] if len(values) == 1 else tuple(values)
+    return settings
 
 
 def _split_off(arguments: Sequence[str], tables: set[str]) -> tuple[list[str], dict[str, dict[str, object]]]:

@@ -55,7 +55,8 @@ def run(config: Config) -> int:
     try:
         base = service.base_model(config.base)
         model = config.model or base
-        qualified = qualify(service, base, model, AutoTokenizer.from_pretrained(model), rank=config.rank)
+        tokenizer = AutoTokenizer.from_pretrained(model, trust_remote_code=False)
+        qualified = qualify(service, base, model, tokenizer, rank=config.rank)
     finally:
         service.close()
     reasons = qualified.refused()

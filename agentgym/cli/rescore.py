@@ -1,5 +1,8 @@
 """Judge the episodes of an evaluation with another verifier or other rewards; nothing is overwritten.
 
+The verifier and the rewards that you name run. Environments that the folder names are made only if they are registered, or
+named by --env, too.
+
 agentgym rescore runs/eval-a --verifier my_module:right     writes runs/eval-a-rescored-right
 agentgym rescore runs/eval-a --verifier my_module:right --out runs/b   into a folder of your choice
 agentgym rescore runs/eval-a --rewards length --reward.budget 200      adds what training with --reward length would pay
@@ -7,7 +10,7 @@ agentgym compare runs/eval-a runs/eval-a-rescored-right     and what that change
 """
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import tyro
@@ -15,6 +18,7 @@ from rich.console import Console
 from rich.text import Text
 
 from agentgym.cli.eval_screen import table
+from agentgym.cli.flags import written
 from agentgym.core.screen import printable
 from agentgym.evaluate.compare import read_evaluation
 from agentgym.evaluate.rescore import rescore_folder
@@ -34,6 +38,11 @@ class Config:
     """Reward stages of training, names or MODULE:NAME, which add to the verdict's reward."""
     reward_options: Options = field(default_factory=dict[str, object])
     """Their options: --reward.KEY VALUE, or --reward.NAME.KEY VALUE if two have the same."""
+    env: tuple[str, ...] = ()
+    """MODULE:ID of environments that the folder names and that are not registered: importing them runs their modules."""
+    env_options: Options = field(default_factory=dict[str, object])
+    """Options that say where or how an environment runs, which are not taken from the folder: --env.KEY VALUE, or
+    --env.2.KEY VALUE for the second of several."""
     out: str | None = None
     """New folder; by default one next to the evaluation's, named after the verifier and the rewards."""
 
@@ -41,7 +50,14 @@ class Config:
 def run(config: Config) -> int:
     """Write the new folder, print its table and how many verdicts changed."""
     target, scored = rescore_folder(
-        config.folder, config.verifier, config.out, rewards=config.rewards, reward_options=config.reward_options
+        config.folder,
+        config.verifier,
+        config.out,
+        rewards=config.rewards,
+        reward_options=config.reward_options,
+        envs=config.env,
+        env_options=config.env_options,
+        command=written(replace(config, env=()), "rescore"),
     )
     _, before = read_evaluation(Path(config.folder))
     changes = Counter((a.success, b.success) for a, b in zip(before, scored, strict=True))

@@ -6,14 +6,15 @@ agentgym sft a.jsonl b.jsonl --weights 3 1 --model FOLDER --lora-rank 16 --lr 1e
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rich.console import Console
 
-from agentgym.cli.flags import read_flags
+from agentgym.cli.flags import read_flags, read_settings
 from agentgym.cli.train import need_training, quiet, sitting, warn_in_one_line
 from agentgym.cli.train_screen import Screen
+from agentgym.core.caller import Setting, quoted
 from agentgym.engines.model_names import check_model
 from agentgym.errors import BadConfig
 from agentgym.trainers.config.imitation_config import ImitationConfig, read_imitation
@@ -32,6 +33,8 @@ class Config:
     """What was typed, for the processes of a run with several."""
     resume: str = ""
     """The folder of the run to go on with."""
+    settings: dict[str, object] = field(default_factory=dict[str, object])
+    """Where and how it is to go on, by flag without dashes: what is never read back from its folder."""
 
 
 FLAGS = ImitationConfig
@@ -42,9 +45,10 @@ def read(arguments: Sequence[str]) -> Config:
     """Read the files and flags of a run, or `--resume FOLDER`."""
     words = list(arguments)
     if words and words[0] == "--resume":
-        if len(words) != 2:
-            raise BadConfig(f"--resume takes the folder of a run and nothing else, not {' '.join(words[1:])!r}")
-        return Config(read_imitation(words[1]), tuple(arguments), resume=words[1])
+        if len(words) < 2 or words[1].startswith("-"):
+            raise BadConfig("--resume takes the folder of a run, for example --resume runs/sft")
+        settings = read_settings(words[2:], "--resume takes the folder of a run, and flags that say where or how it runs")
+        return Config(read_imitation(words[1], settings), tuple(arguments), resume=words[1], settings=settings)
     run = read_flags(ImitationConfig, words, command="sft", description=__doc__)
     return Config(run, tuple(arguments))
 
@@ -68,8 +72,10 @@ def run(config: Config) -> int:
     quiet()
     from agentgym.trainers.run.imitation import Imitation
 
-    with sitting(screen, f"agentgym sft --resume {folder}"):
-        imitation = Imitation.resumed(config.resume, screen) if config.resume else Imitation.fresh(settings, screen)
+    again = [word for flag, value in config.settings.items() for word in Setting(flag, value).words]
+    with sitting(screen, quoted(["agentgym", "sft", "--resume", folder, *again])):
+        resumed = Imitation.resumed(config.resume, screen, config.settings) if config.resume else None
+        imitation = resumed or Imitation.fresh(settings, screen)
         summary = imitation.to_the_end()
     if main_process():
         screen.console.print(_line(summary), markup=False, soft_wrap=True)

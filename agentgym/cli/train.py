@@ -8,15 +8,17 @@ import warnings
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agentgym.cli.flags import read_flags
+from agentgym.cli.flags import read_flags, read_settings
 from agentgym.cli.train_help import help_text
 from agentgym.cli.train_screen import Screen
 from agentgym.cli.watch import beside
+from agentgym.core.caller import Setting, quoted
 from agentgym.core.screen import announce, printable
 from agentgym.errors import BadConfig, BadData, MissingExtra, how_to_install
 from agentgym.trainers.config.recipe_files import read_recipe, recipes
@@ -41,6 +43,8 @@ class Config:
     """The steps that it is to have then; None leaves them."""
     processes: int | None = None
     """The processes that are to go on with it; None leaves them."""
+    settings: dict[str, object] = dataclasses.field(default_factory=dict[str, object])
+    """Where and how it is to go on, by flag without dashes: what is never read back from its folder."""
     list: bool = False
     """Print the recipes and stop."""
     plan: bool = False
@@ -115,18 +119,17 @@ def _taken(words: list[str], flag: str, what: str) -> str:
 
 
 def _resumed(folder: str, words: list[str], arguments: tuple[str, ...]) -> Config:
-    numbers: dict[str, int | None] = {}
+    numbers: dict[str, Any] = {}
     for name, example in (("steps", 200), ("processes", 4)):
         value = _taken(words, f"--{name}", f"a number, for example --{name} {example}")
         if value and not (value.isascii() and value.isdigit()):
             raise BadConfig(f"{name} is {value!r}; expected a whole number")
         numbers[name] = int(value) if value else None
-    if words:
-        raise BadConfig(
-            f"--resume continues the run with its own configuration; only --steps and --processes can be changed, not "
-            f"{' '.join(words)}"
-        )
-    return Config(resume=folder, steps=numbers["steps"], processes=numbers["processes"], arguments=arguments)
+    settings = read_settings(
+        words,
+        "--resume continues the run with its own configuration; only --steps and --processes can be changed",
+    )
+    return Config(resume=folder, **numbers, settings=settings, arguments=arguments)
 
 
 def _check_kind(name: str, recipe: TrainConfig, config: TrainConfig) -> None:
@@ -150,7 +153,8 @@ def run(config: Config) -> int:
         return 0
     need_training()
     warn_in_one_line()
-    settings = preflight.extended(config.resume, config.steps, config.processes) if config.resume else config.config
+    changed: dict[str, Any] = {"steps": config.steps, "processes": config.processes, "settings": config.settings}
+    settings = preflight.extended(config.resume, **changed) if config.resume else config.config
     assert settings is not None
     if config.plan:
         if not settings.learner_kind.in_memory:
@@ -174,9 +178,9 @@ def run(config: Config) -> int:
         quiet()
         from agentgym.trainers.loop import Loop
 
-        command = f"train --resume {screen.folder}"
+        again = [word for flag, value in config.settings.items() for word in Setting(flag, value).words]
+        command = quoted(["train", "--resume", str(screen.folder), *again])
         with sitting(screen, f"agentgym {command} (in a checkout: ./dev {command})"):
-            changed = {"steps": config.steps, "processes": config.processes}
             loop = Loop.resumed(config.resume, screen, **changed) if config.resume else Loop.fresh(settings, screen)
             summary = loop.to_the_end()
         if main_process():

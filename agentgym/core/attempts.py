@@ -21,6 +21,7 @@ class Attempts(TextEnv):
     """
 
     settings: ClassVar[tuple[str, ...]] = ("attempts",)
+    task_settings: ClassVar[tuple[str, ...]] = ("attempts",)
     attempts: int = 1
     """Answers that may be given; the last wrong one ends the episode."""
 

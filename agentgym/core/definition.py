@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
-from typing import ClassVar
+from typing import ClassVar, final
 
 import numpy as np
 
@@ -18,6 +18,19 @@ class Definition(TaskSpace):
     """Turns after which an episode is truncated; keyword and reset option of the same name."""
     settings: ClassVar[tuple[str, ...]] = ()
     """Names of the class attributes that a caller may set by keyword; their values are the defaults."""
+    task_settings: ClassVar[tuple[str, ...]] = (
+        "split",
+        "difficulty",
+        "horizon",
+        "feedback",
+        "shaping",
+        "preset",
+        "render_mode",
+    )
+    """Settings of this class that shape tasks, so that a stored file may set them; those of base classes count too."""
+    caller_settings: ClassVar[tuple[str, ...]] = ()
+    """Settings of this class that say where or how something runs (files, addresses, sandboxes, models): the caller alone
+    sets them. A setting in neither list is treated as one of these."""
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {}
     """Named sets of settings: `gym.make(id, preset="tiny")`; an explicit keyword wins over the preset."""
     shaping: Mapping[str, float] = MappingProxyType({})
@@ -36,6 +49,14 @@ class Definition(TaskSpace):
     roles: tuple[str, ...] = ("agent",)
     declared: Declarations = Declarations()
     """What `agentgym check` and the tests hold the environment to."""
+
+    @final
+    @classmethod
+    def stored_option_names(cls) -> frozenset[str]:
+        """Return the keywords of the constructor that a stored file may set: those that shape tasks."""
+        lists = [(vars(kind).get("task_settings", ()), vars(kind).get("caller_settings", ())) for kind in cls.__mro__]
+        tasks, caller = ({name for names in column for name in names} for column in zip(*lists, strict=True))
+        return frozenset(tasks - caller)
 
     def requires(self) -> None:
         """Raise MissingExtra, with the command to install it, if this machine lacks a requirement of the environment.

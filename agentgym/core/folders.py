@@ -62,6 +62,7 @@ def hold(file: IO[str] | IO[bytes], busy: str) -> None:
 def write_whole(path: Path, text: str) -> None:
     """Write a file so that a crash leaves either the old one or the new one; halves of characters become question marks."""
     part = path.with_name(path.name + ".part")
+    part.unlink(missing_ok=True)  # a link that somebody else put there would be followed
     try:
         part.write_bytes(text.encode("utf-8", "replace"))
         part.replace(path)

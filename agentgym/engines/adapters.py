@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
+from agentgym.engines.model_files import check_files
 from agentgym.errors import BadData, MissingExtra, how_to_install
 
 ADAPTER = "adapter_config.json"
@@ -70,8 +71,11 @@ def load_adapted(folder: str | Path, dtype: object, trainable: bool = False) -> 
     """Return the base model with an adapter in its place, not merged; BadData where either cannot be loaded."""
     transformers = _libraries()
     base = base_of(folder)
+    check_files(base)
     try:
-        model = transformers.AutoModelForCausalLM.from_pretrained(base, dtype=dtype, local_files_only=True)
+        model = transformers.AutoModelForCausalLM.from_pretrained(
+            base, dtype=dtype, local_files_only=True, trust_remote_code=False
+        )
     except Exception as error:  # transformers raises many types for what is absent or damaged
         raise BadData(f"{folder}: its base model {base!r} cannot be loaded ({type(error).__name__}: {error})") from error
     try:

@@ -27,6 +27,7 @@ class FrozenLake(TextEnv):
 
     horizon = 100
     settings = ("slip",)
+    task_settings = ("slip",)
     slip: float = 0.2
     """Probability that a move slides sideways."""
     shared = ("lake", "distance")

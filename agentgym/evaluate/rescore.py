@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from agentgym.core.caller import Setting, refuse
 from agentgym.core.env import TextEnv
 from agentgym.core.folders import write_whole
 from agentgym.core.provenance import write_json
@@ -17,9 +18,11 @@ from agentgym.evaluate import manifest
 from agentgym.evaluate.compare import read_evaluation
 from agentgym.evaluate.protocol import NOT_COMPARABLE
 from agentgym.evaluate.summary import summarize
-from agentgym.registry import full_id, load, make
+from agentgym.registry import full_id, load, make, stored_id, stored_settings
 from agentgym.rollout.collect import finished
-from agentgym.trainers.config.recipe_files import read_config
+from agentgym.trainers.config.recipe_files import read_values
+from agentgym.trainers.config.settings import EnvSpec
+from agentgym.trainers.config.train_config import TrainConfig
 from agentgym.trainers.rewards.interface import Schedule, pay, reach, resolve_rewards
 from agentgym.trainers.seam import Stage
 
@@ -36,12 +39,19 @@ def rescore_folder(
     *,
     rewards: Sequence[str] = (),
     reward_options: Mapping[str, object] | None = None,
+    envs: Sequence[str] = (),
+    env_options: Mapping[str, object] | None = None,
+    command: Sequence[str] = (),
 ) -> tuple[Path, list[Episode]]:
     """Rescore an evaluation by `module:function` into a new folder, beside the old one unless named; return both.
 
     `rewards` are reward stages of training, with their options; they pay on top of the verdict, the new one or that of
-    the environment. Nothing is written before every episode has its verdict. Raises BadConfig where the folder holds no
-    evaluation, the new one is there already, or a verdict is none; BadData where a task is no longer what it was.
+    the environment. The folder may be a stranger's: `envs` names environments that it may import (MODULE:ID), and
+    `env_options` has the options that say where or how one runs (`backend`, or `2.backend` of the second of several);
+    `command` is the command line without those that are missing.
+    Nothing is written before every episode has its verdict. Raises BadConfig where the folder holds no evaluation, the new
+    one is there already, a verdict is none, or the folder sets what the caller has to; BadData where a task is no longer
+    what it was.
     """
     folder = Path(folder)
     options, episodes = read_evaluation(folder)
@@ -57,13 +67,15 @@ def rescore_folder(
         raise BadConfig(f"{target} is there already, and nothing is written over: choose another --out")
     finished(reach(stages))
     trained = (folder / "config.toml").exists()
-    played_in = _trained_in(folder) if trained else _played_in(options) if verifier else {}
+    stored = _trained_in(folder) if trained else _evaluated_in(folder, options)
+    played_in = _played_in(folder, stored, envs, env_options or {}, command) if verifier else {}
     scored = rescore(episodes, cast("Verifier", function), Tasks(played_in)) if verifier else copy.deepcopy(episodes)
     finished(pay(scored, stages, step=0, run=None))
     by: dict[str, object] = {"verifier": verifier} if verifier else {}
     by |= {"rewards": {stage.name: stage.options for stage in stages}} if stages else {}
     if trained:  # as an evaluation says it, so that the new folder can be rescored as well
-        options["envs"] = {known_as: {"id": name, "options": own} for known_as, (name, own) in played_in.items()}
+        by_name = played_in or {known_as or name.rpartition(":")[2]: row for known_as, row in stored for name in row[:1]}
+        options["envs"] = {known_as: {"id": name, "options": own} for known_as, (name, own) in by_name.items()}
     manifest.start(target, {**options, "rescored": {"folder": str(folder), **by}})
     write_whole(target / "episodes.jsonl", "".join(e.to_json() + "\n" for e in scored))
     what = "another verifier" if verifier else "rewards besides the environment's own"
@@ -89,19 +101,48 @@ def rescore(episodes: list[Episode], verifier: Verifier, tasks: Callable[[Episod
     return [episode if episode.fault else _judged(episode, verifier, tasks(episode)) for episode in episodes]
 
 
-def _played_in(options: Mapping[str, Any]) -> dict[str, PlayedIn]:
-    """Return the environments of an evaluation, by what its episodes call them."""
-    tables: Mapping[str, Mapping[str, Any]] = options.get("envs", {})
-    return {
-        name if "id" in table else full_id(name): (table.get("id", name), table.get("options", {}))
-        for name, table in tables.items()
-    }
+def _evaluated_in(folder: Path, options: Mapping[str, Any]) -> list[tuple[str, PlayedIn]]:
+    """Return the environments of an evaluation, each with what its episodes call it; empty where its id says that."""
+    tables: Any = options.get("envs", {})
+    stored: list[tuple[str, PlayedIn]] = []
+    for name, table in tables.items() if isinstance(tables, dict) else ():
+        id, own = (table.get("id", name), table.get("options", {})) if isinstance(table, dict) else (name, None)
+        if not isinstance(id, str) or not isinstance(own, dict):
+            raise BadData(f"{folder}: the manifest says of {name!r} {table!r:.100}; expected a table of an environment")
+        stored.append((name if "id" in table else "", (id, own)))
+    return stored
 
 
-def _trained_in(folder: Path) -> dict[str, PlayedIn]:
-    """Return the environments of a training run, by what its episodes call them."""
-    mix = read_config(folder / "config.toml").mix
-    return {spec.name if len(mix) > 1 else full_id(spec.id): (spec.id, spec.options) for spec in mix}
+def _trained_in(folder: Path) -> list[tuple[str, PlayedIn]]:
+    """Return the environments of a training run, each with what its episodes call it; empty where its id says that."""
+    values = read_values(folder / "config.toml", stored=True)
+    mix: Sequence[EnvSpec] = values.get("envs") or [
+        EnvSpec(values.get("env", TrainConfig.env), options=values.get("env_options", {}))
+    ]
+    return [(spec.name if len(mix) > 1 else "", (spec.id, spec.options)) for spec in mix]
+
+
+def _played_in(
+    folder: Path,
+    stored: Sequence[tuple[str, PlayedIn]],
+    envs: Sequence[str],
+    env_options: Mapping[str, object],
+    command: Sequence[str],
+) -> dict[str, PlayedIn]:
+    """Return the environments by what episodes call them, with the caller's options; BadConfig where some are missing."""
+    several = len(stored) > 1
+    unsaid: list[Setting] = []
+    own = [{**options} for _, (_, options) in stored]
+    for number, (_, (name, options)) in enumerate(stored, 1):
+        place = f"{number}." if several else ""
+        own[number - 1] |= {key.removeprefix(place): value for key, value in env_options.items() if key.startswith(place)}
+        found = stored_settings(name, options, envs, ("env", f"env.{place}".rstrip(".")))
+        unsaid += [one for one in found if one.flag.removeprefix("env.") not in env_options]
+    if unsaid:
+        names = tuple(dict.fromkeys([*envs, *(str(one.value) for one in unsaid if one.flag == "env")]))
+        settings = [one for one in unsaid if one.flag != "env"] + ([Setting("env", names)] if names else [])
+        refuse(folder, settings, command)
+    return {known_as or full_id(name): (name, options) for (known_as, (name, _)), options in zip(stored, own, strict=True)}
 
 
 class Tasks:
@@ -115,7 +156,7 @@ class Tasks:
         """Return an episode's task; raises BadData where its instruction is not the one that was recorded."""
         known_as = episode.labels.get("env", episode.env)  # of several in one training run, as that run calls it
         if known_as not in self.envs:
-            name, options = self.played_in.get(known_as, (episode.env, {}))
+            name, options = self.played_in.get(known_as) or (stored_id(episode.env), {})
             self.envs[known_as] = make(name, **options)
         task = self.envs[known_as].find(episode.task_id)
         if task.instruction != episode.instruction:

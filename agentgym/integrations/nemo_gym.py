@@ -50,6 +50,8 @@ class NeMoGymEnv(TextEnv, replaces=("_respond",)):
     """A resources server of NeMo Gym. Success: the reward that it gives, of all steps together, reaches `success_at`."""
 
     settings: ClassVar[tuple[str, ...]] = ("folder", "data", "config", "success_at")
+    task_settings: ClassVar[tuple[str, ...]] = ("success_at",)
+    caller_settings: ClassVar[tuple[str, ...]] = ("folder", "data", "config")
     folder: str = ""
     """Name of a resources server of the package, or a folder with `app.py`."""
     data: str = ""

@@ -147,6 +147,8 @@ class RemoteTextEnv(TextEnv):
     """
 
     settings = ("url", "success_at", "reset_options")
+    task_settings = ("success_at",)
+    caller_settings = ("url", "reset_options")
     url: str = ""
     success_at: float = 1.0
     declared = Declarations(random_bound=1.0)  # nobody has declared one

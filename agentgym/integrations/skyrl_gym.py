@@ -17,7 +17,8 @@ from skyrl_gym.envs.base_text_env import BaseTextEnv
 
 from agentgym import registry
 from agentgym.agents.fields import field_values
-from agentgym.agents.prompt import load_prompt
+from agentgym.agents.prompt import is_file, load_prompt
+from agentgym.errors import BadConfig
 from agentgym.rollout.session import Session
 
 ID = "agentgym"
@@ -44,8 +45,11 @@ class AgentgymEnv(BaseTextEnv):
     def __init__(self, env_config: Any = None, extras: dict[str, Any] | None = None) -> None:
         super().__init__()
         row = (extras or {})["task"]
-        self.session = Session(row["env"], **row["options"])
+        name, options = registry.of_dataset(row, env_config or {})  # a dataset may be a stranger's
+        self.session = Session(name, **options)
         self.row, self.seed = row, int(row.get("seed", 0))
+        if is_file(str(row.get("prompt") or "")):
+            raise BadConfig(f"a row of the dataset names the file {row['prompt']!r}; expected a prompt of the package")
         self.form = load_prompt(row.get("prompt") or ("react-tools" if self.session.env.tools else "react"))
         self.said = 0
 

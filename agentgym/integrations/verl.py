@@ -160,8 +160,10 @@ class AgentgymLoop(AgentLoopBase):
     async def _played(
         self, params: Mapping[str, Any], row: Mapping[str, Any], told: Mapping[str, Any], options: dict[str, Any]
     ) -> Episode:
-        name = registry.full_id(str(told["env"]))
-        maker = registry.Maker(name, dict(told.get("options") or {}))
+        caller = {key: options.pop(key, None) for key in ("env", "env_options")}
+        env, env_options = registry.of_dataset(told, caller)  # a dataset may be a stranger's
+        name = registry.full_id(env)
+        maker = registry.Maker(name, env_options)
         pool = self.pools.setdefault(repr(maker), RolloutPool({name: maker}, RolloutConfig()))
         context = int(self.rollout_config.prompt_length + self.rollout_config.response_length)
         horizon = options.pop("horizon", None)

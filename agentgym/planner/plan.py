@@ -114,7 +114,7 @@ def read_architecture(config: TrainConfig) -> Any:
     if not Path(config.model).is_dir() and (known := published(config.model)) is not None:
         return AutoConfig.for_model(**known)
     try:
-        return AutoConfig.from_pretrained(config.model, local_files_only=True).get_text_config()
+        return AutoConfig.from_pretrained(config.model, local_files_only=True, trust_remote_code=False).get_text_config()
     except Exception as error:  # transformers raises many types for a damaged folder
         said = str(error).split("\n")[0]
         raise BadConfig(
@@ -143,7 +143,7 @@ def _tokenizer(config: TrainConfig) -> object:
         text = chain.from_iterable(env_text(name, options, 100, config.seed) for name, options in envs)
         return train_tokenizer(text, config.vocabulary, config.pre_tokenizer)
     if has_tokenizer(config):
-        return AutoTokenizer.from_pretrained(config.model, local_files_only=True)
+        return AutoTokenizer.from_pretrained(config.model, local_files_only=True, trust_remote_code=False)
     return stand_in(envs, config.seed)
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from agentgym.core.folders import write_whole
+from agentgym.core.screen import printable
 from agentgym.episodes.episode import Episode, Turn
 from agentgym.evaluate.statistics import Interval, mean_interval
 from agentgym.evaluate.summary import level
@@ -69,7 +70,7 @@ def page(
     code = "\n".join((folder / name).read_text(encoding="utf-8") for name in scripts)
     script = f'(() => {{\n"use strict";\n{code}}})();\n'
     parts = {
-        "title": html.escape(title),
+        "title": html.escape(printable(title)),
         "style_hash": _hash(style),
         "script_hash": _hash(script),
         "connect": "; connect-src 'self'" if served else "",

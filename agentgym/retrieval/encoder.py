@@ -2,6 +2,7 @@
 
 import hashlib
 import importlib
+import json
 import threading
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
@@ -10,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from agentgym.errors import BadConfig, MissingExtra, how_to_install
+from agentgym.errors import BadConfig, BadData, MissingExtra, how_to_install
 
 Vectors = NDArray[np.float32]
 """Of texts: [texts, dimensions], each of length 1."""
@@ -26,12 +27,13 @@ class Encoder:
     def __init__(self, folder: str, *, query_prefix: str = "", passage_prefix: str = "", device: str = "cpu") -> None:
         if not (Path(folder) / "config.json").is_file() and not (Path(folder) / "modules.json").is_file():
             raise BadConfig(f"no encoder at {folder!r}: expected the folder of a sentence-transformers model")
+        _check_modules(Path(folder))
         try:
             library = importlib.import_module("sentence_transformers")
         except ImportError as error:
             raise MissingExtra(f"finding by meaning needs sentence-transformers: {how_to_install('dense')}") from error
         with _no_bars():
-            self._model = library.SentenceTransformer(folder, device=device, local_files_only=True)
+            self._model = library.SentenceTransformer(folder, device=device, local_files_only=True, trust_remote_code=False)
         self._prefixes = (query_prefix, passage_prefix)
         self._lock = threading.Lock()
         self.dimension = int(self.queries(["one"]).shape[1])
@@ -52,6 +54,20 @@ class Encoder:
         exact: NDArray[np.float64] = np.asarray(vectors, np.float64)
         lengths = np.maximum(np.sqrt((exact * exact).sum(axis=1, keepdims=True)), 1e-12)
         return (exact / lengths).astype(np.float32)
+
+
+def _check_modules(folder: Path) -> None:
+    """Raise BadData where an encoder's folder names classes outside the library; releases before 6.0 import them."""
+    path = folder / "modules.json"
+    if not path.is_file():
+        return
+    try:
+        names = [str(row["type"]) for row in json.loads(path.read_text(encoding="utf-8"))]
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise BadData(f"{path}: {error!r}; expected a list of modules") from error
+    for name in names:
+        if not name.startswith("sentence_transformers."):
+            raise BadData(f"{path}: the module {name!r} is no class of sentence-transformers, and its code is not run")
 
 
 @contextmanager

@@ -43,6 +43,7 @@ class SandboxEnv(TextEnv):
     backend_options: Mapping[str, Any] = MappingProxyType({})
     """More for the sandbox's constructor, for example `{"unsafe": True}` for the `process` backend."""
     settings: ClassVar[tuple[str, ...]] = ("backend", "backend_options")
+    caller_settings: ClassVar[tuple[str, ...]] = ("backend", "backend_options")
     limits: Limits = Limits()
     packages: tuple[str, ...] = ()
     """Importable libraries that Python in the sandbox has loaded already."""

@@ -8,7 +8,7 @@ import itertools
 import math
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
@@ -34,7 +34,7 @@ from agentgym.trainers.run.interrupt import uninterrupted
 from agentgym.trainers.run.measure import Measures
 from agentgym.trainers.run.metrics import ages, first_fault, step_row
 from agentgym.trainers.run.overlap import Ahead, updating
-from agentgym.trainers.run.preflight import config_of
+from agentgym.trainers.run.preflight import extended
 from agentgym.trainers.run.record import Record
 from agentgym.trainers.run.sitting import Show, Sitting, joined
 from agentgym.trainers.run.tally import LOST_STEPS, Tally
@@ -48,16 +48,22 @@ def train(config: TrainConfig, show: Show | None = None) -> dict[str, object]:
 
 
 def resume(
-    folder: str | Path, show: Show | None = None, *, steps: int | None = None, processes: int | None = None
+    folder: str | Path,
+    show: Show | None = None,
+    *,
+    steps: int | None = None,
+    processes: int | None = None,
+    settings: Mapping[str, object] | None = None,
 ) -> dict[str, object]:
     """Go on with an interrupted run from its newest checkpoint: on a CPU to the last digit as if it had not stopped.
 
     `steps` asks for more updates than the run was started with: it goes on as a run of so many, whose schedules are
     functions of the step and of their number. Where the learning rate is constant, it is the very run that would have been.
-    `processes`: as many take part from now on.
+    `processes`: as many take part from now on. `settings`: what says where and how the run goes on, by flag without
+    dashes (`{"engine": "vllm", "env.data": PATH}`); the folder may be a stranger's, so they are never read from it.
     """
     with own_loop():
-        return Loop.resumed(folder, show, steps=steps, processes=processes).to_the_end()
+        return Loop.resumed(folder, show, steps=steps, processes=processes, settings=settings).to_the_end()
 
 
 class Loop(Sitting):
@@ -108,11 +114,18 @@ class Loop(Sitting):
 
     @classmethod
     def resumed(
-        cls, folder: str | Path, show: Show | None = None, *, steps: int | None = None, processes: int | None = None
+        cls,
+        folder: str | Path,
+        show: Show | None = None,
+        *,
+        steps: int | None = None,
+        processes: int | None = None,
+        settings: Mapping[str, object] | None = None,
     ) -> "Loop":
         """Go on from the newest checkpoint of a run; see `resume`."""
-        accelerator = joined(processes or config_of(folder).processes, "train")
-        record, state = Record.resumed(folder, accelerator.is_main_process, steps=steps, processes=processes)
+        changed: dict[str, Any] = {"steps": steps, "processes": processes, "settings": settings}
+        accelerator = joined(extended(folder, **changed).processes, "train")
+        record, state = Record.resumed(folder, accelerator.is_main_process, **changed)
         try:
             return cls(accelerator, record, state, show)
         except BaseException:

@@ -93,6 +93,21 @@ class Within:
 
 
 @dataclass(frozen=True, slots=True)
+class From:
+    """Where the text of an option may come from: `query: Annotated[str, SHAPES] = "search"`."""
+
+    stored: bool
+    """Whether a stored run may set it."""
+
+
+SHAPES = From(stored=True)
+"""The option says what is computed; a stored run may set it, unless its text has a colon, as MODULE:NAME and URLs do."""
+CALLER = From(stored=False)
+"""The option says where or how something runs (an engine, a file, an address): the caller alone sets it, as every text
+of an option that is not declared."""
+
+
+@dataclass(frozen=True, slots=True)
 class Declared:
     """What a decorator says of a function or class."""
 
@@ -170,6 +185,27 @@ class Seam:
         """Return every name there is: the package's and those declared so far."""
         return sorted({*self.table, *self._declared})
 
+    def is_registered(self, reference: str) -> bool:
+        """Whether a name resolves without an import: it is in the table, or was declared in this process."""
+        if reference in self.table or reference in self._declared:
+            return True
+        return any(f"{known.__module__}:{known.__qualname__}" == reference for known in self._declared.values())
+
+    def may_be_stored(self, references: Sequence[str], key: str, value: object) -> bool:
+        """Whether a stored run may set an option of one of the stages: a number, a word of its `Literal`, or `SHAPES`.
+
+        Nothing is imported for a name that is not registered.
+        """
+        if _numeric(value):
+            return True
+        for reference in references:
+            hint = _hints(self.looked_up(reference).target).get(key) if self.is_registered(reference) else None
+            if get_origin(hint) is Literal and value in get_args(hint):
+                return True
+            if get_origin(hint) is Annotated and SHAPES in get_args(hint)[1:]:
+                return _without_colon(value)
+        return False
+
     def resolve(self, reference: str, options: Mapping[str, object] | None = None) -> Stage:
         """Return the stage of a short name or MODULE:NAME with its options.
 
@@ -230,12 +266,35 @@ def options_of(target: Callable[..., object]) -> dict[str, inspect.Parameter]:
     return {name: parameter for name, parameter in parameters(target).items() if name not in HANDED_IN}
 
 
+def _hints(target: Callable[..., object]) -> dict[str, Any]:
+    """Return the annotations of a stage's parameters; none where they cannot be read."""
+    try:
+        return get_type_hints(target.__init__ if inspect.isclass(target) else target, include_extras=True)
+    except (NameError, TypeError):
+        return {}
+
+
+def _numeric(value: object) -> bool:
+    """Whether a value has no text in it."""
+    if isinstance(value, Mapping):
+        return all(_numeric(item) for item in cast("Mapping[object, object]", value).values())
+    if isinstance(value, list | tuple):
+        return all(_numeric(item) for item in cast("Sequence[object]", value))
+    return value is None or isinstance(value, bool | int | float)
+
+
+def _without_colon(value: object) -> bool:
+    """Whether no text in a value has a colon."""
+    if isinstance(value, Mapping):
+        return all(_without_colon(item) for item in cast("Mapping[object, object]", value).values())
+    if isinstance(value, list | tuple):
+        return all(_without_colon(item) for item in cast("Sequence[object]", value))
+    return not (isinstance(value, str) and ":" in value)
+
+
 def _check_values(where: str, target: Callable[..., object], values: Mapping[str, object]) -> None:
     """Raise BadConfig for a value that the annotation of its option does not allow."""
-    try:
-        hints = get_type_hints(target.__init__ if inspect.isclass(target) else target, include_extras=True)
-    except (NameError, TypeError):  # annotations that cannot be read declare nothing
-        return
+    hints = _hints(target)
     for name, value in values.items():
         expected = f"{name} {where} is {value!r}; expected"
         if get_origin(hints.get(name)) is Literal and value not in get_args(hints[name]):

@@ -13,6 +13,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from agentgym.engines import adapters
+from agentgym.engines.model_files import check_files
 from agentgym.errors import BadConfig, BadData, bad_option
 
 
@@ -23,12 +24,15 @@ def load_model(model: Any, tokenizer: object, device: str, dtype: str | None) ->
     """
     if not isinstance(model, str | Path):
         return model, tokenizer
+    check_files(model)
     try:
         if adapters.is_adapter(model):
             loaded = adapters.load_adapted(model, dtype or "auto")
         else:
-            loaded = transformers.AutoModelForCausalLM.from_pretrained(str(model), dtype=dtype or "auto")
-        tokenizer = tokenizer or transformers.AutoTokenizer.from_pretrained(str(model))
+            loaded = transformers.AutoModelForCausalLM.from_pretrained(
+                str(model), dtype=dtype or "auto", trust_remote_code=False
+            )
+        tokenizer = tokenizer or transformers.AutoTokenizer.from_pretrained(str(model), trust_remote_code=False)
     except Exception as error:  # a damaged file raises types of safetensors and tokenizers
         raise BadConfig(
             f"hf:{model} cannot be loaded: {error}\nExpected a folder with a model, or the name of one."
@@ -61,7 +65,7 @@ def _of_folder(folder: Path, own: dict[str, Tensor], dtype: Any) -> Iterable[tup
         return read_folder(folder)
     load: Any = transformers.AutoModelForCausalLM.from_pretrained
     try:
-        model, info = load(str(folder), dtype=dtype, output_loading_info=True)
+        model, info = load(str(folder), dtype=dtype, output_loading_info=True, trust_remote_code=False)
     except (OSError, ValueError, RuntimeError):  # no configuration beside the tensors, or one of something else
         raise bad_option("weight of the model", strange[0], own) from None
     for name in sorted(info["unexpected_keys"]):
@@ -79,6 +83,7 @@ def read_folder(folder: Path) -> Iterator[tuple[str, Tensor]]:
 
 
 def _opened(folder: Path) -> Iterator[Any]:
+    check_files(folder)
     index = folder / "model.safetensors.index.json"
     if index.is_file():
         files = sorted({folder / name for name in json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()})

@@ -82,7 +82,11 @@ class VLLMEngine(UnderWay, TokenEngine):
         async_llm = importlib.import_module("vllm.v1.engine.async_llm").AsyncLLM
         self._llm: Any = async_llm.from_engine_args(vllm.AsyncEngineArgs(**fixed, **options))
         self._processes = of_engine(self._llm)
-        self.tokenizer: Any = transformers.AutoTokenizer.from_pretrained(str(model)) if tokenizer is None else tokenizer
+        self.tokenizer: Any = (
+            transformers.AutoTokenizer.from_pretrained(str(model), trust_remote_code=False)
+            if tokenizer is None
+            else tokenizer
+        )
         self._adapter = Adapter(self._llm, Path(model) if is_adapter(model) else None) if adapted else None
         self.context = int(self._llm.model_config.max_model_len)
         self.policy_version = 0

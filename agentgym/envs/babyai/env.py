@@ -28,6 +28,7 @@ class BabyAI(TextEnv):
     """
 
     settings: ClassVar[tuple[str, ...]] = ("level",)
+    task_settings: ClassVar[tuple[str, ...]] = ("level",)
     level: str = ""
     """A level of the package, for example `BossLevel`; empty: those of the difficulty."""
     horizon = 0  # that of the level, unless the caller says otherwise

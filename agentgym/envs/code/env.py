@@ -48,6 +48,8 @@ class Code(SandboxEnv):
 
     horizon = 12
     settings: ClassVar[tuple[str, ...]] = (*SandboxEnv.settings, "families", "data", "verify", "seconds", "packages")
+    task_settings: ClassVar[tuple[str, ...]] = ("families", "seconds")
+    caller_settings: ClassVar[tuple[str, ...]] = ("data", "verify", "packages")
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {"tiny": {"difficulty": 0}}
     families: tuple[str, ...] = ()
     """Families of generated tasks to draw from; empty: all."""

@@ -39,6 +39,7 @@ class Puzzles(Code):
 
     horizon = 4
     settings: ClassVar[tuple[str, ...]] = (*Code.settings, "types")
+    task_settings: ClassVar[tuple[str, ...]] = ("types",)
     types: tuple[str, ...] = TYPES
     """Which puzzles: `deduction`, `abduction`, `induction`."""
     declared = Declarations(random_bound=0.0, expert_bound=0.0)

@@ -53,6 +53,8 @@ class Desk(TextEnv):
 
     horizon = 60
     settings: ClassVar[tuple[str, ...]] = ("domains", "user", "data")
+    task_settings: ClassVar[tuple[str, ...]] = ("domains",)
+    caller_settings: ClassVar[tuple[str, ...]] = ("user", "data")
     domains: str = ""
     """Names of the domains that tasks come from, with commas between; by default all."""
     data: str | None = None

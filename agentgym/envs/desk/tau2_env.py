@@ -50,6 +50,7 @@ class Tau2Desk(TextEnv):
     horizon = 100
     snapshot_kind = "replay"
     settings: ClassVar[tuple[str, ...]] = ("user", "data")
+    caller_settings: ClassVar[tuple[str, ...]] = ("user", "data")
     data: str = ""
     user: Any = ""
     # where nothing has to be changed, any play that changes nothing is right

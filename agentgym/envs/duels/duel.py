@@ -29,6 +29,7 @@ class Duel(TextEnv):
     splits: Mapping[str, float] = MappingProxyType({"train": 0.6, "valid": 0.2, "test": 0.2})
     horizon = 20
     settings = ("opponent",)
+    task_settings: ClassVar[tuple[str, ...]] = ("opponent",)
     opponent: str = "minimax"
     """Who plays the other side: `minimax`, or `self` for the same agent in both roles."""
     game: ClassVar[Game]

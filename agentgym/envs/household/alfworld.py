@@ -60,6 +60,8 @@ class ALFWorld(HouseEnv):
         dict.fromkeys(("train", "valid_seen", "valid_unseen", "valid_train"), 0.0)
     )
     settings: ClassVar[tuple[str, ...]] = ("data", "types")
+    task_settings: ClassVar[tuple[str, ...]] = ("types",)
+    caller_settings: ClassVar[tuple[str, ...]] = ("data",)
     data: str | Path = ""
     """Path of a game file or of a data folder, `~` and `$NAME` expanded.
 

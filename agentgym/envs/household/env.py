@@ -122,6 +122,10 @@ class Household(HouseEnv):
         "rooms",
         "search",
     )
+    task_settings: ClassVar[tuple[str, ...]] = (
+        *("receptacles", "objects", "types", "together"),
+        *("targets", "layouts", "rooms", "search"),
+    )
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {
         "tiny": {"receptacles": (5, 6), "objects": (5, 7), "types": _FIVE, "rooms": _TWO, "together": 0.0, "horizon": 16},
         "easy": {"receptacles": (6, 10), "objects": (6, 12), "together": 0.0, "horizon": 24},

@@ -56,6 +56,8 @@ class Math(Attempts, SandboxEnv):
         "strict",
         "ignore",
     )
+    task_settings: ClassVar[tuple[str, ...]] = ("families", "seconds")
+    caller_settings: ClassVar[tuple[str, ...]] = ("data", "packages")
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {"tiny": {"difficulty": 0}, "numbers": {"families": NUMBERS}}
     data: str | None = None
     """A file, a folder, or the name of a data set."""

@@ -53,6 +53,7 @@ class MiniWoB(BrowserEnv):
 
     horizon = 10
     settings: ClassVar[tuple[str, ...]] = ("names", *BrowserEnv.settings)
+    task_settings: ClassVar[tuple[str, ...]] = ("names",)
     names: tuple[str, ...] = DEFAULT
     """Tasks that are drawn, by their names in the package."""
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {"all": {"names": NAMES}}

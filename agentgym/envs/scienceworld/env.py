@@ -30,6 +30,7 @@ class ScienceWorld(TextEnv):
     blocking = True
     snapshot_kind = "replay"
     settings: ClassVar[tuple[str, ...]] = ("tasks_of", "simplifications", "moves")
+    task_settings: ClassVar[tuple[str, ...]] = ("tasks_of", "simplifications", "moves")
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {"published": {"moves": 100, "horizon": 1000}}
     tasks_of: str | Sequence[str] = ()
     """Names of tasks as in the package (`boil`, `find-animal`, …); empty is all thirty."""

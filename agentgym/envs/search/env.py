@@ -55,6 +55,8 @@ class Search(TextEnv):
         *("data", "corpus", "questions", "retriever", "strict", "ignore"),
         *("hops", "worlds", "top_k", "passage", "page"),
     )
+    task_settings: ClassVar[tuple[str, ...]] = ("strict", "ignore", "hops", "worlds", "top_k", "passage", "page")
+    caller_settings: ClassVar[tuple[str, ...]] = ("data", "corpus", "questions", "retriever")
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {"tiny": {"difficulty": 0}}
     data: str | None = None
     """A HotpotQA file."""

@@ -46,6 +46,8 @@ class SearchR1(Search):
         "worlds",
         "top_k",
     )
+    task_settings: ClassVar[tuple[str, ...]] = ("strict", "ignore", "hops", "worlds", "top_k")
+    caller_settings: ClassVar[tuple[str, ...]] = ("data", "corpus", "questions", "retriever")
     declared = replace(Search.declared, expert_bound=0.8, ceilings={"question_only": 0.15})
 
     def setup(self) -> None:

@@ -43,6 +43,8 @@ class SQL(TextEnv):
     horizon = 12
     difficulty = 2
     settings: ClassVar[tuple[str, ...]] = ("data", "family", "show_schema", "rows_shown", "variants", "comparison")
+    task_settings: ClassVar[tuple[str, ...]] = ("family", "show_schema", "rows_shown", "variants", "comparison")
+    caller_settings: ClassVar[tuple[str, ...]] = ("data",)
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {
         "tiny": {"difficulty": 0, "family": "one_table", "show_schema": True, "horizon": 3}
     }

@@ -63,6 +63,7 @@ class SWE(RepositoryEnv):
     """
 
     settings: ClassVar[tuple[str, ...]] = (*RepositoryEnv.settings, "data", "grading")
+    caller_settings: ClassVar[tuple[str, ...]] = ("data", "grading")
     data: str | None = None
     """A file of tasks; None: those that come with agentgym."""
     grading: str = "tests"

@@ -33,6 +33,7 @@ class RepositoryEnv(SandboxEnv):
     horizon = 50
     difficulty = 99
     settings: ClassVar[tuple[str, ...]] = (*SandboxEnv.settings, "toolset", "timeout")
+    task_settings: ClassVar[tuple[str, ...]] = ("toolset", "timeout")
     toolset: str = "files"
     """`files`: bash, view, edit, submit. `bash`: bash alone, submitting as mini-swe-agent does."""
     timeout: float = 30.0

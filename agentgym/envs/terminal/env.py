@@ -48,6 +48,7 @@ class Terminal(SandboxEnv):
 
     horizon = 30
     settings: ClassVar[tuple[str, ...]] = (*SandboxEnv.settings, "families", "seconds", "shown")
+    task_settings: ClassVar[tuple[str, ...]] = ("families", "seconds", "shown")
     families: str | tuple[str, ...] = ()
     """Names of families, also as one text with commas; all where there is none."""
     seconds: float = 10.0

@@ -49,6 +49,8 @@ class Harbor(SandboxEnv):
     splits: Mapping[str, float] = {**HASHED, ALL: 0.0}
     split = ALL
     settings: ClassVar[tuple[str, ...]] = (*SandboxEnv.settings, "path", "network", "seconds", "shown")
+    task_settings: ClassVar[tuple[str, ...]] = ("seconds", "shown")
+    caller_settings: ClassVar[tuple[str, ...]] = ("path", "network")
     path: str = ""
     """A task folder, or a folder of task folders."""
     network: str = "none"

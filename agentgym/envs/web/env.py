@@ -36,6 +36,7 @@ class Web(BrowserEnv):
 
     horizon = 50
     settings: ClassVar[tuple[str, ...]] = (*BrowserEnv.settings, "families")
+    task_settings: ClassVar[tuple[str, ...]] = ("families",)
     families: str | tuple[str, ...] = ()
     """Names of families or of sites, also as one text with commas; all where there is none."""
     shared = (*BrowserEnv.shared, "trail")

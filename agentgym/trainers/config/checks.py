@@ -171,7 +171,7 @@ def _check_envs(config: "TrainConfig") -> None:
     if len(set(names)) < len(names):
         raise BadConfig(f"envs are {', '.join(names)}; two of one id need a label each")
     for env in config.envs:
-        _check_env(env)
+        check_env(env)
     for name in names:
         if any(other.startswith(f"{name}/") for other in names):  # `NAME/TASK` could then be a task of either
             raise BadConfig(f"envs are {', '.join(names)}; a name must not go on from another with a slash: give a label")
@@ -181,7 +181,7 @@ def _check_envs(config: "TrainConfig") -> None:
         raise BadConfig(f"agent {config.agent!r} plays in an environment of its own: leave [[envs]] out")
 
 
-def _check_env(env: "EnvSpec") -> None:
+def check_env(env: "EnvSpec") -> None:
     """Raise BadConfig for an entry of [[envs]] that makes no sense."""
     kinds = {
         "id": str,

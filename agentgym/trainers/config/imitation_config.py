@@ -2,17 +2,18 @@
 
 import dataclasses
 import math
-import tomllib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import tyro
 
 from agentgym.agents.decide import AUTO
-from agentgym.errors import BadConfig
+from agentgym.errors import BadConfig, bad_option
 from agentgym.options import Options
-from agentgym.trainers.config.recipe_files import rows
+from agentgym.trainers.config.caller_settings import with_caller
+from agentgym.trainers.config.recipe_files import fitting, read_toml, rows
 from agentgym.trainers.config.train_config import TrainConfig
 from agentgym.trainers.data.stored import Filter
 from agentgym.trainers.model import lora
@@ -163,13 +164,22 @@ class ImitationConfig:
         return "\n".join(['command = "sft"', *rows(values), "", "[logger_options]", *rows(options)]) + "\n"
 
 
-def read_imitation(folder: str | Path) -> ImitationConfig:
-    """Return the configuration of the run of `agentgym sft` in a folder; BadConfig where there is none."""
+def read_imitation(
+    folder: str | Path, caller: Mapping[str, object] | None = None, command: Sequence[str] = ()
+) -> ImitationConfig:
+    """Return the configuration of the run of `agentgym sft` in a folder; BadConfig where there is none.
+
+    The folder may be a stranger's: `caller` says what only the caller may, see `agentgym.trainers.caller_settings`.
+    """
     path = Path(folder) / "config.toml"
-    raw = tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    raw = read_toml(path) if path.exists() else {}
     if raw.pop("command", "") != "sft":
         raise BadConfig(f"{folder} holds no run of `agentgym sft`: expected a config.toml of one in it")
-    values: dict[str, Any] = {
-        key: tuple(cast("list[Any]", value)) if isinstance(value, list) else value for key, value in raw.items()
-    }
-    return ImitationConfig(**values)
+    defaults = {f.name: f.default for f in dataclasses.fields(ImitationConfig)}
+    example = ImitationConfig(files=("episodes.jsonl",), model=".")
+    for key in raw:
+        if key not in defaults:
+            raise bad_option(f"key in {path}:", key, defaults)
+    values = {key: fitting(path, key, value, getattr(example, key)) for key, value in raw.items()}
+    words = command or ["agentgym", "sft", "--resume", str(folder)]
+    return ImitationConfig(**with_caller(path, values, example, caller or {}, words))

@@ -3,12 +3,14 @@
 import dataclasses
 import json
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, cast
 
 from agentgym.errors import BadConfig, BadData, bad_option, unknown
+from agentgym.trainers.config.caller_settings import with_caller
+from agentgym.trainers.config.checks import check_env
 from agentgym.trainers.config.settings import TABLES, EnvSpec
 from agentgym.trainers.config.train_config import TrainConfig
 
@@ -38,16 +40,41 @@ def read_config(path: Path) -> TrainConfig:
     are not the stage's own are options of what is chosen.
     `base = "NAME"` (a base of the package) or `base = "FILE.toml"` (beside this file) gives what the file does not say.
     """
-    raw = _read_toml(path)
+    return TrainConfig(**read_values(path))
+
+
+def read_run(
+    folder: str | Path, caller: Mapping[str, object] | None = None, command: Sequence[str] | None = None
+) -> TrainConfig:
+    """Return the configuration of the run in a folder, whose author may be a stranger; BadConfig where there is none.
+
+    `caller` says what only the caller may (`agentgym.trainers.caller_settings`), by flag without dashes; `command` is the
+    command line without it, for the error where the file sets more of that.
+    """
+    path = Path(folder) / "config.toml"
+    if not path.exists():
+        raise BadConfig(f"{folder} holds no run: expected a config.toml in it")
+    words = ["agentgym", "train", "--resume", str(folder)] if command is None else command
+    return TrainConfig(**with_caller(path, read_values(path, stored=True), TrainConfig(), caller or {}, words))
+
+
+def read_values(path: Path, *, stored: bool = False) -> dict[str, Any]:
+    """Return the fields that a file sets, each of its field's type, and nothing more of it checked or looked up.
+
+    `stored`: the file is a run's own, which has no base.
+    """
+    raw = read_toml(path)
     if raw.get("command") == "sft":
         raise BadConfig(f"{path} is of a run of `agentgym sft`; continue it with: agentgym sft --resume {path.parent}")
     values = _flat(path, raw)
+    if stored and "base" in raw:
+        raise BadConfig(f"{path}: a run's configuration has no base: it is whole")
     if "base" in raw:
         below = _flat(*_base(path, raw["base"]))
         tables = {key: {**below[key], **value} for key, value in values.items() if isinstance(below.get(key), dict)}
         values = {**below, **values, **tables}
     default = TrainConfig()
-    return TrainConfig(**{key: _fitting(path, key, value, getattr(default, key)) for key, value in values.items()})
+    return {key: fitting(path, key, value, getattr(default, key)) for key, value in values.items()}
 
 
 def _flat(path: Path, raw: Mapping[str, object]) -> dict[str, Any]:
@@ -101,10 +128,12 @@ def _envs(path: Path, raw: object) -> tuple[EnvSpec, ...]:
         turns = row.get("horizon", [])
         values: dict[str, Any] = {**row, "horizon": tuple(cast("list[Any]", turns)) if isinstance(turns, list) else (turns,)}
         specs.append(EnvSpec(**values))
+        check_env(specs[-1])
     return tuple(specs)
 
 
-def _read_toml(path: Path) -> dict[str, object]:
+def read_toml(path: Path) -> dict[str, object]:
+    """Return what a TOML file holds; BadConfig where it cannot be read, BadData where it is not TOML."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -121,13 +150,14 @@ def _base(path: Path, name: object) -> tuple[Path, dict[str, Any]]:
     below_path = path.parent / name if name.endswith(".toml") else bases / f"{name}.toml"
     if below_path.parent == bases and not below_path.exists():
         raise unknown(f"base in {path.name}:", name, [base.stem for base in bases.glob("*.toml")])
-    below = _read_toml(below_path)
+    below = read_toml(below_path)
     if "base" in below:
         raise BadConfig(f"{path.name}: its base {name!r} names a base of its own; one level is read")
     return below_path, below
 
 
-def _fitting(path: Path, key: str, value: Any, default: Any) -> Any:
+def fitting(path: Path, key: str, value: Any, default: Any) -> Any:
+    """Return a value from a file as the type of its field's default; BadConfig where it has another."""
     given, expected = cast("type[object]", type(value)), cast("type[object]", type(default))
     if expected is tuple and given in (list, str):  # a stage of which there may be several, and is one
         return tuple(cast("list[object]", value)) if given is list else (value,)

@@ -1,7 +1,7 @@
 """On-policy distillation: the student's own tokens, credited with how much likelier a teacher finds them."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from agentgym.errors import BadConfig
 from agentgym.trainers.credit.base import Options, by_base, of_turns
 from agentgym.trainers.credit.interface import Floats, credit
 from agentgym.trainers.credit.scores import NotNegative, Share, discounted
-from agentgym.trainers.seam import Processes
+from agentgym.trainers.seam import SHAPES, Processes
 
 
 @credit("distill", scope="batch", needs=("teacher_logprobs",), uniform=True)
@@ -22,8 +22,8 @@ def distill(
     run: Processes | None = None,
     weight: NotNegative = 1.0,
     gamma: Share = 0.0,
-    base: str = "",
-    base_options: Options = None,
+    base: Annotated[str, SHAPES] = "",
+    base_options: Annotated[Options, SHAPES] = None,
 ) -> list[list[Floats]]:
     """Each token is credited with weight * sum over later tokens u, its own included, of gamma^(u-t) (log T_u - log p_u).
 

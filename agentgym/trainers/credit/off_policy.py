@@ -10,7 +10,7 @@ from agentgym.episodes.episode import Episode, Group
 from agentgym.trainers.credit.base import Options, by_base, of_turns
 from agentgym.trainers.credit.interface import WORTH, Floats, Within, credit
 from agentgym.trainers.credit.scores import NotNegative
-from agentgym.trainers.seam import Processes
+from agentgym.trainers.seam import SHAPES, Processes
 
 
 @credit("off_policy", scope="batch", uniform=True, worth=True)
@@ -22,8 +22,8 @@ def off_policy(
     run: Processes | None = None,
     weight: NotNegative = 1.0,
     warmup: Annotated[int, Within(0, 1_000_000_000)] = 0,
-    base: str = "grpo",
-    base_options: Options = None,
+    base: Annotated[str, SHAPES] = "grpo",
+    base_options: Annotated[Options, SHAPES] = None,
 ) -> list[list[Floats]]:
     """Turns with a `worth` in `turn.extra` are credited with it, times a weight; all other episodes as `base` credits them.
 

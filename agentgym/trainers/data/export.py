@@ -33,7 +33,7 @@ MESSAGES = ("messages", "prompt", "completion", "chosen", "rejected")
 def tools_of(env: str) -> Mapping[str, Tool] | None:
     """Return the tools of an environment, made with its default options; None where it cannot be made."""
     try:
-        environment = registry.make(env)
+        environment = registry.make(registry.stored_id(env))
     except (BadConfig, UnknownName, MissingExtra):
         return None
     tools = dict(environment.tools)

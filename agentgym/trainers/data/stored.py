@@ -125,7 +125,7 @@ class Tokeniser:
     def tools(self, env: str) -> dict[str, Tool]:
         """Return the tools of an environment, made with its default options."""
         if env not in self._tools:
-            environment = registry.make(env)
+            environment = registry.make(registry.stored_id(env))
             self._tools[env] = dict(environment.tools)
             environment.close()
         return self._tools[env]

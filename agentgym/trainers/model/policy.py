@@ -32,6 +32,7 @@ from agentgym.core.outcome import Info
 from agentgym.core.play import said
 from agentgym.core.seeding import generator
 from agentgym.engines import adapters
+from agentgym.engines.model_files import check_files
 from agentgym.errors import BadData, MissingExtra, how_to_install, unknown
 from agentgym.trainers.model.induction import write_induction_heads
 
@@ -172,11 +173,14 @@ def load_policy(path: str | Path, dtype: torch.dtype = torch.float32) -> tuple[P
 
     Of an adapter's folder: its base model with the adapter in it, which alone is trainable.
     """
+    check_files(path)
     try:
-        tokenizer = cast("PreTrainedTokenizerBase", AutoTokenizer.from_pretrained(str(path)))
+        tokenizer = cast("PreTrainedTokenizerBase", AutoTokenizer.from_pretrained(str(path), trust_remote_code=False))
         if adapters.is_adapter(path):
             return cast("PreTrainedModel", adapters.load_adapted(path, dtype, trainable=True)), tokenizer
-        model = cast("PreTrainedModel", AutoModelForCausalLM.from_pretrained(str(path), dtype=dtype))
+        model = cast(
+            "PreTrainedModel", AutoModelForCausalLM.from_pretrained(str(path), dtype=dtype, trust_remote_code=False)
+        )
     except BadData:
         raise
     except Exception as error:  # transformers raises many types for a damaged folder

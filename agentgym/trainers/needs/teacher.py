@@ -17,7 +17,7 @@ from agentgym.errors import BadConfig, EngineDead, Fault
 from agentgym.registry import load
 from agentgym.trainers.data.segments import Segment, build
 from agentgym.trainers.needs.interface import needs, place
-from agentgym.trainers.seam import Within, given_to
+from agentgym.trainers.seam import CALLER, Within, given_to
 
 if TYPE_CHECKING:
     from agentgym.trainers.config.train_config import TrainConfig
@@ -105,8 +105,8 @@ async def teacher_logprobs(
     groups: Sequence[Group],
     *,
     run: Any,
-    teacher: str,
-    teacher_options: Mapping[str, object] | None = None,
+    teacher: Annotated[str, CALLER],
+    teacher_options: Annotated[Mapping[str, object] | None, CALLER] = None,
     concurrency: Annotated[int, Within(1, 4096)] = 16,
 ) -> dict[str, float]:
     """The log-probability that `teacher` gives each output token, on the very tokens that the policy was given.

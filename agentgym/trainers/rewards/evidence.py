@@ -15,7 +15,7 @@ from agentgym.rewards.exact_match import f1
 from agentgym.trainers.rewards import chat_engine
 from agentgym.trainers.rewards.interface import reward
 from agentgym.trainers.rewards.transcript import cut, harmless
-from agentgym.trainers.seam import Within
+from agentgym.trainers.seam import CALLER, Within
 
 PROMPT = """\
 Answer the question from these passages alone: in a few words, and with nothing else. The passages are material, one JSON \
@@ -52,13 +52,13 @@ def fits(env: TextEnv, name: str) -> None:
 async def evidence(
     episodes: Sequence[Episode],
     *,
-    engine: str,
+    engine: Annotated[str, CALLER],
     weight: Annotated[float, Within(0, 0.99)] = 0.3,
     source: Literal["shown", "quoted"] = "shown",
     characters: Annotated[int, Within(500)] = 12_000,
     tokens: Annotated[int, Within(8)] = 64,
     concurrency: Annotated[int, Within(1)] = 16,
-    engine_options: Mapping[str, object] | None = None,
+    engine_options: Annotated[Mapping[str, object] | None, CALLER] = None,
     run: Any = None,
 ) -> list[dict[str, float] | Fault]:
     """Pay `weight` times the F1 of what a frozen model answers from the episode's evidence alone.

@@ -18,7 +18,7 @@ from agentgym.trainers.rewards import chat_engine
 from agentgym.trainers.rewards.chat_engine import grades_file
 from agentgym.trainers.rewards.interface import reward
 from agentgym.trainers.rewards.transcript import transcript
-from agentgym.trainers.seam import Within
+from agentgym.trainers.seam import CALLER, Within
 
 PROMPT = """\
 Grade an attempt at a task by this rubric:
@@ -55,16 +55,16 @@ async def reach(*, engine: str, engine_options: Mapping[str, object] | None, **_
 async def judge(
     episodes: Sequence[Episode],
     *,
-    engine: str,
-    rubric: str,
+    engine: Annotated[str, CALLER],
+    rubric: Annotated[str, CALLER],
     weight: Annotated[float, Within(-1_000_000, 1_000_000)] = 0.5,
     tokens: Annotated[int, Within(16)] = 1024,
     temperature: Annotated[float, Within(0, 2)] = 0.0,
     characters: Annotated[int, Within(1000)] = 24_000,
     tries: Annotated[int, Within(1)] = 3,
     concurrency: Annotated[int, Within(1)] = 16,
-    cache: str = "",
-    engine_options: Mapping[str, object] | None = None,
+    cache: Annotated[str, CALLER] = "",
+    engine_options: Annotated[Mapping[str, object] | None, CALLER] = None,
     run: Any = None,
 ) -> list[dict[str, float] | Fault]:
     """Pay `weight` times the grade from 0 to 1 that a model gives an episode by the text in the file `rubric`.

@@ -8,7 +8,7 @@ from typing import Annotated
 from agentgym.episodes.episode import Episode
 from agentgym.trainers.rewards.calls import answered, valid_calls, words
 from agentgym.trainers.rewards.interface import reward
-from agentgym.trainers.seam import Within
+from agentgym.trainers.seam import SHAPES, Within
 
 LONGEST = 200  # characters of a query that are compared
 MOST = 16  # queries of an episode that are compared, the first ones
@@ -16,7 +16,10 @@ MOST = 16  # queries of an episode that are compared, the first ones
 
 @reward("query_diversity")
 def query_diversity(
-    episodes: Sequence[Episode], *, query: str = "search", weight: Annotated[float, Within(0, 0.99)] = 0.05
+    episodes: Sequence[Episode],
+    *,
+    query: Annotated[str, SHAPES] = "search",
+    weight: Annotated[float, Within(0, 0.99)] = 0.05,
 ) -> list[dict[str, float]]:
     """Pay `weight` times the mean of 1 - similarity over all pairs of queries, if an answer is given in the end.
 

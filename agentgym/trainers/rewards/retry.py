@@ -6,14 +6,14 @@ from typing import Annotated
 from agentgym.episodes.episode import Episode
 from agentgym.trainers.rewards.calls import answered, valid_calls, words
 from agentgym.trainers.rewards.interface import reward
-from agentgym.trainers.seam import Within
+from agentgym.trainers.seam import SHAPES, Within
 
 
 @reward("retry")
 def retry(
     episodes: Sequence[Episode],
     *,
-    query: str = "search",
+    query: Annotated[str, SHAPES] = "search",
     failed: bool = False,
     decay: Annotated[float, Within(0, 0.99)] = 0.5,
     weight: Annotated[float, Within(0)] = 0.05,

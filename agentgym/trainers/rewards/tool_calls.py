@@ -6,14 +6,14 @@ from typing import Annotated
 from agentgym.episodes.episode import Episode
 from agentgym.trainers.rewards.calls import valid_calls
 from agentgym.trainers.rewards.interface import reward
-from agentgym.trainers.seam import Within
+from agentgym.trainers.seam import SHAPES, Within
 
 
 @reward("tool_calls")
 def tool_calls(
     episodes: Sequence[Episode],
     *,
-    tool: str = "",
+    tool: Annotated[str, SHAPES] = "",
     most: Annotated[int, Within(1, 100_000)] = 10,
     weight: Annotated[float, Within(0, 0.99)] = 0.3,
 ) -> list[dict[str, float]]:

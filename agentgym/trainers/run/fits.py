@@ -54,7 +54,7 @@ def read_shape(config: TrainConfig) -> object:
     if not Path(config.model).is_dir():
         return None
     try:
-        return AutoConfig.from_pretrained(config.model, local_files_only=True).get_text_config()
+        return AutoConfig.from_pretrained(config.model, local_files_only=True, trust_remote_code=False).get_text_config()
     except Exception:  # transformers raises many types for a damaged folder; the planner says what is wrong with it
         return None
 

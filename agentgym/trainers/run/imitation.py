@@ -5,7 +5,7 @@
 
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -37,10 +37,15 @@ def sft(config: ImitationConfig, show: Show | None = None) -> dict[str, object]:
         return Imitation.fresh(config, show).to_the_end()
 
 
-def resume_sft(folder: str | Path, show: Show | None = None) -> dict[str, object]:
-    """Go on with an interrupted run from its newest checkpoint: on a CPU to the last digit as if it had not stopped."""
+def resume_sft(
+    folder: str | Path, show: Show | None = None, *, settings: Mapping[str, object] | None = None
+) -> dict[str, object]:
+    """Go on with an interrupted run from its newest checkpoint: on a CPU to the last digit as if it had not stopped.
+
+    `settings`: what says where and how it goes on, by flag without dashes, as in `agentgym.trainers.resume`.
+    """
     with own_loop():
-        return Imitation.resumed(folder, show).to_the_end()
+        return Imitation.resumed(folder, show, settings).to_the_end()
 
 
 def cautions(config: ImitationConfig, files: Sequence[list[Episode]]) -> list[str]:
@@ -126,9 +131,11 @@ class Imitation(Sitting):
             raise
 
     @classmethod
-    def resumed(cls, folder: str | Path, show: Show | None = None) -> "Imitation":
+    def resumed(
+        cls, folder: str | Path, show: Show | None = None, settings: Mapping[str, object] | None = None
+    ) -> "Imitation":
         """Go on from the newest checkpoint of a run; see `resume_sft`."""
-        config = read_imitation(folder)
+        config = read_imitation(folder, settings)
         accelerator = joined(config.processes, cls.command)
         files = read_files(config.files, config.which)
         record = Record(folder, config.learning, accelerator.is_main_process)

@@ -1,6 +1,6 @@
 """What a run leans on, looked at before torch is imported: model, environment, splits, expert, credit, prompt, engine."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from agentgym.engines.model_names import check_model, is_path
 from agentgym.errors import BadConfig, unknown
 from agentgym.rollout.collect import finished
 from agentgym.trainers.branching.interface import check_beside, check_branching, resolve_branching
-from agentgym.trainers.config.recipe_files import read_config
+from agentgym.trainers.config.recipe_files import read_run
 from agentgym.trainers.config.settings import EnvSpec
 from agentgym.trainers.config.train_config import TrainConfig, homemade, newest_checkpoint, settings_in
 from agentgym.trainers.credit.interface import resolve
@@ -278,20 +278,16 @@ def check_free(folder: Path) -> None:
     check_folder(folder)
 
 
-def config_of(folder: str | Path) -> TrainConfig:
-    """Return the configuration of the run in a folder; BadConfig where there is none."""
-    path = Path(folder) / "config.toml"
-    if not path.exists():
-        raise BadConfig(f"{folder} holds no run: expected a config.toml in it")
-    return read_config(path)
-
-
-def extended(folder: str | Path, steps: int | None, processes: int | None = None) -> TrainConfig:
+def extended(
+    folder: str | Path, steps: int | None, processes: int | None = None, settings: Mapping[str, object] | None = None
+) -> TrainConfig:
     """Return the configuration of the run in a folder with another number of steps or processes, where one is given.
 
-    BadConfig unless the steps are more than the run has taken by its newest checkpoint.
+    `settings`: what the caller says of where and how it runs, see `read_run`. BadConfig unless the steps are more than the
+    run has taken by its newest checkpoint.
     """
-    config = config_of(folder)
+    numbers = [f"--{name}={value}" for name, value in (("steps", steps), ("processes", processes)) if value is not None]
+    config = read_run(folder, settings, ["agentgym", "train", "--resume", str(folder), *numbers])
     if processes is not None:
         config = replace(config, processes=processes)
     if steps is None:

@@ -4,7 +4,7 @@ import json
 import math
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Any
@@ -42,6 +42,10 @@ class Record:
         self.foreign = {path.name for path in self.folder.iterdir()} - OWN if self.folder.is_dir() else set[str]()
         if writes:
             self.held.enter_context(alone(self.folder, "training run"))
+        for name in (*OWN, "summary.json") if writes else ():  # a stranger's folder could send writes elsewhere
+            if (self.folder / name).is_symlink():
+                self.held.close()
+                raise BadData(f"{self.folder / name} is a link; expected a run's own file: a run writes in its folder only")
         self.checkpoints = self.folder / "checkpoints"
         self.checkpoints.mkdir(parents=True, exist_ok=True)
         self.best, self.old_best = self.checkpoints / "best", self.checkpoints / ".old-best"
@@ -69,17 +73,24 @@ class Record:
 
     @classmethod
     def resumed(
-        cls, folder: str | Path, writes: bool = True, *, steps: int | None = None, processes: int | None = None
+        cls,
+        folder: str | Path,
+        writes: bool = True,
+        *,
+        steps: int | None = None,
+        processes: int | None = None,
+        settings: Mapping[str, object] | None = None,
     ) -> tuple["Record", dict[str, Any] | None]:
         """Open an earlier run; return it with the newest checkpoint's state (None before the first checkpoint).
 
         With `steps` it is from now on a run of so many updates of reinforcement learning, with `processes` one of so many.
+        `settings` say where and how it runs, see `read_run`.
         """
         folder = Path(folder)
-        config = extended(folder, steps, processes)
+        config = extended(folder, steps, processes, settings)
         record = cls(folder, config, writes)
         record.tidy()
-        if writes and (steps, processes) != (None, None):
+        if writes and ((steps, processes) != (None, None) or settings):
             write_whole(folder / "config.toml", to_toml(config))
         state = record.newest_state()
         left = 0 if state is None else config.steps - (state["tally"]["position"] - config.sft_steps)

@@ -43,6 +43,8 @@ class SWEBench(RepositoryEnv):
     """
 
     settings: ClassVar[tuple[str, ...]] = (*RepositoryEnv.settings, "data", "grading_timeout")
+    task_settings: ClassVar[tuple[str, ...]] = ("grading_timeout",)
+    caller_settings: ClassVar[tuple[str, ...]] = ("data",)
     data: str | None = None
     """A file of instances."""
     grading_timeout: float = TIMEOUT

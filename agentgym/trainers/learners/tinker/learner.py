@@ -38,7 +38,7 @@ from agentgym.trainers.needs import interface as needs
 from agentgym.trainers.needs.interface import Values
 from agentgym.trainers.run.fits import parameters
 from agentgym.trainers.run.metrics import mismatch
-from agentgym.trainers.seam import Stage, Within
+from agentgym.trainers.seam import CALLER, Stage, Within
 
 FILE = "tinker.json"
 """The file of a model folder that says where the server keeps the weights."""
@@ -58,17 +58,17 @@ class RemoteLearner(Learner):
         config: TrainConfig,
         folder: Path,
         *,
-        url: str,
-        base: str = "",
-        qualified: str = "",
+        url: Annotated[str, CALLER],
+        base: Annotated[str, CALLER] = "",
+        qualified: Annotated[str, CALLER] = "",
         seconds: Annotated[float, Within(1)] = 1800.0,
         patience: Annotated[float, Within(1)] = 30.0,
         state: Mapping[str, object],
     ) -> None:
         self.config = config
-        self.tokenizer: Any = AutoTokenizer.from_pretrained(str(folder))
+        self.tokenizer: Any = AutoTokenizer.from_pretrained(str(folder), trust_remote_code=False)
         saved = _read(folder) if state.get("resumed") else None
-        own = AutoConfig.from_pretrained(saved["model"] if saved else str(folder)).get_text_config()
+        own = AutoConfig.from_pretrained(saved["model"] if saved else str(folder), trust_remote_code=False).get_text_config()
         self.context = min(config.context_tokens or own.max_position_embeddings, own.max_position_embeddings)
         self.service = Service(url, seconds=seconds, patience=patience)
         try:
@@ -120,12 +120,13 @@ class RemoteLearner(Learner):
 
     def about(self) -> dict[str, Any]:
         """Return facts for the log."""
+        architecture = AutoConfig.from_pretrained(self.model, trust_remote_code=False)
         with torch.device("meta"):
-            layers = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(self.model)).named_modules()
+            layers = AutoModelForCausalLM.from_config(architecture).named_modules()
         adapted = [layer for name, layer in layers if name.rpartition(".")[2] in self.config.lora_targets]
         rank = self.config.lora_rank
         return {
-            "parameters": parameters(AutoConfig.from_pretrained(self.model)),
+            "parameters": parameters(architecture),
             "trained": sum(rank * (layer.in_features + layer.out_features) for layer in adapted),
             "attention": "the server's",
             "precision": "the server's",
