@@ -70,7 +70,8 @@ class Config:
     envs: Annotated[str, tyro.conf.Positional, tyro.conf.arg(name="environments")]
     """Environment, or several separated by commas; or a suite: `smoke`, `core`, `alfworld@agentgym`, or a TOML file."""
     model: str | None = None
-    """Folder or hub name of a model, folder of a training run, or an engine such as vllm:PATH, vllm:URL,URL or
+    """Folder or hub name of a model, folder of a training run (its prompt file, and options that say where or how its
+    environment runs, are not used unless flags repeat them), or an engine such as vllm:PATH, vllm:URL,URL or
     chat:URL#MODEL."""
     policy: str | None = None
     """Instead of a model: `oracle`, `expert` or `random`."""

@@ -1,5 +1,5 @@
-"""Imitate stored episodes: a training run without rollouts, whose folder looks like that of `train`. `--resume RUN`,
-with no other flags, continues an interrupted one.
+"""Imitate stored episodes: a training run without rollouts, whose folder looks like that of `train`. `--resume RUN`
+continues an interrupted one; modules, prompts, loggers and a model of the hub are named again.
 
 agentgym sft runs/demo --model runs/demo --success --split train   the run's own successes
 agentgym sft a.jsonl b.jsonl --weights 3 1 --model FOLDER --lora-rank 16 --lr 1e-4   two files, three to one, by adapters

@@ -39,7 +39,8 @@ SWITCHES = {
     "RECIPE": "The run to start from: a name (see --list) or a .toml file of your own. The flags below override it, and "
     "--help after it shows its values as defaults.",
     "--list": "List the recipes.",
-    "--resume RUN": "Continue the run in this folder with its own configuration.",
+    "--resume RUN": "Continue the run in this folder with its own configuration. Where and how it runs is never taken from "
+    "the folder (engine, workers, loggers, MODULE:NAME, files, sandboxes): if it sets any, the error has the whole command.",
     "--resume RUN --steps MORE": "Continue a run, finished or not, until it has taken MORE updates in all.",
     "--plan": "Print how much memory and time the run would take and whether it fits, without starting it.",
     "--plan --on GPU": "The same for the GPU of another machine: 24GB, 80GB, 2x80GB.",

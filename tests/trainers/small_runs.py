@@ -3,14 +3,24 @@
 import contextlib
 import json
 import math
+from pathlib import Path
 
 import small_envs
 
-from agentgym.trainers import TrainConfig, resume, train
+from agentgym.trainers import TrainConfig, caller_settings, resume, train
 from agentgym.trainers.model.policy import PolicySize, init_policy
+from agentgym.trainers.recipe_files import read_values
 
+MODULES = ("env", "agent", "credit", "loss", "sampler", "select", "generation", "branching")
 TIMES = {"seconds", "eta_seconds", "tokens_per_second", "share_env", "share_rollout", "share_train"}
 TINY = PolicySize(width=32, layers=1, heads=2, vocabulary=300)
+
+
+def trusted(folder):
+    """Return what the caller of `resume` says of a run that she trusts: its modules, and where and how it runs."""
+    values = read_values(Path(folder) / "config.toml", stored=True)
+    named = {name: values[name] for name in MODULES if ":" in values.get(name, "")}
+    return named | {one.flag: one.value for one in caller_settings._settings(values, TrainConfig(), named)}
 
 
 def policy(folder, *envs):

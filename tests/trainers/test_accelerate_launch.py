@@ -94,7 +94,9 @@ def test_the_documented_command_trains_in_both_processes_and_is_resumed(tmp_path
         launch(*words, *shlex.split(SIZES), "--precision", "fp32", "--model", str(model), "--out", str(run))
         first = held(2)
         assert any(not torch.equal(first[name], value) for name, value in untrained.items())
-        launch(*words[: words.index("train") + 1], "--resume", str(run), "--steps", "3")
+        options = [f"{flag}={words[place + 1]}" for place, flag in enumerate(words) if flag.startswith("--engine.")]
+        again = ["--engine", f"vllm:{server.url}", "--credit", "moving:by_turns", *options]
+        launch(*words[: words.index("train") + 1], "--resume", str(run), "--steps", "3", *again)
         second = held(3)
     finally:
         server.kill()

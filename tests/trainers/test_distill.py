@@ -12,7 +12,7 @@ import pytest
 import small_runs
 import torch
 from several import run_two
-from small_runs import curve, episodes, small
+from small_runs import curve, episodes, small, trusted
 from tiny_rows import tiny_model, token_episodes
 
 from agentgym.engines.hf.engine import HFEngine
@@ -238,7 +238,7 @@ def test_a_distilled_run_goes_on_to_the_last_digit(taught, tmp_path):
     newest = max((tmp_path / "cut" / "checkpoints").glob("step-*"))
     (stages,) = torch.load(newest / "trainer.pt", weights_only=True)["stages"]
     assert stages["credit"]["base"]
-    resume(tmp_path / "cut", steps=3)
+    resume(tmp_path / "cut", steps=3, settings=trusted(tmp_path / "cut"))
     assert curve(tmp_path / "cut") == curve(tmp_path / "whole")
     assert episodes(tmp_path / "cut") == episodes(tmp_path / "whole")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from several import run_several
-from small_runs import curve, policy, small
+from small_runs import curve, policy, small, trusted
 from test_several_processes import run_two
 
 pytest.importorskip("uvicorn", reason="the extra `serve` is not installed")
@@ -109,7 +109,7 @@ def test_a_run_goes_on_over_servers_that_hold_anything(model, tmp_path):
             train(small(tmp_path / "run", model, **over(servers)), stop)
         before = servers[0].label
         servers[1].part = []  # and one of them half of an update
-        resume(tmp_path / "run")
+        resume(tmp_path / "run", settings=trusted(tmp_path / "run"))
         assert servers[0].label == servers[1].label != before
     sampled, played = versions(tmp_path / "run")
     assert sampled == {"1": {0}, "2": {1}, "3": {2}} and len(played) == 27 and set(played.values()) == {1}
@@ -212,7 +212,7 @@ def test_none_left_ends_a_run_with_one_error_and_a_checkpoint(model, tmp_path):
             train(small(tmp_path / "run", model, **over(servers, wait=0.5)), show)
         for server in servers:
             server.start()
-        assert resume(tmp_path / "run")["episodes"] == 27
+        assert resume(tmp_path / "run", settings=trusted(tmp_path / "run"))["episodes"] == 27
 
 
 def test_a_server_of_unscaled_numbers_or_other_settings_is_refused(model, tmp_path, monkeypatch):

@@ -247,13 +247,14 @@ def test_two_steps_with_length_and_judge_and_a_resumed_run_has_the_same_digits(
     train(partial)
     answered = judge.asked
     resumed = tmp_path / "partial"
-    resume(resumed, steps=2)
+    again = {f"reward.{name}": partial.reward_options[name] for name in ("engine", "rubric", "engine_options")}
+    resume(resumed, steps=2, settings=again)
     assert curve(resumed) == rows and judge.asked > answered
     shutil.rmtree(tmp_path / "partial" / "checkpoints" / "step-000002", ignore_errors=True)
     for newest in sorted((tmp_path / "whole" / "checkpoints").glob("step-*"))[1:]:
         shutil.rmtree(newest)
     judge.then = lambda body: 500 / 0  # nobody answers any more: the grades of the run's folder are there
-    resume(tmp_path / "whole")
+    resume(tmp_path / "whole", settings=again)
     assert curve(tmp_path / "whole") == rows
 
 

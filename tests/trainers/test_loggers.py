@@ -77,7 +77,7 @@ def test_a_resumed_run_logs_no_step_twice(tmp_path, number):
     assert Program(CHILD, tmp_path / "config.toml", int(number)).wait() != 0
     assert positions(tmp_path / "run") == [2, 3, 4, 5]
     assert (notes(tmp_path / "run")[-1] == {"closed": True}) is (number == signal.SIGINT)
-    resume(tmp_path / "run")
+    resume(tmp_path / "run", settings={"loggers": ("notes",)})
     assert positions(tmp_path / "run") == [2, 3, 4, 5, 6]
 
 

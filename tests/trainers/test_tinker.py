@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 from forked import Program
-from small_runs import curve, episodes, small
+from small_runs import curve, episodes, small, trusted
 from tinker_fake import Behaviour, Served
 
 from agentgym.cli import main
@@ -155,7 +155,7 @@ def test_a_run_trains_and_a_killed_one_goes_on_as_if_it_had_not(served, policy, 
     assert summary["success_after"] is None or summary["tasks"] == 0
     assert json.loads((tmp_path / "whole/qualified.json").read_text())["reduction"] == "rows"
     train(dataclasses.replace(whole, out=str(tmp_path / "cut"), steps=2))
-    resume(tmp_path / "cut", steps=4)  # by the server's own state, in a session of its own
+    resume(tmp_path / "cut", steps=4, settings=trusted(tmp_path / "cut"))  # by the state that the server has
     again = [row for row in curve(tmp_path / "cut") if "success_train" in row]
     for one, other in zip(rows, again, strict=True):
         assert other["success_train"] == one["success_train"] and other["loss"] == pytest.approx(one["loss"], abs=1e-5)
@@ -321,10 +321,10 @@ def test_a_checkpoint_that_was_written_by_half_is_not_trained_on(served, policy,
     state = torch.load(file, weights_only=True)
     torch.save({**state, "weights": {name: value * 0 for name, value in state["weights"].items()}}, file)
     with pytest.raises(BadData, match="holds other weights than were saved"):
-        resume(tmp_path / "run", steps=2)
+        resume(tmp_path / "run", steps=2, settings=trusted(tmp_path / "run"))
     file.unlink()
     with pytest.raises(BadData, match="could not be loaded"):
-        resume(tmp_path / "run", steps=2)
+        resume(tmp_path / "run", steps=2, settings=trusted(tmp_path / "run"))
 
 
 def test_a_server_that_lies_about_versions_is_found_out(served, policy, tmp_path):
@@ -332,7 +332,7 @@ def test_a_server_that_lies_about_versions_is_found_out(served, policy, tmp_path
     train(remote(tmp_path / "run", policy, server, steps=1, sft_episodes=64, sft_lr=2e-2))
     server.fake.behaviour.stale = True
     with pytest.raises(BadConfig, match=r"sampled from other weights than .* trains"):
-        resume(tmp_path / "run", steps=8)
+        resume(tmp_path / "run", steps=8, settings=trusted(tmp_path / "run"))
 
 
 @pytest.mark.long
@@ -369,7 +369,7 @@ def test_a_run_goes_on_after_a_kill(policy, tmp_path, victim):
         if victim == "server":
             server.wait(10)
             server, _ = a_process(policy, tmp_path / "server", url.rpartition(":")[2])
-        resume(tmp_path / "run")
+        resume(tmp_path / "run", settings=trusted(tmp_path / "run"))
     finally:
         client.process.kill()
         server.kill()

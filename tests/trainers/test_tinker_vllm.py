@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from small_runs import is_whole, small
+from small_runs import is_whole, small, trusted
 from tinker_fake import Behaviour, Served
 
 pytest.importorskip("uvicorn", reason="the extra `serve` is not installed")
@@ -63,7 +63,7 @@ def test_a_run_over_vllm_servers_is_resumed(started, policy, tmp_path):
     train(over(tmp_path / "run", policy, trains, samples, steps=2))
     samples[0].kill()
     samples[0].start()
-    resume(tmp_path / "run", steps=4)
+    resume(tmp_path / "run", steps=4, settings=trusted(tmp_path / "run"))
     is_whole(tmp_path / "run", steps=4, each=9, apart=1e-4)
     asked = Counter(trains.fake.asked)
     assert not trains.fake.archived, "every version would stay on the server"

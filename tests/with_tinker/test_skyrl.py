@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from small_runs import is_whole, small
+from small_runs import is_whole, small, trusted
 
 from agentgym.trainers import resume
 from agentgym.trainers.learners.tinker.qualify import UNCLIPPED, qualify, show
@@ -41,12 +41,13 @@ def test_a_whole_run_outlives_a_kill_of_the_client_and_of_the_server(skyrl, poli
     )  # fmt: skip
     first = f"from agentgym.trainers import TrainConfig, train; train({config!r})"
     _until(2, tmp_path / "run", _client(first), lambda client: os.kill(client.pid, signal.SIGKILL))
-    again = f"from agentgym.trainers import resume; resume({str(tmp_path / 'run')!r})"
+    settings = trusted(tmp_path / "run")
+    again = f"from agentgym.trainers import resume; resume({str(tmp_path / 'run')!r}, settings={settings!r})"
     client = _client(again)
     _until(4, tmp_path / "run", client, lambda _: skyrl.kill())
     assert client.wait(300) != 0
     skyrl.start()
-    summary = resume(tmp_path / "run")
+    summary = resume(tmp_path / "run", settings=settings)
     rows = is_whole(tmp_path / "run", steps=STEPS, each=12 * 8, apart=1e-3)
     before, after = summary["success_before"], summary["success_after"]
     print(f"success: {before:.3f}, then {[round(row['success_train'], 2) for row in rows]}, at the end {after:.3f}")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from small_runs import is_whole, small
+from small_runs import is_whole, small, trusted
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "with_vllm"))
 from served import ADAPTERS, Server
@@ -45,7 +45,7 @@ def test_what_vllm_samples_is_what_skyrl_trains(skyrl, vllm, policy, tmp_path):
         grad_clip=UNCLIPPED, sft_muon=False, concurrency=8, minibatches=1, credit=f"{__name__}:by_turns", credit_options={},
     )  # fmt: skip
     train(config)
-    resume(tmp_path / "run", steps=4)
+    resume(tmp_path / "run", steps=4, settings=trusted(tmp_path / "run"))
     for row in is_whole(tmp_path / "run", steps=4, each=9, apart=1e-3):
         print(f"step {row['step']}: mismatch_mean {row['mismatch_mean']:.2g}, loss {row['loss']:.3g}")
     assert not list((skyrl.folder / "state").rglob("sampler_weights/agentgym-*.tar.gz")), "every version stays on the server"

@@ -225,7 +225,8 @@ def test_a_run_trains_an_adapter_and_goes_on(tmp_path: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         train(config, stop)
-    resume(config.out)
+    again = {f"engine.{name}": value for name, value in config.engine_options.items()}
+    resume(config.out, settings={"engine": "vllm", **again})
     rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     gaps = {row["step"]: row["mismatch_mean"] for row in rows if row["phase"] == "rl"}
     print(f"\nmean |log-probability difference| over {len(gaps)} steps: {max(gaps.values()):.1e} at most")

@@ -32,7 +32,8 @@ def test_episodes_pass_over_versions_and_a_stopped_run_goes_on(tmp_path: Path) -
     options: dict[str, Any] = {"steps": 8, "async_level": 1, "concurrency": 6, "test_tasks": 0, "checkpoint_every": 2}
     with pytest.raises(KeyboardInterrupt):
         train(config(model, out, **options), stop)
-    resume(out)
+    options = config(model, out).engine_options
+    resume(out, settings={"engine": "vllm", **{f"engine.{name}": value for name, value in options.items()}})
     table = rows(out)
     assert [row["step"] for row in table] == list(range(1, 9))
     for row in table:

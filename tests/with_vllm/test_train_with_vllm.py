@@ -86,7 +86,7 @@ def test_ten_steps_stopped_and_resumed(policy: Path, tmp_path: Path, mark: str) 
         train(config(policy, out), stop)
     assert len(seen[0]) >= 1 and not running(mark)
     assert (out / "checkpoints" / f"step-{WARM + 6:06d}").exists() or list((out / "checkpoints").iterdir())
-    summary = resume(out)
+    summary = resume(out, settings={"engine": "vllm", **{f"engine.{name}": value for name, value in ENGINE.items()}})
     assert not running(mark)
 
     table = rows(out)

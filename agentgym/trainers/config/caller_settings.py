@@ -88,6 +88,8 @@ def with_caller(
     by_flag = {setting.flag: setting for setting in found}
     for flag in caller:
         table = flag.partition(".")[0]
+        if flag in values and _tuple(caller[flag]) == _tuple(values[flag]):
+            continue  # the file says the same
         if flag not in by_flag and table not in CALLER and f"{table}_options" not in CALLER and not only:
             raise BadConfig(
                 f"{path.parent} continues with its own configuration; only {CHANGED.get(command[1], 'these')} can be "
