@@ -12,12 +12,6 @@ from typing import Annotated, Literal, get_args, get_origin
 
 import gymnasium
 import pytest
-from agentgym.trainers.caller_settings import BY_VALUE, CALLER, STAGES, STORED
-from agentgym.trainers.imitation_config import ImitationConfig, read_imitation
-from agentgym.trainers.recipe_files import read_recipe, read_run, recipes, to_toml
-from agentgym.trainers.settings import EnvSpec
-from agentgym.trainers.stages import seams
-from agentgym.trainers.stages.needs import NEEDS
 
 from agentgym.cli import COMMANDS, main
 from agentgym.cli.eval_trained import USED
@@ -26,8 +20,14 @@ from agentgym.core.caller import Setting, option_word, quoted
 from agentgym.core.env import TextEnv
 from agentgym.errors import BadConfig, BadData, MissingExtra, UnknownName
 from agentgym.registry import DESCRIPTIONS, load, of_dataset, stored_id, stored_settings
-from agentgym.trainers import caller_settings
-from agentgym.trainers.config import TrainConfig
+from agentgym.trainers import seam as seams
+from agentgym.trainers.config import caller_settings
+from agentgym.trainers.config.caller_settings import BY_VALUE, CALLER, STAGES, STORED
+from agentgym.trainers.config.imitation_config import ImitationConfig, read_imitation
+from agentgym.trainers.config.recipe_files import read_recipe, read_run, recipes, to_toml
+from agentgym.trainers.config.settings import EnvSpec
+from agentgym.trainers.config.train_config import TrainConfig
+from agentgym.trainers.needs.interface import NEEDS
 
 EVIL = "evil_module"
 HOSTILE = "a'b; touch pwned $(touch pwned) `touch pwned` \x1b]0;owned\x07 \u202e\n#"

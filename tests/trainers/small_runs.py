@@ -7,9 +7,10 @@ from pathlib import Path
 
 import small_envs
 
-from agentgym.trainers import TrainConfig, caller_settings, resume, train
+from agentgym.trainers import TrainConfig, resume, train
+from agentgym.trainers.config import caller_settings
+from agentgym.trainers.config.recipe_files import read_values
 from agentgym.trainers.model.policy import PolicySize, init_policy
-from agentgym.trainers.recipe_files import read_values
 
 MODULES = ("env", "agent", "credit", "loss", "sampler", "select", "generation", "branching")
 TIMES = {"seconds", "eta_seconds", "tokens_per_second", "share_env", "share_rollout", "share_train"}

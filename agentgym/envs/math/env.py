@@ -56,7 +56,7 @@ class Math(Attempts, SandboxEnv):
         "strict",
         "ignore",
     )
-    task_settings: ClassVar[tuple[str, ...]] = ("families", "seconds")
+    task_settings: ClassVar[tuple[str, ...]] = ("families", "seconds", "strict", "ignore")
     caller_settings: ClassVar[tuple[str, ...]] = ("data", "packages")
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {"tiny": {"difficulty": 0}, "numbers": {"families": NUMBERS}}
     data: str | None = None

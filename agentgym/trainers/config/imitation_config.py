@@ -169,7 +169,7 @@ def read_imitation(
 ) -> ImitationConfig:
     """Return the configuration of the run of `agentgym sft` in a folder; BadConfig where there is none.
 
-    The folder may be a stranger's: `caller` says what only the caller may, see `agentgym.trainers.caller_settings`.
+    The folder may be a stranger's: `caller` says what only the caller may, see `agentgym.trainers.config.caller_settings`.
     """
     path = Path(folder) / "config.toml"
     raw = read_toml(path) if path.exists() else {}

@@ -48,7 +48,7 @@ def read_run(
 ) -> TrainConfig:
     """Return the configuration of the run in a folder, whose author may be a stranger; BadConfig where there is none.
 
-    `caller` says what only the caller may (`agentgym.trainers.caller_settings`), by flag without dashes; `command` is the
+    `caller` says what only the caller may (see `with_caller`), by flag without dashes; `command` is the
     command line without it, for the error where the file sets more of that.
     """
     path = Path(folder) / "config.toml"
