@@ -51,6 +51,8 @@ class Unread(BadData):
 
 def lowered(raw: Row) -> dict[str, object]:
     """Return a row by the names of its columns in small letters, with `_` for spaces; the first of two equal ones counts."""
+    if all(key.isidentifier() and key.islower() for key in raw):
+        return dict(raw)
     row: dict[str, object] = {}
     for key, value in raw.items():
         row.setdefault(key.strip().lower().replace(" ", "_"), value)

@@ -11,6 +11,7 @@ from agentgym.tasks.library import ALL, hashed
 from agentgym.tasks.reading import Reading
 
 EXAMPLE = '{"question": "What is 2 + 3?", "answer": "5"}, or in a table: question,answer'
+PLAIN = frozenset(("question", "problem", "answer", "solution", "id", "unique_id", "level", "type", "subject", "split"))
 QUESTIONS = ("question", "problem", "query")
 ANSWERS = (
     *("answer", "answers", "solution", "answerkey", "answer_key", "correct", "correct_answer", "correct_option", "label"),
@@ -31,9 +32,11 @@ def task(where: str, id: str, split: str | None, raw: dict[str, object], reading
         raise BadData(f"{where}: the question has no answer (answerable, is_impossible); expected one that has")
     read = {*QUESTIONS, *ANSWERS}
     question = _text(row[key], f"{where}: question (or problem)")
-    before = premises(row, read, reading.ignore)
-    found = {} if {"choices", "options"} & set(reading.ignore) else choices(row, read, where)
-    refuse_unread(row, read, reading.ignore, where)
+    plain = row.keys() <= PLAIN and type(row.get("answer")) is not bool  # most files: nothing else to look for
+    before = [] if plain else premises(row, read, reading.ignore)
+    found = {} if plain or {"choices", "options"} & set(reading.ignore) else choices(row, read, where)
+    if not plain:
+        refuse_unread(row, read, reading.ignore, where)
     problem = _text("\n".join((*before, with_choices(question, found))), where) if before or found else question
     data: dict[str, object] = {"problem": problem}
     if found:
