@@ -46,6 +46,10 @@ class Fault(RuntimeError):
         self.reason = reason
 
 
+RULED_OUT = "with the agent's part taken away: "
+"""How the message of a fault begins whose environment has found out already that the agent's actions did not cause it."""
+
+
 class EngineDead(Fault):
     """An engine that will never answer again; it ends the rollout instead of making every episode a fault."""
 

@@ -262,8 +262,8 @@ def missing(id: str) -> str:
     """Return what this machine lacks for a registered environment with its default options; empty if nothing."""
     spec = gymnasium.registry[id]
     try:
-        kind = load(spec.entry_point, "environment", {}) if isinstance(spec.entry_point, str) else spec.entry_point
-        if not (isinstance(kind, type) and issubclass(kind, TextEnv)):
+        kind = class_of(id)
+        if kind is None:
             return ""
         bare = object.__new__(kind)  # not made: that may read data, which is not what is asked
         for name, value in spec.kwargs.items():
@@ -276,6 +276,13 @@ def missing(id: str) -> str:
             raise
         return str(error) if isinstance(error, OURS) else failure(error)
     return ""
+
+
+def class_of(id: str) -> type[TextEnv] | None:
+    """Return the class of a registered environment; None for what is no text environment."""
+    entry = gymnasium.registry[id].entry_point
+    kind = load(entry, "environment", {}) if isinstance(entry, str) else entry
+    return kind if isinstance(kind, type) and issubclass(kind, TextEnv) else None
 
 
 def load(reference: str, kind: str, table: dict[str, str]) -> object:

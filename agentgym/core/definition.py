@@ -31,6 +31,8 @@ class Definition(TaskSpace):
     caller_settings: ClassVar[tuple[str, ...]] = ()
     """Settings of this class that say where or how something runs (files, addresses, sandboxes, models): the caller alone
     sets them. A setting in neither list is treated as one of these."""
+    caps: ClassVar[tuple[str, ...]] = ()
+    """Settings that cap what a task grants by itself: a number measured with one is comparable with none."""
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {}
     """Named sets of settings: `gym.make(id, preset="tiny")`; an explicit keyword wins over the preset."""
     shaping: Mapping[str, float] = MappingProxyType({})

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from agentgym.agents.prompt import FOLDER, load_prompt
 from agentgym.episodes.episode import MOST_FAULTS, Episode, fault_share
@@ -99,6 +99,10 @@ def comparability(options: Mapping[str, object], episodes: Sequence[Episode]) ->
     """
     if warning := too_many_faults(episodes):
         return f"{warning}: more than {MOST_FAULTS:.0%}. Play them again (--retry-faults)"
+    envs = cast("dict[str, dict[str, object]]", options.get("envs") or {})
+    caps = [f"{name} of {env}" for env, told in envs.items() for name in cast("list[str]", told.get("caps", []))]
+    if caps:
+        return f"capped by {', '.join(caps)}: {NOT_COMPARABLE}"
     protocol = options.get("protocol")
     if not isinstance(protocol, dict):
         return f"no protocol: {NOT_COMPARABLE}"

@@ -20,7 +20,7 @@ from agentgym.evaluate.markdown import as_markdown
 from agentgym.evaluate.protocol import comparability
 from agentgym.evaluate.regret import regrets
 from agentgym.evaluate.summary import summarize
-from agentgym.registry import full_id
+from agentgym.registry import class_of, full_id
 from agentgym.rollout.collect import collect
 from agentgym.rollout.pool import RolloutConfig
 
@@ -168,6 +168,9 @@ def _described(plan: Plan, plans: Mapping[str, Plan], tasks_by_env: Mapping[str,
     envs: dict[str, dict[str, object]] = {}
     for env, tasks in tasks_by_env.items():
         envs[env] = {"split": tasks[0].split, "tasks": len(tasks), "options": plan.options(env)}
+        kind = class_of(full_id(env))
+        if caps := sorted({*(kind.caps if kind else ())} & {k for k, v in plan.options(env).items() if v is not None}):
+            envs[env]["caps"] = caps
         if difficulties := plans[env].difficulties:
             envs[env]["difficulties"] = list(difficulties)
         if plans[env].attempts != plan.attempts:

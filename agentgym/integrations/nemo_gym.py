@@ -13,7 +13,7 @@ import importlib.util
 import inspect
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar, cast
@@ -28,13 +28,16 @@ from agentgym import registry
 from agentgym.core.actions import Call, Tool, parse_call, spell
 from agentgym.core.declared import Declarations
 from agentgym.core.env import MAX_ACTION, TextEnv
+from agentgym.core.harmless import harmless
 from agentgym.core.outcome import Outcome
 from agentgym.core.tasks import Task
 from agentgym.core.verdicts import amount
-from agentgym.errors import BadConfig, BadData, Fault
+from agentgym.errors import RULED_OUT, BadConfig, BadData, Fault
 
 Row = dict[str, Any]
 """JSON, of its own wire."""
+SERVER = 500
+"""Status from which an answer is the server's error, and not about the request."""
 ANSWER = "answer"
 """The tool that ends an episode with tools, as a message without a call does there."""
 
@@ -118,8 +121,13 @@ class NeMoGymEnv(TextEnv, replaces=("_respond",)):
         self._out({"type": "message", "role": "assistant", "status": "completed", "content": [text]})
         row = self.task.data["row"]
         if not self._steps:
-            return self._judged(self._post("verify", row | {"response": self._response(self.output)}), "")
-        told = self._post("step", row | {"response": self._response(self.output[-1:])})
+            told = self._answered("verify", row | {"response": self._response(self.output)})
+            if told is None:
+                return self.lose("The verifier fails on this, and on no harmless answer.")
+            return self._judged(told, "")
+        told = self._answered("step", row | {"response": self._response(self.output[-1:])})
+        if told is None:
+            return self.lose("The server fails on this message, and on no harmless one.")
         self.paid += self._reward(told)
         seen = str(told.get("observation") or "")
         if told.get("terminated") or told.get("truncated"):
@@ -131,6 +139,10 @@ class NeMoGymEnv(TextEnv, replaces=("_respond",)):
         arguments = json.dumps(call.arguments)
         self._out({"type": "function_call", "call_id": number, "name": call.name, "arguments": arguments})
         answer = self._client.post(f"/{call.name}", json=call.arguments)
+        if answer.status_code >= SERVER:
+            self._judge(
+                call.name, lambda client: client.post(f"/{call.name}", json=harmless(self.tools[call.name].parameters))
+            )
         self.output.append({"type": "function_call_output", "call_id": number, "output": answer.text})
         return Outcome(answer.text) if answer.is_success else self.invalid(answer.text or f"{call.name} failed.")
 
@@ -159,12 +171,32 @@ class NeMoGymEnv(TextEnv, replaces=("_respond",)):
         asked = {name: given.get(name, other) for name, other in (("parallel_tool_calls", True), ("tool_choice", "auto"))}
         return {**fixed, **asked, "tools": given.get("tools") or [], "output": output}
 
+    def _answered(self, where: str, body: Row) -> Row | None:
+        """Return what the server answers to what was said; None where it fails on that, and not on a harmless message."""
+        answer = self._client.post(f"/{where}", json=body)
+        if answer.is_success:
+            return _object(answer)
+        text = {"type": "output_text", "text": "", "annotations": []}
+        item = {"id": "item_0", "type": "message", "role": "assistant", "status": "completed", "content": [text]}
+        plain = self.task.data["row"] | {"response": self._response([item])}
+        self._judge(where, lambda client: client.post(f"/{where}", json=plain))
+        return None
+
+    def _judge(self, where: str, ask: Callable[[Any], Any]) -> None:
+        """Raise a Fault where the server fails on a harmless request too, in a session of its own."""
+        with TestClient(self._app, raise_server_exceptions=False) as client:
+            opened = client.post("/reset" if self._steps else "/seed_session", json=self.task.data["row"])
+            answer = ask(client) if opened.is_success else opened
+        refused = where in self.tools and answer.status_code < SERVER  # a tool may refuse the plainest arguments
+        if not (answer.is_success or (refused and opened.is_success)):
+            why = f"{where} of {self.folder} answered {answer.status_code}: {answer.text[:300]}"
+            raise Fault(f"{RULED_OUT}{why}", reason="crash")
+
     def _post(self, where: str, body: Row) -> Row:
         answer = self._client.post(f"/{where}", json=body)
         if not answer.is_success:
             raise Fault(f"{where} of {self.folder} answered {answer.status_code}: {answer.text[:300]}", reason="crash")
-        value = answer.json()
-        return cast("Row", value) if isinstance(value, dict) else {}
+        return _object(answer)
 
     def save(self) -> list[str]:
         """Return what was said."""
@@ -182,6 +214,11 @@ class NeMoGymEnv(TextEnv, replaces=("_respond",)):
         client, self._client = self._client, None
         if client is not None:
             client.close()
+
+
+def _object(answer: Any) -> Row:
+    value = answer.json()
+    return cast("Row", value) if isinstance(value, dict) else {}
 
 
 def _module(folder: str) -> tuple[ModuleType, Path]:

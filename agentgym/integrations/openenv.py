@@ -11,23 +11,34 @@ env = agentgym.make("openenv:http://localhost:8000")
 # pyright: reportMissingTypeStubs=false, reportMissingImports=false, reportUntypedBaseClass=false
 # pyright: reportUnknownParameterType=false, reportIncompatibleMethodOverride=false, reportUnknownLambdaType=false
 
+import contextlib
 import json
+import time
 from collections.abc import Mapping
 from typing import Any
 
 from openenv.core import GenericEnvClient
 from openenv.core.env_server.http_server import create_fastapi_app
 from openenv.core.env_server.interfaces import Environment
-from openenv.core.env_server.types import Action, Observation, State
+from openenv.core.env_server.types import Action, Observation, State, WSErrorCode
+from websockets.exceptions import ConnectionClosed
 
 from agentgym import registry
 from agentgym.core.declared import Declarations
 from agentgym.core.env import TextEnv
+from agentgym.core.harmless import harmless
 from agentgym.core.outcome import Outcome
 from agentgym.core.tasks import Task
 from agentgym.core.verdicts import amount
-from agentgym.errors import BadConfig, Fault
+from agentgym.errors import RULED_OUT, BadConfig, Fault
 from agentgym.rollout.session import Session
+
+MOST = 2000
+"""Characters of a server's error that are shown."""
+REFUSED = ("invalid_args", "tool_not_found", "execution_error", "timeout")
+"""What is wrong with a call of a tool, in the observation of a server with tools; `transport_error` is the server's."""
+PATIENCE = 5.0
+"""Seconds in which a server is to notice that a session has ended."""
 
 
 class TextAction(Action):
@@ -138,22 +149,51 @@ def remote(url: str, **options: Any) -> "RemoteTextEnv":
     return RemoteTextEnv(url=url, **options)
 
 
+class ServerError(Exception):
+    """What a server answered in place of an observation."""
+
+    def __init__(self, data: Mapping[str, Any]) -> None:
+        self.code = str(data.get("code", "UNKNOWN"))
+        wrong: list[dict[str, Any]] = data.get("errors") or []
+        fields = [f"{'.'.join(map(str, each.get('loc', ())))}: {each.get('msg')}" for each in wrong]
+        self.fields = {str(each["loc"][0]) for each in wrong if each.get("loc")}
+        """Names of the fields that are wrong."""
+        super().__init__("; ".join([str(data.get("message", "unknown error")), *fields])[:MOST])
+
+
+class _Client(GenericEnvClient):
+    """Its client, whose errors keep the server's code and the fields that are wrong."""
+
+    async def _send_and_receive(self, message: dict[str, Any]) -> dict[str, Any]:
+        with contextlib.suppress(ConnectionClosed):  # one that was refused has an answer to read
+            await self._send(message)
+        response = await self._receive()
+        if response.get("type") == "error":
+            raise ServerError(response.get("data") or {})
+        return response
+
+
 class RemoteTextEnv(TextEnv):
     """An environment behind an OpenEnv server (`url`).
 
     An observation is shown as the text of its field `text`, else as JSON, and an action is JSON of the server's action, or
     plain text where that has one required field. Tasks are numbers, which the server is given as `seed`. It says nothing of
     success: an episode whose rewards reach `success_at` has it. Snapshots, state keys and an oracle there are none of.
+
+    An action that the server finds invalid is an invalid action here. After any other error of the server, `harmless_action`
+    is sent in a session of its own: if that fails too, the episode ends as an infrastructure error.
     """
 
-    settings = ("url", "success_at", "reset_options")
+    settings = ("url", "success_at", "reset_options", "harmless_action")
     task_settings = ("success_at",)
-    caller_settings = ("url", "reset_options")
+    caller_settings = ("url", "reset_options", "harmless_action")
     url: str = ""
     success_at: float = 1.0
     declared = Declarations(random_bound=1.0)  # nobody has declared one
     reset_options: Mapping[str, Any] = {}
     """More for the server's reset."""
+    harmless_action: Mapping[str, Any] | None = None
+    """An action that a working server carries out; None for the plainest that its schema takes."""
     blocking = True
     snapshot_kind = "replay"
 
@@ -179,7 +219,7 @@ class RemoteTextEnv(TextEnv):
         """Reset the server's environment."""
         self.paid = 0.0
         if self._client is None:
-            self._client = self._asked(lambda: GenericEnvClient(base_url=self.url).sync())
+            self._client = self._asked(lambda: _Client(base_url=self.url).sync())
             self._asked(lambda: self._client.connect())
         result = self._asked(lambda: self._client.reset(seed=task.data["seed"], **self.reset_options))
         return self._text(result.observation)
@@ -189,7 +229,18 @@ class RemoteTextEnv(TextEnv):
         payload = self._payload(action)
         if isinstance(payload, str):
             return self.invalid(payload)
-        result = self._asked(lambda: self._client.step(payload))
+        try:
+            json.dumps(payload, ensure_ascii=False, allow_nan=False).encode()
+        except (ValueError, RecursionError) as error:
+            return self.invalid(f"the action cannot be sent: {error}")
+        try:
+            result = self._client.step(payload)
+        except ServerError as error:
+            return self._judged(error, payload)
+        except Exception as error:  # the connection is lost: a rollout finds out whose doing it was
+            raise self._fault(error) from error
+        if wrong := _refused(result.observation):
+            return self._judged(ServerError({"code": wrong[0], "message": wrong[1]}), payload)
         self.paid += self._asked(lambda: amount(0.0 if result.reward is None else result.reward, "its reward"))
         text = self._text(result.observation)
         if result.done:
@@ -214,14 +265,72 @@ class RemoteTextEnv(TextEnv):
             return observation["text"]
         return json.dumps(observation, ensure_ascii=False, default=str)
 
+    def _invalid(self, error: ServerError, action: Mapping[str, Any]) -> bool:
+        """Return whether an error is about the action: an observation that the server makes wrong has the same code."""
+        known = {*action, *self._action.get("properties", {})}
+        return error.code == WSErrorCode.VALIDATION_ERROR and (not error.fields or not known.isdisjoint(error.fields))
+
+    def _judged(self, error: ServerError, action: Mapping[str, Any]) -> Outcome:
+        """Return the invalid action that an error was; a Fault where a harmless action fails as well."""
+        if self._invalid(error, action) or error.code in REFUSED:
+            return self.invalid(str(error))
+        try:
+            self._control(0.0)
+        except ServerError as refusal:
+            if refusal.code != WSErrorCode.CAPACITY_REACHED:
+                raise Fault(f"{RULED_OUT}{self._fault(refusal)}") from error
+            self.health_check()  # in place of this episode's session
+            return self.lose(f"{error} The server holds one session, which ended here.")
+        return self.invalid(str(error))
+
+    def health_check(self) -> None:
+        """Raise a Fault where a harmless action fails in a session of its own; the episode's own session ends."""
+        self.close()
+        try:
+            self._control(PATIENCE)
+        except ServerError as error:
+            raise Fault(f"{RULED_OUT}{self._fault(error)}") from error
+
+    def _control(self, patience: float) -> None:
+        """Carry out a harmless action in a session of its own; ServerError where the server fails."""
+        action: Any = harmless(self._action) if self.harmless_action is None else dict(self.harmless_action)
+        deadline = time.monotonic() + patience
+        while True:
+            try:
+                with _Client(base_url=self.url).sync() as client:
+                    client.reset(seed=self.task.data.get("seed", 0), **self.reset_options)
+                    observation = client.step(action).observation
+                break
+            except ServerError as error:
+                if self._invalid(error, action):
+                    return
+                if error.code != WSErrorCode.CAPACITY_REACHED or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
+            except Exception as error:  # its client's own, the socket's
+                raise self._fault(error) from error
+        if (wrong := _refused(observation)) and wrong[0] not in REFUSED:
+            raise ServerError({"code": wrong[0], "message": wrong[1]})
+
     def _asked(self, ask: Any) -> Any:
         try:
             return ask()
         except Exception as error:  # its client's own, the socket's, the server's
-            raise Fault(f"the OpenEnv server at {self.url} failed: {str(error)[:300]}") from error
+            raise self._fault(error) from error
+
+    def _fault(self, error: Exception) -> Fault:
+        return Fault(f"the OpenEnv server at {self.url} failed: {str(error)[:300]}")
 
     def close(self) -> None:
         """End the connection."""
         client, self._client = self._client, None
         if client is not None:
             client.close()
+
+
+def _refused(observation: object) -> tuple[str, str] | None:
+    """Return the type and message of the error in an observation of a server with tools; None where there is none."""
+    error = observation.get("error") if isinstance(observation, dict) else None
+    if not isinstance(error, dict) or not isinstance(error.get("error_type"), str):
+        return None
+    return error["error_type"], str(error.get("message", ""))

@@ -33,7 +33,7 @@ from agentgym.core.env import TextEnv
 from agentgym.core.outcome import Outcome
 from agentgym.core.tasks import Task
 from agentgym.core.verdicts import amounts
-from agentgym.errors import BadConfig, Fault
+from agentgym.errors import RULED_OUT, BadConfig, Fault
 
 FORMS = ("{}", "<answer>{}</answer>", "\\boxed{{{}}}", "#### {}", "Answer: {}", "[{}]")
 """Forms in which rewards look for an answer, beside the tags that the prompt names."""
@@ -120,7 +120,25 @@ class VerifiersEnv(TextEnv):
         """Give a reply to whoever waits for one."""
         self.said.append(action)
         self.run.replies.put(action)
-        return self._seen()
+        try:
+            return self._seen()
+        except Fault as fault:
+            self._judge(fault)
+            return self.lose("The environment fails on this reply, and on no harmless one.")
+
+    def _judge(self, fault: Fault) -> None:
+        """Raise a Fault where empty replies, as many as were given, lead to a failure too."""
+        run = _Run(self.game, self.theirs[self.task.data["place"]])
+        try:
+            for _ in self.said:
+                if run.next()[0] != "asked":
+                    return
+                run.replies.put("")
+            run.next()
+        except Fault as error:
+            raise Fault(f"{RULED_OUT}{error}", reason=error.reason) from fault
+        finally:
+            run.end()
 
     def _seen(self) -> Outcome:
         kind, value = self.run.next()

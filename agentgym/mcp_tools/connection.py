@@ -18,6 +18,16 @@ _LONGEST = 20_000  # characters of a description or schema
 _MOST_TOOLS = 128
 
 
+REFUSED = (-32600, -32601, -32602)
+"""JSON-RPC's codes of a request that is wrong: an unknown tool, arguments that do not fit."""
+CLOSED = -32000
+"""The package's own code of a connection that ended."""
+
+
+class ServerError(Fault):
+    """A server that answers answered a call with an error that is not about the request."""
+
+
 class Connection:
     """A server that a command starts (`mcp:python server.py`) or an address names (`mcp:http://HOST/mcp`).
 
@@ -42,7 +52,10 @@ class Connection:
             raise Fault(f"{where} did not answer within {START_SECONDS:g} s", reason="timeout") from None
 
     def call(self, name: str, arguments: dict[str, object], seconds: float) -> tuple[str, bool]:
-        """Return the text of a tool's result and whether the tool says that it failed; TimeoutError, or a Fault."""
+        """Return the text of a tool's result and whether the tool, or the server for it, says that it failed.
+
+        TimeoutError, or a Fault: ServerError where the server itself answered with an error.
+        """
         asked = asyncio.run_coroutine_threadsafe(self._call(name, arguments, seconds), self._loop)
         try:
             return asked.result(seconds + 10)
@@ -50,7 +63,11 @@ class Connection:
             asked.cancel()
             raise
         except Exception as error:
-            raise Fault(f"{self.where} failed in {name}: {str(error)[:300]}", reason="crash") from error
+            code = getattr(error, "code", CLOSED)  # the package's MCPError has one
+            if code in REFUSED:
+                return f"{str(error)[:_LONGEST]}".encode("utf-8", "replace").decode(), True
+            kind = Fault if code == CLOSED else ServerError
+            raise kind(f"{self.where} failed in {name}: {str(error)[:300]}") from error
 
     def close(self) -> None:
         """End the connection, and the server if we started it."""

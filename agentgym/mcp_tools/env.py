@@ -4,13 +4,15 @@ import hashlib
 import importlib.util
 import json
 import weakref
-from typing import Any, ClassVar, NamedTuple
+from contextlib import closing
+from typing import Any, ClassVar, NamedTuple, cast
 
 from agentgym.core.actions import Call, parse_call, tool
 from agentgym.core.env import MAX_ACTION, Outcome, TextEnv
+from agentgym.core.harmless import harmless
 from agentgym.core.tasks import Task
-from agentgym.errors import BadConfig, Fault, MissingExtra, how_to_install
-from agentgym.mcp_tools.connection import PREFIX, Connection
+from agentgym.errors import RULED_OUT, BadConfig, Fault, MissingExtra, how_to_install
+from agentgym.mcp_tools.connection import PREFIX, Connection, ServerError
 
 
 class Done(NamedTuple):
@@ -26,9 +28,10 @@ class McpEnv(TextEnv, replaces=("_respond",)):
     """An environment whose tools are those of an MCP server, and `answer`, which ends the episode.
 
     An environment defines `judge(answer)` and where its tasks come from. Every episode has a server process, or a session
-    of a server at an address, of its own. A call that takes longer than `call_seconds`, or that the tool refuses, is an
-    invalid action; a server that dies is a fault. Snapshots are the log of calls: they are made again, and what they
-    return is compared.
+    of a server at an address, of its own. A call that takes longer than `call_seconds`, or that the tool or the server
+    refuses, is an invalid action. So is an error of the server itself, unless the plainest call of the tool fails too: then,
+    and where the server dies, the episode ends as a fault. Snapshots are the log of calls: they are made again, and what
+    they return is compared.
     """
 
     blocking = True
@@ -108,6 +111,10 @@ class McpEnv(TextEnv, replaces=("_respond",)):
         except TimeoutError:  # what it did in the meantime nobody knows: the server goes, and the log brings it back
             connection.close()
             return self.invalid(f"{name} took longer than {self.call_seconds:g} seconds and was broken off.")
+        except ServerError as error:
+            connection.close()
+            self._judge_error(name, error)
+            return self.invalid(str(error))
         except Fault:
             connection.close()
             raise
@@ -116,6 +123,14 @@ class McpEnv(TextEnv, replaces=("_respond",)):
         self._held.append((connection, (*log, done)))
         shown = self._cut(text)
         return self.invalid(shown) if failed else Outcome(shown)
+
+    def _judge_error(self, name: str, error: ServerError) -> None:
+        """Raise a Fault where the plainest call of a tool fails as well, in a server of its own."""
+        with closing(Connection(self.tool_server)) as fresh:
+            try:
+                fresh.call(name, cast("dict[str, object]", harmless(self._remote[name].parameters)), self.call_seconds)
+            except (Fault, TimeoutError):
+                raise Fault(f"{RULED_OUT}{error}", reason="crash") from error
 
     def _cut(self, text: str) -> str:
         if len(text) <= self.max_chars:

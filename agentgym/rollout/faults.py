@@ -5,6 +5,7 @@ the rest. So a step that faults is repeated in fresh environments, in processes 
 the same task and seed, a harmless action for each of the agent's, then the environment's `health_check`. Repetition: the
 agent's own actions. A control that faults too shows an infrastructure error; else a repetition that faults again shows
 that the agent's actions did it; else it was chance, and the episode goes on in a third environment in the same state.
+A fault whose environment has made such a control itself (`errors.RULED_OUT`) is an infrastructure error.
 """
 
 import dataclasses
@@ -18,7 +19,7 @@ from agentgym.core.actions import Tool
 from agentgym.core.env import Snapshot
 from agentgym.core.outcome import Info, broken_off
 from agentgym.episodes.episode import FAULTS, Turn
-from agentgym.errors import BadConfig, EngineDead, Fault
+from agentgym.errors import RULED_OUT, BadConfig, EngineDead, Fault
 from agentgym.rollout.hosted import HostedEnv, LocalEnv, StepResult
 from agentgym.rollout.workers import WorkerLost
 
@@ -139,7 +140,8 @@ class Repeating:
         while fault is not None:
             self.close()
             if not self._outlived(fault):
-                if self._repeated == MOST or await self._alone_with(self._control, seconds):
+                ruled_out = isinstance(fault, Fault) and str(fault).startswith(RULED_OUT)
+                if ruled_out or self._repeated == MOST or await self._alone_with(self._control, seconds):
                     return _or_raise(result, fault)
                 again = await self._alone_with(self._repetition, seconds)
                 if again is not None:

@@ -160,6 +160,7 @@ class ContainerOptions(TypedDict, total=False):
 
     image: str
     build: str
+    build_seconds: float
     user: str
     work: str
     writable: bool

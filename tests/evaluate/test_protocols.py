@@ -129,3 +129,5 @@ def test_no_model_and_faults_are_not_comparable() -> None:
     assert "1 episodes left out for infrastructure errors: not comparable" in comparability(options, many)
     assert "more than 1%" in comparability({}, [*many, bad]) and "more than 1%" not in comparability({}, many)
     assert "not comparable" not in comparability(options, [good])
+    capped = options | {"envs": {"harbor": {"options": {"max_cpus": 1}, "caps": ["max_cpus"]}, "b": {"options": {}}}}
+    assert comparability(capped, [good]) == "capped by max_cpus of harbor: not comparable with published numbers"

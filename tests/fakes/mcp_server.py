@@ -4,6 +4,7 @@ import os
 import sys
 import time
 
+from mcp import MCPError
 from mcp.server.mcpserver import MCPServer
 
 server = MCPServer("small")
@@ -58,6 +59,16 @@ def clock() -> str:
 def environment() -> str:
     """Return the names of the environment variables."""
     return " ".join(os.environ)
+
+
+@server.tool()
+def strict(word: str) -> str:
+    """Answer with a JSON-RPC error: of the request, of the server for this word, or for every word while it is down."""
+    if word == "code" or "--down" in sys.argv:
+        raise MCPError(-32603, f"internal error at {word!r}")
+    if word:
+        raise MCPError(-32602, f"no word {word!r}")
+    return "fine"
 
 
 if __name__ == "__main__":

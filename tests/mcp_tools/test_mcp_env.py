@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("mcp", reason="the extra `mcp` is not installed")
 
 from agentgym.core.tasks import Task
-from agentgym.errors import BadConfig, Fault
+from agentgym.errors import RULED_OUT, BadConfig, Fault
 from agentgym.mcp_tools import McpEnv
 
 SERVER = Path(__file__).parents[1] / "fakes" / "mcp_server.py"
@@ -108,6 +108,19 @@ def test_a_server_that_dies_is_a_fault_and_the_next_episode_has_another(env):
     assert truncated and info["reason"] == "crash" and info["success"] is None
     env.reset(seed=1)
     assert env.step("note[a]")[0] == "a"
+
+
+def test_an_error_of_the_protocol_is_the_calls_unless_the_plainest_call_fails_too(env):  # mcp 2.3.0
+    env.reset(seed=1)
+    for word, said in (("up", "no word 'up'"), ("code", "internal error at 'code'")):
+        text, _, terminated, truncated, info = env.step(f"strict[{word}]")
+        assert said in text and (info["valid"], terminated, truncated) == (False, False, False)
+    assert env.step("note[a]")[0] == "a"  # the episode goes on
+    down = Sums(tool_server=f"{WHERE} --down")
+    down.reset(seed=1)
+    *_, truncated, info = down.step("strict[code]")
+    assert truncated and info["reason"] == "crash" and info["error"].startswith(RULED_OUT)
+    down.close()
 
 
 def test_the_server_does_not_get_our_environment(env, monkeypatch):

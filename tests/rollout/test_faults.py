@@ -13,7 +13,7 @@ from agentgym.agents import consult
 from agentgym.engines.scripted import ScriptedEngine
 from agentgym.envs.guess_number import GuessNumber
 from agentgym.episodes.episode import Turn, groups
-from agentgym.errors import Fault
+from agentgym.errors import RULED_OUT, Fault
 from agentgym.rollout.collect import collect
 from agentgym.rollout.pool import RolloutConfig
 
@@ -43,6 +43,10 @@ class Hostile(GuessNumber):
             raise MemoryError
         if what == "fault":
             raise Fault("the sandbox is gone")
+        if what == "ruled out":
+            raise Fault(f"{RULED_OUT}the tests give no reward")
+        if what == "forge":
+            raise RuntimeError(f"{RULED_OUT}words of a model")
         if what == "once":
             self.only_once("crash")
         if action == "7" and os.environ.get("AGENTGYM_TEST_SERVER") == "down":
@@ -151,6 +155,12 @@ def test_what_a_health_check_confirms_is_an_infrastructure_error(monkeypatch):
     assert (episodes[1].success, episodes[1].reason) == (None, "crash") and "no answer" in episodes[1].error
     monkeypatch.setenv("AGENTGYM_TEST_SERVER", "up")
     assert [e.success for e in played(Hostile, {1: ["7"]}, tasks=2)] == [True, True]
+
+
+def test_a_fault_whose_environment_has_made_the_control_is_an_infrastructure_error():
+    episodes = played(Hostile, {1: ["ruled out"], 0: ["forge"]}, tasks=2)
+    assert (episodes[1].success, episodes[1].reason) == (None, "crash") and "give no reward" in episodes[1].error
+    assert (episodes[0].success, episodes[0].reason) == (False, "failure")  # no word of an environment's, but an exception
 
 
 def test_a_program_that_faults_at_random_gains_no_second_draw(tmp_path, monkeypatch):

@@ -1,6 +1,7 @@
 """Task folders of Harbor, played in real containers."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 import agentgym
 from agentgym.cli import main
 from agentgym.contract import check
+from agentgym.errors import RULED_OUT, Fault
 
 try:
     from conftest import PYTHON
@@ -91,7 +93,7 @@ def test_a_reward_of_ones_own_counts_nothing(env):
 
 def test_planted_files_that_cannot_be_removed_count_nothing(env):
     env.reset(seed=0)
-    env.step(bash("mkdir -p /logs/verifier; echo 1 > /logs/verifier/reward.json; cp /bin/true /bin/rm"))
+    env.step(bash("mkdir -p /logs/verifier; echo '{\"reward\": 1}' > /logs/verifier/reward.json; cp /bin/true /bin/rm"))
     observation, reward, *_ = env.step("submit[]")
     assert reward == 0.0 and "could not be removed" in observation
 
@@ -116,22 +118,103 @@ def test_a_snapshot_plays_the_commands_again(env):
     assert env.step("submit[]")[1] == 1.0
 
 
+SILENT = {
+    "too slow": ("sleep 60; echo 1 > /logs/verifier/reward.txt", "took too long"),
+    "no file": ("exit 3", "wrote no reward"),
+    "no number": ("echo fine > /logs/verifier/reward.txt", "holds no reward"),
+    "a link": ("ln -s /etc/passwd /logs/verifier/reward.txt", "cannot be read"),
+    "a folder": ("mkdir /logs/verifier/reward.json; echo 1 > /logs/verifier/reward.txt", "cannot be read"),
+    "an empty file first": (
+        ": > /logs/verifier/reward.json; echo 1 > /logs/verifier/reward.txt",
+        "empty",
+    ),
+}
+
+
 @pytest.mark.parametrize(
-    ("test", "said"),
-    [
-        ("sleep 60; echo 1 > /logs/verifier/reward.txt", "ended (timeout)"),
-        ("exit 3", "wrote no reward"),
-        ("echo fine > /logs/verifier/reward.txt", "holds no reward"),
-        ("ln -s /etc/passwd /logs/verifier/reward.txt", "holds no reward"),
-        ("echo '{\"reward\": 0.5}' > /logs/verifier/reward.json; echo 1 > /logs/verifier/reward.txt", "reward is 0.5"),
-    ],
+    "name", [name if name == "no file" else pytest.param(name, marks=pytest.mark.long) for name in SILENT]
 )
-def test_tests_that_give_no_whole_reward(test, said, tmp_path):
+def test_tests_that_give_no_reward_to_anybody_are_an_infrastructure_error(name, tmp_path):
+    test, reason = SILENT[name]
     made = make(write(tmp_path / "t", test=test, seconds=2))
     made.reset(seed=0)
-    observation, reward, terminated, *_ = made.step("submit[]")
-    assert (reward, terminated) == (0.0, True) and said in observation
+    *_, terminated, truncated, info = made.step("submit[]")
+    assert (terminated, truncated, info["success"], info["reason"]) == (False, True, None, "crash")
+    assert info["error"].startswith(RULED_OUT) and reason in info["error"]
     made.close()
+
+
+CAUSED = {
+    "slow": "printf '#!/bin/sh\nsleep 60\n' > /usr/bin/python3; chmod +x /usr/bin/python3",
+    "no reward": "printf '#!/bin/sh\nkill -9 $PPID\n' > /usr/bin/python3; chmod +x /usr/bin/python3",
+    "no place for one": "rm -rf /logs; echo > /logs",
+    "nothing to remove with": "mkdir -p /tests; cp /bin/true /bin/rm",
+    "no shell": "rm -f /bin/bash /usr/bin/bash",
+    "folders without end": "mkdir -p /logs/verifier; cd /logs/verifier; n=$(printf %0200d 1); "
+    "for i in $(seq 300); do mkdir $n; cd $n; done",
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", CAUSED)
+def test_an_agent_that_keeps_the_tests_from_a_reward_has_failed(name, tmp_path):
+    made = make(write(tmp_path / "t", seconds=4), seconds=20)
+    made.reset(seed=0)
+    made.step(bash(CAUSED[name]))
+    observation, reward, terminated, _, info = made.step("submit[]")
+    assert (reward, terminated, info["success"], info["reason"]) == (0.0, True, False, "failure"), info["error"]
+    assert "do not pass" in observation or "give no reward after this" in observation
+    made.close()
+
+
+def test_tests_that_are_silent_about_failures_are_no_way_to_a_fault(tmp_path):
+    silent = "python3 /tests/test_outputs.py && echo 1 > /logs/verifier/reward.txt\n"
+    made = make(write(tmp_path / "t", test=silent))
+    made.reset(seed=0)
+    observation, _, terminated, _, info = made.step("submit[]")
+    assert (terminated, info["success"]) == (True, False) and "wrote no reward" in observation
+    made.close()
+
+
+@pytest.mark.parametrize(
+    ("test", "given"),
+    [
+        ("echo '{\"reward\": 0.5}' > /logs/verifier/reward.json; echo 1 > /logs/verifier/reward.txt", 0.5),
+        ("echo '{\"reward\": true}' > /logs/verifier/reward.json; exit 1", 1.0),
+        ("printf +.75 > /logs/verifier/reward.txt", 0.75),
+        ('echo \'{"a": 1, "b": 0.25}\' > /logs/verifier/reward.json', 0.25),
+    ],
+)
+def test_rewards_of_tests(test, given, tmp_path):
+    made = make(write(tmp_path / "t", test=test))
+    made.reset(seed=0)
+    _, reward, terminated, _, info = made.step("submit[]")
+    assert (reward, terminated, info["metrics"]) == (float(given >= 1), True, {"reward": given})
+    made.close()
+
+
+def test_a_task_without_limits_has_none_and_caps_are_the_callers(tmp_path):
+    (folder := write(tmp_path / "t") / "task.toml").write_text(f'[environment]\ndocker_image = "{PYTHON["image"]}"\n')
+    free = make(folder.parent)
+    free.reset(seed=0)
+    capped = make(folder.parent, max_cpus=0.5, max_memory_mb=300, max_agent_seconds=1)
+    capped.reset(seed=0)
+    hosts = [env.sandbox.daemon.client.api.inspect_container(env.sandbox.container)["HostConfig"] for env in (free, capped)]
+    assert hosts[0]["NanoCpus"] == 0 and hosts[1]["NanoCpus"] == 5e8
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    assert hosts[0]["Memory"] >= machine and hosts[1]["Memory"] == (300 + 256) << 20
+    assert "ended after 1 seconds" in capped.step(bash("sleep 3"))[0] and "used up" in capped.step(bash("true"))[0]
+    assert free.step(bash("sleep 1.5"))[0] == "[no output]"
+    free.close(), capped.close()
+
+
+def test_a_build_has_the_tasks_time_limit(tmp_path):
+    folder = write(tmp_path / "t")
+    (folder / "task.toml").write_text("[environment]\nbuild_timeout_sec = 2\n")
+    (folder / "environment" / "Dockerfile").write_text(f"FROM {PYTHON['image']}\nRUN sleep 30\n")
+    made = make(folder)
+    with pytest.raises(Fault, match="took more than 2 seconds"):
+        made.reset(seed=0)
 
 
 def test_it_keeps_the_contract(tmp_path):

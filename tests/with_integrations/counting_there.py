@@ -22,14 +22,14 @@ class CountConfig(vf.EnvConfig):
 
 
 class CountEnv(vf.Env[CountConfig]):
-    """Say what follows, three times."""
+    """Say what follows, three times; it fails on the reply `break`, and on any reply to 13."""
 
     async def run(self, task, agents):
         right, number = 0, int(task.data.name)
         async with agents.policy.interaction(task) as interaction:
             segment = await interaction.turn(f"What follows {number}?")
             for step in range(3):
-                if segment.terminated or segment.last_reply == "break":
+                if segment.terminated or segment.last_reply == "break" or number == 13:
                     raise RuntimeError("broken")
                 right += segment.last_reply == str(number + step + 1)
                 if step < 2:

@@ -10,7 +10,7 @@ pytest.importorskip("nemo_gym", reason="nemo_gym is not installed: ./dev test-in
 
 import agentgym
 from agentgym.cli import main
-from agentgym.errors import BadConfig, BadData
+from agentgym.errors import RULED_OUT, BadConfig, BadData
 
 CALL = '{"name": "get_weather", "arguments": {"city": "Oslo"}}'
 
@@ -63,7 +63,11 @@ def test_a_folder_of_ones_own_and_what_is_wrong_with_it(tmp_path: Path) -> None:
         textwrap.dedent(
             """
             from nemo_gym.base_resources_server import BaseVerifyRequest, BaseVerifyResponse, SimpleResourcesServer
+            from pathlib import Path
+
             from word import WORD  # a module beside it
+
+            FOLDER = Path(__file__).parent
 
             class Request(BaseVerifyRequest):
                 answer: str
@@ -71,7 +75,7 @@ def test_a_folder_of_ones_own_and_what_is_wrong_with_it(tmp_path: Path) -> None:
             class Shout(SimpleResourcesServer):
                 async def verify(self, body: Request) -> BaseVerifyResponse:
                     said = body.response.output[-1].content[0].text
-                    if said == "break":
+                    if said == "break" or (FOLDER / "down").exists():
                         raise RuntimeError("broken")
                     return BaseVerifyResponse(**body.model_dump(), reward=float(said == body.answer.upper() + WORD))
             """
@@ -87,7 +91,12 @@ def test_a_folder_of_ones_own_and_what_is_wrong_with_it(tmp_path: Path) -> None:
     env.reset(options={"task": 1})
     assert env.step("you")[4]["success"] is False
     env.reset(options={"task": 1})
-    assert env.step("break")[4]["reason"] == "crash"  # its own failure is nobody's
+    assert env.step("break")[4]["reason"] == "failure"  # this message alone breaks it
+    env.reset(options={"task": 1})
+    (folder / "down").touch()
+    broken = env.step("YOU!")[4]
+    assert broken["reason"] == "crash" and broken["error"].startswith(RULED_OUT)  # its own failure is nobody's
+    (folder / "down").unlink()
     (folder / "data" / "example.jsonl").write_text("{}\n")
     with pytest.raises(BadData, match=r"example\.jsonl, line 1: expected an object with responses_create_params"):
         agentgym.make(f"nemo_gym:{folder}")

@@ -1,6 +1,8 @@
 """The real OpenEnv: its client plays ours through its own server, and its servers are environments here."""
 
 import asyncio
+import contextlib
+import json
 import socket
 import threading
 from collections.abc import Iterator
@@ -11,25 +13,34 @@ import pytest
 pytest.importorskip("openenv", reason="openenv is not installed: ./dev test-integrations")
 import uvicorn
 from openenv.core import GenericEnvClient
+from openenv.core.env_server.http_server import create_fastapi_app
+from openenv.core.env_server.interfaces import Environment
+from openenv.core.env_server.types import Action, Observation, State
 
 import agentgym
 from agentgym.core.seeding import generator
-from agentgym.errors import BadConfig
+from agentgym.errors import BadConfig, Fault
 from agentgym.integrations.openenv import app, remote
 from agentgym.rollout.session import Session
 
 
-@pytest.fixture(scope="module")
-def url() -> Iterator[str]:
+@contextlib.contextmanager
+def served(application: Any) -> Iterator[str]:
     bound = socket.socket()
     bound.bind(("127.0.0.1", 0))
     bound.listen()  # so that whoever connects early waits
-    server = uvicorn.Server(uvicorn.Config(app("rlvr/GuessNumber-v0", horizon=30), log_level="error"))
+    server = uvicorn.Server(uvicorn.Config(application, log_level="error"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
     thread.start()
     yield f"http://127.0.0.1:{bound.getsockname()[1]}"
     server.should_exit = True
     thread.join(30)
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with served(app("rlvr/GuessNumber-v0", horizon=30)) as address:
+        yield address
 
 
 def test_its_client_plays_ours(url: str) -> None:
@@ -80,3 +91,103 @@ def test_episodes_are_played_there_and_a_server_that_dies_is_a_fault(url: str) -
         assert session.done and session.success is None and session.reason in ("crash", "timeout")
     with pytest.raises(BadConfig, match="no OpenEnv server"):
         remote("http://127.0.0.1:9")
+
+
+class Move(Action):
+    steps: int
+    word: str
+
+
+class Seen(Observation):
+    text: str = ""
+    """No field of the action."""
+
+
+class Walk(Environment[Move, Seen, State]):
+    """A server of theirs: `boom` raises, `down` raises whatever is sent."""
+
+    SUPPORTS_CONCURRENT_SESSIONS = True
+    down = torn = False
+    _at = 0
+
+    def reset(self, seed: int | None = None, episode_id: str | None = None, **_: Any) -> Seen:
+        self._at = 0
+        return Seen(text="at 0")
+
+    def step(self, action: Move, timeout_s: float | None = None, **_: Any) -> Seen:
+        if action.word == "boom" or type(self).down:
+            raise KeyError(f"no word {action.word}")
+        if type(self).torn:
+            return Seen(text=3)  # type: ignore[arg-type]
+        self._at += action.steps
+        return Seen(text=f"at {self._at}", done=self._at == 3, reward=float(self._at == 3))
+
+    @property
+    def state(self) -> State:
+        return State()
+
+
+def move(steps: object, word: str = "go", **more: object) -> str:
+    return json.dumps({"steps": steps, "word": word, **more})
+
+
+@pytest.fixture(params=[1, 8], ids=["one session", "many"])
+def walk(request: pytest.FixtureRequest) -> Iterator[Any]:
+    Walk.down = False
+    with served(create_fastapi_app(Walk, Move, Seen, max_concurrent_envs=request.param)) as address:
+        env = remote(address)
+        env.reset(seed=0)
+        yield env, request.param
+        env.close()
+
+
+def test_an_action_that_their_server_finds_invalid_is_one_here(walk: Any) -> None:  # openenv 0.10.0
+    env, _ = walk
+    assert env.step(move(1))[0] == "at 1"
+    for action, words in (
+        (move("far"), "steps: Input should be a valid integer"),
+        (move(1, speed=2), "speed: Extra inputs are not permitted"),
+        ("{}", "word: Field required"),
+        ('{"steps": 1, "word": "\\ud83d"}', "cannot be sent"),
+        ('{"steps": NaN, "word": "go"}', "cannot be sent"),
+    ):
+        text, reward, terminated, truncated, info = env.step(action)
+        assert (reward, terminated, truncated, info["valid"]) == (0.0, False, False, False) and words in text
+    assert env.step(move(2))[1:3] == (1.0, True)  # its session went on
+
+
+def test_an_error_of_their_server_is_the_actions_unless_a_harmless_one_fails_too(walk: Any) -> None:
+    env, sessions = walk
+    text, _, terminated, truncated, info = env.step(move(1, "boom"))
+    assert "no word boom" in text and not truncated
+    if sessions > 1:
+        assert (terminated, info["valid"]) == (False, False) and env.step(move(3))[2]
+    else:
+        assert (terminated, info["success"]) == (True, False)  # the control took the place of its session
+    env.health_check()
+    env.reset(seed=0)
+    Walk.torn = True  # which it answers as it does a wrong action
+    *_, truncated, info = env.step(move(1))
+    Walk.torn = False
+    assert (truncated, info["reason"]) == (True, "crash") and "text: Input should be a valid string" in info["error"]
+    env.reset(seed=0)
+    Walk.down = True
+    *_, terminated, truncated, info = env.step(move(1))
+    assert (terminated, truncated, info["success"], info["reason"]) == (False, True, None, "crash")
+    with pytest.raises(Fault, match="no word"):
+        env.health_check()
+
+
+def test_a_rollout_finds_out_whose_doing_an_error_was() -> None:
+    Walk.down = False
+    with served(create_fastapi_app(Walk, Move, Seen, max_concurrent_envs=1)) as address:
+        env = remote(address)
+        with Session(env) as session:
+            session.reset(0)
+            session.act(move(1, "boom"))
+            assert (session.done, session.success, session.reason) == (True, False, "failure")
+            session.reset(0)
+            Walk.down = True
+            session.act(move(1))
+            assert (session.done, session.success, session.reason) == (True, None, "crash")
+        env.close()

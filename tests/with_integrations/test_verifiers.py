@@ -20,6 +20,7 @@ from verifiers.v1.configs.cli.eval import EvalConfig
 from verifiers.v1.utils.loaders import load_taskset, taskset_config_type
 
 import agentgym
+from agentgym.errors import RULED_OUT
 from agentgym.engines.scripted import ByteTokenizer, ScriptedEngine
 from agentgym.gateway import App, Gateway
 
@@ -122,7 +123,7 @@ def test_a_taskset_of_one_turn_is_an_environment_here() -> None:
 
 
 def test_an_environment_of_several_turns_plays_on_here_and_is_restored() -> None:
-    env = agentgym.make("verifiers:counting_there", listed=9)
+    env = agentgym.make("verifiers:counting_there", listed=14)
     assert env.reset(options={"task": 7})[0] == "What follows 7?"
     assert env.step("8")[0] == "And 8?"
     state = env.snapshot()
@@ -131,6 +132,10 @@ def test_an_environment_of_several_turns_plays_on_here_and_is_restored() -> None
     assert env.step("1")[0] == "And 9?" and env.step("10")[4]["success"] is False
     env.reset(options={"task": 0})
     info = env.step("break")[4]
-    assert (info["success"], info["reason"]) == (None, "crash") and "broken" in info["error"]  # their code failed
+    assert (info["success"], info["reason"]) == (False, "failure")  # their code fails on this reply alone
+    env.reset(options={"task": 13})
+    info = env.step("14")[4]
+    assert (info["success"], info["reason"]) == (None, "crash")  # their code fails whatever the reply
+    assert info["error"].startswith(RULED_OUT) and "broken" in info["error"]
     env.reset(options={"task": 0})
     env.close()

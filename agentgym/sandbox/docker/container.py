@@ -9,6 +9,8 @@ import os
 import resource
 import socket
 import tempfile
+import time
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -18,7 +20,7 @@ from typing import Any
 from agentgym.errors import BadConfig
 from agentgym.sandbox.docker import frames as frames
 from agentgym.sandbox.docker.daemon import LABEL, Daemon, docker, faults, owner
-from agentgym.sandbox.protocol import Limits
+from agentgym.sandbox.protocol import Limits, SandboxFault
 from agentgym.sandbox.seccomp import DENIED
 
 NOBODY = "65534:65534"
@@ -72,6 +74,8 @@ class Asked:
     """Name of an image that the daemon has."""
     build: str = ""
     """A folder with a `Dockerfile` to build the image from."""
+    build_seconds: float = 600.0
+    """Seconds that building may take."""
     user: str = NOBODY
     """Who programs run as: a name or a number, and a group after a colon."""
     work: str = "/home/agent"
@@ -106,7 +110,7 @@ KNOWN = tuple(entry.name for entry in dataclasses.fields(Asked))
 def image_of(daemon: Daemon, asked: Asked) -> tuple[str, dict[str, str]]:
     """Return the image's name, built where that was asked for, and its variables; BadConfig where the daemon has none."""
     library = docker()
-    name = _built(daemon, Path(asked.build), asked.image) if asked.build else asked.image
+    name = _built(daemon, Path(asked.build), asked.image, asked.build_seconds) if asked.build else asked.image
     try:
         with faults():
             facts = daemon.client.api.inspect_image(name)
@@ -117,7 +121,7 @@ def image_of(daemon: Daemon, asked: Asked) -> tuple[str, dict[str, str]]:
     return name, {variable: value for variable, _, value in (pair.partition("=") for pair in listed)}
 
 
-def _built(daemon: Daemon, folder: Path, name: str) -> str:
+def _built(daemon: Daemon, folder: Path, name: str, seconds: float) -> str:
     library = docker()
     if not (folder / "Dockerfile").is_file():
         raise BadConfig(f"build is {str(folder)!r}, in which there is no Dockerfile")
@@ -125,12 +129,22 @@ def _built(daemon: Daemon, folder: Path, name: str) -> str:
     with contextlib.suppress(library.errors.NotFound), faults():
         daemon.client.api.inspect_image(name)
         return name
+    messages: deque[str] = deque(maxlen=100)
+    deadline = time.monotonic() + seconds
     try:
         with faults():
-            daemon.client.images.build(path=str(folder), tag=name, rm=True, forcerm=True)
-    except library.errors.BuildError as error:
-        told = "".join(str(line.get("stream", line.get("error", ""))) for line in error.build_log)
-        raise BadConfig(f"the image of {folder} could not be built ({error}): {told[-1500:]}") from error
+            told = daemon.client.api.build(path=str(folder), tag=name, rm=True, forcerm=True, decode=True, timeout=seconds)
+            for line in told:
+                messages.append(str(line.get("stream", line.get("error", ""))))
+                if "error" in line:
+                    raise BadConfig(f"the image of {folder} could not be built: {''.join(messages)[-1500:]}")
+                if time.monotonic() > deadline:  # the daemon ends the build when nobody listens
+                    told.close()
+                    raise SandboxFault("it went on")
+    except SandboxFault as fault:
+        if time.monotonic() < deadline:
+            raise
+        raise SandboxFault(f"building the image of {folder} took more than {seconds:g} seconds") from fault
     return name
 
 

@@ -114,12 +114,13 @@ def faults() -> Generator[None]:
     """Turn what a daemon fails at into a fault of the sandbox; NotFound and BuildError pass."""
     library = docker()
     import requests
+    import urllib3
 
     try:
         yield
     except (library.errors.NotFound, library.errors.BuildError):
         raise
-    except (library.errors.DockerException, requests.RequestException, OSError) as error:
+    except (library.errors.DockerException, requests.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
         raise SandboxFault(f"the container daemon failed: {_last(error)}") from error
 
 

@@ -6,8 +6,8 @@ import tarfile
 import pytest
 
 import agentgym
-from agentgym.envs.terminal.harbor import _given, _only_file, _reward
-from agentgym.envs.terminal.harbor_files import load
+from agentgym.envs.terminal.harbor.files import load
+from agentgym.envs.terminal.harbor.verifying import _content, own_variables
 from agentgym.errors import BadConfig, BadData, UnknownName
 
 TOML = """
@@ -59,16 +59,16 @@ def test_a_folder_is_read(tmp_path):
 
 def test_defaults_are_harbors(tmp_path):
     (task,) = load(write(tmp_path / "t", "", environment__Dockerfile="FROM debian\n", solution__solve_sh=None)).values()
-    assert (task.agent_seconds, task.verifier_seconds, task.cpus, task.memory_mb) == (600, 600, 1, 2048)
+    assert (task.agent_seconds, task.cpus, task.memory_mb) == (None, None, None)
+    assert (task.verifier_seconds, task.build_seconds) == (600, 600)
     assert (task.work, task.difficulty, task.solved) == ("/app", 0, False)
 
 
 def test_newer_spellings(tmp_path):
-    toml = (
-        '[environment]\nmemory_mb = 512\nmemory = "9G"\nworkdir = "/testbed"\ndocker_image = "img:1"\n[agent]\nuser = "me"\n'
-    )
+    toml = '[environment]\nmemory_mb = 512\nmemory = ".5G"\ncpus = 0.5\nworkdir = "/testbed"\ndocker_image = "img:1"\n'
+    toml += '[agent]\nuser = "me"\n'
     (task,) = load(write(tmp_path / "t", toml + '[verifier]\nuser = "me"\n', environment__Dockerfile=None)).values()
-    assert (task.memory_mb, task.work, task.image, task.user) == (512, "/testbed", "img:1", "me")
+    assert (task.memory_mb, task.cpus, task.work, task.image, task.user) == (512, 0.5, "/testbed", "img:1", "me")
 
 
 BROKEN = {
@@ -77,6 +77,12 @@ BROKEN = {
     "a negative limit": (dict(toml="[agent]\ntimeout_sec = -1\n"), "timeout_sec is -1"),
     "a limit that is a text": (dict(toml='[verifier]\ntimeout_sec = "90"\n'), "timeout_sec is '90'"),
     "a size that is none": (dict(toml='[environment]\nmemory = "much"\n'), "memory is 'much'.*2G"),
+    "a size without a unit": (dict(toml='[environment]\nmemory = "2048"\n'), "memory is '2048'.*2G"),
+    "two sizes": (
+        dict(toml='[environment]\nmemory = "2G"\nmemory_mb = 512\n'),
+        "memory_mb is 512",
+    ),
+    "a limit without end": (dict(toml="[agent]\ntimeout_sec = inf\n"), "timeout_sec is inf"),
     "variables that are none": (dict(toml='[verifier]\nenv = ["A"]\n'), r"env of \[verifier\]"),
     "two users": (dict(toml='[agent]\nuser = "me"\n'), "different users"),
     "no instruction": (dict(instruction__md=None), "instruction.md is missing"),
@@ -124,6 +130,14 @@ def test_tasks_have_the_names_of_their_folders_and_splits_by_name(tmp_path):
         agentgym.make("rlvr/Harbor-v0")
 
 
+@pytest.mark.parametrize("value", [0, -1, True, "2", float("nan")])
+@pytest.mark.parametrize("name", ["max_agent_seconds", "max_cpus", "max_memory_mb"])
+def test_caps_are_numbers_above_0(name, value, tmp_path):
+    write(tmp_path / "t")
+    with pytest.raises(BadConfig, match=f"{name} of Harbor is"):
+        agentgym.make("rlvr/Harbor-v0", path=str(tmp_path), **{name: value})
+
+
 def test_links_in_tests_are_not_followed(tmp_path):
     secret = tmp_path / "secret"
     secret.write_text("secret")
@@ -134,42 +148,18 @@ def test_links_in_tests_are_not_followed(tmp_path):
         assert archive.getmember("link").issym()
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "reward"),
-    [
-        ("reward.txt", b"1\n", 1.0),
-        ("reward.txt", b"0.25", 0.25),
-        ("reward.txt", b"", None),
-        ("reward.txt", b"passed", None),
-        ("reward.txt", b"NaN", None),
-        ("reward.txt", b'{"reward": 1}', None),
-        ("reward.txt", b"true", None),
-        ("reward.json", b'{"reward": 1, "speed": 0.5}', 1.0),
-        ("reward.json", b'{"accuracy": 0.5}', 0.5),
-        ("reward.json", b'{"accuracy": 0.5, "speed": 1}', None),
-        ("reward.json", b'{"reward": "1"}', None),
-        ("reward.json", b"1.0", 1.0),
-        ("reward.json", b"[" * 100_000, None),
-        ("reward.txt", b"1" * 4000, None),
-        ("reward.txt", b"1e999", None),
-    ],
-)
-def test_rewards_are_numbers(name, content, reward):
-    assert _reward(content, name) == reward
-
-
 def test_a_reward_that_is_no_small_file_is_none():
     made = io.BytesIO()
     with tarfile.open(fileobj=made, mode="w") as archive:
         member = tarfile.TarInfo("reward.txt")
-        member.size = 100_000
-        archive.addfile(member, io.BytesIO(b"1" * 100_000))
-    with pytest.raises(OSError, match="64 KiB"):
-        _only_file(made.getvalue())
+        member.size = 2_000_000
+        archive.addfile(member, io.BytesIO(b"1" * 2_000_000))
+    with pytest.raises(OSError, match="1 MiB"):
+        _content(made.getvalue())
 
 
 def test_no_variable_of_this_machine_is_handed_on(tmp_path, monkeypatch):
     monkeypatch.setenv("API_KEY", "secret")
     (task,) = load(write(tmp_path / "t", '[verifier.env]\nKEY = "${API_KEY}"\n')).values()
     with pytest.raises(BadData, match=r"KEY of \[verifier.env\]"):
-        _given(task.verifier_env, task, "verifier")
+        own_variables(task.verifier_env, task, "verifier")

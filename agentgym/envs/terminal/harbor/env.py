@@ -3,43 +3,46 @@
 import base64
 import gzip
 import importlib
-import io
-import json
-import math
+import os
 import shlex
-import tarfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 from agentgym.core.actions import spell, tool
 from agentgym.core.declared import Declarations
 from agentgym.core.env import Outcome, Task
-from agentgym.envs.terminal.harbor_files import HarborTask, load
+from agentgym.envs.terminal.harbor.files import HarborTask, load
+from agentgym.envs.terminal.harbor.rewards import NoVerdict, check_rule, one_number
+from agentgym.envs.terminal.harbor.verifying import own_variables, verified
 from agentgym.envs.terminal.shell import ShellState, shown, started, unfit
-from agentgym.errors import BadConfig, BadData, unknown
+from agentgym.errors import RULED_OUT, BadConfig, Fault, unknown
 from agentgym.registry import register_foreign
 from agentgym.sandbox.env import SandboxEnv
-from agentgym.sandbox.protocol import MEGABYTE, Limits, Sandbox, sandbox
+from agentgym.sandbox.protocol import MEGABYTE, Limits, Sandbox, SandboxFault, sandbox
 from agentgym.tasks.library import ALL, HASHED, hashed
 
 PIECE = 60_000
+CONTROL_SECONDS = 600.0
+"""Seconds that a task's solution may take where it shows whether the tests work."""
+TRIES = 4
+"""Containers, at most, that show whether the tests work: two kinds, each made again once after a fault."""
 _LISTED = r"""find / -xdev \( -path /proc -o -path /sys \) -prune -o -type f -size +15c -size -1025k -exec sha256sum {} + \
 2> /dev/null"""
-REWARDS = ("reward.json", "reward.txt")
-"""Where `test.sh` writes the reward, in `/logs/verifier`; the first that is there counts, as in Harbor."""
 
 
 def registered(path: str) -> str:
     """Return the id of a task folder, or of a folder of them, which is registered when it is first asked for."""
     whole = str(Path(path).expanduser().resolve())
-    return register_foreign("harbor", whole, f"{__name__}:Harbor", path=whole)
+    return register_foreign("harbor", whole, "agentgym.envs.terminal.harbor:Harbor", path=whole)
 
 
 class Harbor(SandboxEnv):
     """Task folders of Harbor (Terminal-Bench 2), by `path`: one folder, or a folder of them.
 
-    Reward: 1 if the task's own `tests/test.sh` gives at least 1, else 0; what it gave is the measure `reward`. Tests are
+    Reward: 1 if the task's own `tests/test.sh` gives at least 1, else 0; what it gave is the measure `reward`. Where the
+    tests give no reward, they are run again without the agent's part: if that gives one, the episode is lost, else it ends
+    as an infrastructure error. Tests are
     copied into the container when the agent hands in, and its solution never, except by the oracle. As in Harbor they run in
     the agent's own container, after all that the agent started has ended (`docs/terminal.md` says what follows from that).
     """
@@ -48,17 +51,30 @@ class Harbor(SandboxEnv):
     backend = "docker"
     splits: Mapping[str, float] = {**HASHED, ALL: 0.0}
     split = ALL
-    settings: ClassVar[tuple[str, ...]] = (*SandboxEnv.settings, "path", "network", "seconds", "shown")
-    task_settings: ClassVar[tuple[str, ...]] = ("seconds", "shown")
+    caps: ClassVar[tuple[str, ...]] = ("max_agent_seconds", "max_cpus", "max_memory_mb")
+    settings: ClassVar[tuple[str, ...]] = (
+        *(*SandboxEnv.settings, *caps),
+        *("path", "network", "seconds", "shown", "metric_rule"),
+    )
+    task_settings: ClassVar[tuple[str, ...]] = (*caps, "seconds", "shown", "metric_rule")
     caller_settings: ClassVar[tuple[str, ...]] = ("path", "network")
     path: str = ""
     """A task folder, or a folder of task folders."""
     network: str = "none"
     """A network of the daemon for agent and tests alike; many tasks' tests fetch pytest and need `bridge`."""
     seconds: float = 120.0
-    """Seconds that a command may take; all together at most the task's own limit."""
+    """Seconds that a command may take."""
     shown: float = 8000
     """Characters that are shown of what a command prints."""
+    metric_rule: str = "min"
+    """One number of several metrics without a `reward`: `min`, `max`, `mean`, `sum`, or `key:NAME` for one of them."""
+    max_agent_seconds: float | None = None
+    """Cap on the seconds of all commands together. None keeps the task's own limit; most tasks have none. A number measured
+    with a cap is comparable with none."""
+    max_cpus: float | None = None
+    """Cap on processor cores, as above."""
+    max_memory_mb: float | None = None
+    """Cap on memory, as above."""
     declared = Declarations(
         nondeterministic="images, their programs and the network are others' work, and see the machine's clock",
         random_bound=0.0,
@@ -72,10 +88,18 @@ class Harbor(SandboxEnv):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
                 raise BadConfig(f"{name} of Harbor is {value!r}; expected a number from {least} to {most}")
+        for name in self.caps:
+            value = getattr(self, name)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e9):
+                raise BadConfig(f"{name} of Harbor is {value!r}; expected a number above 0")
+        check_rule(self.metric_rule)
 
     def setup(self) -> None:
         super().setup()
         self._library = load(Path(self.path).expanduser())
+        longest = max(task.verifier_seconds for task in self._library.values())
+        building = max(task.build_seconds for task in self._library.values())
+        self.step_seconds = building + longest + TRIES * (longest + CONTROL_SECONDS)
         self._tasks = {
             name: Task(task.instruction, {"name": name}, name, hashed("Harbor", name), task.difficulty)
             for name, task in self._library.items()
@@ -142,21 +166,26 @@ class Harbor(SandboxEnv):
             "writable": True,
             "work": task.work,
             "network": self.network,
-            "cpus": task.cpus,
-            "environment": _given(task.environment_env, task, "environment"),
+            "cpus": _least(task.cpus, self.max_cpus),
+            "environment": own_variables(task.environment_env, task, "environment"),
             "capabilities": _root_capabilities() if task.user == "root" else (),
-            **({"image": task.image} if task.image else {"build": str(task.folder / "environment")}),
+            **({"image": task.image} if task.image else self._build(task)),
             **self.backend_options,
         }
         limits = Limits(
             timeout=self.seconds,
-            memory=int(task.memory_mb * MEGABYTE),
+            memory=int((_least(task.memory_mb, self.max_memory_mb) or _machine_mb()) * MEGABYTE),
             processes=1000,
             disk=256 * MEGABYTE,
             files=100_000,
             open_files=1024,
         )
         return sandbox(self.backend, limits=limits, **options)
+
+    def _build(self, task: HarborTask) -> dict[str, Any]:
+        """Return the options that build an image; Harbor's own environments keep their own time limit."""
+        limit = {"build_seconds": task.build_seconds} if self.backend == "docker" else {}
+        return {"build": str(task.folder / "environment"), **limit}
 
     def prepare(self, sandbox: Sandbox) -> None:
         """Do again in a fresh container what the agent did."""
@@ -179,10 +208,10 @@ class Harbor(SandboxEnv):
         wrong = unfit(command)
         if wrong:
             return self.invalid(wrong)
-        left = self._present.agent_seconds - self.used
-        if left <= 0:
-            return f"[the {self._present.agent_seconds:g} seconds that this task has for commands are used up: submit]"
-        seconds = min(self.seconds, left)
+        most = _least(self._present.agent_seconds, self.max_agent_seconds)
+        if most is not None and self.used >= most:
+            return f"[the {most:g} seconds that this task has for commands are used up: submit]"
+        seconds = self.seconds if most is None else min(self.seconds, most - self.used)
         result = self._twice(lambda: self.sandbox.run(self._shell.command(command, {}), timeout=seconds))
         self.used += result.seconds
         self.commands = (*self.commands, command)
@@ -192,36 +221,35 @@ class Harbor(SandboxEnv):
     @tool
     def submit(self) -> Outcome:
         """Hand in the container as it is now; this ends the episode."""
-        self.given, note = self._graded()
-        return self.win("The tests pass.") if self.given >= 1 else self.lose(f"The tests do not pass: {note}.")
+        try:
+            self.given = one_number(verified(self._present, self._twice(lambda: self.sandbox)), self.metric_rule)
+        except (NoVerdict, SandboxFault) as problem:
+            self._require_working_tests(problem)
+            return self.lose(f"The tests give no reward after this: {problem}.")
+        if self.given >= 1:
+            return self.win("The tests pass.")
+        return self.lose(f"The tests do not pass: their reward is {self.given:g}.")
 
     def measures(self) -> dict[str, float]:
         return {"reward": min(max(self.given, 0.0), 1.0)}
 
     # Grading
 
-    def _graded(self) -> tuple[float, str]:
-        """Run the task's tests in the container and return the reward that they wrote, and a word on it."""
-        task, sandbox = self._present, cast("Any", self._twice(lambda: self.sandbox))
-        sandbox.run("rm -rf /tests /logs/verifier; mkdir -p /logs/verifier /logs/agent /logs/artifacts")
-        if any(_is_there(sandbox, place) for place in ("/tests", *(f"/logs/verifier/{name}" for name in REWARDS))):
-            return 0.0, "what the agent left in their place could not be removed"  # it may have replaced rm
-        sandbox.copy_in(task.packed("tests"), "/tests")
-        variables = [f"{name}={value}" for name, value in _given(task.verifier_env, task, "verifier").items()]
-        quiet = 'exec "$@" > /logs/verifier/test-stdout.txt 2>&1'
-        words = ["/bin/bash", "-c", quiet, "bash", "/usr/bin/env", *variables, "/bin/bash", "/tests/test.sh"]
-        result = sandbox.run(words, timeout=task.verifier_seconds)
-        if result.reason != "exit":
-            return 0.0, f"they were ended ({result.reason})"
-        for name in REWARDS:
+    def _require_working_tests(self, problem: Exception) -> None:
+        """Raise a Fault where the tests give no reward without the agent's part: untouched, or after the solution."""
+        for script in ([], self._solution()) if self._present.solved else ([],):
             try:
-                reward = _reward(_only_file(sandbox.copy_out(f"/logs/verifier/{name}")), name)
-            except FileNotFoundError:
-                continue
-            except (OSError, tarfile.TarError):
-                reward = None
-            return (0.0, f"{name} holds no reward") if reward is None else (reward, f"their reward is {reward:g}")
-        return 0.0, "they wrote no reward"
+                self.elsewhere(lambda sandbox, script=script: self._verified_after(script, sandbox))
+            except (NoVerdict, SandboxFault) as error:
+                problem = error
+            else:
+                return
+        raise Fault(f"{RULED_OUT}the tests of {self._present.name} give no reward: {problem}", reason="crash")
+
+    def _verified_after(self, script: list[str], sandbox: Any) -> None:
+        for command in script:
+            sandbox.run(["/bin/bash", "-c", command], timeout=CONTROL_SECONDS)
+        one_number(verified(self._present, sandbox), self.metric_rule)
 
     def fingerprint(self, task: Task) -> str:
         """Return the hash of every file of a task's folder."""
@@ -257,7 +285,7 @@ class Harbor(SandboxEnv):
         task = self._present
         text = base64.b64encode(gzip.compress(task.packed("solution"), mtime=0)).decode()
         pieces = [text[place : place + PIECE] for place in range(0, len(text), PIECE)]
-        variables = " ".join(shlex.quote(f"{k}={v}") for k, v in _given(task.solution_env, task, "solution").items())
+        variables = " ".join(shlex.quote(f"{k}={v}") for k, v in own_variables(task.solution_env, task, "solution").items())
         return [
             "rm -rf /solution; mkdir -p /solution; rm -f /tmp/.solution",
             *(f"printf %s {piece} >> /tmp/.solution" for piece in pieces),
@@ -270,52 +298,10 @@ def _root_capabilities() -> tuple[str, ...]:
     return vars(importlib.import_module("agentgym.sandbox.docker.sandbox"))["ROOT_CAPABILITIES"]
 
 
-def _is_there(sandbox: Any, path: str) -> bool:
-    """Return whether a container holds something at a path, as its daemon sees it."""
-    try:
-        sandbox.copy_out(path)
-    except FileNotFoundError:
-        return False
-    except OSError:  # too large to be read
-        return True
-    return True
+def _least(own: float | None, cap: float | None) -> float | None:
+    """Return the lower of a task's own limit and the caller's cap; None for no limit."""
+    return min((limit for limit in (own, cap) if limit is not None), default=None)
 
 
-def _given(variables: Mapping[str, str], task: HarborTask, table: str) -> dict[str, str]:
-    """Return variables of a task; BadData for one that asks for a secret of this machine."""
-    for name, value in variables.items():
-        if "${" in value:
-            raise BadData(
-                f"{task.folder / 'task.toml'}: {name} of [{table}.env] is {value!r}, a variable of this "
-                "machine, and none is "
-                "handed on to a container: write its value there, or leave it out"
-            )
-    return dict(variables)
-
-
-def _only_file(archive: bytes) -> bytes:
-    """Return the file that an archive holds."""
-    with tarfile.open(fileobj=io.BytesIO(archive)) as opened:
-        for member in opened:
-            content = opened.extractfile(member) if member.isreg() and member.size <= 65536 else None
-            if content is not None:
-                return content.read()
-    raise OSError("it is not a file of at most 64 KiB")
-
-
-def _reward(content: bytes, name: str) -> float | None:
-    """Return the number that a reward file holds: alone, under the key `reward`, or under the only key."""
-    try:
-        value: object = json.loads(content)
-    except (ValueError, RecursionError):
-        return None
-    if isinstance(value, dict) and name.endswith(".json"):
-        table = cast("dict[str, object]", value)
-        value = table.get("reward", next(iter(table.values())) if len(table) == 1 else None)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        number = float(value)
-    except OverflowError:  # an integer beyond all floats
-        return None
-    return number if math.isfinite(number) else None
+def _machine_mb() -> float:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / MEGABYTE

@@ -7,6 +7,7 @@ and, as wanted, `solution/solve.sh`. Format: https://harborframework.com/docs/ta
 
 import hashlib
 import io
+import math
 import os
 import re
 import tarfile
@@ -19,7 +20,7 @@ from typing import Any, cast
 from agentgym.errors import BadData
 
 DIFFICULTIES = {"easy": 0, "medium": 1, "hard": 2}
-_UNITS = {"": 1 / (1 << 20), "K": 1 / 1024, "M": 1, "G": 1024}
+_UNITS = {"K": 1 / 1024, "M": 1, "G": 1024}
 
 
 @dataclass(frozen=True)
@@ -35,10 +36,13 @@ class HarborTask:
     work: str
     """Where commands begin."""
     user: str
-    agent_seconds: float
-    verifier_seconds: float
-    cpus: float
-    memory_mb: float
+    agent_seconds: float | None
+    """Seconds that all commands may take together; None for no limit. So are the next ones but the verifier's."""
+    cpus: float | None
+    memory_mb: float | None
+    verifier_seconds: float = 600.0
+    build_seconds: float = 600.0
+    """Seconds that building the image may take."""
     verifier_env: Mapping[str, str] = field(default_factory=dict[str, str])
     solution_env: Mapping[str, str] = field(default_factory=dict[str, str])
     environment_env: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -123,10 +127,11 @@ def _task(folder: Path) -> HarborTask:
         image=image,
         work=_work(_text(environment, "workdir", file) or _last_workdir(build), file),
         user=users.pop(),
-        agent_seconds=_number(agent, "timeout_sec", 600.0, file),
-        verifier_seconds=_number(verifier, "timeout_sec", 600.0, file),
-        cpus=_number(environment, "cpus", 1.0, file),
-        memory_mb=_size(environment, "memory_mb", "memory", 2048.0, file),
+        agent_seconds=_number(agent, "timeout_sec", file),
+        cpus=_number(environment, "cpus", file),
+        memory_mb=_size(environment, "memory_mb", "memory", file),
+        verifier_seconds=_number(verifier, "timeout_sec", file) or 600.0,
+        build_seconds=_number(environment, "build_timeout_sec", file) or 600.0,
         verifier_env=_variables(verifier, "verifier", file),
         solution_env=_variables(tables["solution"], "solution", file),
         environment_env=_variables(environment, "environment", file),
@@ -184,22 +189,27 @@ def _text(table: dict[str, object], key: str, file: Path) -> str:
     return str(value)
 
 
-def _number(table: dict[str, object], key: str, default: float, file: Path) -> float:
+def _number(table: dict[str, object], key: str, file: Path) -> float | None:
     value = table.get(key)
-    value = default if value is None else value
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
         raise BadData(f"{file}: {key} is {value!r:.60}; expected a number above 0")
     return float(value)
 
 
-def _size(table: dict[str, object], key: str, older: str, default: float, file: Path) -> float:
-    """Return megabytes, from a number or from an older text like `2G`."""
-    if key in table or older not in table:
-        return _number(table, key, default, file)
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMG]?)(?:i?B?)\s*", str(table[older]), re.IGNORECASE)
+def _size(table: dict[str, object], key: str, older: str, file: Path) -> float | None:
+    """Return megabytes, from a number or from an older text like `2G`; both must say the same."""
+    megabytes = _number(table, key, file)
+    if not isinstance(text := table.get(older), str):
+        return megabytes
+    match = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([KMG])\s*", text, re.IGNORECASE)
     if match is None or not float(match[1]):
-        raise BadData(f"{file}: {older} is {table[older]!r:.60}; expected a size such as '2G', or {key} = 2048")
-    return float(match[1]) * _UNITS[match[2].upper()]
+        raise BadData(f"{file}: {older} is {text!r:.60}; expected a size such as '2G', or {key} = 2048")
+    size = float(int(float(match[1]) * _UNITS[match[2].upper()]))
+    if megabytes not in (None, size):
+        raise BadData(f"{file}: {older} is {text!r} ({size:g} MB), but {key} is {megabytes:g}; leave one of them out")
+    return size
 
 
 def _variables(table: dict[str, object], name: str, file: Path) -> dict[str, str]:

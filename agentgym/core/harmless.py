@@ -1,0 +1,54 @@
+"""A harmless value of a JSON Schema: the control that shows whose doing an error of a service is."""
+
+from collections.abc import Mapping
+from typing import cast
+
+DEEPEST = 8
+
+
+def harmless(schema: Mapping[str, object], definitions: Mapping[str, object] | None = None, depth: int = 0) -> object:
+    """Return the plainest value that a schema takes: required fields alone, empty texts, zeros, the first choice.
+
+    Length, range and pattern are kept as far as `minLength`, `minimum` and `minItems` say them. A schema of a stranger
+    makes no deeper a value than `DEEPEST`.
+    """
+    if definitions is None:
+        definitions = _table(schema.get("$defs"))
+    if depth > DEEPEST:
+        return None
+    for key in ("const", "default"):
+        if key in schema:
+            return schema[key]
+    if choices := _list(schema.get("enum")):
+        return choices[0]
+    if isinstance(reference := schema.get("$ref"), str):
+        return harmless(_table(definitions.get(reference.rpartition("/")[2])), definitions, depth + 1)
+    for key in ("anyOf", "oneOf", "allOf"):
+        if options := _list(schema.get(key)):
+            return harmless(_table(options[0]), definitions, depth + 1)
+    kinds = schema.get("type", "object" if "properties" in schema else "string")
+    kind = str(_list(kinds)[0]) if _list(kinds) else str(kinds)
+    if kind == "object":
+        fields = _table(schema.get("properties"))
+        required = [name for name in _list(schema.get("required")) if isinstance(name, str)]
+        return {name: harmless(_table(fields.get(name)), definitions, depth + 1) for name in required}
+    if kind == "string":
+        return " " * min(_number(schema.get("minLength")), 1000)
+    if kind in ("integer", "number"):
+        return max(0, _number(schema.get("minimum")))
+    if kind == "array":
+        item = harmless(_table(schema.get("items")), definitions, depth + 1)
+        return [item] * min(_number(schema.get("minItems")), 16)
+    return {"boolean": False, "null": None}.get(kind, "")
+
+
+def _table(value: object) -> Mapping[str, object]:
+    return cast("dict[str, object]", value) if isinstance(value, dict) else {}
+
+
+def _list(value: object) -> list[object]:
+    return cast("list[object]", value) if isinstance(value, list) else []
+
+
+def _number(value: object) -> int:
+    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e15 else 0

@@ -1,0 +1,5 @@
+"""Task folders of Harbor (Terminal-Bench 2) as an environment."""
+
+from agentgym.envs.terminal.harbor.env import Harbor, registered
+
+__all__ = ["Harbor", "registered"]
