@@ -12,7 +12,7 @@ from harbor.models.trial.paths import TrialPaths
 from harbor.models.verifier.result import VerifierResult
 from harbor.verifier.verifier import Verifier
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "envs"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "envs" / "terminal"))
 from harbor_rewards import REWARDS
 
 from agentgym.envs.terminal.harbor.rewards import FILES, NoVerdict, rewards_in
