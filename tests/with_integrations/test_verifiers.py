@@ -20,8 +20,8 @@ from verifiers.v1.configs.cli.eval import EvalConfig
 from verifiers.v1.utils.loaders import load_taskset, taskset_config_type
 
 import agentgym
-from agentgym.errors import RULED_OUT
 from agentgym.engines.scripted import ByteTokenizer, ScriptedEngine
+from agentgym.errors import RULED_OUT
 from agentgym.gateway import App, Gateway
 
 TASKSET = "agentgym_there"
