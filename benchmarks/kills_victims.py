@@ -132,7 +132,7 @@ class Server(Small):
     def __init__(self, folder: Path, rng: random.Random) -> None:
         super().__init__(folder, rng)
         self.port = port()
-        script = ROOT / "tests" / "trainers" / "tinker_fake.py"
+        script = ROOT / "tests" / "fakes" / "tinker_fake.py"
         state = folder / "state"
         self.url = f"http://127.0.0.1:{self.port}"
         path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parent / "trainers"))
+sys.path.insert(0, str(HERE.parent / "fakes"))
 PROJECT = """[project]
 name = "skyrl-server"
 version = "0"

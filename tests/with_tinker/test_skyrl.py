@@ -31,7 +31,7 @@ def test_what_it_computes(skyrl, policy):
     assert found.mismatch < 1e-4
 
 
-@pytest.mark.slow  # a fake server over our own learner is killed in every push: tests/trainers/test_tinker.py
+@pytest.mark.slow  # a fake server over our own learner is killed in every push: tests/trainers/learners/test_tinker.py
 def test_a_whole_run_outlives_a_kill_of_the_client_and_of_the_server(skyrl, policy, tasks, tmp_path):
     """It learns as if nobody had been killed: success on tasks that it never trained on rises by 15 points and more."""
     config = small(
@@ -56,7 +56,7 @@ def test_a_whole_run_outlives_a_kill_of_the_client_and_of_the_server(skyrl, poli
 
 
 def _client(code):
-    folder = Path(__file__).parents[1] / "trainers"
+    folder = Path(__file__).parents[1] / "fakes"
     return subprocess.Popen([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(folder)})
 
 

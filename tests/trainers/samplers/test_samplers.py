@@ -21,7 +21,7 @@ from agentgym.trainers.samplers.history import HardAttempts, Prioritized
 from agentgym.trainers.samplers.interface import SAMPLERS, Draw, Seen, TaskSource, Uniform, Window
 from agentgym.trainers.samplers.starts import Starts
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 for block in re.findall(r"^```python\n(.*?)^```", (ROOT / "docs" / "stages.md").read_text(), re.MULTILINE | re.DOTALL):

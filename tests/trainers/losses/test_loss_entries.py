@@ -25,7 +25,7 @@ from agentgym.trainers.losses.interface import factors, resolve_loss
 from agentgym.trainers.losses.policy import Update, means, policy_loss
 from agentgym.trainers.needs import interface as needs
 
-sys.path.append(str(Path(__file__).parents[2] / "examples" / "stages"))
+sys.path.append(str(Path(__file__).parents[3] / "examples" / "stages"))
 
 
 def flags(*words):

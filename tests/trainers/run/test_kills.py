@@ -14,7 +14,7 @@ from agentgym.trainers import resume, train
 from agentgym.trainers.config.recipe_files import read_config
 from agentgym.trainers.run.record import Record
 
-sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))  # at the end: some have names that others have too
+sys.path.append(str(Path(__file__).resolve().parents[3] / "benchmarks"))  # at the end: some have names that others have too
 import kills
 import kills_parts
 import kills_victims

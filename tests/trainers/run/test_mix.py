@@ -14,7 +14,7 @@ from agentgym.trainers.config.recipe_files import read_config
 
 pytestmark = pytest.mark.long
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 RECIPE = ROOT / "examples" / "stages" / "mix.toml"
 CHILD = """
 import os, sys

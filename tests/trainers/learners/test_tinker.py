@@ -139,7 +139,7 @@ def test_a_server_that_fails_to_give_its_adapter_and_lives_may_train(served, ope
 
 def a_process(policy, folder, port=0, **behaviour):
     """Start a server as a process of its own and return it and its address."""
-    program = str(Path(__file__).with_name("tinker_fake.py"))
+    program = str(Path(__file__).parents[2] / "fakes" / "tinker_fake.py")
     command = [sys.executable, program, policy, str(folder), str(port), json.dumps(behaviour)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     return process, process.stdout.readline().strip()

@@ -113,7 +113,7 @@ def test_a_logger_that_cannot_start_leaves_the_folder_free(tmp_path):
 
 
 def test_the_example_of_the_page(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[2]))
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[3]))
     stage = loggers.resolve_loggers(("examples.stages.logger:Table",), {"column": "entropy"})[0]
     made = stage(tmp_path, {})
     made.log(3, {"phase": "rl", "step": 1, "entropy": 0.5})

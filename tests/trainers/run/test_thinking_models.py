@@ -17,7 +17,7 @@ from agentgym.trainers.data.segments import Segment, build
 from agentgym.trainers.losses.policy import clip, policy_loss
 from agentgym.trainers.model.logprobs import policy_logprobs
 
-PATH = Path(__file__).resolve().parents[2] / "benchmarks" / "templates.py"
+PATH = Path(__file__).resolve().parents[3] / "benchmarks" / "templates.py"
 ADVANTAGES = [0.5, -1.0, 2.0, 0.25]
 
 

@@ -234,7 +234,7 @@ def test_means_of_parts_count_every_episode_of_every_process():
 
 
 def test_the_example_of_ones_own(monkeypatch: pytest.MonkeyPatch):
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     monkeypatch.syspath_prepend(str(root))
     lost, won = episode([0], success=False, horizon=4), episode([0], [0], horizon=4)
     paid([lost, won], ["examples.stages.brief:brevity"], weight=0.1)

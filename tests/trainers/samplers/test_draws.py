@@ -4,9 +4,10 @@ import asyncio
 from collections import Counter
 
 import pytest
+from task_file import File
 
 import agentgym
-from agentgym import ChatAgent, Task
+from agentgym import ChatAgent
 from agentgym.engines.scripted import ScriptedEngine
 from agentgym.envs.guess_number import GuessNumber
 from agentgym.rollout.collect import jobs_of
@@ -16,20 +17,6 @@ from agentgym.trainers.model.policy import PolicySize, init_policy
 from agentgym.trainers.samplers.interface import TaskSource, first_tasks
 
 TINY = PolicySize(width=32, layers=1, heads=2, vocabulary=400)
-
-
-class File(GuessNumber):
-    """Five tasks, as of a file."""
-
-    def numbered(self, number, split=None, difficulty=None):
-        number %= 5
-        return Task("guess", {"secret": 10 + number, "limit": 100}, f"file-{number}", split or self.split)
-
-    def size(self, split=None):
-        return 5
-
-    def find(self, task_id):
-        return self.numbered(int(task_id.removeprefix("file-")))
 
 
 class Lottery(File):

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from several import run_several
+from several import run_several, run_two
 from small_runs import curve, policy, small, trusted
-from test_several_processes import run_two
 
 pytest.importorskip("uvicorn", reason="the extra `serve` is not installed")
 from fake_vllm import FakeVLLM

@@ -317,7 +317,7 @@ def test_a_run_whose_start_cannot_be_shown_leaves_nothing_behind(tmp_path, monke
     def show(kind, numbers):
         raise BrokenPipeError(f"nobody reads the {kind}")
 
-    monkeypatch.syspath_prepend(str(Path(__file__).resolve().parents[2]))
+    monkeypatch.syspath_prepend(str(Path(__file__).resolve().parents[3]))
     config = small(tmp_path / "run", sft_episodes=0, steps=1, loggers=("examples.stages.logger:Table",))
     with pytest.raises(BrokenPipeError, match="nobody reads the start"):
         train(config, show)

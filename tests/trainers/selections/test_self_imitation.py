@@ -23,7 +23,7 @@ from agentgym.trainers.rewards.interface import Schedule, resolve_rewards
 from agentgym.trainers.run.preflight import looked_at
 from agentgym.trainers.selections.interface import SELECTIONS
 
-STAGES = Path(__file__).parents[2] / "examples" / "stages"
+STAGES = Path(__file__).parents[3] / "examples" / "stages"
 
 
 def stage(**options):

@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from test_draws import File
+from task_file import File
 
 import agentgym
 from agentgym.trainers import TrainConfig, train

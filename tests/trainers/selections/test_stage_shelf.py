@@ -262,7 +262,7 @@ def test_calibration_by_hand_and_the_truth_pays_best():
 
 
 def test_every_name_of_the_tables_is_on_its_page():
-    folder = Path(__file__).parents[2] / "docs"
+    folder = Path(__file__).parents[3] / "docs"
     algorithms, stages, credit = ((folder / f"{name}.md").read_text() for name in ("algorithms", "stages", "credit"))
     pages = {
         SAMPLERS: stages,

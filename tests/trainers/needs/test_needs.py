@@ -33,7 +33,7 @@ from agentgym.trainers.run.preflight import looked_at
 from agentgym.trainers.run.rollouts import Rollouts
 from agentgym.trainers.samplers.interface import SAMPLERS, Draw
 
-sys.path.append(str(Path(__file__).parents[2] / "examples" / "stages"))
+sys.path.append(str(Path(__file__).parents[3] / "examples" / "stages"))
 
 TINY = PolicySize(width=32, layers=1, heads=2, vocabulary=400)
 
@@ -256,7 +256,7 @@ def test_a_run_with_a_credit_of_ones_own_that_needs_them(tmp_path, credit, optio
 
 def example(name):
     """Run the example of docs/stages.md that declares a stage of this name."""
-    text = (Path(__file__).parents[2] / "docs" / "stages.md").read_text()
+    text = (Path(__file__).parents[3] / "docs" / "stages.md").read_text()
     block = next(part for part in text.split("```python\n")[1:] if f'("{name}"' in part)
     exec(block.split("```")[0], {"__name__": "example"})
 

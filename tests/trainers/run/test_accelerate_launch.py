@@ -19,7 +19,7 @@ from agentgym.engines.hf.engine import HFEngine
 from agentgym.trainers.model.policy import init_policy
 from agentgym.trainers.run.sitting import joined
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SIZES = """--steps 2 --tasks-per-step 2 --group-size 2 --horizon 3 --turn-tokens 4 --context-tokens 2048 --env.preset tiny
 --test-tasks 0 --eval-every 0 --checkpoint-every 1 --keep-episodes 1000 --lr 1e-3 --credit moving:by_turns --select keep"""
 MOVING = """import agentgym, numpy as np

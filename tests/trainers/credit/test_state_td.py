@@ -18,7 +18,7 @@ from agentgym.trainers.credit.group import grpo
 from agentgym.trainers.credit.interface import resolve
 from agentgym.trainers.credit.state_td import branch_td, state_keys, state_td
 
-sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
+sys.path.append(str(Path(__file__).parents[3] / "benchmarks"))
 
 from credit_ladder import Ladder, efficiency
 

@@ -6,7 +6,7 @@
 import sys
 
 import numpy as np
-from test_draws import File
+from task_file import File
 
 import agentgym
 from agentgym.trainers import TrainConfig, resume, train

@@ -18,7 +18,7 @@ from agentgym.trainers import Learner, Sampler, train
 from agentgym.trainers.config.train_config import STATE, newest_checkpoint
 from agentgym.trainers.model.policy import load_policy
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / "examples" / "stages"
 
 

@@ -32,7 +32,7 @@ checkpoint_every = 1
 """
 
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[2] / "fakes"
 
 
 def start(tmp_path, steps, **changes):
