@@ -1,8 +1,29 @@
-"""The type of a field that holds options of something chosen by name: an environment, a credit algorithm."""
+"""How a field of a command's dataclass is read from the command line, where its type alone does not say it."""
 
-from typing import Annotated
+from dataclasses import dataclass
+from enum import Enum
+from typing import Annotated, TypeAlias, TypeVar
 
-import tyro
+_Value = TypeVar("_Value")
 
-Options = Annotated[dict[str, object], tyro.conf.Suppress]
+
+class Mark(Enum):
+    """What `Annotated` holds of a field."""
+
+    POSITIONAL = "comes without a flag"
+    HIDDEN = "has no flag"
+    REPEATED = "its flag takes one value and may be given several times"
+
+
+@dataclass(frozen=True)
+class Alias:
+    """Another name of a field: of a positional one the word in the usage, else a second flag."""
+
+    name: str
+
+
+Positional: TypeAlias = Annotated[_Value, Mark.POSITIONAL]
+Hidden: TypeAlias = Annotated[_Value, Mark.HIDDEN]
+Repeated: TypeAlias = Annotated[tuple[_Value, ...], Mark.REPEATED]
+Options: TypeAlias = Annotated[dict[str, object], Mark.HIDDEN]
 """A field `NAME_options` of a command's dataclass collects the flags `--NAME.KEY VALUE`."""

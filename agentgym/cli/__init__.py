@@ -3,7 +3,7 @@
 A command is one file `agentgym/cli/NAME.py` and one line in `COMMANDS`. The file defines
 
 - `Config`: one flat frozen dataclass, a doc line under each field; the fields are the flags, and what is annotated
-  `tyro.conf.Positional[…]` comes without one. A field `NAME_options: Options` takes `--NAME.KEY VALUE`;
+  `Positional[…]` comes without one. A field `NAME_options: Options` takes `--NAME.KEY VALUE`;
 - `run(config) -> int`: does the work and returns the exit code; what it raises of our own errors is printed as one line;
 - a module docstring, which is what `--help` shows above the flags: a sentence, then examples;
 - where the flags' defaults depend on an argument (a recipe), also `read(arguments) -> Config`, which calls `read_flags`

@@ -16,7 +16,6 @@ from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-import tyro
 from rich.console import Console
 from rich.text import Text
 
@@ -30,7 +29,7 @@ from agentgym.core.provenance import write_json
 from agentgym.core.screen import printable
 from agentgym.errors import BadConfig, unknown
 from agentgym.evaluate.markdown import plain
-from agentgym.options import Options
+from agentgym.options import Options, Positional, Repeated
 from agentgym.registry import foreign
 
 _COLOURS = {"holds": "green", "broken": "bold red", "skipped": "dim", "does not apply": "dim", "not checked": "yellow"}
@@ -40,7 +39,7 @@ _COLOURS = {"holds": "green", "broken": "bold red", "skipped": "dim", "does not 
 class Config:
     """What to check, and how long."""
 
-    id: tyro.conf.Positional[str]
+    id: Positional[str]
     """The environment: an id, a short name, MODULE:NAMESPACE/NAME-v0 to import a module of yours first, or somebody
     else's: verifiers:NAME, openenv:URL, nemo_gym:FOLDER, harbor:FOLDER."""
     thorough: bool = False
@@ -49,7 +48,7 @@ class Config:
     """Which tasks to check: with 0 always the same ones; any other seed draws others."""
     json: bool = False
     """Print the results as JSON once all checks have run."""
-    check: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    check: Repeated[str] = ()
     """Run only this check; may be given several times. By default all; for others' environments, the certificate's."""
     certificate: str = ""
     """Write the checks and their results to this file as JSON."""

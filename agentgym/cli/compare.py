@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import tyro
 from rich.console import Console
 from rich.text import Text
 
@@ -22,6 +21,7 @@ from agentgym.episodes.episode import MOST_FAULTS
 from agentgym.errors import BadConfig
 from agentgym.evaluate.compare import compare_evaluations
 from agentgym.evaluate.summary import divided
+from agentgym.options import Positional
 from agentgym.report.comparison import write_comparison
 
 Row = Mapping[str, Any]
@@ -33,9 +33,9 @@ MOST_OPTIONS = 12
 class Config:
     """What to compare."""
 
-    a: tyro.conf.Positional[str]
+    a: Positional[str]
     """Folder of the evaluation or training run that B is compared with."""
-    b: tyro.conf.Positional[str]
+    b: Positional[str]
     """Folder of another evaluation or run with the same tasks."""
     json: bool = False
     """Print JSON that names every flipped task."""

@@ -4,28 +4,34 @@ agentgym completion bash > ~/.local/share/bash-completion/completions/agentgym
 agentgym completion zsh > ~/.zfunc/_agentgym      with ~/.zfunc in fpath
 """
 
+import argparse
 import importlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-import tyro
-
-from agentgym.cli.flags import unchecked
+from agentgym.cli.flags import flags_of, parser
+from agentgym.options import Positional
 
 
 @dataclass(frozen=True)
 class Config:
     """Which shell."""
 
-    shell: tyro.conf.Positional[Literal["bash", "zsh", "tcsh"]] = "bash"
+    shell: Positional[Literal["bash", "zsh", "tcsh"]] = "bash"
     """The shell that the script is for."""
 
 
 def run(config: Config) -> int:
-    """Print the script; tyro makes it from the dataclasses that the flags are read from."""
+    """Print the script; shtab makes it from the flags of every command."""
     from agentgym.cli import COMMANDS
 
-    modules = {name: importlib.import_module(module) for name, (module, _) in COMMANDS.items()}
-    configs = {name: unchecked(getattr(module, "FLAGS", module.Config)) for name, module in modules.items()}
-    tyro.extras.subcommand_cli_from_dict(configs, prog="agentgym", args=["--tyro-print-completion", config.shell])
-    return 0  # it has printed and exited
+    root = argparse.ArgumentParser("agentgym")
+    commands = root.add_subparsers()
+    for name, (module, purpose) in COMMANDS.items():
+        command = importlib.import_module(module)
+        flags = flags_of(getattr(command, "FLAGS", command.Config))
+        commands.add_parser(name, help=purpose, parents=[parser(flags, positionals=True)], conflict_handler="resolve")
+    complete: Callable[..., str] = importlib.import_module("shtab").complete  # it has no types
+    print(complete(root, config.shell))
+    return 0

@@ -9,7 +9,6 @@ import inspect
 import json
 from dataclasses import dataclass, field
 
-import tyro
 from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
@@ -19,7 +18,7 @@ from agentgym.contract import examine
 from agentgym.core.env import TextEnv
 from agentgym.core.screen import printable
 from agentgym.errors import BadConfig, BadData, Fault, MissingExtra
-from agentgym.options import Options
+from agentgym.options import Options, Positional
 from agentgym.registry import DESCRIPTIONS, ENVS, PROBLEMS, failure, make
 
 WIDE = 120  # columns
@@ -30,7 +29,7 @@ CANNOT_BE_MADE = (ImportError, BadConfig, BadData, MissingExtra, Fault)
 class Config:
     """What to show."""
 
-    id: tyro.conf.Positional[str | None] = None
+    id: Positional[str | None] = None
     """Show the card of this environment."""
     difficulties: tuple[int, ...] = (0, 1)
     """Difficulties on the card."""

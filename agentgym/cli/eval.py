@@ -18,7 +18,6 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
-import tyro
 from rich.console import Console
 from rich.text import Text
 
@@ -45,7 +44,7 @@ from agentgym.evaluate.protocol import too_many_faults
 from agentgym.evaluate.regret import sentence
 from agentgym.evaluate.run import Plan, evaluate
 from agentgym.evaluate.suite import Suite, resolve
-from agentgym.options import Options
+from agentgym.options import Alias, Options, Positional
 from agentgym.registry import make
 from agentgym.report.html import write_report
 from agentgym.rollout.pool import RolloutConfig, WorkerBackend
@@ -67,7 +66,7 @@ DATA = ("data", "corpus", "questions")
 class Config:
     """What to measure."""
 
-    envs: Annotated[str, tyro.conf.Positional, tyro.conf.arg(name="environments")]
+    envs: Annotated[Positional[str], Alias("environments")]
     """Environment, or several separated by commas; or a suite: `smoke`, `core`, `alfworld@agentgym`, or a TOML file."""
     model: str | None = None
     """Folder or hub name of a model, folder of a training run (its prompt file, and options that say where or how its

@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
-import tyro
-
-from agentgym.cli.flags import Options, read_flags
+from agentgym.cli.flags import Options
 from agentgym.core.folders import write_whole
 from agentgym.errors import BadConfig
+from agentgym.options import Alias, Positional
 from agentgym.trainers.data.stored import Filter, read_files
 
 
@@ -21,11 +20,11 @@ from agentgym.trainers.data.stored import Filter, read_files
 class Config:
     """What to write."""
 
-    files: tyro.conf.Positional[tuple[str, ...]]
+    files: Positional[tuple[str, ...]]
     """Files of episodes, or folders of runs and evaluations."""
     out: str
     """File to write."""
-    form: Annotated[Literal["sft", "dpo", "grpo", "episodes"], tyro.conf.arg(aliases=("--as",))] = "sft"
+    form: Annotated[Literal["sft", "dpo", "grpo", "episodes"], Alias("as")] = "sft"
     """`sft` (one conversation per row), `dpo` (one pair of a group per row), `grpo` (with advantages), `episodes` (all)."""
     success: bool = False
     """Only successful episodes."""
@@ -49,12 +48,6 @@ class Config:
     """With `grpo`: the credit algorithm of the advantages; by default those that the training run recorded."""
     credit_options: Options = field(default_factory=dict[str, object])
     """Its hyperparameters: --credit.KEY VALUE."""
-
-
-def read(arguments: list[str]) -> Config:
-    """Read the flags; `--as` is a word of Python's own, so its field is `form`."""
-    words = [f"--form{word[4:]}" if word == "--as" or word.startswith("--as=") else word for word in arguments]
-    return read_flags(Config, words, command="export", description=__doc__)
 
 
 def run(config: Config) -> int:

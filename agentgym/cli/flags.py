@@ -1,26 +1,89 @@
-"""Flags of a command, read from its flat dataclass with tyro."""
+"""Flags of a command, read from its flat dataclass with argparse."""
 
-import contextlib
+import argparse
 import dataclasses
-import io
-import itertools
 import json
-import re
 import shutil
-import sys
 import textwrap
-from collections.abc import Callable, Sequence
-from types import NoneType
-from typing import Annotated, Any, TypeVar, cast, get_args, get_origin, get_type_hints
+from collections.abc import Iterable, Sequence
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-import tyro
-
-from agentgym.cli.help_text import Folded, docs, folded_text
+from agentgym.cli.help_text import docs, folded_text
 from agentgym.core.caller import Setting
 from agentgym.errors import BadConfig, bad_option
+from agentgym.options import Alias, Mark
 from agentgym.options import Options as Options
 
 _Config = TypeVar("_Config")
+_NOUNS = {int: ("INT", "a whole number"), float: ("FLOAT", "a number"), str: ("STR", "text")}
+
+
+@dataclasses.dataclass(frozen=True)
+class Flag:
+    """One field of a command's dataclass, as the command line sees it."""
+
+    name: str
+    text: str
+    """What it is, from the line under the field."""
+    kind: Any
+    """Its type without marks and without None; of a tuple, the type of one value."""
+    many: bool
+    """It takes any number of values."""
+    nullable: bool
+    """The word None stands for None."""
+    marks: tuple[object, ...]
+    default: Any
+    """Its value if it is absent; `dataclasses.MISSING` where it must be there."""
+
+    @property
+    def positional(self) -> bool:
+        """It comes without a flag."""
+        return Mark.POSITIONAL in self.marks
+
+    @property
+    def word(self) -> str:
+        """Its flag; of a positional one, the word in the usage."""
+        alias = next((mark.name for mark in self.marks if isinstance(mark, Alias)), self.name)
+        return alias.upper() if self.positional else f"--{self.name.replace('_', '-')}"
+
+    @property
+    def spellings(self) -> list[str]:
+        """Every flag that sets it."""
+        others = [f"--{mark.name}" for mark in self.marks if isinstance(mark, Alias)]
+        return [] if self.positional else [*others, self.word]
+
+    @property
+    def metavar(self) -> str:
+        """What stands for its value in the help."""
+        if self.positional:
+            return self.word
+        return f"{{{','.join(get_args(self.kind))}}}" if get_origin(self.kind) is Literal else _NOUNS[self.kind][0]
+
+    def value(self, word: str) -> object:
+        """Return the value that a word stands for; argparse's error for any other."""
+        if self.nullable and word == "None":
+            return None
+        choices = get_args(self.kind) if get_origin(self.kind) is Literal else ()
+        expected = f"one of {', '.join(choices)}" if choices else _NOUNS[self.kind][1]
+        try:
+            if choices and word not in choices:
+                raise ValueError
+            return word if choices else self.kind(word)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"expected {expected}, not {word!r}") from None
+
+    def tupled(self, value: Any) -> object:
+        """Return a value of argparse's, which has lists, as the dataclass has it."""
+        return tuple(value) if self.many else value
+
+    @property
+    def help(self) -> str:
+        """Its text and its default; nothing of an empty one, since the text says what happens then."""
+        if self.default is dataclasses.MISSING:
+            return f"{self.text} (required)"
+        shown = " ".join(map(str, self.default)) if self.many and self.default is not None else str(self.default)
+        return self.text if shown in ("", "None", "-inf") else f"{self.text} (default: {shown})"
 
 
 def read_flags(
@@ -33,125 +96,68 @@ def read_flags(
 ) -> _Config:
     """Return the dataclass filled from the arguments; `default` gives the values of flags that are absent.
 
-    An unknown flag raises BadConfig with the closest one. `--help` prints and exits 0; a value of the wrong type is
-    explained in one sentence, with exit code 2.
+    An unknown flag raises BadConfig with the closest one; so does a value of the wrong type, and what is missing.
+    `--help` prints and exits with 0.
     """
-    names = [field.name for field in dataclasses.fields(config)]  # type: ignore[arg-type]
-    tables = {name.removesuffix("_options") for name in names if name.endswith("_options")}
-    plain, by_table = _split_off(arguments, tables)
-    known = [f"--{name.replace('_', '-')}" for name in names if not name.endswith("_options")]
-    for word in plain:
-        flag = word.split("=")[0].replace("_", "-")
-        flag = flag.replace("--no-", "--", 1) if flag not in known else flag
-        if flag.startswith("--") and flag not in (*known, "--help", "--"):
-            raise bad_option("flag", word.split("=")[0], known, f"`agentgym {command} --help` shows all.")
-    given: dict[str, Any] = {} if default is None else {"default": default}
-    width = shutil.get_terminal_size().columns
-    if description and ("-h" in plain or "--help" in plain):
-        print(folded_text(description, width) + "\n")  # tyro would run examples together
-    parse = cast("Callable[..., object]", tyro.cli)
-    marks = (tyro.conf.PositionalMetavarFromFieldName,)
-    said = io.StringIO()
+    flags = _flags(config, default)
+    tables = _tables(config)
+    words, by_table = _split_off(arguments, set(tables))
+    hint = f"`agentgym {command} --help` shows all"
+    if "-h" in words or "--help" in words:
+        print(_help(flags, tables, command, description))
+        raise SystemExit(0)
+    flag_parser = parser(flags)
+    words = _normal(words, flag_parser, flags, f"{hint}.")
     try:
-        with contextlib.redirect_stdout(Folded(sys.stdout, width)), contextlib.redirect_stderr(said):  # type: ignore[type-var]
-            result = parse(unchecked(config), args=plain, prog=f"agentgym {command}", description="", config=marks, **given)
-    except SystemExit as error:
-        if error.code:
-            print(f"error: {_sentence(said.getvalue())}. `agentgym {command} --help` shows all", file=sys.stderr)
-        elif tables:
-            print("\n".join(_table_help(config, width)))
-        raise
-    values = {name: getattr(result, name) for name in names}
+        namespace, rest = flag_parser.parse_known_args(words)
+        values: dict[str, Any] = {**vars(namespace), **_positionals(flags, rest)}
+    except argparse.ArgumentError as error:
+        name = f"{error.argument_name}: " if error.argument_name else ""
+        raise BadConfig(f"{name}{error.message}. {hint}") from None
+    values = {flag.name: flag.tupled(values[flag.name]) for flag in flags if flag.name in values}
+    missing = [flag for flag in flags if flag.name not in values and flag.default is dataclasses.MISSING]
+    if missing:
+        names = [f"{flag.word}{'' if flag.positional else f' {flag.metavar}'} is missing: {flag.text}" for flag in missing]
+        raise BadConfig(f"{'; '.join(name.rstrip('.') for name in names)}. {hint}")
+    fields = [field.name for field in dataclasses.fields(config)]  # type: ignore[arg-type]
+    before = {} if default is None else {name: getattr(default, name) for name in fields}
+    values = {**{flag.name: flag.default for flag in flags if flag.default is not dataclasses.MISSING}, **before, **values}
     for table, changes in by_table.items():
-        values[f"{table}_options"] = {**values[f"{table}_options"], **changes}
-    return config(**values)  # which checks what tyro would report in a box of its own
+        values[f"{table}_options"] = {**before.get(f"{table}_options", {}), **changes}
+    return config(**values)
 
 
-def _table_help(config: type[Any], width: int) -> list[str]:
-    """Return what `--help` says of the flags `--TABLE.KEY VALUE`, which tyro does not know of."""
-    lines: list[str] = []
-    for name, text in docs(config).items():
-        if name.endswith("_options"):
-            lines.append(f"  --{name.removesuffix('_options')}.KEY VALUE")
-            lines += textwrap.wrap(text, width, initial_indent=" " * 6, subsequent_indent=" " * 6, break_on_hyphens=False)
-    return lines
+def parser(flags: Iterable[Flag], *, positionals: bool = False, prog: str = "", usage: str = "") -> argparse.ArgumentParser:
+    """Return the parser of these flags; with `positionals` it also shows and completes what comes without a flag."""
+    width = shutil.get_terminal_size().columns
+
+    def formatter(prog: str) -> argparse.HelpFormatter:
+        return _Formatter(prog, max_help_position=20, width=width)
+
+    made = argparse.ArgumentParser(
+        prog=prog, usage=usage or None, formatter_class=formatter, allow_abbrev=False, exit_on_error=False
+    )
+    for flag in flags:
+        options: dict[str, Any] = {"default": argparse.SUPPRESS, "help": flag.help.replace("%", "%%")}
+        if flag.positional:
+            if positionals:
+                choices = get_args(flag.kind) if get_origin(flag.kind) is Literal else None
+                made.add_argument(flag.name, nargs="*" if flag.many else None, metavar=flag.word, choices=choices, **options)
+        elif flag.kind is bool:
+            made.add_argument(*flag.spellings, dest=flag.name, action=argparse.BooleanOptionalAction, **options)
+        else:
+            options |= {"dest": flag.name, "type": flag.value, "metavar": flag.metavar}
+            if Mark.REPEATED in flag.marks:
+                options["action"] = "append"
+            elif flag.many:
+                options["nargs"] = "*"
+            made.add_argument(*flag.spellings, **options)
+    return made
 
 
-_PLAIN_WORDS = {
-    "Error parsing ": "",
-    "invalid literal for int() with base 10: ": "expected a whole number, not ",
-    "could not convert string to float: ": "expected a number, not ",
-}
-
-
-_UNION = re.compile(r"no type matching \{None\}\|(.+?) could be instantiated from \[(.*)\]")
-
-
-def _expected(union: re.Match[str]) -> str:
-    """Return what tyro says of a value that a flag which may be absent cannot take, in words."""
-    number = "whole number" if "INT" in union[1] else "number" if "FLOAT" in union[1] else "value"
-    return f"expected {f'{number}s' if '[' in union[1] else f'a {number}'}, not {union[2]}"
-
-
-def _sentence(box: str) -> str:
-    """Return what tyro's box says is wrong, without the frame and what follows the first rule."""
-    frame = "─╰╯- "  # dashes where the output knows no other characters
-    lines = itertools.dropwhile(lambda line: not line.strip(frame), (line.strip("│") for line in box.splitlines()[1:]))
-    body = list(itertools.takewhile(lambda line: line.strip(frame), lines))
-    if body and body[0].strip().startswith("Missing from"):
-        return _missing(body[1:])
-    said = " ".join(line.strip() for line in body)
-    for python, plain in _PLAIN_WORDS.items():
-        said = said.replace(python, plain)
-    said = _UNION.sub(_expected, said)
-    return said.rstrip(".") or box.strip()
-
-
-def _missing(lines: Sequence[str]) -> str:
-    """Return what is missing, from tyro's list: names, and further in what each is for."""
-    edge = min(len(line) - len(line.lstrip()) for line in lines)
-    said: list[str] = []
-    for line in lines:
-        name = len(line) - len(line.lstrip()) == edge
-        said += [f"; {line.strip()} is missing:"] if name else [line.strip()]
-    return " ".join(said).replace(" (required)", "").replace(". ;", ";").replace(" ;", ";").removeprefix("; ").rstrip(".:")
-
-
-def unchecked(config: type[_Config]) -> type[_Config]:
-    """Return a dataclass without its checks, which tyro would report in a box of its own.
-
-    The text under each field comes without the source's line breaks, which tyro would keep.
-    """
-    plain = type(config.__name__, (config,), {"__post_init__": _nothing, "__doc__": config.__doc__})
-    texts, kinds = docs(config), get_type_hints(config, include_extras=True)
-    plain.__annotations__ = {
-        name: Annotated[kinds[name], tyro.conf.arg(help=text, metavar=_metavar(kinds[name]), help_behavior_hint=_hint)]
-        for name, text in texts.items()
-    }
-    return cast("type[_Config]", plain)
-
-
-def _metavar(kind: Any) -> str | None:
-    """Return what stands for the value of a flag that may be absent, which tyro would call `{None}|STR`; else None."""
-    while get_origin(kind) is Annotated:
-        if tyro.conf.Positional in kind.__metadata__:
-            return None
-        kind = get_args(kind)[0]
-    present = [other for other in get_args(kind) if other is not NoneType] if NoneType in get_args(kind) else []
-    if len(present) != 1:
-        return None
-    inner = get_args(present[0])[0] if get_origin(present[0]) is tuple else present[0]
-    name = {str: "STR", int: "INT", float: "FLOAT"}.get(inner)
-    return f"[{name} ...]" if name and inner is not present[0] else name
-
-
-def _hint(default: str) -> str:
-    """Return what is said of a default; nothing of an empty one, since the text says what happens then."""
-    return "" if default in ("", "None", "''", "-inf") else f"(default: {default})"
-
-
-def _nothing(self: object) -> None:
-    """Check nothing."""
+def flags_of(config: type[Any]) -> list[Flag]:
+    """Return the flags of a command's dataclass."""
+    return _flags(config, None)
 
 
 def value_of(text: str) -> object:
@@ -184,7 +190,7 @@ def written(config: Any, command: str) -> list[str]:
 
 
 def _is_positional(kind: Any) -> bool:
-    return get_origin(kind) is Annotated and tyro.conf.Positional in kind.__metadata__
+    return get_origin(kind) is Annotated and Mark.POSITIONAL in kind.__metadata__
 
 
 def read_settings(arguments: Sequence[str], expected: str) -> dict[str, object]:
@@ -207,6 +213,103 @@ def read_settings(arguments: Sequence[str], expected: str) -> dict[str, object]:
             raise BadConfig(f"{flag} needs a value, for example {flag} 1")
         settings[name] = value_of(values[0]) if "." in name else values[0] if len(values) == 1 else tuple(values)
     return settings
+
+
+class _Formatter(argparse.HelpFormatter):
+    """Help whose lines never break at the hyphen of a flag."""
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return textwrap.wrap(text, width, break_on_hyphens=False)
+
+
+def _flags(config: type[Any], default: object) -> list[Flag]:
+    texts, kinds = docs(config), get_type_hints(config, include_extras=True)
+    flags: list[Flag] = []
+    for field in dataclasses.fields(config):
+        kind, marks = kinds[field.name], ()
+        while get_origin(kind) is Annotated:
+            kind, marks = get_args(kind)[0], (*marks, *kind.__metadata__)
+        if Mark.HIDDEN in marks:
+            continue
+        nullable = get_origin(kind) in (Union, UnionType) and NoneType in get_args(kind)
+        if nullable:
+            kind = next(other for other in get_args(kind) if other is not NoneType)
+        many = get_origin(kind) is tuple
+        value = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+        value = value if default is None else getattr(default, field.name)
+        if value is dataclasses.MISSING and many and Mark.POSITIONAL in marks:
+            value = ()
+        flags.append(Flag(field.name, texts[field.name], get_args(kind)[0] if many else kind, many, nullable, marks, value))
+    return flags
+
+
+def _tables(config: type[Any]) -> dict[str, str]:
+    """Return the text of each table of options, `NAME_options`, by its name."""
+    return {name.removesuffix("_options"): text for name, text in docs(config).items() if name.endswith("_options")}
+
+
+def _positionals(flags: Sequence[Flag], words: list[str]) -> dict[str, object]:
+    """Return the values of what comes without a flag: one word each, the rest for one that takes many."""
+    values: dict[str, object] = {}
+    if "--" in words:
+        words.remove("--")
+    for flag in (flag for flag in flags if flag.positional):
+        try:
+            if words and flag.many:
+                values[flag.name], words = tuple(map(flag.value, words)), []
+            elif words:
+                values[flag.name], words = flag.value(words[0]), words[1:]
+        except argparse.ArgumentTypeError as error:
+            raise argparse.ArgumentError(None, f"{flag.word}: {error}") from None
+    if words:
+        raise argparse.ArgumentError(None, f"nothing takes the word {words[0]!r}")
+    return values
+
+
+def _normal(words: Sequence[str], flag_parser: argparse.ArgumentParser, flags: Sequence[Flag], hint: str) -> list[str]:
+    """Return the words with `-` for `_` in flags, a negative number joined to its flag, and none that is unknown."""
+    known = {word: flag for flag in flags for word in flag.spellings}
+    switches = {f"--no-{word[2:]}" for word, flag in known.items() if flag.kind is bool}
+    normal: list[str] = []
+    for place, word in enumerate(words):
+        if word == "--":
+            return normal + list(words[place:])
+        name, equals, value = word.partition("=")
+        if name.startswith("--"):
+            if (flag := name.replace("_", "-")) not in (*known, *switches):
+                raise bad_option("flag", name, known, hint)
+            if equals and (flag in switches or known[flag].kind is bool):
+                raise BadConfig(f"{flag} takes no value, not {value!r}; it is {flag} or --no-{flag[2:]}. {hint}")
+            word = f"{flag}{equals}{value}"
+        elif word.startswith("-") and _is_number(word) and normal and (before := known.get(normal[-1])) and not before.many:
+            word = f"{normal.pop()}={word}"
+        elif word.startswith("-") and len(word) > 1 and not _is_number(word) and " " not in word:
+            raise bad_option("flag", word, known, hint)
+        normal.append(word)
+    return normal
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
+
+
+def _help(flags: Sequence[Flag], tables: dict[str, str], command: str, description: str | None) -> str:
+    """Return the help: what the command does, how it is called, every flag and every table of options."""
+    width = shutil.get_terminal_size().columns
+    needed = [flag for flag in flags if flag.default is dataclasses.MISSING]
+    words = {flag: f"{flag.word}{' ...' * flag.many}" for flag in flags if flag.positional}
+    positionals = [word if flag in needed else f"[{word}]" for flag, word in words.items()]
+    required = [f"{flag.word} {flag.metavar}" for flag in needed if not flag.positional]
+    usage = " ".join([f"agentgym {command}", *positionals, *required, "[OPTIONS]"])
+    shown = parser(flags, positionals=True, prog=f"agentgym {command}", usage=usage)
+    for name, text in tables.items():
+        shown.add_argument(f"--{name}.KEY", metavar="VALUE", help=text.replace("%", "%%"))
+    above = f"{folded_text(description, width)}\n\n" if description else ""
+    return above + shown.format_help().rstrip("\n")
 
 
 def _split_off(arguments: Sequence[str], tables: set[str]) -> tuple[list[str], dict[str, dict[str, object]]]:

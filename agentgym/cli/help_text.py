@@ -7,10 +7,8 @@ import itertools
 import re
 import textwrap
 from dataclasses import is_dataclass
-from typing import TextIO, cast
+from typing import cast
 
-_PLAIN = re.compile(r"\x1b\[[0-9;]*m")
-_EMPTY = re.compile(r"[│|] +[│|]")
 _EXAMPLE = re.compile(
     r"^(?P<indent> *)(?P<command>(?:[A-Z_]+=\S+ )*[^\s`]*(?:agentgym|accelerate) .*?)(?: {2,}(?P<what>\S.*))?$"
 )
@@ -23,33 +21,6 @@ def folded_text(description: str, width: int) -> str:
     """
     lines = [line for block in inspect.cleandoc(description).split("\n\n") for line in [*_block(block, width), ""]]
     return "\n".join(lines[:-1])
-
-
-class Folded:
-    """Standard output in which a usage line that is too wide is folded: tyro folds everything else.
-
-    Lines that a frame encloses and that hold nothing are left out: a default of which nothing is said leaves some.
-    """
-
-    def __init__(self, stream: TextIO, width: int) -> None:
-        self._stream, self._width, self._begun = stream, width, ""
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._stream, name)
-
-    def write(self, text: str) -> int:
-        """Write the lines that end in a text, with what was begun before; the rest waits for its end."""
-        *lines, self._begun = (self._begun + text).split("\n")
-        for line in lines:
-            plain = _PLAIN.sub("", line)
-            if not _EMPTY.fullmatch(plain):
-                self._stream.write((self._folded(line) if plain.startswith("usage:") else line) + "\n")
-        return len(text)
-
-    def _folded(self, line: str) -> str:
-        if len(_PLAIN.sub("", line)) <= self._width:
-            return line
-        return "\n".join(textwrap.wrap(_PLAIN.sub("", line), self._width, subsequent_indent=" " * 8, break_on_hyphens=False))
 
 
 @functools.cache

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import tyro
 from rich.console import Console
 
 from agentgym.errors import BadConfig, unknown
+from agentgym.options import Positional
 
 if TYPE_CHECKING:
     from agentgym.retrieval.dense import DenseIndex
@@ -25,9 +25,9 @@ _EVERY = 2.0  # seconds between two lines of progress
 class Config:
     """What to make, and from what."""
 
-    corpus: tyro.conf.Positional[str]
+    corpus: Positional[str]
     """Documents in JSON lines, {"id", "contents"} or {"id", "title", "text"}; also .gz."""
-    folder: tyro.conf.Positional[str]
+    folder: Positional[str]
     """Folder of the index; an interrupted build is continued, and a finished one of the same corpus is left unchanged."""
     kind: str = "tantivy"
     """`tantivy` (by words, BM25) or `dense` (by meaning, needs --encoder)."""

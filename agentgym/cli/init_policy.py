@@ -11,14 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-import tyro
 from rich.console import Console
 
 from agentgym.cli.train import need_training, quiet
 from agentgym.core.folders import check_folder
 from agentgym.core.screen import announce
 from agentgym.errors import BadConfig
-from agentgym.options import Options
+from agentgym.options import Options, Positional
 from agentgym.registry import make
 from agentgym.trainers.run.preflight import check_expert
 
@@ -29,7 +28,7 @@ EXPERTS = 4
 class Config:
     """The policy to make."""
 
-    env: tyro.conf.Positional[str]
+    env: Positional[str]
     """Environment whose text the tokenizer is trained on."""
     out: str = "runs/policy"
     """Folder to write."""

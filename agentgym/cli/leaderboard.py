@@ -10,7 +10,6 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-import tyro
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -18,6 +17,7 @@ from rich.text import Text
 from agentgym.core.screen import printable
 from agentgym.errors import BadConfig
 from agentgym.evaluate.leaderboard import leaderboard
+from agentgym.options import Positional
 from agentgym.report.leaderboard import write_leaderboard
 
 
@@ -25,7 +25,7 @@ from agentgym.report.leaderboard import write_leaderboard
 class Config:
     """What to compare, and where to write it."""
 
-    evaluations: tyro.conf.Positional[tuple[str, ...]]
+    evaluations: Positional[tuple[str, ...]]
     """Folders that `agentgym eval` wrote (or the episodes.jsonl in them)."""
     out: str = "leaderboard.html"
     """The page to write."""

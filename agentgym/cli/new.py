@@ -10,16 +10,15 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-import tyro
-
 from agentgym import scaffold
+from agentgym.options import Positional
 
 
 @dataclass(frozen=True)
 class Config:
     """What to name it, and where to write it."""
 
-    name: tyro.conf.Positional[str]
+    name: Positional[str]
     """Name of the package, as `pip install` takes it: frost-envs."""
     id: str = ""
     """Id of the environment: NAMESPACE/Name-v0. By default named after the package."""

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
 
-import tyro
 from rich.console import Console
 from rich.panel import Panel
 from rich.text import Text
@@ -26,7 +25,7 @@ from agentgym.core.outcome import Info
 from agentgym.core.play import play
 from agentgym.core.screen import printable
 from agentgym.errors import BadConfig
-from agentgym.options import Options
+from agentgym.options import Options, Positional
 from agentgym.registry import full_id, make
 
 COLUMNS = 4  # admissible commands side by side
@@ -36,7 +35,7 @@ COLUMNS = 4  # admissible commands side by side
 class Config:
     """What to play, and who plays."""
 
-    id: tyro.conf.Positional[str]
+    id: Positional[str]
     """The environment: an id, a short name, or MODULE:NAMESPACE/NAME-v0."""
     seed: int = 0
     """Seed of the task and of the environment's randomness."""

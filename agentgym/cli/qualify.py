@@ -10,20 +10,20 @@ agentgym qualify tinker:http://127.0.0.1:8000 --model runs/policy --json   the s
 import json
 from dataclasses import asdict, dataclass
 
-import tyro
 from rich.console import Console
 from rich.table import Table
 
 from agentgym.cli.train import need_training, quiet
 from agentgym.core.screen import announce
 from agentgym.errors import BadConfig
+from agentgym.options import Positional
 
 
 @dataclass(frozen=True)
 class Config:
     """What to look at."""
 
-    server: tyro.conf.Positional[str]
+    server: Positional[str]
     """The server, as tinker:URL."""
     model: str = ""
     """Folder or hub name of the model that it trains, for the tokenizer and to compare with torch here; by default what

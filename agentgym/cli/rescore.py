@@ -13,7 +13,6 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import tyro
 from rich.console import Console
 from rich.text import Text
 
@@ -23,14 +22,14 @@ from agentgym.core.screen import printable
 from agentgym.evaluate.compare import read_evaluation
 from agentgym.evaluate.rescore import rescore_folder
 from agentgym.evaluate.summary import summarize
-from agentgym.options import Options
+from agentgym.options import Options, Positional
 
 
 @dataclass(frozen=True)
 class Config:
     """What to judge, and by what."""
 
-    folder: tyro.conf.Positional[str]
+    folder: Positional[str]
     """Folder of an evaluation."""
     verifier: str = ""
     """MODULE:NAME of a function of an episode and its task that returns True, False, or a reward from 0 to 1."""

@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import tyro
 from rich.console import Console
 
 from agentgym.cli import serve_env, serve_mcp, serve_retriever
@@ -25,7 +24,7 @@ from agentgym.cli.flags import read_flags
 from agentgym.core.screen import announce
 from agentgym.engines.kinds import kind_of
 from agentgym.errors import BadConfig, MissingExtra, how_to_install, unknown
-from agentgym.options import Options
+from agentgym.options import Options, Positional
 from agentgym.serving.server import loopback
 
 
@@ -33,7 +32,7 @@ from agentgym.serving.server import loopback
 class Config:
     """What to serve, and where."""
 
-    what: tyro.conf.Positional[str]
+    what: Positional[str]
     """`gateway`: an endpoint that records OpenAI and Anthropic clients. For `env`, `mcp` and `retriever` see above."""
     model: str = ""
     """Folder or hub name of a model, or folder of a training run."""

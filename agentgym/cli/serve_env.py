@@ -16,12 +16,11 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any
 
-import tyro
 from rich.console import Console
 
 from agentgym.core.screen import printable
 from agentgym.errors import BadConfig, MissingExtra, how_to_install
-from agentgym.options import Options
+from agentgym.options import Options, Positional
 from agentgym.registry import Maker, full_id
 from agentgym.serving.server import loopback
 
@@ -33,7 +32,7 @@ QUICK = ("0.54",)
 class Config:
     """What to serve, and where."""
 
-    id: tyro.conf.Positional[str]
+    id: Positional[str]
     """The environment: an id, a short name, or MODULE:NAMESPACE/NAME-v0."""
     host: str = "127.0.0.1"
     """Address to listen on. Any other than a loopback address needs a token."""

@@ -11,13 +11,12 @@ import sys
 from dataclasses import dataclass, field
 from typing import Any
 
-import tyro
 from rich.console import Console
 
 from agentgym.cli.serve_env import check_port, ended, token_of
 from agentgym.core.screen import printable
 from agentgym.errors import BadConfig, MissingExtra, how_to_install
-from agentgym.options import Options
+from agentgym.options import Options, Positional
 from agentgym.registry import Maker, full_id
 
 
@@ -25,7 +24,7 @@ from agentgym.registry import Maker, full_id
 class Config:
     """What to serve, and where."""
 
-    id: tyro.conf.Positional[str]
+    id: Positional[str]
     """The environment: an id, a short name, or MODULE:NAMESPACE/NAME-v0."""
     http: bool = False
     """Serve streamable HTTP at /mcp instead of stdio."""

@@ -19,12 +19,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import tyro
-
 from agentgym.cli import swe_bench
 from agentgym.cli.flags import read_flags
 from agentgym.core.screen import announce, printable
 from agentgym.errors import BadConfig, BadData, unknown
+from agentgym.options import Positional
 
 if TYPE_CHECKING:
     from agentgym.envs.swe.maker.maker import Made
@@ -38,7 +37,7 @@ MEMORY = 1 << 30  # bytes that the tests of a repository may take
 class Config:
     """What to make tasks from."""
 
-    source: tyro.conf.Positional[str]
+    source: Positional[str]
     """Folder or sdist (.tar.gz) of a pure Python package with tests; `package:NAME` is one that comes with agentgym."""
     out: str
     """File of tasks (JSON lines). The repository is stored next to it and referenced by it."""

@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-import tyro
-
 from agentgym.cli.flags import read_flags
 from agentgym.core.folders import write_whole
 from agentgym.core.screen import printable
@@ -22,14 +20,14 @@ from agentgym.errors import BadConfig
 
 if TYPE_CHECKING:
     from agentgym.sandbox.protocol import BackendOptions
-from agentgym.options import Options
+from agentgym.options import Options, Positional
 
 
 @dataclass(frozen=True)
 class PredictionsConfig:
     """Which episodes, and where to."""
 
-    run: tyro.conf.Positional[str]
+    run: Positional[str]
     """Folder of an evaluation, or a file of episodes."""
     out: str = "predictions.jsonl"
     """File to write."""
@@ -43,7 +41,7 @@ class PredictionsConfig:
 class ScoreConfig:
     """What to score, against what."""
 
-    predictions: tyro.conf.Positional[str]
+    predictions: Positional[str]
     """File of predictions: JSON lines, or JSON."""
     data: str | None = None
     """File of tasks: SWE-bench's, or one written by `agentgym swe make`; by default the tasks that come with agentgym."""

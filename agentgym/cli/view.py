@@ -8,9 +8,8 @@ agentgym view runs/demo --open          and opens it in the browser
 import webbrowser
 from dataclasses import dataclass
 
-import tyro
-
 from agentgym.errors import BadConfig
+from agentgym.options import Positional
 from agentgym.report.html import write_report
 
 
@@ -18,7 +17,7 @@ from agentgym.report.html import write_report
 class Config:
     """What to write."""
 
-    run: tyro.conf.Positional[str]
+    run: Positional[str]
     """Folder of a run, or a file of episodes."""
     open: bool = False
     """Open the page in the browser."""

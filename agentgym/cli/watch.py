@@ -19,12 +19,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-import tyro
 from rich.console import Console
 
 from agentgym.cli.serve_env import check_port
 from agentgym.core.screen import printable
 from agentgym.errors import BadConfig
+from agentgym.options import Positional
 from agentgym.report.watch.run import FollowedRun
 from agentgym.report.watch.server import PageServer, Watch, new_token
 from agentgym.serving.server import loopback, terminated_as_interrupted
@@ -40,7 +40,7 @@ ENDS = " (Ctrl-C ends)"
 class Config:
     """What to follow, and where to show it."""
 
-    runs: tyro.conf.Positional[tuple[str, ...]]
+    runs: Positional[tuple[str, ...]]
     """Folders of runs or evaluations, or files of episodes."""
     terminal: bool = False
     """Show it in this terminal; print it once if the output is not a terminal."""

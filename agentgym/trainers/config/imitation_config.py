@@ -7,11 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-import tyro
-
 from agentgym.agents.decide import AUTO
 from agentgym.errors import BadConfig, bad_option
-from agentgym.options import Options
+from agentgym.options import Options, Positional
 from agentgym.trainers.config.caller_settings import with_caller
 from agentgym.trainers.config.recipe_files import fitting, read_toml, rows
 from agentgym.trainers.config.train_config import TrainConfig
@@ -30,7 +28,7 @@ SHARED = (
 class ImitationConfig:
     """A run that imitates stored episodes."""
 
-    files: tyro.conf.Positional[tuple[str, ...]]
+    files: Positional[tuple[str, ...]]
     """Files of episodes, or folders of runs and evaluations."""
     model: str
     """Folder or name of a causal language model, or the folder of a run."""

@@ -1,12 +1,10 @@
 """What a training run can be told, a dataclass a stage; `TrainConfig` is all of them together."""
 
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
-
-import tyro
+from typing import Literal
 
 from agentgym.agents.decide import AUTO
-from agentgym.options import Options
+from agentgym.options import Hidden, Options
 from agentgym.rollout import pool
 from agentgym.trainers.model import lora
 
@@ -37,7 +35,7 @@ class EnvSpec:
         return self.label or self.id
 
 
-Envs = Annotated[tuple[EnvSpec, ...], tyro.conf.Suppress]
+Envs = Hidden[tuple[EnvSpec, ...]]
 
 
 @dataclass(frozen=True)

@@ -230,11 +230,11 @@ WRONG = """
 --lr -1 | lr is -1.0
 --lr nan | lr is nan
 --lr abc | expected a number
---lr | Missing value
+--lr | --lr: expected one argument
 --sft-noise 7 | sft_noise is 7.0
 --clip-low 5 | clip_low is 5.0
 --threads -1 | threads is -1
---importance-sampling-level foo | invalid choice 'foo'
+--importance-sampling-level foo | expected one of token, turn, sequence, not 'foo'
 --steps 1.5 | expected a whole number
 --train-split nope | no split of
 --valid-split nope | no split of
@@ -258,7 +258,7 @@ WRONG = """
 --plan --on 80 | --on is '80'
 --plan --on huge | --on is 'huge'
 --resume runs/none | holds no run
-tiny | Unrecognized options: tiny
+tiny | nothing takes the word 'tiny'
 """
 
 
