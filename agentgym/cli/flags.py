@@ -7,7 +7,7 @@ import shutil
 import textwrap
 from collections.abc import Iterable, Sequence
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from agentgym.cli.help_text import docs, folded_text
 from agentgym.core.caller import Setting
@@ -181,7 +181,7 @@ def written(config: Any, command: str) -> list[str]:
             table = field.name.removesuffix("_options")
             flags += [word for key, one in value.items() for word in Setting(f"{table}.{key}", one).words]
         elif _is_positional(get_type_hints(type(config), include_extras=True)[field.name]):
-            words += [str(one) for one in (value if isinstance(value, tuple) else (value,))]
+            words += map(str, cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,))
         elif isinstance(value, bool):
             flags.append(f"--{'' if value else 'no-'}{field.name.replace('_', '-')}")
         else:
