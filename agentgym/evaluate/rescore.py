@@ -103,13 +103,15 @@ def rescore(episodes: list[Episode], verifier: Verifier, tasks: Callable[[Episod
 
 def _evaluated_in(folder: Path, options: Mapping[str, Any]) -> list[tuple[str, PlayedIn]]:
     """Return the environments of an evaluation, each with what its episodes call it; empty where its id says that."""
-    tables: Any = options.get("envs", {})
+    tables: object = options.get("envs", {})
     stored: list[tuple[str, PlayedIn]] = []
-    for name, table in tables.items() if isinstance(tables, dict) else ():
-        id, own = (table.get("id", name), table.get("options", {})) if isinstance(table, dict) else (name, None)
+    for name, table in cast("dict[str, object]", tables).items() if isinstance(tables, dict) else ():
+        row = cast("dict[str, object]", table) if isinstance(table, dict) else {"options": None}
+        id: object = row.get("id", name)
+        own: object = row["options"] if "options" in row else dict[str, object]()
         if not isinstance(id, str) or not isinstance(own, dict):
             raise BadData(f"{folder}: the manifest says of {name!r} {table!r:.100}; expected a table of an environment")
-        stored.append((name if "id" in table else "", (id, own)))
+        stored.append((name if "id" in row else "", (id, cast("dict[str, object]", own))))
     return stored
 
 
