@@ -172,6 +172,7 @@ def written(config: Any, command: str) -> list[str]:
     """Return the words of a command line that `read_flags` reads as this dataclass."""
     words = ["agentgym", command]
     flags: list[str] = []
+    kinds = get_type_hints(cast("type[Any]", type(config)), include_extras=True)
     for field in dataclasses.fields(config):
         value = getattr(config, field.name)
         default = field.default_factory() if callable(field.default_factory) else field.default
@@ -180,7 +181,7 @@ def written(config: Any, command: str) -> list[str]:
         if field.name.endswith("_options"):
             table = field.name.removesuffix("_options")
             flags += [word for key, one in value.items() for word in Setting(f"{table}.{key}", one).words]
-        elif _is_positional(get_type_hints(type(config), include_extras=True)[field.name]):
+        elif _is_positional(kinds[field.name]):
             words += map(str, cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,))
         elif isinstance(value, bool):
             flags.append(f"--{'' if value else 'no-'}{field.name.replace('_', '-')}")
