@@ -200,8 +200,7 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
         self.task, self.turn, self.limit, self.success = task, 0, limit, None
         self._levels, self.totals, self._running = {}, dict.fromkeys(self.roles, 0.0), False  # until it has begun
         self._np_random = generator(self.task.id, self.seed)
-        first = guarded(self, TextEnv, partial(self._finished, partial(self.begin, task), "begin"), "begin", kept(TextEnv))
-        self.observation = returned(first, self.begin, f"begin of {type(self).__name__}").text
+        self.observation = cast("str", guarded(self, TextEnv, partial(self._begun, task), "begin", kept(TextEnv)))
         self._levels, self._running = dict(self._measured(self.measures())), True  # only a change from here on is paid
         return self.observation, self._info(Outcome(self.observation), {}, None)
 
@@ -271,16 +270,18 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
             if not isinstance(call, Call):
                 return self.malformed(call)
             method = getattr(self, call.name)
-            value = self._finished(partial(method, **call.arguments), f"tool {call.name}")
-            return returned(value, method, f"tool {call.name} of {type(self).__name__}")
-        return returned(self._finished(partial(self.act, action), "act"), self.act, f"act of {type(self).__name__}")
+            return self._returned(method(**call.arguments), method, f"tool {call.name}")
+        return self._returned(self.act(action), self.act, "act")
 
-    def _finished(self, function: Callable[[], object], name: str) -> object:
-        """Return what one of the environment's functions returns, once it has ended if it is async."""
-        value = function()
-        if isinstance(value, str | Outcome):
-            return value
-        return awaited(value, self.tool_seconds, f"{name} of {type(self).__name__}")
+    def _returned(self, value: object, method: Callable[..., object], name: str) -> Outcome:
+        """Return what one of the environment's functions returned as an Outcome, once it has ended if it is async."""
+        if type(value) is str:
+            return Outcome(value)
+        name = f"{name} of {type(self).__name__}"
+        return returned(value if isinstance(value, Outcome) else awaited(value, self.tool_seconds, name), method, name)
+
+    def _begun(self, task: Task) -> str:
+        return self._returned(self.begin(task), self.begin, "begin").text
 
     def _pay(self, outcome: Outcome) -> dict[str, float]:
         """Return the named parts of the reward: the outcome, and the weighted change of each shaped measure."""
