@@ -1,8 +1,10 @@
 """Rows of SWE-smith: the agent gets no failing test, edited tests pay nothing, and other languages are not guessed."""
 
+import dataclasses
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +13,7 @@ import pytest
 import swe_files
 from test_swe_bench import SMITH, write
 
-from agentgym.envs.swe.bench.evaluation import break_, evaluate
+from agentgym.envs.swe.bench.evaluation import _put_back, break_, evaluate, report_of
 from agentgym.envs.swe.bench.rows import read_rows
 from agentgym.envs.swe.tasks.suite import runs_tests
 from agentgym.errors import BadData
@@ -94,12 +96,14 @@ def no_test_left(folder):
     (folder / "tests" / "test_purse.py").write_text(body)
 
 
+CHEAT = (
+    "import pytest\n\n\n@pytest.hookimpl(hookwrapper=True)\ndef pytest_runtest_makereport():\n"
+    "    outcome = yield\n    outcome.get_result().outcome = 'passed'\n"
+)
+
+
 def conftest(folder):
-    text = (
-        "import pytest\n\n\n@pytest.hookimpl(hookwrapper=True)\ndef pytest_runtest_makereport():\n"
-        "    outcome = yield\n    outcome.get_result().outcome = 'passed'\n"
-    )
-    (folder / "conftest.py").write_text(text)
+    (folder / "conftest.py").write_text(CHEAT)
 
 
 def settings(folder):
@@ -109,7 +113,41 @@ def settings(folder):
     (folder / "pytest.ini").write_text("[pytest]\naddopts = -p plug\npythonpath = .\n")
 
 
+def written(folder, **files):
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def elsewhere(folder):
+    no_test_left(folder)
+    (folder / "tests").rename(folder / "mine")
+    (folder / "tests").symlink_to("mine")
+
+
+def loop(folder):
+    shutil.rmtree(folder / "tests")
+    (folder / "tests").symlink_to("tests")
+
+
+def no_folder(folder):
+    shutil.rmtree(folder / "tests")
+    (folder / "tests").write_text("a file\n")
+
+
+def in_the_way(folder):
+    written(folder, **{"tests/test_purse.py/a/b.py": "x = 1\n"})
+
+
 CHANGES = {
+    "a link to easier tests": (elsewhere, False),
+    "a link to itself": (loop, False),
+    "a file for a folder": (no_folder, False),
+    "a folder for a file": (in_the_way, False),
+    "a repair behind a link": (lambda f: (repair(f), elsewhere(f)), True),
+    "a repair and a file for a folder": (lambda f: (repair(f), no_folder(f)), True),
+    "a package before pytest": (lambda f: written(f, **{"pytest/__init__.py": "", "tests/__init__.py": ""}), False),
     "a repair": (repair, True),
     "a repair, and an easier test beside it": (lambda f: (repair(f), no_test_left(f)), True),
     "nothing but a comment": (lambda f: (f / "notes.txt").write_text("x\n"), False),
@@ -129,6 +167,80 @@ def test_who_changes_tests_is_not_paid(image, name, restore):
     verdict, report = evaluate(row, patch, fresh("grading"), restore=restore)
     left = not restore and change in (conftest, settings)  # swebench's own steps leave configuration as a patch has it
     assert verdict.resolved is (resolved or left), report
+
+
+def added(path, text, mode="100644"):
+    body = "".join(f"+{line}\n" for line in text.splitlines())
+    name = path if path.startswith('"') else f"b/{path}"
+    return (
+        f"diff --git a/{path} b/{path}\nnew file mode {mode}\n--- /dev/null\n+++ {name}\n"
+        f"@@ -0,0 +1,{len(text.splitlines())} @@\n{body}"
+    )
+
+
+HOOK = "#!/bin/sh\nprintf 'def test_a(): pass' > tests/test_purse.py\n"
+PATCHES = {
+    "attributes": added(".gitattributes", "*.py working-tree-encoding=UTF-16\n"),
+    "what it ignores": added(".gitignore", "conftest.py\n") + added("conftest.py", CHEAT),
+    "a plugin by its entry point": added(".gitignore", "*\n")
+    + added("plug.py", CHEAT)
+    + added("plug.egg-info/entry_points.txt", "[pytest11]\nplug = plug\n")
+    + added("plug.egg-info/PKG-INFO", "Metadata-Version: 2.1\nName: plug\nVersion: 1\n"),
+    "a hook": added(".git/hooks/post-checkout", HOOK, "100755"),
+    "a hook in octal": added('"b/\\056git/hooks/post-checkout"', HOOK, "100755"),
+    "git's settings": added(".git/info/exclude", "conftest.py\n") + added("conftest.py", CHEAT),
+    "what only the image has": "--- a/old.egg-info/entry_points.txt\n+++ b/old.egg-info/entry_points.txt\n@@ -1 +1,2 @@\n"
+    " [pytest11]\n+plug = plug\n" + added("plug.py", CHEAT),
+}
+
+
+@pytest.mark.parametrize("name", PATCHES)
+def test_a_patch_made_by_hand_is_not_paid(image, name):
+    """A program in place of git writes what it likes into the patch."""
+    pytest.importorskip("swebench", reason="the extra `swebench` is not installed")
+    fresh, row = image
+    sandbox = fresh("grading")
+    written(sandbox.place, **{".git/info/exclude": "*.egg-info\n", "old.egg-info/entry_points.txt": "[pytest11]\n"})
+    sandbox.env |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "", "PYTHONPATH": str(sandbox.place)}
+    verdict, report = evaluate(row, PATCHES[name], sandbox, restore=True)
+    assert verdict.resolved is False, report
+    assert not (sandbox.place / ".git/hooks/post-checkout").exists()
+
+
+def test_a_renamed_test_comes_back(image):
+    """`git apply --3way` puts files into the index, and then git calls a file that went and one that came one renamed."""
+    pytest.importorskip("swebench", reason="the extra `swebench` is not installed")
+    fresh, row = image
+    sandbox = fresh("grading")
+    row = dataclasses.replace(row, bug="", removed=())
+    sandbox.run("git mv tests/data.json notes.json && git diff --cached HEAD > /tmp/renamed.diff && git reset -q --hard")
+    patch = (sandbox.tmp / "renamed.diff").read_text()
+    sandbox.run("git mv tests/data.json notes.json")
+    _put_back(sandbox, row, set())
+    assert "rename" in patch and (sandbox.place / "tests" / "data.json").exists()
+
+
+LINES = [
+    "FAILED",
+    "PASSED",
+    "ERROR -",
+    "FAILED - ",
+    "XFAIL",
+    "PASSED \0",
+    "SKIPPED [",
+    "FAILED " + "[" * 99,
+    "\x1b[31mFAILED",
+    "=" * 9,
+]
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_no_line_of_a_log_is_an_error_of_the_grader(image, line):
+    pytest.importorskip("swebench", reason="the extra `swebench` is not installed")
+    _, row = image
+    marks = "+ : '>>>>> Start Test Output'\n{}\n+ : '>>>>> End Test Output'\n"
+    for log in (line, marks.format(line), marks.format(f"{line}\n") * 2, f"{marks.format('')}{line}"):
+        assert report_of(row, "x", log)["resolved"] is False
 
 
 def test_the_agent_gets_no_failing_test(image):
@@ -158,8 +270,6 @@ def test_rows_of_other_languages_are_refused_unless_they_say_how(tmp_path, tests
 def test_a_go_row_is_read_by_its_own_parser(tmp_path):
     """The parser is that of swebench 5.0.2."""
     pytest.importorskip("swebench", reason="the extra `swebench` is not installed")
-    from agentgym.envs.swe.bench.evaluation import report_of
-
     own = {"test_cmd": "go test -v ./...", "log_parser": "parse_log_gotest"}
     row = read_rows(write(tmp_path / "rows.jsonl", {**GO, **own})).items[0]
     log = "+ : '>>>>> Start Test Output'\n--- {}: TestDiscount (0.00s)\n    --- PASS: TestTotal/empty (0.00s)\n{}\n"
@@ -178,7 +288,9 @@ def test_a_row_of_swe_rebench_is_none_of_swe_smith(tmp_path):
 DECIDING = """tests/test_a.py pkg/tests/data/x.json a_test.py conftest.py sub/conftest.py pytest.ini .pytest.ini setup.cfg
 tox.ini pyproject.toml sitecustomize.py pkg/x_test.go testdata/in.txt src/a.test.ts src/a.spec.js src/__tests__/a.js
 src/test/java/A.java app/PurseTest.java spec/a_spec.rb package.json jest.config.js .mocharc.yml vitest.config.ts
-karma.conf.js Makefile tsconfig.test.json phpunit.xml pytest.py evil.pth noxfile.py"""
+karma.conf.js Makefile tsconfig.test.json phpunit.xml pytest.py evil.pth noxfile.py pytest/__init__.py _pytest/runner.py
+pluggy.so a.egg-info/entry_points.txt src/a.dist-info/METADATA src/__pycache__/a.cpython-311.pyc .env .coveragerc go.mod
+Cargo.toml .cargo/config.toml pom.xml build.gradle.kts"""
 
 
 @pytest.mark.parametrize("path", DECIDING.split())
@@ -187,7 +299,19 @@ def test_what_decides_tests(path):
 
 
 @pytest.mark.parametrize(
-    "path", ["setup.py", "pkg/a.py", "src/latest.py", "contest.py", "src/attest.go", "lib/inspector.js", "pkg/pytest.py", ""]
+    "path",
+    [
+        "setup.py",
+        "pkg/a.py",
+        "src/latest.py",
+        "contest.py",
+        "src/attest.go",
+        "lib/inspector.js",
+        "pkg/pytest.py",
+        "",
+        "pytest/README",
+        "py",
+    ],
 )
 def test_what_does_not(path):
     assert not runs_tests(path)

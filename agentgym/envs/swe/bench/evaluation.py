@@ -15,6 +15,8 @@ from agentgym.envs.swe.verdict import Verdict
 from agentgym.errors import MissingExtra, how_to_install
 from agentgym.sandbox.protocol import Sandbox, SandboxFault
 
+_HEADER = re.compile(r"^(?:\+\+\+|---|\*\*\*|Index:|diff --git|(?:rename|copy) (?:from|to))\s(.*)$", re.MULTILINE)
+_IN_GIT = re.compile(r"(?:^|[\s/\"])\.git/", re.IGNORECASE)
 _PATCHED = re.compile(r"^diff --git a/(.+) b/\1$", re.MULTILINE)
 WORK = "/testbed"
 """Where the images have the repository (`swebench.image_builder.constants.CONTAINER_WORKDIR`)."""
@@ -38,10 +40,11 @@ def evaluate(
     SWE-smith row leaves out are put back in any case, as its own evaluation does.
     """
     break_(sandbox, row)
-    if not applied(sandbox, patch):
+    before = _untracked(sandbox)
+    if _reaches_beyond(patch, before) or not applied(sandbox, patch):
         return Verdict(False, 0.0, 0.0, "The patch does not apply."), {}
     if restore:
-        _put_back(sandbox, row)
+        _put_back(sandbox, row, before)
     if row.removed:
         _check_out(sandbox, row.removed)
     sandbox.write("/tmp/eval.sh", _spec(row).eval_script.encode())
@@ -123,19 +126,46 @@ def break_(sandbox: Sandbox, row: Row) -> None:
         sandbox.run(["/bin/rm", "-f", "--", path])
 
 
-def _put_back(sandbox: Sandbox, row: Row) -> None:
-    """Put back tests and what decides how they run, where a patch changed or added them and the known repair does not."""
-    listed = sandbox.run("git diff --name-only -z HEAD; git ls-files -z --others --exclude-standard").stdout.decode(
-        "utf-8", "surrogateescape"
-    )
+def _put_back(sandbox: Sandbox, row: Row, before: set[str]) -> None:
+    """Put back tests and what decides how they run, where a patch changed or added them and the known repair does not.
+
+    `before` are the files outside of git that the image has.
+    """
+    changed = _paths(sandbox, "git diff --name-only --no-renames -z HEAD") | _untracked(sandbox) - before
     repaired = set(_PATCHED.findall(row.row["patch"]))
-    _check_out(sandbox, [path for path in listed.split("\0") if path not in repaired and runs_tests(path, repaired)])
+    tests = {test.partition("::")[0] for column in ("FAIL_TO_PASS", "PASS_TO_PASS") for test in row.tests(column)}
+    _check_out(
+        sandbox, sorted(path for path in changed if path not in repaired and (path in tests or runs_tests(path, repaired)))
+    )
+
+
+def _reaches_beyond(patch: str, untracked: set[str]) -> bool:
+    """Return whether a patch is of git's own folder, or of what decides how tests run and git could not bring back.
+
+    `git apply` refuses the first and `patch` does not: a hook would run at grading.
+    """
+    for header in _HEADER.findall(patch):
+        named = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), header)
+        path = named.partition("\t")[0].strip().strip('"').partition("/")[2]
+        if _IN_GIT.search(named) or (path in untracked and runs_tests(path)):
+            return True
+    return False
+
+
+def _untracked(sandbox: Sandbox) -> set[str]:
+    """Return the files that git has not, ignored ones included: a patch may bring its own `.gitignore`."""
+    return _paths(sandbox, "git ls-files -z --others")
+
+
+def _paths(sandbox: Sandbox, command: str) -> set[str]:
+    listed = sandbox.run(command).stdout.decode("utf-8", "surrogateescape")
+    return set(listed.split("\0")) - {""}
 
 
 def _check_out(sandbox: Sandbox, paths: Iterable[str]) -> None:
     """Make files what they are in the image; those that it has not are removed."""
     for path in paths:
-        script = 'rm -rf -- "$1"; git checkout -q HEAD -- "$1" || ! git cat-file -e "HEAD:$1"'
+        script = 'rm -rf -- "$1"; git -c core.hooksPath=/dev/null checkout -q HEAD -- "$1" || ! git cat-file -e "HEAD:$1"'
         result = sandbox.run(["/bin/sh", "-c", script, "sh", path])
         if not result.ok:
             raise SandboxFault(f"{path} cannot be put back: {result.text[-300:]}")

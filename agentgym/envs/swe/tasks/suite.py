@@ -29,10 +29,13 @@ OTHER_TEST = re.compile(r"(?:[._-](?:test|spec)s?\.\w+|^test_.*|(?<=[a-z])Tests?
 RUNNERS = re.compile(
     r"\.?(?:jest|vitest|vite|karma|mocharc|mocha|ava|babel|cypress|playwright|taprc|nycrc)\b.*|[\w-]+\.pth|noxfile\.py"
     r"|(?:package|package-lock|tsconfig|composer|phpunit)\b.*\.(?:json|xml|dist)|(?:GNU)?[Mm]akefile|\.rspec|Rakefile"
-    r"|(?:site|user)customize\.py"
+    r"|(?:site|user)customize\.py|\.env|\.coveragerc|go\.(?:mod|sum|work)|Cargo\.toml|pom\.xml|gradle\.properties"
+    r"|(?:build|settings)\.gradle(?:\.kts)?"
 )
-SHADOWS = {"pytest.py", "_pytest.py", "pluggy.py", "iniconfig.py", "py.py"}
-"""Modules that `python -m pytest` would find in the repository first."""
+DECIDING_FOLDERS = re.compile(r".*\.(?:egg|dist)-info|\.cargo|\.mvn|__pycache__")
+"""Entry points load plugins, and compiled code is run in place of its source."""
+SHADOWS = {"pytest", "_pytest", "pluggy", "iniconfig", "py"}
+"""Modules and packages that `python -m pytest` would find in the repository first."""
 
 
 def runs_tests(path: str, sources: Iterable[str] = ()) -> bool:
@@ -43,12 +46,19 @@ def runs_tests(path: str, sources: Iterable[str] = ()) -> bool:
     """
     place = PurePosixPath(path)
     named = place.suffix == ".py" and (place.stem.endswith("_test") or place.name in CONFIGURATION - {"setup.py"})
-    if named or path in SHADOWS or place.name.lstrip(".") in CONFIGURATION - {"setup.py"}:
+    if named or place.name.lstrip(".") in CONFIGURATION - {"setup.py"} or _shadows(place):
+        return True
+    if any(DECIDING_FOLDERS.fullmatch(part) for part in place.parts[:-1]):
         return True
     if OTHER_TEST.search(place.name) or RUNNERS.fullmatch(place.name):
         return True
     in_folder = bool(OTHER_FOLDERS & set(place.parts[:-1]))
     return in_folder and place.parent not in {PurePosixPath(source).parent for source in sources}
+
+
+def _shadows(place: PurePosixPath) -> bool:
+    inside = len(place.parts) > 1 and place.suffix in (".py", ".pyc", ".so")
+    return place.parts[:1] != () and (place.parts[0] if inside else place.stem) in SHADOWS and place.suffix != ""
 
 
 def is_cache(path: str) -> bool:
