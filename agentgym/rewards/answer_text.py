@@ -46,6 +46,43 @@ def _places(text: str) -> tuple[set[int], set[int]]:
     return inside, marks
 
 
+def parts(text: str) -> list[str]:
+    """Return what commas outside of brackets separate, without spaces."""
+    inside, marks = _places(text)
+    flat = "".join("\0" if at in marks - inside else sign for at, sign in enumerate(text))
+    return ["".join(part.split()) for part in flat.split("\0")]
+
+
+def same_brackets(given: str, wanted: str) -> bool:
+    """Return whether an answer has no set where a tuple or an interval is right, and none of these for a set.
+
+    A set may stand without its brackets, on either side. Unions and differences are written in many ways: nothing is
+    compared there.
+    """
+    if any(sign in text for text in (given, wanted) for sign in ("\\cup", "\\cap", "\\setminus", "\\mid", "|")):
+        return True
+    (sets, tuples), (wanted_sets, wanted_tuples) = _lists(given), _lists(wanted)
+    if not wanted_sets and not wanted_tuples:
+        return True
+    return sets <= wanted_sets and not (sets < wanted_sets and tuples > wanted_tuples)
+
+
+def _lists(text: str) -> tuple[int, int]:
+    """Return how many brackets with commas are those of sets, and how many are round or square."""
+    opened: list[str] = []
+    found: dict[int, str] = {}
+    for at, sign in enumerate(text):
+        if sign in "([{":
+            opened.append(f"{at} {'set' if sign == '{' and text[at - 1 : at] == chr(92) else sign}")
+        elif sign in ")]}" and opened:
+            opened.pop()
+        elif sign == "," and opened:
+            place, _, kind = opened[-1].partition(" ")
+            found[int(place)] = kind
+    kinds = list(found.values())
+    return kinds.count("set"), kinds.count("(") + kinds.count("[")
+
+
 def words(text: str) -> str | None:
     """Return a right answer made of words or a label, whose letters have an order; None for mathematics.
 

@@ -9,10 +9,8 @@ from typing import Any
 
 DIGITS = 15
 """Significant digits that a difference is worked out to."""
-MOST_DIGITS = 400
-"""Digits of working precision; a difference that is not told from 0 by then is 0."""
-EXACT = 1e-40
-"""Relative difference below which numbers without decimals are equal."""
+MOST_DIGITS = 5000
+"""Digits of working precision; a difference that is not told from 0 by then is 0 (`1 - e^{-9999}` needs 4,343)."""
 TOLERANCE = 1e-6
 """Relative difference below which numbers are equal where one is written as a decimal."""
 
@@ -39,7 +37,7 @@ def same_value(a: Any, b: Any, float_rounding: int, numeric_precision: int) -> b
             return rounded and sympy.expand(x - y) == 0
         if not (x.is_finite and y.is_finite):
             return False
-        return _size(x - y) <= (TOLERANCE if rounded else EXACT) * max(_size(x), _size(y))
+        return bool(_size(x - y) <= TOLERANCE * max(_size(x), _size(y)) if rounded else _size(x - y) == 0)
     except (TypeError, ValueError, AttributeError, NotImplementedError, ArithmeticError):
         return False
 
@@ -48,8 +46,18 @@ def _evaluated(value: Any) -> Any:
     """Return a value with its sums, powers and decimals worked out exactly."""
     sympy, grader = importlib.import_module("sympy"), importlib.import_module("math_verify.grader")
     value = grader.safe_sympy_doit(value)
-    decimals = {decimal: sympy.Rational(str(decimal)) for decimal in value.atoms(sympy.Float)}
-    return value.xreplace(decimals).doit() if decimals else value
+    exact = {decimal: sympy.Rational(str(decimal)) for decimal in value.atoms(sympy.Float)}
+    if [symbol.name for symbol in value.free_symbols] == ["i"]:  # math-verify takes the imaginary unit for a variable
+        exact |= {symbol: sympy.I for symbol in value.free_symbols}
+    return value.xreplace(exact).doit() if exact else value
+
+
+def numbers(*values: Any) -> bool:
+    """Return whether all values are finite numbers, of which `same_value` says all there is to say."""
+    try:
+        return all(value.is_number and value.is_finite and not value.free_symbols for value in map(_evaluated, values))
+    except (TypeError, ValueError, AttributeError, NotImplementedError, ArithmeticError):
+        return False
 
 
 def _size(value: Any) -> Any:

@@ -15,7 +15,7 @@ from typing import Any
 from agentgym.errors import MissingExtra, how_to_install
 from agentgym.rewards import answer_text
 from agentgym.rewards.bounded import call
-from agentgym.rewards.closeness import same_value
+from agentgym.rewards.closeness import numbers, same_value
 from agentgym.rewards.numeric import read_number, same_number, unwrapped
 
 LONGEST = 2000  # characters of an answer, or four times as many as the right one has
@@ -74,11 +74,28 @@ def same_expression(answer: str, gold: str) -> bool | None:
         return True
     if _bases(given) not in ([], _bases(wanted)):
         return False  # math-verify reads 10_5 as 10
+    if not answer_text.same_brackets(given, wanted) or not _as_often(given, wanted):
+        return False  # math-verify takes the point (1, 2) for the set {1, 2}, and the list 1, 1, 2 for 1, 2
     right = _compared(given, wanted)
     if right is False and given.count("=") == 1 and not set(given) & set("<>!,"):
+        if gold.count("=") == 1:
+            wanted = _latex(answer_text.commas(unwrapped(gold, variable=True)), variable=True)  # 2y = 4x is y = 2x
         lhs, _, rhs = given.partition("=")  # math-verify tells y = 2x from 2x = y
-        return bool(_compared(f"{rhs.strip()} = {lhs.strip()}", wanted))
+        return bool(_compared(given, wanted) or _compared(f"{rhs.strip()} = {lhs.strip()}", wanted))
     return right
+
+
+def _as_often(given: str, wanted: str) -> bool:
+    """Return whether a list without brackets has each value as often as the right one, where that repeats one."""
+    parts, values = answer_text.parts(wanted), answer_text.parts(given)
+    if len(set(parts)) == len(parts):
+        return True
+    for part in parts:
+        found = next((value for value in values if value == part or _compared(value, part)), None)
+        if found is None:
+            return False
+        values.remove(found)
+    return not values
 
 
 def _units(text: str) -> set[str]:
@@ -123,11 +140,17 @@ def compare(given: str, wanted: str) -> bool | None:
     answer = read(given)
     if not answer:
         return None
-    theirs, grader.sympy_numeric_eq = grader.sympy_numeric_eq, same_value
+    numeric, symbolic = grader.sympy_numeric_eq, grader.sympy_symbolic_eq
+
+    def same_symbols(a: Any, b: Any) -> bool:
+        return not numbers(a, b) and symbolic(a, b)  # simplify expands powers without end
+
+    grader.sympy_numeric_eq = same_value
+    grader.sympy_symbolic_eq = same_symbols
     try:
         return bool(math_verify.verify(read(wanted), answer, timeout_seconds=None))
     finally:
-        grader.sympy_numeric_eq = theirs
+        grader.sympy_numeric_eq, grader.sympy_symbolic_eq = numeric, symbolic
 
 
 def readable(answer: str, gold: str) -> str | None:
@@ -137,6 +160,8 @@ def readable(answer: str, gold: str) -> str | None:
     text = unwrapped(answer)
     if "=" not in gold:
         text = re.sub(r"^[A-Za-z]'?\s*(?:\(\s*[A-Za-z]\s*\))?\s*=", "", text).strip()
+    if not re.search(r"\\in(?![A-Za-z])", gold):
+        text = re.sub(r"^[A-Za-z]\s*\\in(?![A-Za-z])", "", text).strip()
     if "\\infty" in gold:
         text = re.sub(r"(?<![A-Za-z\\])(?:oo|inf|infty|infinity)(?![A-Za-z])|∞", r"\\infty ", text)
     text = answer_text.commas(text, separate=", " in answer_text.commas(unwrapped(gold)))
@@ -147,7 +172,7 @@ def readable(answer: str, gold: str) -> str | None:
 
 def _one_value(text: str, gold: str) -> bool:
     """Return whether the text has no sign, command or word that the right answer has not and expressions need not."""
-    if any(text.count(sign) > gold.count(sign) for sign in "=<>;,&~?#@\"'`$:|_"):
+    if any(re.sub(r"\\log\s*_", "", text).count(sign) > gold.count(sign) for sign in "=<>;,&~?#@\"'`$:|_"):
         return False
     commands = set(re.findall(r"\\([A-Za-z]+)", text)) | set(re.findall(r"\\([^A-Za-z\s])", text))
     if not commands <= _COMMANDS | set("%{}") | set(re.findall(r"\\([A-Za-z]+|[^A-Za-z\s])", gold)):
@@ -184,9 +209,9 @@ def _small_power(text: str, start: int) -> bool:
     return text[end : end + 1] != "^" and not re.search(r"\d{5}|[\d)}\]]\^|!", text[start:end])
 
 
-def _latex(text: str) -> str:
-    """Return plain mathematics (`3*x**2 + sqrt(2)`) as LaTeX; LaTeX stays what it is."""
-    body = unwrapped(text).replace("**", "^")
+def _latex(text: str, *, variable: bool = False) -> str:
+    """Return plain mathematics (`3*x**2 + sqrt(2)`) as LaTeX; LaTeX stays what it is, `x =` at its front if `variable`."""
+    body = unwrapped(text, variable=variable).replace("**", "^")
     body = re.sub(r"\^\s*([+-]?\d+)", r"^{\1}", body)
     body = _PLAIN_FUNCTION.sub(r"\\\1 ", body)
     for name, opener, closer in (("\\sqrt ", "\\sqrt{", "}"), ("^", "^{", "}")):

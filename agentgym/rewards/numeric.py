@@ -16,6 +16,10 @@ _LATEX = re.compile(
     r"(?P<whole>[0-9]+)?\s*\\[dt]?frac\s*"
     r"(?:\{\s*(?P<top>[+-]?[0-9]+)\s*\}\s*\{\s*(?P<bottom>[+-]?[0-9]+)\s*\}|(?P<t>[0-9])\s*(?P<b>[0-9]))"
 )
+_REPEATING = re.compile(
+    rf"(?P<whole>{_DIGITS})?\.(?P<start>[0-9]*)(?:\\(?:overline|bar)\s*(?:\{{\s*(?P<braced>[0-9]+)\s*\}}|(?P<one>[0-9]))"
+    r"|\((?P<round>[0-9]+)\))"
+)
 _TEN = re.compile(
     r"10\s*(?:\^|\*\*)\s*(?:\{\s*(?P<braced>[+-]?[0-9]{1,3})\s*\}|\((?P<round>[+-]?[0-9]{1,3})\)|(?P<bare>[0-9]{1,3}))"
 )
@@ -41,10 +45,11 @@ class Number:
 def read_number(text: str) -> Number | None:
     """Return the number that the whole text is, or None.
 
-    Read are integers with or without thousands separators, decimals, powers of ten (`1.5e-3`, `1.5 \\times 10^{-3}`),
-    fractions and mixed numbers (`3/4`, `\\frac{3}{4}`, `1 3/4`), with a sign, a currency sign, a percent sign, a variable
-    it is the value of (`x = 3`), degrees, powers of ten (`10^6`, the one power that is a way to write a number and no work
-    left to do), and what LaTeX and Markdown put around it. ASCII digits alone; no words, no infinities.
+    Read are integers with or without thousands separators, decimals, repeating decimals (`0.1\\overline{6}`, `0.(3)`),
+    powers of ten (`1.5e-3`, `1.5 \\times 10^{-3}`), fractions and mixed numbers (`3/4`, `\\frac{3}{4}`, `1 3/4`), with
+    a sign, a currency sign, a percent sign, a variable it is the value of (`x = 3`), degrees, powers of ten (`10^6`,
+    the one power that is a way to write a number and no work left to do), and what LaTeX and Markdown put around it.
+    ASCII digits alone; no words, no infinities.
     """
     if len(text) > LONGEST:
         return None
@@ -59,8 +64,11 @@ def read_number(text: str) -> Number | None:
     return None if read is None else Number(sign * read[0], read[1], percent)
 
 
-def unwrapped(text: str) -> str:
-    """Return the text without the wrapping of a value: dollars, one box, a period, `x =`; minus signs normalized."""
+def unwrapped(text: str, *, variable: bool = False) -> str:
+    """Return the text without the wrapping of a value: dollars, one box, a period, `x =` unless `variable` keeps it.
+
+    Minus signs are normalized.
+    """
     body = text.strip().replace("−", "-").replace("{,}", ",").replace("\\!", "").replace("\\,", "")
     changed = True
     while changed:
@@ -72,7 +80,7 @@ def unwrapped(text: str) -> str:
             if fits and (_balanced(inner) if closer == "}" else opener not in inner):
                 body, changed = inner, True
                 break
-    return re.sub(r"^[A-Za-z]\s*=\s*", "", body)
+    return body if variable else re.sub(r"^[A-Za-z]\s*=\s*", "", body)
 
 
 def same_number(answer: Number, wanted: Number) -> bool:
@@ -99,6 +107,10 @@ def _fraction(body: str) -> tuple[Fraction, bool] | None:
         power = int(match["power"] or 0)
         value = Fraction(match["decimal"].replace(",", "").rstrip(".")) * Fraction(10) ** power
         return value, "." in match["decimal"] or match["power"] is not None
+    if match := _REPEATING.fullmatch(body):
+        start, cycle = match["start"], match["braced"] or match["one"] or match["round"]
+        whole = (match["whole"] or "0").replace(",", "")
+        return (int(whole + start) + Fraction(int(cycle), 10 ** len(cycle) - 1)) / 10 ** len(start), False
     if match := _TEN.fullmatch(body):
         return Fraction(10) ** int(match["braced"] or match["round"] or match["bare"]), False
     match = _RATIO.fullmatch(body) or _LATEX.fullmatch(body)

@@ -299,3 +299,37 @@ def test_answers_are_judged_as_a_careful_grader_does(group):
 
 def test_the_table_is_large():
     assert sum(map(len, PAIRS.values())) >= 208
+
+
+STRUCTURES = [
+    ("\\{1,2\\}", "(1,2)", False),
+    ("(1,2)", "\\{1,2\\}", False),
+    ("(2,1)", "\\left\\{1,2\\right\\}", False),
+    ("1,2", "\\{1,2\\}", True),
+    ("\\{1,2\\}", "2,1", True),
+    ("(3,4),(1,2)", "\\{(1,2),(3,4)\\}", True),
+    ("\\{(4,3),(1,2)\\}", "\\{(1,2),(3,4)\\}", False),
+    ("(2,\\infty)\\cup(-\\infty,1)", "(-\\infty,1)\\cup(2,\\infty)", True),
+    ("\\{1,2\\}", "\\{1,1,2\\}", True),
+    ("1,2", "1,1,2", False),
+    ("1,2,2", "1,1,2", False),
+    ("2,1,1", "1,1,2", True),
+    ("0.5,2,\\frac12", "\\frac{1}{2},\\frac{1}{2},2", True),
+    ("x \\in (1,2)", "(1,2)", True),
+    ("x\\in[1,2]", "(1,2)", False),
+    ("\\log_2 3", "\\frac{\\ln 3}{\\ln 2}", True),
+    ("\\log_3 2", "\\frac{\\ln 3}{\\ln 2}", False),
+    ("y-2x=1", "y=2x+1", True),
+    ("2y=4x+2", "y=2x+1", True),
+    ("2y=4x+1", "y=2x+1", False),
+    ("0=0", "y=2x+1", False),
+    ("y=y", "y=2x+1", False),
+    ("0=0", "x=\\sqrt{2}", False),
+    ("x^2=2", "x=\\sqrt{2}", False),
+]
+
+
+@pytest.mark.parametrize(("answer", "gold", "wanted"), STRUCTURES)
+def test_brackets_repeats_and_equations(answer, gold, wanted):
+    """math-verify 0.9.0 takes the point (1, 2) for the set {1, 2}, and the list 1, 1, 2 for 1, 2."""
+    assert verify(answer, gold) is wanted

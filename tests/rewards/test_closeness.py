@@ -35,6 +35,13 @@ EQUAL = [
     ("0.1+0.2x", "0.2x+0.1"),
     ("\\frac{1}{2}\\%", "0.5\\%"),
     ("\\infty", "\\infty"),
+    ("2i", "(1+i)^2"),
+    ("-1", "e^{i\\pi}"),
+    ("\\frac{1+i}{\\sqrt2}", "e^{i\\pi/4}"),
+    ("354224848179261915075", "\\frac{(1+\\sqrt5)^{100}-(1-\\sqrt5)^{100}}{2^{100}\\sqrt5}"),
+    ("\\sqrt{5+2\\sqrt6}", "\\sqrt2+\\sqrt3"),
+    ("\\sqrt[3]{2+\\sqrt5}", "\\frac{1+\\sqrt5}{2}"),
+    ("\\tan(\\pi/8)", "\\sqrt2-1"),
 ]
 DIFFERENT = [
     ("(5/6)^{199}", "(5/6)^{200}"),
@@ -58,6 +65,13 @@ DIFFERENT = [
     ("-\\infty", "\\infty"),
     ("(999/1000)^{9999}", "(999/1000)^{9998}"),
     ("x<1/21!", "x<1/20!"),
+    ("1", "1-e^{-100}"),
+    ("1", "1-e^{-9999}"),
+    ("\\sqrt{2}+10^{-50}", "\\sqrt{2}"),
+    ("(1+\\sqrt2)^{500}", "(1+\\sqrt2)^{500}+1"),
+    ("\\frac{(1+\\sqrt5)^{100}}{2^{100}\\sqrt5}", "\\frac{(1+\\sqrt5)^{100}-(1-\\sqrt5)^{100}}{2^{100}\\sqrt5}"),
+    ("-2i", "(1+i)^2"),
+    ("\\frac{1-i}{\\sqrt2}", "e^{i\\pi/4}"),
 ]
 
 
@@ -70,6 +84,11 @@ def test_the_same_value(answer, gold):
 def test_another_value(answer, gold):
     assert verify(answer, gold) is False
     assert not verify(gold, answer)
+
+
+@pytest.mark.parametrize("power", ["(\\sqrt2+\\sqrt3)^{9999}", "(10^{999})^{999}", "e^{e^{e^{9}}}", "\\cos(1)^{9999}"])
+def test_a_large_power_is_decided_without_expanding_it(power):
+    assert verify(power, "\\sqrt2") is False  # None is a comparison that was stopped
 
 
 @given(st.integers(1, 40), st.integers(1, 40), st.integers(1, 400), st.integers(1, 400))

