@@ -165,6 +165,8 @@ class ContainerOptions(TypedDict, total=False):
     work: str
     writable: bool
     network: str
+    allowed_hosts: Sequence[str] | None
+    proxy_image: str
     capabilities: Sequence[str]
     environment: Mapping[str, str]
     cpus: float | None

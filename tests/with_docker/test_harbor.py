@@ -44,7 +44,8 @@ def write(folder: Path, *, test: str = TEST, seconds: float = 30) -> Path:
 
 
 def make(folder: Path, **options):
-    return agentgym.make("rlvr/Harbor-v0", path=str(folder), backend_options={"daemon": PYTHON["daemon"]}, **options)
+    options = {"backend_options": {"daemon": PYTHON["daemon"]}, **options}
+    return agentgym.make("rlvr/Harbor-v0", path=str(folder), **options)
 
 
 def bash(command: str) -> str:

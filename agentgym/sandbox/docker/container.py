@@ -20,6 +20,7 @@ from typing import Any
 from agentgym.errors import BadConfig
 from agentgym.sandbox.docker import frames as frames
 from agentgym.sandbox.docker.daemon import LABEL, Daemon, docker, faults, owner
+from agentgym.sandbox.docker.egress import NOWHERE
 from agentgym.sandbox.protocol import Limits, SandboxFault
 from agentgym.sandbox.seccomp import DENIED
 
@@ -84,6 +85,10 @@ class Asked:
     """Whether the image's files may be changed."""
     network: str = "none"
     """A network of the daemon; none unless named."""
+    allowed_hosts: Sequence[str] | None = None
+    """Names, `*.name`, addresses and CIDR ranges: nothing else is reached through the network. None for no such list."""
+    proxy_image: str = "python:3-slim"
+    """An image with python3, for the proxy that enforces the list."""
     capabilities: Sequence[str] = ()
     """Capabilities of programs that run as root."""
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -158,11 +163,12 @@ def _content(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def create(daemon: Daemon, image: str, asked: Asked, limits: Limits) -> tuple[str, list[str]]:
+def create(daemon: Daemon, image: str, asked: Asked, limits: Limits, network: str) -> tuple[str, list[str]]:
     """Create a container and return its id, and what its daemon does not bound (`memory`, `processes`, `files`)."""
     api, memory = daemon.client.api, limits.memory + limits.disk  # files in memory are charged too
     host = api.create_host_config(
-        network_mode=asked.network,
+        network_mode=network,
+        dns=None if asked.allowed_hosts is None else [NOWHERE],
         read_only=not asked.writable,
         tmpfs=_in_memory(daemon, asked, limits),
         shm_size=limits.disk,

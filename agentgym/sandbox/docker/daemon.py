@@ -59,6 +59,10 @@ class Daemon:
                 labels: dict[str, str] = container["Labels"]
                 if abandoned(labels[LABEL]):
                     self.remove(container["Id"])
+            for network in self.client.api.networks(filters={"label": LABEL}):
+                if abandoned(network["Labels"][LABEL]):
+                    with contextlib.suppress(docker().errors.NotFound):
+                        self.client.api.remove_network(network["Id"])
 
     def remove(self, container: str) -> None:
         """Kill a container and remove it; no error where it is gone."""

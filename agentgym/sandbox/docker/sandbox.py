@@ -20,6 +20,7 @@ from agentgym.sandbox.docker import frames as frames
 from agentgym.sandbox.docker.channel import Channel, told_in
 from agentgym.sandbox.docker.container import KNOWN, ROOT_CAPABILITIES, Asked, attach, create, image_of
 from agentgym.sandbox.docker.daemon import Daemon, connect, faults
+from agentgym.sandbox.docker.egress import Egress
 from agentgym.sandbox.docker.kernel import DockerKernel
 from agentgym.sandbox.docker.shell import Shell
 from agentgym.sandbox.local.fork_server_sandbox import ENVIRONMENT
@@ -63,9 +64,15 @@ class Docker(BaseSandbox):
         self._image, brought = image_of(self.daemon, self.asked)
         home = "/root" if self.asked.writable and self.asked.user.partition(":")[0] in ("root", "0") else self.work
         self._environment = {**ENVIRONMENT, "HOME": home, **brought, **self.asked.environment}
-        self.container, loose = create(self.daemon, self._image, self.asked, self.limits)
         held = contextlib.ExitStack()
-        self._let_go = weakref.finalize(self, _free, os.getpid(), self.daemon, self.container, held)
+        self._nets = contextlib.ExitStack()
+        network = self._network(self.asked.network, self.asked.allowed_hosts)
+        try:
+            self.container, loose = create(self.daemon, self._image, self.asked, self.limits, network)
+        except BaseException:
+            self._nets.close()
+            raise
+        self._let_go = weakref.finalize(self, _free, os.getpid(), self.daemon, self.container, held, self._nets)
         try:
             self.version = self._begin(list(packages), loose, held)
             """Of the image's Python; empty where it has none that serves."""
@@ -127,6 +134,26 @@ class Docker(BaseSandbox):
                 f"work is {self.work!r}, where user {self.asked.user!r} cannot write in image {self._image!r} "
                 f"({answer.text.strip() or answer.reason}): choose another folder, or user='root' with writable=True"
             )
+
+    def _network(self, name: str, hosts: Sequence[str] | None) -> str:
+        """Return the network for a container that may reach some hosts alone (None: all of the network)."""
+        self._proxy: dict[str, str] = {}
+        if hosts is None or name == "none":
+            return name
+        egress = Egress(self.daemon, hosts, name, self.asked.proxy_image)
+        self._nets.callback(egress.close)
+        self._proxy = egress.variables
+        return egress.name
+
+    def reconnect(self, network: str = "none", allowed_hosts: Sequence[str] | None = None) -> None:
+        """Put the container on another network, for what runs from now on; none by default."""
+        api = self.daemon.client.api
+        with faults():
+            for name in api.inspect_container(self.container)["NetworkSettings"]["Networks"]:
+                api.disconnect_container_from_network(self.container, name, force=True)
+        self._nets.close()
+        with faults():
+            api.connect_container_to_network(self.container, self._network(network, allowed_hosts))
 
     # What the protocol asks for
 
@@ -216,7 +243,13 @@ class Docker(BaseSandbox):
         return self._execute(request, stdin, max(GRACE, self.limits.timeout), cap)
 
     def _request(self, request: dict[str, object]) -> dict[str, object]:
-        return {"cwd": self.work, "env": self._environment, "timeout": 0, "cap": self.limits.output, **request}
+        return {
+            "cwd": self.work,
+            "env": {**self._environment, **self._proxy},
+            "timeout": 0,
+            "cap": self.limits.output,
+            **request,
+        }
 
     def _execute(self, request: dict[str, Any], stdin: bytes, timeout: float | None, cap: int = 0) -> Result:
         timeout = self.limits.seconds(timeout)
@@ -250,9 +283,12 @@ class Docker(BaseSandbox):
             channel.forget(number)
 
 
-def _free(owner: int, daemon: Daemon, container: str, held: contextlib.ExitStack) -> None:
+def _free(owner: int, daemon: Daemon, container: str, *held: contextlib.ExitStack) -> None:
     """End a container; a forked copy of the process that made it leaves it alone."""
     if os.getpid() != owner:
         return
-    with held, contextlib.suppress(SandboxFault):  # a daemon that has died removes nothing: the next sweep does
-        daemon.remove(container)  # before the stream ends: Podman fails to remove what ends at that moment
+    with contextlib.ExitStack() as ending:
+        for stack in reversed(held):  # networks last: nothing may be on them
+            ending.callback(stack.close)
+        with contextlib.suppress(SandboxFault):  # a daemon that has died removes nothing: the next sweep does
+            daemon.remove(container)  # before the stream ends: Podman fails to remove what ends at that moment

@@ -1,6 +1,6 @@
 """What a reward file of Harbor holds, and one number of several metrics.
 
-The values are those of harbor 0.26.0 (Python 3.12.1); tests/with_harbor/test_harbor_rewards.py compares with the package.
+The values are those of harbor 0.26.0 (Python 3.12.1); tests/with_harbor/test_genuine_rewards.py compares with the package.
 """
 
 import pytest

@@ -13,6 +13,8 @@ from agentgym.core.actions import spell, tool
 from agentgym.core.declared import Declarations
 from agentgym.core.env import Outcome, Task
 from agentgym.envs.terminal.harbor.files import HarborTask, load
+from agentgym.envs.terminal.harbor.network import EVERYWHERE, STATED
+from agentgym.envs.terminal.harbor.network import options as network_options
 from agentgym.envs.terminal.harbor.rewards import NoVerdict, check_rule, one_number
 from agentgym.envs.terminal.harbor.verifying import own_variables, verified
 from agentgym.envs.terminal.shell import ShellState, shown, started, unfit
@@ -60,8 +62,9 @@ class Harbor(SandboxEnv):
     caller_settings: ClassVar[tuple[str, ...]] = ("path", "network")
     path: str = ""
     """A task folder, or a folder of task folders."""
-    network: str = "none"
-    """A network of the daemon for agent and tests alike; many tasks' tests fetch pytest and need `bridge`."""
+    network: str = STATED
+    """`stated`: what the task states, and no network where it states none. `task`: the format's `public` there. `none`: no
+    network. Any other name: the daemon's network that stands for `public`, also where the task states none."""
     seconds: float = 120.0
     """Seconds that a command may take."""
     shown: float = 8000
@@ -153,9 +156,11 @@ class Harbor(SandboxEnv):
         self.commands: tuple[str, ...] = ()
         self.used, self.given = 0.0, 0.0
         self._shell = self._opened(self.sandbox)
+        network = network_options(self._present.network, self.network, self.backend)["network"]
+        closed = "There is no network. " if network == "none" else ""
         return (
             f"{task.instruction}\n\nThe shell is in `{self._present.work}`. "
-            f"You have {self.limit} turns; call submit when it is done."
+            f"{closed}You have {self.limit} turns; call submit when it is done."
         )
 
     def _take(self) -> Sandbox:
@@ -165,7 +170,7 @@ class Harbor(SandboxEnv):
             "user": task.user,
             "writable": True,
             "work": task.work,
-            "network": self.network,
+            **network_options(task.network, self.network, self.backend),
             "cpus": _least(task.cpus, self.max_cpus),
             "environment": own_variables(task.environment_env, task, "environment"),
             "capabilities": _root_capabilities() if task.user == "root" else (),
@@ -222,7 +227,7 @@ class Harbor(SandboxEnv):
     def submit(self) -> Outcome:
         """Hand in the container as it is now; this ends the episode."""
         try:
-            self.given = one_number(verified(self._present, self._twice(lambda: self.sandbox)), self.metric_rule)
+            self.given = self._verified(self._twice(lambda: self.sandbox))
         except (NoVerdict, SandboxFault) as problem:
             self._require_working_tests(problem)
             return self.lose(f"The tests give no reward after this: {problem}.")
@@ -249,7 +254,21 @@ class Harbor(SandboxEnv):
     def _verified_after(self, script: list[str], sandbox: Any) -> None:
         for command in script:
             sandbox.run(["/bin/bash", "-c", command], timeout=CONTROL_SECONDS)
-        one_number(verified(self._present, sandbox), self.metric_rule)
+        self._verified(sandbox)
+
+    def _verified(self, sandbox: Any) -> float:
+        """Return the reward of the task's tests in a container, on the verifier's network."""
+        agents, tests = (
+            network_options(policy, self.network, self.backend)
+            for policy in (self._present.network, self._present.verifier_network)
+        )
+        if agents != tests:
+            if self.backend != "docker":
+                raise BadConfig(f"{self._present.name} changes its network for the tests, which only docker can")
+            if "allowed_hosts" in agents and "allowed_hosts" not in tests and tests["network"] != "none":
+                tests |= {"allowed_hosts": EVERYWHERE}  # the container has had no name server from its beginning
+            sandbox.reconnect(**tests)
+        return one_number(verified(self._present, sandbox), self.metric_rule)
 
     def fingerprint(self, task: Task) -> str:
         """Return the hash of every file of a task's folder."""

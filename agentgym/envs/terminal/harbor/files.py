@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+from agentgym.envs.terminal.harbor.network import Policy, policies
 from agentgym.errors import BadData
 
 DIFFICULTIES = {"easy": 0, "medium": 1, "hard": 2}
@@ -43,6 +44,9 @@ class HarborTask:
     verifier_seconds: float = 600.0
     build_seconds: float = 600.0
     """Seconds that building the image may take."""
+    network: Policy = field(default_factory=Policy)
+    """What the agent may reach."""
+    verifier_network: Policy = field(default_factory=Policy)
     verifier_env: Mapping[str, str] = field(default_factory=dict[str, str])
     solution_env: Mapping[str, str] = field(default_factory=dict[str, str])
     environment_env: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -120,7 +124,10 @@ def _task(folder: Path) -> HarborTask:
     if len(users) > 1:
         raise BadData(f"{file}: agent and verifier are different users ({', '.join(sorted(users))}); expected one for both")
     build = dockerfile.read_text(encoding="utf-8-sig", errors="replace") if dockerfile.is_file() else ""
+    network, verifier_network = policies(tables, file)
     return HarborTask(
+        network=network,
+        verifier_network=verifier_network,
         folder=folder,
         instruction=_instruction(folder / "instruction.md"),
         difficulty=DIFFICULTIES.get(str(tables["metadata"].get("difficulty", "")).lower(), 0),

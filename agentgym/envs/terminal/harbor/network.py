@@ -1,0 +1,92 @@
+"""Networks of a task's phases: what `task.toml` states, and what the caller lets it have."""
+
+import ipaddress
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from agentgym.errors import BadConfig, BadData
+
+MODES = ("no-network", "public", "allowlist")
+STATED, TASK, NONE = "stated", "task", "none"
+PUBLIC = "bridge"
+"""The daemon's network for `public`, unless the caller names another."""
+EVERYWHERE = ("*",)
+"""A list for the proxy that lets every host through."""
+_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What one phase may reach."""
+
+    mode: str = ""
+    """One of `MODES`; empty where the task states none, which the format reads as `public`."""
+    hosts: tuple[str, ...] = ()
+
+
+def policies(raw: Mapping[str, Mapping[str, object]], file: Path) -> tuple[Policy, Policy]:
+    """Return the policies of the agent and of the verifier: their own, else that of [environment]."""
+    base = _policy(raw["environment"], "environment", file)
+    internet = raw["environment"].get("allow_internet")  # the older spelling
+    if base is None and isinstance(internet, bool):
+        base = Policy("public" if internet else "no-network")
+    agent, verifier = (_policy(raw[name], name, file) or base or Policy() for name in ("agent", "verifier"))
+    return agent, verifier
+
+
+def _policy(table: Mapping[str, object], name: str, file: Path) -> Policy | None:
+    mode, listed = table.get("network_mode"), table.get("allowed_hosts")
+    if mode is None and listed is None:
+        return None
+    if mode not in MODES:
+        raise BadData(f"{file}: network_mode of [{name}] is {mode!r:.60}; expected {', '.join(MODES)}")
+    if listed is not None and not isinstance(listed, list):
+        raise BadData(f"{file}: allowed_hosts of [{name}] is {listed!r:.60}; expected a list of hosts")
+    hosts = tuple(_host(host, file) for host in cast("list[object]", listed or []))
+    if hosts and mode != "allowlist":
+        raise BadData(f"{file}: [{name}] has allowed_hosts with network_mode {mode!r}; they go with 'allowlist'")
+    return Policy(str(mode), hosts)
+
+
+def _host(value: object, file: Path) -> str:
+    """Return a host as the proxy compares it: a name, `*.name`, an address or a range of addresses."""
+    host = value.strip().lower().rstrip(".") if isinstance(value, str) else ""
+    try:
+        if "%" not in host:  # a zone, which is of one machine
+            return str(ipaddress.ip_network(host) if "/" in host else ipaddress.ip_address(host))
+        name = ""
+    except ValueError:
+        name = host.removeprefix("*.")
+    if "/" in host or not all(_LABEL.fullmatch(label) for label in name.split(".")) or (name != host and _is_address(name)):
+        raise BadData(f"{file}: allowed_hosts has {value!r:.60}; expected a host name, '*.name', an address or a CIDR range")
+    return host
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def options(policy: Policy, network: str, backend: str) -> dict[str, Any]:
+    """Return the sandbox's options for a policy under the caller's `network`; BadConfig for what a backend has not.
+
+    `stated` gives what the task states and no network where it states none, `task` the format's `public` there, `none`
+    never a network. Any other name is a network of the daemon that stands for `public`, stated or not.
+    """
+    mode = policy.mode or ("no-network" if network in (STATED, NONE) else "public")
+    if network == NONE or mode == "no-network":
+        return {"network": "none"}
+    outside = PUBLIC if network in (STATED, TASK) else network
+    if backend != "docker":
+        if mode == "allowlist":
+            raise BadConfig(
+                f"a task allows some hosts alone, which the backend {backend!r} cannot; use docker, or network='none'"
+            )
+        return {"network": "public"}
+    return {"network": outside, **({"allowed_hosts": policy.hosts} if mode == "allowlist" else {})}

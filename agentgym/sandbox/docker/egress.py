@@ -1,0 +1,85 @@
+"""Hosts that a container may reach: an internal network, and a proxy container between it and the outside."""
+
+import contextlib
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from agentgym.errors import BadConfig
+from agentgym.sandbox.docker.daemon import LABEL, Daemon, docker, faults, owner
+from agentgym.sandbox.protocol import MEGABYTE
+
+PORT = 3128
+NOWHERE = "192.0.2.1"
+"""A name server that nobody has (RFC 5737): names are looked up by the proxy alone, so that no name carries data out."""
+PROGRAM = Path(__file__).parents[1] / "inside" / "proxy.py"
+NAMES = ("http_proxy", "https_proxy", "all_proxy")
+
+
+class Egress:
+    """An internal network with a proxy that lets requests to some hosts through.
+
+    `image` has `python3`; it must not be of the one whose container is confined. BadConfig where the daemon has none.
+    """
+
+    def __init__(self, daemon: Daemon, hosts: Sequence[str], outside: str, image: str) -> None:
+        self._daemon = daemon
+        api, library = daemon.client.api, docker()
+        self.name = f"agentgym-{uuid.uuid4().hex[:12]}"
+        self._proxy = ""
+        with faults():
+            try:
+                api.inspect_image(image)
+            except library.errors.NotFound as error:
+                raise BadConfig(
+                    f"a list of allowed hosts needs an image with python3 for its proxy, and {daemon} has no {image!r}: "
+                    "pull it, or name another in proxy_image"
+                ) from error
+            api.create_network(self.name, driver="bridge", internal=True, labels={LABEL: owner()})
+        try:
+            self._start(image, hosts, outside)
+        except BaseException:
+            self.close()
+            raise
+
+    def _start(self, image: str, hosts: Sequence[str], outside: str) -> None:
+        api: Any = self._daemon.client.api
+        host = api.create_host_config(
+            network_mode=outside,
+            read_only=True,
+            mem_limit=256 * MEGABYTE,
+            pids_limit=64,
+            cap_drop=["ALL"],
+            security_opt=["no-new-privileges"],
+            log_config={"type": "none", "config": {}},
+            auto_remove=True,
+        )
+        with faults():
+            source = PROGRAM.read_text(encoding="utf-8")
+            made = api.create_container(
+                image,
+                entrypoint=["python3", "-I", "-u", "-c", source, str(PORT), *hosts],
+                user="65534:65534",
+                labels={LABEL: owner()},
+                healthcheck={"test": ["NONE"]},
+                host_config=host,
+            )
+            self._proxy = made["Id"]
+            api.connect_container_to_network(self._proxy, self.name)
+            api.start(self._proxy)
+            facts: dict[str, Any] = api.inspect_container(self._proxy)
+        address = facts["NetworkSettings"]["Networks"][self.name]["IPAddress"]
+        where = f"http://{address}:{PORT}"
+        self.variables = {spelling: where for name in NAMES for spelling in (name, name.upper())}
+        """By which programs find the proxy."""
+
+    def close(self) -> None:
+        """Remove the proxy and the network, which nothing else may be on by then."""
+        if self._proxy:
+            self._daemon.remove(self._proxy)
+        with contextlib.suppress(docker().errors.NotFound), faults():
+            joined: dict[str, Any] = self._daemon.client.api.inspect_network(self.name).get("Containers") or {}
+            for container in joined:
+                self._daemon.client.api.disconnect_container_from_network(container, self.name, force=True)
+            self._daemon.client.api.remove_network(self.name)

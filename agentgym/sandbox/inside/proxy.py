@@ -1,0 +1,103 @@
+"""An HTTP proxy that reaches allowed hosts alone: `proxy.py PORT HOST…`. Standard library only, from Python 3.8 on.
+
+A host is a name, `*.name` for all below it, an address, a range of addresses (CIDR), or `*` for all. `CONNECT` passes bytes
+both ways, other methods take a whole URL. An address is allowed as an address alone: a name that leads to it does not help.
+"""
+
+import asyncio
+import ipaddress
+import sys
+from typing import List, Tuple  # noqa: UP035  read by Python 3.8
+from urllib.parse import urlsplit
+
+MOST = 65536
+SECONDS = 30.0
+OURS = (b"proxy-", b"connection:")
+"""Headers that are not passed on."""
+
+
+def allowed(host: str, hosts: List[str]) -> bool:  # noqa: UP006
+    """Return whether a host is one of those that may be reached."""
+    host = host.strip("[]").rstrip(".").lower()
+    if "*" in hosts:
+        return True
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return any(host == entry or (entry.startswith("*.") and host.endswith(entry[1:])) for entry in hosts)
+    for entry in hosts:
+        try:
+            if address in ipaddress.ip_network(entry, strict=False):
+                return True
+        except ValueError:  # a name
+            continue
+    return False
+
+
+async def copied(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Pass bytes on until one side ends."""
+    try:
+        while True:
+            piece = await reader.read(MOST)
+            if not piece:
+                break
+            writer.write(piece)
+            await writer.drain()
+    except OSError:
+        pass
+    finally:
+        try:
+            writer.write_eof()
+        except (OSError, RuntimeError, AttributeError):
+            writer.close()
+
+
+def target(line: bytes) -> Tuple[str, int, bytes]:  # noqa: UP006
+    """Return host, port and the line for the server, of a request's first line; ValueError for another."""
+    method, where, version = line.decode("ascii").split()
+    if method == "CONNECT":
+        host, _, port = where.rpartition(":")
+        return host, int(port), b""
+    parts = urlsplit(where)
+    if parts.scheme != "http" or not parts.hostname:
+        raise ValueError(where)
+    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    return parts.hostname, parts.port or 80, f"{method} {path} {version}\r\n".encode("ascii")
+
+
+async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, hosts: List[str]) -> None:  # noqa: UP006
+    """Answer one connection."""
+    try:
+        head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), SECONDS)
+        first, _, rest = head.partition(b"\r\n")
+        host, port, line = target(first)
+        if not allowed(host, hosts):
+            writer.write(b"HTTP/1.1 403 Forbidden\r\nConnection: close\r\n\r\nthis task may not reach that host\n")
+            return
+        if line:  # one request a connection: the next one may be for another host
+            kept = [
+                each for each in rest.split(b"\r\n") if each and not each.lower().startswith((b"proxy-", b"connection:"))
+            ]
+            line += b"\r\n".join([*kept, b"Connection: close", b"", b""])
+        there, out = await asyncio.wait_for(asyncio.open_connection(host.strip("[]"), port), SECONDS)
+        if line:
+            out.write(line)
+        else:
+            writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        await asyncio.gather(copied(reader, out), copied(there, writer))
+        out.close()
+    except (TimeoutError, ValueError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+        writer.write(b"HTTP/1.1 502 Bad Gateway\r\nConnection: close\r\n\r\n")
+    finally:
+        writer.close()
+
+
+async def main() -> None:
+    """Listen on the port of the command line."""
+    port, hosts = int(sys.argv[1]), [host.lower().rstrip(".") for host in sys.argv[2:]]
+    server = await asyncio.start_server(lambda reader, writer: serve(reader, writer, hosts), port=port)
+    await server.serve_forever()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
