@@ -145,9 +145,11 @@ class VerifiersEnv(TextEnv):
         if kind == "asked":
             return Outcome(value)
         trace: Any = value
-        paid = {name: reward.score * reward.weight for name, reward in trace.rewards.items() if reward is not None}
+        paid = {name: reward for name, reward in trace.rewards.items() if reward is not None}
+        source = f"the rewards of {self.taskset}"
         try:
-            rewards = amounts(paid, f"the rewards of {self.taskset}")
+            scores = amounts({name: reward.score for name, reward in paid.items()}, source)
+            rewards = amounts({name: score * paid[name].weight for name, score in scores.items()}, source)
         except TypeError as error:
             raise Fault(str(error)) from None
         total = sum(rewards.values())

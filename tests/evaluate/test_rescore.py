@@ -95,7 +95,7 @@ def test_what_is_no_verifier_is_named_and_nothing_is_written(played: Path, verif
     assert {path.name for path in played.parent.iterdir()} <= {"a", "my_verifiers.py", "__pycache__"}
 
 
-@pytest.mark.parametrize("verdict", [math.nan, 1.5, -0.1, "yes"])
+@pytest.mark.parametrize("verdict", [math.nan, 1.5, -0.1, "yes", 1 + 0j, np.complex128(1), None, (True, "why")])
 def test_a_verdict_has_bounds(verdict: Any):
     episode = Episode("me/A-v0", "t", "t", 0, success=True, reason="success")
     with pytest.raises(BadConfig, match="a reward from 0 to 1"):

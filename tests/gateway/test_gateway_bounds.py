@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 import os
 import re
 import signal
@@ -365,3 +366,18 @@ def test_what_choices_share_is_worked_out_once(monkeypatch: pytest.MonkeyPatch) 
     assert len(compared) == 1 and len(hashed) == 3 + 3 + 128
     session = gateway.sessions.open["s"]
     assert session.counts()["rows"] == 128 and session.counts()["turns"] == 129 and not session.drifted
+
+
+def test_a_session_ends_with_a_verdict_and_a_finite_reward() -> None:
+    """What is none leaves the session open: nothing is lost."""
+    gateway = Gateway(ScriptedEngine(lambda prompt, turn: "yes"), "tiny")
+    with loopback.serving(App(gateway)) as url, httpx2.Client(base_url=url) as client:
+        client.post("/v1/chat/completions", json=body(user="s"))
+        for success in (math.nan, 1, "false", (False, "why")):
+            with pytest.raises(TypeError, match="success of session 's' is"):
+                gateway.sessions.finish("s", 0.0, success)  # type: ignore[arg-type]
+        for reward in (math.nan, math.inf, "1", None, 1 + 0j):
+            with pytest.raises(TypeError, match="the reward of session 's' is"):
+                gateway.sessions.finish("s", reward, True)  # type: ignore[arg-type]
+        episode = gateway.sessions.finish("s", 1, True)
+    assert (episode.reward, episode.success, len(episode.turns)) == (1.0, True, 1)

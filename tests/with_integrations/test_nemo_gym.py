@@ -1,6 +1,7 @@
 """The real NeMo Gym: its resources servers as environments here, by name and by folder."""
 
 import json
+import math
 import textwrap
 from pathlib import Path
 
@@ -10,7 +11,8 @@ pytest.importorskip("nemo_gym", reason="nemo_gym is not installed: ./dev test-in
 
 import agentgym
 from agentgym.cli import main
-from agentgym.errors import RULED_OUT, BadConfig, BadData
+from agentgym.errors import RULED_OUT, BadConfig, BadData, Fault
+from agentgym.integrations.nemo_gym import NeMoGymEnv
 
 CALL = '{"name": "get_weather", "arguments": {"city": "Oslo"}}'
 
@@ -110,3 +112,11 @@ def test_its_certificate_names_what_is_drawn_without_a_seed(tmp_path: Path, caps
     made = json.loads(file.read_text())
     assert made["claims"]["determinism"]["verdict"] == "broken" and "Your hand" in made["claims"]["determinism"]["why"]
     assert made["environment"]["packages"]["nemo-gym"] == "0.7.0"
+
+
+@pytest.mark.parametrize("reward", [math.nan, math.inf, "1", [1.0], {"reward": 1}])
+def test_a_reward_that_is_no_number_is_a_fault(reward: object) -> None:
+    env = object.__new__(NeMoGymEnv)
+    with pytest.raises(Fault, match="expected a finite number"):
+        env._reward({"reward": reward})
+    assert [env._reward(told) for told in ({}, {"reward": None}, {"reward": True}, {"reward": 0.5})] == [0.0, 0.0, 1.0, 0.5]

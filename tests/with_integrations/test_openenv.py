@@ -3,9 +3,11 @@
 import asyncio
 import contextlib
 import json
+import math
 import socket
 import threading
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,7 +22,7 @@ from openenv.core.env_server.types import Action, Observation, State
 import agentgym
 from agentgym.core.seeding import generator
 from agentgym.errors import BadConfig, Fault
-from agentgym.integrations.openenv import app, remote
+from agentgym.integrations.openenv import RemoteTextEnv, app, remote
 from agentgym.rollout.session import Session
 
 
@@ -191,3 +193,15 @@ def test_a_rollout_finds_out_whose_doing_an_error_was() -> None:
             session.act(move(1))
             assert (session.done, session.success, session.reason) == (True, None, "crash")
         env.close()
+
+
+@pytest.mark.parametrize("reward", [math.nan, math.inf, "1", [1.0], 1 + 0j])
+def test_a_reward_that_is_no_number_is_a_fault(reward: Any) -> None:
+    env = object.__new__(RemoteTextEnv)
+    env.paid, answer = 0.0, SimpleNamespace(reward=reward, observation={"text": "seen"}, done=True)
+    env._payload = lambda action: {}  # type: ignore[method-assign]
+    env._client = SimpleNamespace(step=lambda payload: answer)
+    with pytest.raises(Fault, match=r"its reward is .*expected a finite number"):
+        env.act("{}")
+    answer.reward = True
+    assert env.act("{}").success is True

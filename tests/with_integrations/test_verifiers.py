@@ -2,11 +2,13 @@
 
 import asyncio
 import json
+import math
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,8 +23,9 @@ from verifiers.v1.utils.loaders import load_taskset, taskset_config_type
 
 import agentgym
 from agentgym.engines.scripted import ByteTokenizer, ScriptedEngine
-from agentgym.errors import RULED_OUT
+from agentgym.errors import RULED_OUT, Fault
 from agentgym.gateway import App, Gateway
+from agentgym.integrations.verifiers_env import VerifiersEnv
 
 TASKSET = "agentgym_there"
 
@@ -139,3 +142,14 @@ def test_an_environment_of_several_turns_plays_on_here_and_is_restored() -> None
     assert info["error"].startswith(RULED_OUT) and "broken" in info["error"]
     env.reset(options={"task": 0})
     env.close()
+
+
+@pytest.mark.parametrize("score", [math.nan, math.inf, "1", [1.0], 1 + 0j])
+def test_a_score_that_is_no_number_is_a_fault_and_pays_nothing(score: Any) -> None:
+    env = object.__new__(VerifiersEnv)
+    reward = SimpleNamespace(score=score, weight=1)
+    env.run = SimpleNamespace(next=lambda: ("ended", SimpleNamespace(rewards={"right": reward})))  # type: ignore[assignment]
+    with pytest.raises(Fault, match="'right' of the rewards of "):
+        env._seen()
+    reward.score = True
+    assert env._seen().success is True
