@@ -347,8 +347,16 @@ class Maker:
         return _registered, (self.id, self.options, own and _sent(own))
 
 
+def script() -> Path | None:
+    """Return the file that runs, which a process can import again; None in a notebook and for what comes by stdin or -c."""
+    file = getattr(sys.modules["__main__"], "__file__", None)
+    return Path(file) if file and Path(file).is_file() else None
+
+
 def _sent(spec: EnvSpec) -> EnvSpec | str:
     """Return what is registered, or the name of the script, which has to register it again, where it cannot be sent."""
+    if script() is None:  # then it goes by value
+        return spec
     try:
         pickle.dumps(spec)
     except Exception:  # a function in a function, an open file: whatever its class or its options hold

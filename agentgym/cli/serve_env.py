@@ -127,11 +127,11 @@ async def _serve(config: Config, sessions: Any, token: str | None) -> None:
         console.print(printable(said), markup=False, soft_wrap=True)
 
     app = App(sessions, name=name, version=__version__, token=token, body_bytes=config.body_mib << 20)
-    settings: dict[str, object] = {
+    settings: dict[str, Any] = {
+        "most": 4 * config.sessions + 256,  # connections, with and without a session
         "ws": websocket(),
         "ws_max_size": config.body_mib << 20,
         "ws_per_message_deflate": False,
-        "limit_concurrency": 4 * config.sessions + 256,  # connections, with and without a session
     }
     try:
         with one_alarm():

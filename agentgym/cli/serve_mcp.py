@@ -35,9 +35,11 @@ class Config:
     token: str = ""
     """Token that clients must send with --http; default: the environment variable AGENTGYM_TOKEN, else none."""
     seed: int | None = None
-    """Seed of every episode; clients can then choose neither seed nor task."""
+    """Seed of the episode; clients can then choose neither seed nor task, and start one episode in all."""
     task: str | None = None
-    """Task of every episode; clients can then choose neither seed nor task."""
+    """Task of the episode; clients can then choose neither seed nor task, and start one episode in all."""
+    tries: int | None = None
+    """Maximum number of episodes with --task or --seed, over all sessions (default: 1)."""
     rewards: bool = False
     """Show reward and success to the client; by default only the --out file has them."""
     out: str = ""
@@ -69,7 +71,8 @@ def run(config: Config) -> int:
     limits = Limits(config.sessions, config.idle_seconds, config.step_seconds)
     sessions = Sessions(Maker(config.id, config.env_options), limits)
     fixed = {name: value for name in ("seed", "task") if (value := getattr(config, name)) is not None}
-    server = McpServer(sessions, full_id(config.id), rewards=config.rewards, fixed=fixed, out=config.out or None)
+    options: dict[str, Any] = {"rewards": config.rewards, "fixed": fixed, "out": config.out or None, "tries": config.tries}
+    server = McpServer(sessions, full_id(config.id), **options)
     asyncio.run(_http(config, server, token) if config.http else _stdio(server))
     return 0
 

@@ -10,6 +10,7 @@ from agentgym.env_server.requests import action_of, authorize, parsed, schema
 from agentgym.env_server.sessions import Session, Sessions
 from agentgym.rollout.limits import one_alarm
 from agentgym.serving.asgi import ANSWER_AT_ONCE, Gone, Receive, Refusal, Send, headers_of, read_body, send_json
+from agentgym.serving.connections import REQUEST_SECONDS
 
 _log = logging.getLogger(__name__)
 _MOST_STEPS = 1024  # of one batch
@@ -41,7 +42,7 @@ class App:
         version: str = "",
         token: str | None = None,
         body_bytes: int = 4 << 20,
-        body_seconds: float = 30.0,
+        body_seconds: float = REQUEST_SECONDS,
     ) -> None:
         self.sessions, self.name, self._version = sessions, name, version
         self._token, self._body_seconds = token, body_seconds

@@ -27,8 +27,10 @@ async def hold(sessions: Sessions, receive: Receive, send: Send, at_once: Answer
     """
     session: Session | None = None
     try:
+        sessions.check_room()  # a session begins with the first message: who says nothing takes nobody's place
+        first = await _first(receive, sessions.limits.idle_seconds)
         session = sessions.begin(connected=True)
-        await _Connection(sessions, session, send).talk(receive, None if sessions.probe.blocking else at_once)
+        await _Connection(sessions, session, send).talk(first, receive, None if sessions.probe.blocking else at_once)
     except Refusal as refusal:
         with contextlib.suppress(Gone, TimeoutError):
             await _tell(send, _error(refusal))
@@ -60,6 +62,25 @@ async def told(sessions: Sessions, kind: str, session: Session, data: dict[str, 
     return {"closed": True}
 
 
+def _heard(message: dict[str, Any]) -> dict[str, Any]:
+    if message["type"] == "websocket.disconnect":
+        raise Gone
+    return message
+
+
+def _idle(seconds: float) -> Refusal:
+    return Refusal(408, f"the session was idle for {seconds:g} seconds and has ended", "SESSION_ERROR")
+
+
+async def _first(receive: Receive, seconds: float) -> dict[str, Any]:
+    """Return the first message of a connection."""
+    try:
+        async with asyncio.timeout(seconds):
+            return _heard(await receive())
+    except TimeoutError:
+        raise _idle(seconds) from None
+
+
 class _Connection:
     """Answers the messages of one client; most steps at once, without a turn of the event loop."""
 
@@ -71,29 +92,29 @@ class _Connection:
         """Seconds until an idle connection ends, and when that end was last put off."""
         self._slack = self._idle * _SLACK
 
-    async def talk(self, receive: Receive, at_once: AnswerAtOnce | None) -> None:
-        """Answer messages until one says `close`; Gone where the client hangs up."""
+    async def talk(self, first: dict[str, Any], receive: Receive, at_once: AnswerAtOnce | None) -> None:
+        """Answer messages from the first on until one says `close`; Gone where the client hangs up."""
         busy = 0.0  # seconds of work since others had their turn
+        message: dict[str, Any] | None = first
         try:
             async with asyncio.timeout(self._idle) as self._ending:
                 if at_once:
                     at_once(self._answer_at_once)
                 while True:
-                    message = await receive()
-                    if message["type"] == "websocket.disconnect":
-                        raise Gone
+                    message = message or _heard(await receive())
                     if self._sessions.probe.blocking:
                         self._ending.reschedule(None)
                     started = self._clock()
                     if not await self._answered(message):
                         return
+                    message = None
                     now = self._clock()
                     self._put_off(now)
                     if (busy := busy + now - started) > SLICE:
                         await asyncio.sleep(0)
                         busy = 0.0
         except TimeoutError:
-            raise Refusal(408, f"the session was idle for {self._idle:g} seconds and has ended", "SESSION_ERROR") from None
+            raise _idle(self._idle) from None
         finally:
             if at_once:
                 at_once(None)

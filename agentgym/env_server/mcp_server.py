@@ -2,14 +2,16 @@
 
 import importlib
 import json
+import math
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from agentgym.core.actions import Tool
 from agentgym.env_server.requests import action_of, authorize
-from agentgym.env_server.sessions import Session, Sessions
-from agentgym.errors import MissingExtra, how_to_install
+from agentgym.env_server.sessions import DECIDED, Session, Sessions
+from agentgym.errors import BadConfig, MissingExtra, how_to_install
 from agentgym.serving.asgi import Receive, Refusal, Send, headers_of, send_json
 
 _NAME = 16
@@ -23,7 +25,8 @@ class McpServer:
 
     Over stdio a process is one session. Over HTTP the address names it, `/mcp?session=NAME`, or, for clients of the
     protocol before 2026-07-28, the header `Mcp-Session-Id`. Results show the observation and whether the episode is over;
-    `rewards` adds the reward. Every finished episode is a line of the file `out`.
+    `rewards` adds the reward. Every finished episode is a line of the file `out`, with the number of the try at its task.
+    With `fixed`, all sessions together may start `tries` episodes: an agent that is told the answer must not play again.
     """
 
     def __init__(
@@ -34,11 +37,20 @@ class McpServer:
         rewards: bool = False,
         fixed: Mapping[str, object] | None = None,
         out: str | Path | None = None,
+        tries: int | None = None,
     ) -> None:
+        if tries is not None and not (fixed and tries >= 1):
+            raise BadConfig(f"--tries is {tries}; expected at least 1, and --task or --seed, whose episodes it counts")
         self.sessions, self.name, self.rewards = sessions, name, rewards
         self._fixed, self._out = dict(fixed or {}), out
         self._named: dict[str, Session] = {}
         self._totals: dict[str, float] = {}
+        self._tries = Counter[str]()
+        """Episodes that were started of each task; those that an infrastructure error ended are not counted."""
+        self._number: dict[str, int] = {}
+        """Of each session, which try at its task its episode is."""
+        self._left = (tries or 1) if fixed else math.inf
+        self._granted = self._left
         tools = sessions.probe.tools
         self.reset_name = "reset" if "reset" not in tools else "reset_episode"
 
@@ -106,12 +118,18 @@ class McpServer:
     async def _begun(self, name: str, arguments: dict[str, object]) -> dict[str, object]:
         if refused := arguments.keys() - ({} if self._fixed else _TASK).keys():
             raise Refusal(422, f"{self.reset_name} takes no {sorted(map(str, refused))[0][:40]!r} here")
+        if self._left < 1:
+            times = (
+                "one episode of its task, which was" if self._granted == 1 else f"{self._granted} episodes, which were all"
+            )
+            raise Refusal(403, f"this server plays {times} started already: there is no other try")
         session = self._named.get(name)
         if session is None or session.id not in self.sessions.open:
             self._forget_ended()
             session = self._named[name] = self.sessions.begin()
         episode, given_up = session.episode, self._row(session, {"reason": "reset", "success": False})
         was_running = session.running
+        self._left -= 1  # before anything is awaited: other sessions reset, too
         try:
             return await self.sessions.reset(session, {**arguments, **self._fixed})
         finally:
@@ -119,6 +137,11 @@ class McpServer:
                 self._totals[session.id] = 0.0
                 if was_running:  # given up by the agent, which must not thereby be spared a failure
                     self._append(given_up)
+            if session.running and session.episode != episode:
+                self._tries[session.task_id] += 1
+                self._number[session.id] = self._tries[session.task_id]
+            else:
+                self._left += 1
 
     def _forget_ended(self, reason: str = "idle", success: bool | None = False) -> None:
         """Write the episodes of which no more can come; an agent that stopped calling has failed."""
@@ -142,6 +165,9 @@ class McpServer:
         text = str(observation["text"])
         if answer["done"]:
             text += "\n\nThe episode is over."
+            if info["reason"] not in DECIDED:  # nobody's doing, so the try was none
+                self._left += 1
+                self._tries[session.task_id] -= 1
             self._write(session, info)
         if self.rewards:
             facts |= {"reward": reward, "success": info["success"], "reason": info["reason"]}
@@ -150,6 +176,7 @@ class McpServer:
     def _write(self, session: Session, info: dict[str, Any]) -> None:
         self._append(self._row(session, info))
         self._totals.pop(session.id, None)
+        self._number.pop(session.id, None)
 
     def _row(self, session: Session, info: dict[str, Any]) -> dict[str, object]:
         """Return what is written of a session's episode."""
@@ -158,6 +185,7 @@ class McpServer:
             "episode": session.episode,
             "turns": session.turn,
             "task_id": session.task_id,
+            "try": self._number.get(session.id, 0),
             "reward": self._totals.get(session.id, 0.0),
             "success": info["success"],
             "reason": info["reason"],

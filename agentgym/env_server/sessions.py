@@ -11,17 +11,17 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from agentgym.core.env import Snapshot, TextEnv
-from agentgym.errors import BadConfig, BadData, EpisodeOver, Fault, UnknownName
+from agentgym.env_server.task_maker import TaskMaker
+from agentgym.errors import BadConfig, EpisodeOver, Fault
 from agentgym.rollout.faults import CAUSED, Repeating
 from agentgym.rollout.hosted import HostedEnv, LocalEnv, StepResult
-from agentgym.rollout.limits import time_limit
 from agentgym.rollout.workers import Workers
 from agentgym.serving.asgi import Refusal
 
 _log = logging.getLogger(__name__)
 _ACTIONS = 16 << 20  # characters of one episode's actions, which are held in case that a step must be repeated
 _PUBLIC = ("task_id", "valid", "error", "admissible", "rewards", "success", "reason")
-_DECIDED = (None, "success", "failure", "horizon")
+DECIDED = (None, "success", "failure", "horizon")
 """Reasons that are the episode's own; any other is an infrastructure error, whose text stays in the server's log."""
 
 
@@ -81,6 +81,7 @@ class Sessions:
         self.open: dict[str, Session] = {}
         self._make = make
         self._seconds = max(self.limits.step_seconds, self.probe.step_seconds)
+        self._tasks = TaskMaker(make, self.probe, self._seconds)
         self._secret = secrets.token_bytes(32)
         self._workers: Workers | None = None
         self._free: list[Repeating] = []
@@ -91,15 +92,19 @@ class Sessions:
 
     def begin(self, connected: bool = False) -> Session:
         """Return a new session; a Refusal where there are too many, or the server ends."""
+        self.check_room()
+        session = Session(connected)
+        self.open[session.id] = session
+        self._watch()
+        return session
+
+    def check_room(self) -> None:
+        """Raise a Refusal where a new session has no room."""
         if self._closed:
             raise Refusal(503, "the server is ending", "CAPACITY_REACHED")
         if len(self.open) >= self.limits.sessions:
             why = f"all {self.limits.sessions} sessions are in use; close one, or try again later"
             raise Refusal(503, why, "CAPACITY_REACHED")
-        session = Session(connected)
-        self.open[session.id] = session
-        self._watch()
-        return session
 
     def find(self, id: object) -> Session:
         """Return an open session."""
@@ -131,6 +136,7 @@ class Sessions:
             env.close()
         self._free.clear()
         self.probe.close()
+        self._tasks.close()
         if self._workers:
             self._workers.close()
 
@@ -149,6 +155,13 @@ class Sessions:
     async def reset(self, session: Session, data: dict[str, Any]) -> dict[str, object]:
         """Start an episode; `data` may have `seed`, `task` (an id or a split's number), `horizon`, `episode_id`, `info`."""
         seed, options = self._wanted(data)
+        if session.busy:
+            raise _busy()
+        session.busy = True  # nobody else may use it while its task is made; the episode goes on where that is refused
+        try:
+            options |= await self._tasks.made(options.get("task"), seed)
+        finally:
+            session.busy = False
         env = self._given_up(session)
         session.brief = data.get("info", True) is False
         text, info = await self._asked(session, "reset", env.reset(seed, options, self._seconds))
@@ -200,7 +213,7 @@ class Sessions:
         """Return the answer to a step that was carried out."""
         session.turn += 1
         session.running = not (result[2] or result[3])
-        if result[4]["reason"] not in _DECIDED:
+        if result[4]["reason"] not in DECIDED:
             self._drop(session, str(result[4]["error"]))
         if (brief or session.brief) and session.running:
             return {"observation": {"text": result[0]}, "reward": result[1], "done": False}
@@ -254,12 +267,6 @@ class Sessions:
             raise Refusal(422, f"horizon is {horizon!r:.40}; expected a whole number from 1 to 100000", "VALIDATION_ERROR")
         if isinstance(task, bool) or not isinstance(task, (str, int)):
             raise Refusal(422, f"task is {task!r:.40}; expected a task's id, or its number", "VALIDATION_ERROR")
-        if "task" in options:
-            try:  # here, so that a name that nobody knows is told apart from an environment that failed
-                with time_limit(self._seconds, "task"):
-                    options["task"] = self.probe.named_task(task, self.probe.np_random)
-            except (BadConfig, BadData, UnknownName, ValueError, OverflowError, Fault) as error:
-                raise Refusal(422, str(error)[:500], "VALIDATION_ERROR") from None
         return secrets.randbelow(2**31) if seed is None else seed, options
 
     def _given_up(self, session: Session) -> Repeating:
@@ -325,7 +332,7 @@ class Sessions:
     def _answer(self, result: tuple[str, float | None, bool, bool, Mapping[str, object]]) -> dict[str, Any]:
         text, reward, terminated, truncated, info = result
         public = {name: info.get(name) for name in _PUBLIC}
-        if info.get("reason") not in _DECIDED:
+        if info.get("reason") not in DECIDED:
             public["error"] = f"the environment failed ({info['reason']})"
         elif str(public["error"]).startswith(CAUSED):
             public["error"], _, why = str(public["error"]).partition(":")

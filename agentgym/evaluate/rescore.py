@@ -20,6 +20,7 @@ from agentgym.evaluate.protocol import NOT_COMPARABLE
 from agentgym.evaluate.summary import summarize
 from agentgym.registry import full_id, load, make, stored_id, stored_settings
 from agentgym.rollout.collect import finished
+from agentgym.rollout.limits import is_ctrl_c
 from agentgym.trainers.config.recipe_files import read_values
 from agentgym.trainers.config.settings import EnvSpec
 from agentgym.trainers.config.train_config import TrainConfig
@@ -174,7 +175,9 @@ def _judged(episode: Episode, verifier: Verifier, task: Task) -> Episode:
     where = f"{episode.env} {episode.task_id}, attempt {episode.attempt}"
     try:
         verdict: Any = verifier(copy.deepcopy(episode), task)
-    except Exception as error:  # a user's own code
+    except BaseException as error:  # a user's own code
+        if is_ctrl_c(error):
+            raise
         raise BadConfig(f"the verifier raised {type(error).__name__} for {where}: {error}") from error
     if not isinstance(verdict, bool | int | float | np.bool_ | np.integer | np.floating) or not 0 <= verdict <= 1:
         raise BadConfig(f"the verifier returned {verdict!r} for {where}; expected True, False, or a reward from 0 to 1")

@@ -15,12 +15,12 @@ from agentgym.gateway.sessions import FOR_ROOM, Session, StillRunning
 from agentgym.gateway.telling import Began, Piece
 from agentgym.gateway.wires import WIRES, Writer
 from agentgym.serving.asgi import Gone, Receive, Send, headers_of, read_body, send_json
+from agentgym.serving.connections import REQUEST_SECONDS
 from agentgym.serving.server import named_here, other_name
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 _PATIENCE = 10.0  # seconds; then a stream begins, so that clients and proxies see a sign of life
-_BODY_SECONDS = 60.0
 _STREAM = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
 
 
@@ -154,7 +154,7 @@ class App:
         length = headers.get("content-length", "0")
         if not length.isdecimal() or int(length[:20]) > self._body_bytes:
             raise Refusal(413, f"a body may have at most {self._body_bytes} bytes")
-        return await read_body(receive, self._body_bytes, _BODY_SECONDS, Refusal)
+        return await read_body(receive, self._body_bytes, REQUEST_SECONDS, Refusal)
 
     def _of_session(self, what: str, name: str, caller: _Caller, raw: dict[str, Any]) -> dict[str, object]:
         """Finish a session or return a key for it, where the caller may: an agent never says how it went itself."""

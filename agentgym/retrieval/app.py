@@ -9,10 +9,10 @@ from agentgym.retrieval.batching import Batches, Busy
 from agentgym.retrieval.documents import plain_text
 from agentgym.retrieval.protocol import LONGEST, Hit
 from agentgym.serving.asgi import Gone, Receive, Refusal, Send, headers_of, read_body, send_json
+from agentgym.serving.connections import REQUEST_SECONDS
 from agentgym.serving.server import named_here, other_name
 
 _log = logging.getLogger(__name__)
-_BODY_SECONDS = 30.0
 _MOST_DOCUMENTS = 1000  # of one query
 _MOST_IN_ALL = 100_000  # of one request: all of them are in memory at once
 
@@ -64,7 +64,7 @@ class App:
             return {"status": "ok", "documents": self.batches.retriever.size}
         if self._local and not named_here(headers := headers_of(scope)):
             raise Refusal(403, f"{other_name(headers)}: start it with --host to serve other machines")
-        queries, topk, scores = self._asked(await read_body(receive, self._body_bytes, _BODY_SECONDS, Refusal))
+        queries, topk, scores = self._asked(await read_body(receive, self._body_bytes, REQUEST_SECONDS, Refusal))
         try:
             async with asyncio.timeout(self._seconds):
                 result = await self.batches.search(queries, topk)

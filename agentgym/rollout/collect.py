@@ -15,6 +15,7 @@ from agentgym.core.seeding import derive
 from agentgym.episodes.episode import Episode, append_episodes
 from agentgym.errors import BadConfig
 from agentgym.rollout.hosted import LocalEnv
+from agentgym.rollout.interrupts import interrupts_watched
 from agentgym.rollout.play import Job, blank, play
 from agentgym.rollout.pool import Factory, RolloutConfig, RolloutPool
 
@@ -120,8 +121,13 @@ def runner() -> Generator[asyncio.Runner]:
 @own_loop()
 def finished(coroutine: Coroutine[object, object, T]) -> T:
     """Run a coroutine to its end, also from a notebook, whose own event loop is running."""
+
+    async def watched() -> T:
+        with interrupts_watched():  # in the loop: the runner sets its own handler of Ctrl-C first
+            return await coroutine
+
     with runner() as loop:
-        return loop.run(coroutine)
+        return loop.run(watched())
 
 
 collect = blocking(acollect)

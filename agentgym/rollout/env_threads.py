@@ -7,10 +7,15 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import cloudpickle  # pyright: ignore[reportMissingTypeStubs]
+
 from agentgym.core.actions import Tool
 from agentgym.core.env import TextEnv
+from agentgym.core.seeding import generator
+from agentgym.core.tasks import Task
 from agentgym.core.wrapper import checked
-from agentgym.errors import BadConfig, Fault
+from agentgym.errors import BadConfig, BadData, Fault, UnknownName
+from agentgym.rollout.limits import described
 
 Key = tuple[int, int]
 """An environment of a worker: what makes it, by its place among what the worker was given, and a number of its own."""
@@ -26,12 +31,39 @@ Packed = tuple[Key, bytes]
 """A request or a reply as it is sent: what cannot be read is the trouble of its own environment alone."""
 
 
-def packed_reply(env: Key, ok: bool, value: object, dumps: Callable[[object], bytes] = pickle.dumps) -> Packed:
+def as_bytes(value: object, *, script: bool = False) -> bytes:
+    """Return a value as bytes; what the running script or a notebook defines goes by value, unless it is imported there.
+
+    `script`: whether the process that reads them imports the script.
+    """
+    try:
+        content = pickle.dumps(value)
+    except Exception:  # a function in a function, a lambda
+        return _cloudpickled(value)
+    return _cloudpickled(value) if not script and b"__main__" in content else content
+
+
+def _cloudpickled(value: object) -> bytes:
+    return cloudpickle.dumps(value)  # pyright: ignore[reportUnknownMemberType]
+
+
+def sendable(what: str, value: object, dumps: Callable[[object], bytes]) -> bytes:
+    """Return a value as it is sent to a worker; BadConfig where it cannot be, for no other episode would fare better."""
+    try:
+        return dumps(value)
+    except Exception as error:  # of any kind: the value is the caller's
+        raise BadConfig(
+            f"{what} cannot be sent to a worker: {described(error)}. Define the environment, the policy and all that they "
+            "use without open files, locks or connections, in the script or in a module"
+        ) from error
+
+
+def packed_reply(env: Key, ok: bool, value: object, dumps: Callable[[object], bytes] = as_bytes) -> Packed:
     """Return a reply as it is sent; what cannot be is a failure of the environment."""
     try:
         return env, dumps((ok, value))
-    except Exception as error:  # an environment's own objects raise what they like
-        return env, dumps((False, f"the environment's answer cannot be sent: {error!r:.500}"))
+    except BaseException as error:  # an environment's own objects raise what they like
+        return env, pickle.dumps((False, f"the environment's answer cannot be sent: {described(error)}"))
 
 
 class EnvThreads:
@@ -46,8 +78,12 @@ class EnvThreads:
         env, content = packed
         try:
             request: Request = pickle.loads(content)
-        except Exception as error:  # objects of the user, whose module may be another here
-            reply(False, f"the worker cannot read the request to the environment: {error!r:.500}")
+        except (ImportError, AttributeError) as error:  # no other episode would fare better
+            why = f"a worker cannot import what it is sent: {error!s:.500}"
+            reply(False, BadConfig(f"{why}; put its module into this folder, on PYTHONPATH, or install it there"))
+            return
+        except BaseException as error:  # objects of the user
+            reply(False, f"the worker cannot read the request to the environment: {described(error)}")
             return
         if env not in self._inboxes:
             self._inboxes[env] = queue.SimpleQueue()
@@ -89,6 +125,8 @@ class _Env:
             return arguments[0](env, *arguments[1])
         if what == "check":
             return env.health_check()
+        if what == "task":
+            return _task(env, *arguments)
         if what == "snapshot":
             return env.snapshot()
         if what == "reset":
@@ -103,3 +141,11 @@ class _Env:
             return result, None
         self._told = status
         return result, status
+
+
+def _task(env: TextEnv, named: object, seed: int) -> Task | str:
+    """Return the task that a reset with this seed would play; a text that says why there is none of that name."""
+    try:
+        return env.named_task(named, generator("reset", seed))
+    except (BadConfig, BadData, UnknownName, ValueError, OverflowError) as error:
+        return str(error)

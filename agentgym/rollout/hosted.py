@@ -9,7 +9,7 @@ from agentgym.core.actions import Tool
 from agentgym.core.env import Snapshot, TextEnv
 from agentgym.core.outcome import Info
 from agentgym.core.wrapper import checked
-from agentgym.rollout.limits import CONTAINED, time_limit
+from agentgym.rollout.limits import CONTAINED, described, is_ctrl_c, time_limit
 
 T = TypeVar("T")
 StepResult = tuple[str, float, bool, bool, Info]
@@ -101,8 +101,8 @@ class LocalEnv:
         started, self.env.seconds = time.perf_counter(), seconds
         with time_limit(seconds, "reset"):
             result = self._env.reset(seed=seed, options=options)
+            self._look()
         self._timed(started)
-        self.limit, self.role, self.totals, self.tools = self._env.limit, self._env.role, self._env.totals, self._env.tools
         return result
 
     async def step(self, action: str, seconds: float) -> StepResult:
@@ -114,8 +114,8 @@ class LocalEnv:
         started = time.perf_counter()
         with time_limit(seconds, "step"):
             result = checked(self._env.step(action), self._env)
+            self.role, self.totals = self._env.role, self._env.totals  # totals: another dictionary after a `restore`
         self._timed(started)
-        self.role, self.totals = self._env.role, self._env.totals  # totals: another dictionary after a `restore`
         return result
 
     def _timed(self, started: float) -> None:
@@ -132,8 +132,12 @@ class LocalEnv:
         self.env.seconds = seconds
         with time_limit(seconds, "restore"):
             self._env.restore(state, seed=seed)
-        self.limit, self.role, self.totals, self.tools = self._env.limit, self._env.role, self._env.totals, self._env.tools
-        return self._env.observation, self._env.info()
+            self._look()
+            return self._env.observation, self._env.info()
+
+    def _look(self) -> None:
+        env = self._env
+        self.limit, self.role, self.totals, self.tools = env.limit, env.role, env.totals, env.tools
 
     async def check(self, seconds: float) -> None:
         """Check what the environment leans on."""
@@ -150,4 +154,6 @@ def close(env: TextEnv) -> None:
     try:
         env.close()
     except CONTAINED as error:  # a connection that broke, say, whose environment is closed for that
-        warnings.warn(f"closing an environment ({type(env.unwrapped).__name__}) failed: {error!r:.500}", stacklevel=2)
+        if is_ctrl_c(error):
+            raise
+        warnings.warn(f"closing an environment ({type(env.unwrapped).__name__}) failed: {described(error)}", stacklevel=2)

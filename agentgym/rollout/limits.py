@@ -10,9 +10,10 @@ from types import TracebackType
 from typing import cast
 
 from agentgym.errors import Fault
+from agentgym.rollout.interrupts import interrupted
 
-CONTAINED = (Exception, SystemExit, asyncio.CancelledError)
-"""What code of others may raise without ending more than its own episode, unless the task itself is `being_cancelled`."""
+CONTAINED = BaseException
+"""What code of others may raise without ending more than its own episode, unless it `ends_more`."""
 
 
 def time_limit(seconds: float, what: str) -> AbstractContextManager[None]:
@@ -108,21 +109,40 @@ def _alone(seconds: float, what: str) -> Generator[None]:
 
 def _contain(error: BaseException) -> None:
     """Raise an error in place of what a task or the program would end by, such as SystemExit; Ctrl-C is none of it."""
-    if isinstance(error, Exception | KeyboardInterrupt | GeneratorExit):
+    if (isinstance(error, Exception) and not isinstance(error, StopIteration | StopAsyncIteration)) or is_ctrl_c(error):
         return
-    if isinstance(error, BaseExceptionGroup) and cast("BaseExceptionGroup[BaseException]", error).subgroup(
-        KeyboardInterrupt
-    ):
-        return
-    raise RuntimeError(f"the environment raised {error!r}") from error
+    raise RuntimeError(f"the environment raised {described(error)}") from error
 
 
-def being_cancelled(error: BaseException) -> bool:
-    """Return whether an error ends this task: an agent may raise CancelledError too, and its episode would be lost."""
-    if not isinstance(error, asyncio.CancelledError):
+def is_ctrl_c(error: BaseException) -> bool:
+    """Return whether an error is the user's Ctrl-C, or a group that has one in it."""
+    if isinstance(error, BaseExceptionGroup):
+        error = cast("BaseException", error.subgroup(KeyboardInterrupt) and KeyboardInterrupt())  # pyright: ignore[reportUnknownMemberType]
+    return isinstance(error, KeyboardInterrupt) and interrupted()
+
+
+def described(error: BaseException) -> str:
+    """Return the repr of an error of others, which may itself raise."""
+    try:
+        return f"{error!r:.500}"
+    except BaseException as failure:  # of a class of the environment's own
+        return f"{type(error).__name__}, whose repr raised {type(failure).__name__}"
+
+
+def ends_more(error: BaseException) -> bool:
+    """Return whether an error is meant for more than an episode: the user's Ctrl-C, or the end of this task.
+
+    An agent may raise CancelledError, GeneratorExit or KeyboardInterrupt of its own, and the other episodes would be lost.
+    """
+    if is_ctrl_c(error):
+        return True
+    if not isinstance(error, asyncio.CancelledError | GeneratorExit):
         return False
-    task = asyncio.current_task()
-    return task is None or task.cancelling() > 0
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # no event loop runs: the coroutine is being closed
+        return True
+    return task is None or (isinstance(error, asyncio.CancelledError) and task.cancelling() > 0)
 
 
 def _rings() -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 
 from agentgym.errors import BadConfig, Fault
 from agentgym.rollout.env_threads import Key, Packed, Request
+from agentgym.rollout.limits import CONTAINED, described, is_ctrl_c
 
 
 class Pending(ABC):
@@ -63,8 +64,10 @@ class Pending(ABC):
         env, content = reply
         try:
             ok, value = pickle.loads(content)
-        except Exception as error:  # an environment's own objects raise what they like
-            ok, value = False, f"the environment's answer cannot be read here: {error!r:.500}"
+        except CONTAINED as error:  # an environment's own objects raise what they like
+            if is_ctrl_c(error):
+                raise
+            ok, value = False, f"the environment's answer cannot be read here: {described(error)}"
         self._answered(env, ok, value)
 
     def _answered(self, env: Key, ok: bool, value: Any) -> None:

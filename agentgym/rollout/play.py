@@ -20,7 +20,7 @@ from agentgym.errors import BadConfig, EngineDead, Fault
 from agentgym.rollout.faults import Asked, taken
 from agentgym.rollout.gate import PRUNED, Gate
 from agentgym.rollout.hosted import HostedEnv
-from agentgym.rollout.limits import CONTAINED, being_cancelled
+from agentgym.rollout.limits import CONTAINED, ends_more
 
 ENDS = {"context": "context", "silent": "failure", "refused": "failure"}
 """Why generation ended, and the reason that is of an episode which cannot go on after it."""
@@ -121,7 +121,7 @@ async def attempt(hosted: HostedEnv, agent: Agent, job: Job, step_seconds: float
     except Fault as fault:
         episode.reason, episode.error, episode.success = fault.reason, str(fault), None
     except CONTAINED as error:
-        if being_cancelled(error):
+        if ends_more(error):
             raise
         # the rollout boundary: a bug in an environment or an agent ends that episode alone
         episode.reason, episode.error, episode.success = "crash", traceback.format_exc(limit=8), None

@@ -19,6 +19,8 @@ from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig, EngineDead, MissingExtra, how_to_install, unknown
 from agentgym.rollout.faults import Repeating
 from agentgym.rollout.hosted import HostedEnv, LocalEnv, close
+from agentgym.rollout.interrupts import interrupts_watched
+from agentgym.rollout.limits import CONTAINED, ends_more
 from agentgym.rollout.play import Job, Lockstep, Start, attempt
 from agentgym.rollout.processes import ProcessWorker
 from agentgym.rollout.replay import consulted, starts
@@ -210,9 +212,10 @@ class RolloutPool:
         policies = agents if isinstance(agents, Mapping) else dict.fromkeys(self._makers, agents)
         shared = _Round(policies, iter(enumerate(jobs)), Lockstep() if lockstep else None, file, progress, rank)
         try:
-            async with asyncio.TaskGroup() as group:
-                for _ in range(min(self.config.concurrency, len(jobs))):
-                    group.create_task(self._serve(shared))
+            with interrupts_watched():
+                async with asyncio.TaskGroup() as group:
+                    for _ in range(min(self.config.concurrency, len(jobs))):
+                        group.create_task(self._serve(shared))
         except BaseExceptionGroup as failure:
             raise failure.exceptions[0] from failure
         if len(shared.done) < len(jobs):  # a task group takes a CancelledError that came from inside for an end
@@ -259,23 +262,27 @@ class RolloutPool:
                     whole = True
                 except (BadConfig, EngineDead):
                     raise
-                except Exception:  # the rollout boundary: what failed now did not then, and leaves nothing to go on from
-                    return None
+                except CONTAINED as error:
+                    if ends_more(error):
+                        raise
+                    return None  # the rollout boundary: what failed now did not then, and leaves nothing to go on from
                 finally:
                     source.waiting.append(hosted) if whole else hosted.close()
                 return answer
 
-        async with asyncio.TaskGroup() as group:
-            running = [group.create_task(run(replay)) for replay in replays]
+        with interrupts_watched():
+            async with asyncio.TaskGroup() as group:
+                running = [group.create_task(run(replay)) for replay in replays]
         return [task.result() for task in running]
 
     def close(self) -> None:
         """Free all environments and end all worker processes."""
-        for source in self._sources.values():
-            source.close()
-        for name, probe in self._probes.items():
-            if name not in self._sources or self._sources[name].workers:  # else it was one of those
-                close(probe)
+        with interrupts_watched():
+            for source in self._sources.values():
+                source.close()
+            for name, probe in self._probes.items():
+                if name not in self._sources or self._sources[name].workers:  # else it was one of those
+                    close(probe)
         if self._workers:
             self._workers.close()
         self._sources, self._probes, self._workers = {}, {}, None

@@ -13,7 +13,8 @@ from typing import Any
 
 from agentgym.core.env import TextEnv
 from agentgym.errors import BadConfig
-from agentgym.rollout.env_threads import EnvThreads, Key, Packed, Request, packed_reply
+from agentgym.registry import script
+from agentgym.rollout.env_threads import EnvThreads, Key, Packed, Request, as_bytes, packed_reply, sendable
 from agentgym.rollout.pending import Pending
 from agentgym.rollout.spawning import GUARD, defined_in_script, spawned
 
@@ -25,8 +26,8 @@ class ProcessWorker(Pending):
         super().__init__()
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
-        self.process = context.Process(target=_work, args=(theirs, makes), daemon=True)
-        self._imports_script, self._answers = defined_in_script(makes), False
+        self._imports_script, self._answers = script() is not None and defined_in_script(makes), False
+        self.process = context.Process(target=_work, args=(theirs, self._packed("the environment", makes)), daemon=True)
         with _allowed_children(), spawned(script=self._imports_script):
             self.process.start()
         theirs.close()
@@ -41,10 +42,14 @@ class ProcessWorker(Pending):
 
     def _send(self, env: Key, request: Request) -> None:
         """Send at once: a policy that is sampled from in this process may hold its event loop for long."""
+        packed = self._packed(request[0], request)
         try:
-            self.connection.send((env, pickle.dumps(request)))
+            self.connection.send((env, packed))
         except OSError as error:  # it died, or was ended
             self._ended(f"the worker process is gone: {error}")
+
+    def _packed(self, what: str, value: object) -> bytes:
+        return sendable(what, value, partial(as_bytes, script=self._imports_script))
 
     def _look(self) -> None:
         if self.connection.closed:
@@ -90,10 +95,10 @@ def _allowed_children() -> Generator[None]:
             settings["daemon"] = daemonic
 
 
-def _work(connection: Connection, makes: Sequence[Callable[[], TextEnv]]) -> None:
+def _work(connection: Connection, makes: bytes) -> None:
     """Serve requests in a worker process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
-    envs, replies = EnvThreads(makes), _Replies(connection)
+    envs, replies = EnvThreads(pickle.loads(makes)), _Replies(connection)
     while True:
         try:
             packed: Packed = connection.recv()

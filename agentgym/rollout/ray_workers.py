@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any
 
 from agentgym.errors import BadConfig, Fault
-from agentgym.rollout.env_threads import EnvThreads, Key, Packed, Request, packed_reply
+from agentgym.rollout.env_threads import EnvThreads, Key, Packed, Request, packed_reply, sendable
 from agentgym.rollout.pending import Pending
 from agentgym.rollout.workers import StartWorker, WorkerLost
 
@@ -76,7 +76,7 @@ class RayWorker(Pending):
     def _send(self, env: Key, request: Request) -> None:
         if self._loop.is_closed():  # at the end of a run, which ends the actor
             return
-        packed = env, _pickled(request)
+        packed = env, sendable(str(request[0]), request, _pickled)
         if not self._outbox:
             self._loop.call_soon(self._flush)
         self._outbox.append(packed)
@@ -157,7 +157,7 @@ def start_with(options: Mapping[str, object]) -> StartWorker:
         actors = {alone: _options(ray, options, alone) for alone in (False, True)}
     except ValueError as error:
         raise BadConfig(f"worker_options: {error}") from error
-    return lambda makes, alone: RayWorker(actors[alone].remote(_pickled(makes), sys.path))
+    return lambda makes, alone: RayWorker(actors[alone].remote(sendable("the environment", makes, _pickled), sys.path))
 
 
 def _options(ray: Any, options: Mapping[str, object], alone: bool) -> Any:

@@ -14,6 +14,7 @@ from agentgym.core.seeding import generator
 from agentgym.core.tasks import Task
 from agentgym.core.wrapper import forwarded
 from agentgym.errors import BadConfig, EpisodeOver, Fault
+from agentgym.rollout.interrupts import interrupts_watched
 from agentgym.rollout.lent import lent
 
 T = TypeVar("T")
@@ -128,7 +129,8 @@ class Session:
 def _now(work: Coroutine[object, object, T]) -> T:
     """Return what a coroutine returns that waits for nothing: those of an environment in this process."""
     try:
-        work.send(None)
+        with interrupts_watched():
+            work.send(None)
     except StopIteration as end:
         return end.value
     raise RuntimeError("an environment of this process waited")

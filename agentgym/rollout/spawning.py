@@ -18,8 +18,8 @@ def defined_in_script(sent: object) -> bool:
     """Whether what is sent to a process can only be found in the script that runs."""
     try:
         return b"__main__" in pickle.dumps(sent)
-    except Exception:  # which the start of the process will raise, and explain better
-        return True
+    except Exception:  # a lambda, say, which goes by value
+        return False
 
 
 @contextmanager

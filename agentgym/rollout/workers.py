@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 from agentgym.core.actions import Tool
 from agentgym.core.env import Snapshot, TextEnv
 from agentgym.core.outcome import Info
+from agentgym.core.tasks import Task
 from agentgym.errors import BadConfig, Fault
 from agentgym.rollout.env_threads import Key, Request, Status
 from agentgym.rollout.hosted import StepResult
@@ -199,6 +200,11 @@ class RemoteEnv:
     async def consult(self, function: Callable[..., T], *arguments: object) -> T:
         """Return `function(env, *arguments)`, computed in the environment's worker."""
         return await self._ask(("consult", function, arguments), self.seconds)
+
+    async def task(self, named: object, seed: int, seconds: float) -> Task | str:
+        """Return the task that is meant by an id, a number or None (drawn by the seed); a text says why there is none."""
+        self._move(await self._place(self.worker))
+        return await self._ask(("task", named, seed), seconds + 60)  # 60: its start
 
     async def check(self, seconds: float) -> None:
         """Check what the environment leans on."""

@@ -32,10 +32,13 @@ def headers_of(scope: Mapping[str, Any]) -> dict[str, str]:
 
 
 async def read_body(receive: Receive, most: int, seconds: float, refusal: Callable[[int, str], Exception]) -> bytes:
-    """Return the body of a request; Gone, or a `refusal` (status, reason) of one of over `most` bytes or `seconds`."""
-    content = bytearray()
+    """Return the body of a request; Gone, or a `refusal` (status, reason) of one of over `most` bytes or `seconds`.
+
+    Each MiB that has come gives it a second more.
+    """
+    content, started = bytearray(), asyncio.get_running_loop().time()
     try:
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(seconds) as limit:
             while True:
                 message = await receive()
                 if message["type"] == "http.disconnect":
@@ -45,8 +48,9 @@ async def read_body(receive: Receive, most: int, seconds: float, refusal: Callab
                     raise refusal(413, f"a body may have at most {most} bytes")
                 if not message.get("more_body"):
                     return bytes(content)
+                limit.reschedule(started + seconds + len(content) / 2**20)
     except TimeoutError:
-        raise refusal(408, f"the body did not arrive within {seconds:.0f} seconds") from None
+        raise refusal(408, f"the body did not arrive within {seconds:g} seconds") from None
 
 
 async def send_json(send: Send, status: int, body: dict[str, object]) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from agentgym.errors import MissingExtra, how_to_install
+from agentgym.serving.connections import MOST, READ_SECONDS, REQUEST_SECONDS, App, Connections
 
 if TYPE_CHECKING:
     from uvicorn import Server
@@ -35,11 +36,21 @@ def terminated_as_interrupted() -> Generator[None]:
 
 
 async def serve(
-    app: object, host: str, port: int, ready: Callable[[str], None], stop: asyncio.Event | None = None, **settings: object
+    app: App,
+    host: str,
+    port: int,
+    ready: Callable[[str], None],
+    stop: asyncio.Event | None = None,
+    *,
+    most: int = MOST,
+    seconds: float = REQUEST_SECONDS,
+    read_seconds: float = READ_SECONDS,
+    **settings: object,
 ) -> None:
     """Serve until Ctrl-C, or until `stop` is set; `ready` receives the address once it is bound.
 
-    `settings` are uvicorn's, where they are to differ from what is set here.
+    `most`, `seconds` and `read_seconds` bound the connections (see `Connections`); `settings` are uvicorn's, where they are
+    to differ from what is set here.
 
     Raises OSError where the address cannot be had, MissingExtra without uvicorn.
     """
@@ -53,7 +64,6 @@ async def serve(
         bound.bind((host, port))
         bound.listen(_WAITING)  # so that whoever is told the address may connect at once
         ours: dict[str, object] = {
-            "http": "h11",
             "ws": "none",
             "lifespan": "off",
             "log_config": None,
@@ -63,7 +73,10 @@ async def serve(
             "timeout_keep_alive": _IDLE,
             "backlog": _WAITING,
         }
-        config = uvicorn.Config(app, **{**ours, **settings})
+        protocol = importlib.import_module("uvicorn.protocols.http.h11_impl").H11Protocol
+        connections = Connections(protocol, most, seconds, read_seconds)
+        ours |= {"http": connections.protocol, "limit_concurrency": connections.most + 1}
+        config = uvicorn.Config(connections.watched(app), **{**ours, **settings})
         server = uvicorn.Server(config)
         if stop is not None:
             server.capture_signals = contextlib.nullcontext  # Ctrl-C is the caller's, who ends this server too
@@ -78,7 +91,7 @@ async def serve(
 
 
 @contextlib.asynccontextmanager
-async def serving(app: object, host: str = "127.0.0.1", port: int = 0) -> AsyncGenerator[str]:
+async def serving(app: App, host: str = "127.0.0.1", port: int = 0) -> AsyncGenerator[str]:
     """Serve as long as the block runs, by default on a free port of this machine; yields the address."""
     stop, bound = asyncio.Event(), asyncio.get_running_loop().create_future()
     server = asyncio.ensure_future(serve(app, host, port, bound.set_result, stop))

@@ -17,6 +17,7 @@ import agentgym
 from agentgym.env_server import Limits, Sessions
 from agentgym.env_server.mcp_server import McpServer
 from agentgym.envs.frozen_lake import FrozenLake
+from agentgym.errors import BadConfig
 from agentgym.registry import Maker
 
 NAME = "a-name-that-nobody-guesses"
@@ -199,7 +200,7 @@ def test_an_agent_that_stops_calling_has_failed(tmp_path):
 
 
 def test_what_calls_may_not_do():
-    server = McpServer(Sessions(Maker("frozenlake", {}), Limits(sessions=1)), "x", fixed={"seed": 3})
+    server = McpServer(Sessions(Maker("frozenlake", {}), Limits(sessions=1)), "x", fixed={"seed": 3}, tries=2)
 
     async def main():
         assert "call reset first" in (await server.call(NAME, "act", {"action": "left"}))[0]
@@ -231,3 +232,126 @@ def test_other_machines_need_a_token_and_web_pages_do_not_come_in(http):
     assert httpx2.post(open_url, json=call, headers={**accept, "Host": "evil.example"}).status_code == 403
     huge = httpx2.post(open_url, content=b"x" * 10_000_000, headers={**accept, "Content-Type": "application/json"})
     assert huge.status_code == 413
+
+
+NAMES = [f"{NAME}-{number}" for number in range(4)]
+
+
+class Telling(FrozenLake):
+    """Ends with what would have been right."""
+
+    fails = False
+
+    def begin(self, task):
+        if Telling.fails:
+            raise OSError("a disk is full")
+        return super().begin(task)
+
+    def act(self, action):
+        if Telling.fails:
+            raise OSError("a disk is full")
+        return self.win("right") if action == "right" else self.lose("wrong: it was right")
+
+
+async def reset(server, name=NAME):
+    return await server.call(name, "reset", {})
+
+
+def rows_of(out):
+    return [json.loads(line) for line in out.read_text().splitlines()]
+
+
+@pytest.mark.parametrize("fixed", [{"task": "test/0/3"}, {"seed": 3}])
+@pytest.mark.parametrize("name", [NAME, "another-name-of-a-client"])
+def test_an_agent_that_was_told_the_answer_does_not_play_again(tmp_path, fixed, name):
+    out = tmp_path / "episodes.jsonl"
+    server = McpServer(Sessions(Telling, Limits()), "x", fixed=fixed, out=out)
+
+    async def main():
+        await reset(server)
+        assert "it was right" in (await server.call(NAME, "act", {"action": "left"}))[0]
+        text, facts, failed = await reset(server, name)
+        assert (failed, facts) == (True, None) and text == (
+            "this server plays one episode of its task, which was started already: there is no other try"
+        )
+        assert (await server.call(name, "act", {"action": "right"}))[2]
+        server.close()
+
+    asyncio.run(main())
+    (row,) = rows_of(out)
+    assert (row["success"], row["reason"], row["try"]) == (False, "failure", 1)
+
+
+def test_a_reset_in_the_middle_of_the_one_episode_leaves_it_as_it_is(tmp_path):
+    out = tmp_path / "episodes.jsonl"
+    server = McpServer(Sessions(Maker("frozenlake", {}), Limits()), "x", fixed={"seed": 4}, out=out)
+
+    async def main():
+        await reset(server)
+        for action in oracle("frozenlake", 4)[2]:
+            assert (await reset(server))[2]
+            assert not (await server.call(NAME, "act", {"action": action}))[2]
+        server.close()
+
+    asyncio.run(main())
+    assert [(row["success"], row["try"]) for row in rows_of(out)] == [(True, 1)]
+
+
+def test_resets_of_many_sessions_at_once_get_as_many_tries_as_there_are(tmp_path):
+    async def main():
+        answers = await asyncio.gather(*(reset(server, name) for name in NAMES))
+        assert [failed for _, _, failed in answers] == [False, False, True, True]
+        for name in NAMES[:2]:
+            await server.call(name, "act", {"action": "left"})
+        assert "2 episodes, which were all started already" in (await reset(server))[0]
+        server.close()
+
+    out = tmp_path / "episodes.jsonl"
+    server = McpServer(Sessions(Telling, Limits()), "x", fixed={"task": "test/0/3"}, out=out, tries=2)
+    asyncio.run(main())
+    assert [(row["try"], row["success"]) for row in rows_of(out)] == [(1, False), (2, False)]
+
+
+@pytest.mark.parametrize("when", ["reset", "act"])
+def test_an_infrastructure_error_takes_no_try(tmp_path, when):
+    out = tmp_path / "episodes.jsonl"
+    server = McpServer(Sessions(Telling, Limits()), "x", fixed={"task": "test/0/3"}, out=out)
+
+    async def main():
+        Telling.fails = when == "reset"
+        try:
+            assert (await reset(server))[2] is Telling.fails
+            Telling.fails = True
+            await server.call(NAME, "act", {"action": "right"})
+        finally:
+            Telling.fails = False
+        assert not (await reset(server))[2]
+        await server.call(NAME, "act", {"action": "right"})
+        assert (await reset(server))[2]
+        server.close()
+
+    asyncio.run(main())
+    ends = [(row["try"], row["success"], row["reason"]) for row in rows_of(out)]
+    assert ends == [*([(1, None, "crash")] if when == "act" else []), (1, True, "success")]
+
+
+def test_tries_at_a_task_that_the_client_chose_are_numbered(tmp_path):
+    out = tmp_path / "episodes.jsonl"
+    server = McpServer(Sessions(Telling, Limits()), "x", out=out)
+
+    async def main():
+        for name, task in ((NAMES[0], "test/0/1"), (NAMES[1], "test/0/1"), (NAMES[0], "test/0/2"), (NAMES[0], "test/0/1")):
+            await server.call(name, "reset", {"task": task})
+            await server.call(name, "act", {"action": "left"})
+        server.close()
+
+    asyncio.run(main())
+    assert [(row["task_id"], row["try"]) for row in rows_of(out)] == [
+        ("test/0/1", 1), ("test/0/1", 2), ("test/0/2", 1), ("test/0/1", 3)
+    ]  # fmt: skip
+
+
+def test_tries_are_those_of_a_fixed_task():
+    for fixed, tries in (({}, 2), ({"seed": 1}, 0)):
+        with pytest.raises(BadConfig, match="--tries is"):
+            McpServer(Sessions(Telling, Limits()), "x", fixed=fixed, tries=tries)

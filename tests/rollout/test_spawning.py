@@ -25,10 +25,10 @@ print([episode.success for episode in episodes])
 """
 
 
-def ran(tmp_path, **files):
+def ran(tmp_path, command=("script.py",), **files):
     for name, text in files.items():
         (tmp_path / f"{name}.py").write_text(text)
-    done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, *command], cwd=tmp_path, capture_output=True, text=True, timeout=120)
     return done.returncode, done.stdout.splitlines(), done.stderr
 
 
@@ -72,3 +72,66 @@ def test_a_pool_of_ones_own_is_left_alone(tmp_path):
     script = script.replace("\nepisodes", "\nif __name__ == '__main__':\n    episodes").replace("\nprint([", "\n    print([")
     code, said, error = ran(tmp_path, slow=ENV, script=script)
     assert (code, said) == (0, ["[True, True]", "[4]"]), error
+
+
+POLICY = """
+import agentgym
+from agentgym.agents.policies import ScriptedPolicy
+ANSWER = "yes"
+class Answer:
+    text = ANSWER
+class Mine(ScriptedPolicy):
+    def choose(self, env, info, rng): return Answer.text
+"""
+MINE = PLAY.replace("agentgym.OracleAgent()", "Mine()")
+
+
+@pytest.mark.parametrize("guarded", [False, True])
+def test_a_policy_of_the_script_plays_in_the_workers(tmp_path, guarded):
+    play = 'if __name__ == "__main__":' + MINE.replace("\n", "\n    ") if guarded else MINE
+    assert ran(tmp_path, slow=ENV, script="import slow" + POLICY + play) == (0, ["begun", "[True, True]"], "")
+
+
+@pytest.mark.long
+def test_environment_and_policy_of_one_script(tmp_path):
+    script = ENV + POLICY + 'if __name__ == "__main__":' + MINE.replace("\n", "\n    ")
+    assert ran(tmp_path, script=script) == (0, ["begun", "[True, True]"], "")
+
+
+@pytest.mark.long
+def test_a_policy_with_a_lambda_in_a_function(tmp_path):
+    made = "def made(answer):\n    agent = Mine()\n    agent.choose = lambda *_: answer\n    return agent\n"
+    script = "import slow" + POLICY + made + MINE.replace("Mine()", 'made("yes")')
+    assert ran(tmp_path, slow=ENV, script=script) == (0, ["begun", "[True, True]"], "")
+
+
+@pytest.mark.long
+def test_an_environment_made_by_a_lambda(tmp_path):
+    script = "import slow" + PLAY.replace('"me/Slow-v0"', "lambda: slow.Slow(horizon=3)")
+    assert ran(tmp_path, slow=ENV, script=script) == (0, ["begun", "[True, True]"], "")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("policy", ["agentgym.OracleAgent()", "Mine()"])
+def test_a_notebook_has_no_file_to_import(tmp_path, policy):
+    """As in a notebook, what is defined in `python -c` stands in no file."""
+    text = ENV + POLICY + PLAY.replace("agentgym.OracleAgent()", policy)
+    assert ran(tmp_path, command=("-c", text)) == (0, ["begun", "[True, True]"], "")
+
+
+@pytest.mark.long
+def test_a_policy_that_cannot_be_sent_is_one_error(tmp_path):
+    script = "import slow, threading" + POLICY + "Mine.lock = threading.Lock()\n" + MINE
+    code, said, error = ran(tmp_path, slow=ENV, script=script)
+    assert (code, said) == (1, ["begun"])
+    assert "agentgym.errors.BadConfig: consult cannot be sent to a worker: " in error and "lock" in error
+
+
+@pytest.mark.long
+def test_a_policy_of_a_module_that_workers_do_not_find_is_one_error(tmp_path):
+    """A module that was put together by hand stands on no path."""
+    script = "import slow, sys, types\nmodule = sys.modules['made'] = types.ModuleType('made')\n"
+    script += f"exec({POLICY!r}, vars(module))\nfrom made import Mine\n" + MINE
+    code, said, error = ran(tmp_path, slow=ENV, script=script)
+    assert (code, said) == (1, ["begun"])
+    assert "agentgym.errors.BadConfig: a worker cannot import what it is sent: No module named 'made'" in error

@@ -21,7 +21,7 @@ from agentgym.gateway.app import App
 from agentgym.gateway.gateway import Gateway
 from agentgym.gateway.sessions import FOR_ROOM
 from agentgym.rollout.collect import group_of
-from agentgym.rollout.limits import CONTAINED, being_cancelled
+from agentgym.rollout.limits import CONTAINED, ends_more
 from agentgym.serving.server import serving
 from agentgym.trainers.run.gateway_repeats import BY_REPLIES, Repeats
 
@@ -172,7 +172,7 @@ async def _ended(
         async with limit:
             reward, success = await played
     except CONTAINED as raised:  # whatever an agent of others raises
-        if being_cancelled(raised):
+        if ends_more(raised):
             raise
         error = f"the agent took more than {seconds:g} s" if limit.expired() else traceback.format_exc()
     session = gateway.sessions.get(name)

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from agentgym.episodes.episode import Episode
-from agentgym.rollout.limits import CONTAINED, being_cancelled
+from agentgym.rollout.limits import CONTAINED, ends_more
 
 BY_REPLIES = "the model's replies made the agent fail twice, and other replies do not"
 HARMLESS = ("ok",)
@@ -50,7 +50,7 @@ class Repeats:
             async with asyncio.timeout(self._seconds):
                 await again(replies)
         except CONTAINED as raised:  # whatever an agent of others raises
-            if being_cancelled(raised):
+            if ends_more(raised):
                 raise
             return False
         return True

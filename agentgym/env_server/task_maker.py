@@ -1,0 +1,68 @@
+"""Tasks that clients ask for, made out of the way of the sessions: a hard one can take as long as a server lives."""
+
+from collections.abc import Callable
+from typing import Any
+
+from agentgym.core.env import TextEnv
+from agentgym.core.tasks import Task
+from agentgym.errors import BadConfig, BadData, Fault, UnknownName
+from agentgym.rollout.workers import RemoteEnv, Workers
+from agentgym.serving.asgi import Refusal
+
+_LONGEST = 500  # characters of a task's id
+
+
+class TaskMaker:
+    """Makes generated tasks in a worker process; those of files are looked up here.
+
+    Clients get tasks up to the difficulty that is served. What names no task is a Refusal, and so is one that takes longer
+    than `seconds` to make.
+    """
+
+    def __init__(self, make: Callable[[], TextEnv], probe: TextEnv, seconds: float) -> None:
+        self._make, self._probe, self._seconds = make, probe, seconds
+        self._workers: Workers | None = None
+        self._free: list[RemoteEnv] = []
+
+    async def made(self, named: object, seed: int) -> dict[str, Task]:
+        """Return the reset option `task` for an id, a number, or None; nothing where the environment draws it at once."""
+        if isinstance(named, str) and len(named) > _LONGEST:
+            raise _refusal(f"the task's id has {len(named)} characters; expected at most {_LONGEST}")
+        try:
+            if self._probe.size() is None:
+                self._check_difficulty(named)
+                return {"task": await self._in_worker(named, seed)}
+            return {} if named is None else {"task": self._probe.named_task(named, self._probe.np_random)}
+        except (BadConfig, BadData, UnknownName, ValueError, OverflowError) as error:
+            raise _refusal(str(error)) from None
+
+    def _check_difficulty(self, named: object) -> None:
+        parts = named.rsplit("/", 2) if isinstance(named, str) else []
+        if len(parts) == 3 and parts[1].isdecimal() and int(parts[1]) > self._probe.difficulty:
+            raise _refusal(
+                f"task {named!r:.80} has a difficulty above {self._probe.difficulty}, the one that is served: name an "
+                "easier one, or start the server with --env.difficulty"
+            )
+
+    async def _in_worker(self, named: object, seed: int) -> Task:
+        self._workers = self._workers or Workers([self._make], 1)
+        env: Any = self._free.pop() if self._free else self._workers.hosted()
+        try:
+            task = await env.task(named, seed, self._seconds)
+        except Fault as fault:
+            raise _refusal(f"the task cannot be made ({fault.reason}): {fault!s:.300}") from None
+        finally:
+            self._free.append(env) if env.usable else env.close()
+        if isinstance(task, str):
+            raise _refusal(task)
+        return task
+
+    def close(self) -> None:
+        """End the worker."""
+        self._free.clear()
+        if self._workers:
+            self._workers.close()
+
+
+def _refusal(why: str) -> Refusal:
+    return Refusal(422, why[:500], "VALIDATION_ERROR")
