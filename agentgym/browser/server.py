@@ -50,7 +50,8 @@ class Server:
             port=0,
             threads=THREADS,
             connection_limit=4000,
-            channel_timeout=3600,
+            channel_timeout=10,  # without a request; a browser opens another connection
+            cleanup_interval=5,
             max_request_body_size=16 * 2**20,
             ident="",
         )

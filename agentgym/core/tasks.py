@@ -39,7 +39,7 @@ class TaskSpace:
     split: str = "train"
     difficulty: int = 0
     hardest: int | None = None
-    """Difficulty that task samplers raise to at most: harder tasks take long to make. None: there is no such limit."""
+    """Largest difficulty, to which task samplers raise at most: harder tasks take long to make. None: there is no limit."""
 
     generate: Callable[[np.random.Generator, int], Task] = staticmethod(_no_generator)
     """Draw a task of a difficulty; a method, static or not."""
@@ -52,6 +52,8 @@ class TaskSpace:
         """Return the task of that number: the same on every machine, in the split its content belongs to."""
         kind, split = type(self).__name__, self._split_for(number, split)
         difficulty = self.difficulty if difficulty is None else difficulty
+        if self.hardest is not None and difficulty > self.hardest:
+            raise BadConfig(f"difficulty {str(difficulty)[:20]} of {kind}: it makes tasks of difficulty 0 to {self.hardest}")
         for attempt in range(DRAWS):
             drawn = self.generate(generator(kind, split, difficulty, number, attempt), difficulty)
             if self.split_of(drawn) == split:

@@ -26,6 +26,7 @@ class FrozenLake(TextEnv):
     """
 
     horizon = 100
+    hardest = 200
     settings = ("slip",)
     task_settings = ("slip",)
     slip: float = 0.2

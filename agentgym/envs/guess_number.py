@@ -13,6 +13,7 @@ class GuessNumber(TextEnv):
     """Find a hidden number; the environment says higher or lower."""
 
     horizon = 12
+    hardest = 1000
     declared = Declarations(answers=("secret",), expert_bound=1.0)
 
     def limit_of(self, task: Task) -> int:

@@ -32,6 +32,7 @@ class TwentyQuestions(TextEnv):
     """
 
     horizon = 20
+    hardest = 200
     declared = Declarations(random_bound=0.1, expert_bound=0.99, ceilings={"first_listed": 1 / 32, "last_listed": 1 / 32})
     shared = ("creatures",)
 

@@ -31,6 +31,7 @@ class Wordle(TextEnv):
     """
 
     horizon = 40
+    hardest = 1000
     declared = Declarations(answers=("words",), random_bound=0.1, expert_bound=0.7)
 
     def limit_of(self, task: Task) -> int:

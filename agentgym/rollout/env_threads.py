@@ -125,6 +125,8 @@ class _Env:
             return arguments[0](env, *arguments[1])
         if what == "check":
             return env.health_check()
+        if what == "made":
+            return None
         if what == "task":
             return _task(env, *arguments)
         if what == "snapshot":

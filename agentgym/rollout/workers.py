@@ -203,8 +203,11 @@ class RemoteEnv:
 
     async def task(self, named: object, seed: int, seconds: float) -> Task | str:
         """Return the task that is meant by an id, a number or None (drawn by the seed); a text says why there is none."""
-        self._move(await self._place(self.worker))
-        return await self._ask(("task", named, seed), seconds + 60)  # 60: its start
+        worker = await self._place(self.worker)
+        if worker is not self.worker:
+            self._move(worker)
+            await self._ask(("made",), seconds + 60)  # 60: its start
+        return await self._ask(("task", named, seed), seconds)
 
     async def check(self, seconds: float) -> None:
         """Check what the environment leans on."""

@@ -47,6 +47,7 @@ class Code(SandboxEnv):
     """
 
     horizon = 12
+    hardest = 100
     settings: ClassVar[tuple[str, ...]] = (*SandboxEnv.settings, "families", "data", "verify", "seconds", "packages")
     task_settings: ClassVar[tuple[str, ...]] = ("families", "seconds")
     caller_settings: ClassVar[tuple[str, ...]] = ("data", "verify", "packages")

@@ -52,6 +52,7 @@ class Desk(TextEnv):
     """
 
     horizon = 60
+    hardest = 200
     settings: ClassVar[tuple[str, ...]] = ("domains", "user", "data")
     task_settings: ClassVar[tuple[str, ...]] = ("domains",)
     caller_settings: ClassVar[tuple[str, ...]] = ("user", "data")

@@ -30,6 +30,7 @@ class HouseEnv(TextEnv):
     """What generated and genuine games share: one game per task, played by the same rules."""
 
     horizon = 50
+    hardest = 200
     feedback = "genuine"
     declared = Declarations(random_bound=0.1)
     play: Play

@@ -45,6 +45,7 @@ class Math(Attempts, SandboxEnv):
     """
 
     horizon = 12
+    hardest = 1000
     difficulty = 1
     settings: ClassVar[tuple[str, ...]] = (
         *SandboxEnv.settings,

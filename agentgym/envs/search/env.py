@@ -50,6 +50,7 @@ class Search(TextEnv):
     """
 
     horizon = 24
+    hardest = 100
     difficulty = 2
     settings: ClassVar[tuple[str, ...]] = (
         *("data", "corpus", "questions", "retriever", "strict", "ignore"),

@@ -46,6 +46,7 @@ class Shop(TextEnv):
     """
 
     horizon = 15
+    hardest = 200
     feedback = "genuine"
     settings: ClassVar[tuple[str, ...]] = ("products", "pages", "per_page", "show_attrs")
     task_settings: ClassVar[tuple[str, ...]] = ("products", "pages", "per_page", "show_attrs")

@@ -41,6 +41,7 @@ class SQL(TextEnv):
     """
 
     horizon = 12
+    hardest = 100
     difficulty = 2
     settings: ClassVar[tuple[str, ...]] = ("data", "family", "show_schema", "rows_shown", "variants", "comparison")
     task_settings: ClassVar[tuple[str, ...]] = ("family", "show_schema", "rows_shown", "variants", "comparison")

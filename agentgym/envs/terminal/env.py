@@ -47,6 +47,7 @@ class Terminal(SandboxEnv):
     """
 
     horizon = 30
+    hardest = 200
     settings: ClassVar[tuple[str, ...]] = (*SandboxEnv.settings, "families", "seconds", "shown")
     task_settings: ClassVar[tuple[str, ...]] = ("families", "seconds", "shown")
     families: str | tuple[str, ...] = ()

@@ -35,6 +35,7 @@ class Web(BrowserEnv):
     """
 
     horizon = 50
+    hardest = 50
     settings: ClassVar[tuple[str, ...]] = (*BrowserEnv.settings, "families")
     task_settings: ClassVar[tuple[str, ...]] = ("families",)
     families: str | tuple[str, ...] = ()

@@ -7,6 +7,7 @@ own (DNS rebinding); what the page shows goes the way of `agentgym.report.html`.
 
 import hmac
 import http.cookies
+import io
 import json
 import secrets
 import socket
@@ -20,12 +21,15 @@ from urllib.parse import parse_qs, urlsplit
 from agentgym.errors import BadConfig, BadData
 from agentgym.report.html import page
 from agentgym.report.run_folder import finite
+from agentgym.report.watch.patience import Places, TimedReader
 from agentgym.report.watch.run import FollowedRun, Known
 from agentgym.serving.server import loopback, named_here
 
 SCRIPTS = ("nodes.js", "charts.js", "tables.js", "group.js", "episode.js", "watch.js")
 PATIENCE = 60.0
 """Seconds without a request after which a connection is closed; the page asks more often."""
+REQUEST_SECONDS = 10.0
+"""Seconds within which a request is whole, the first one from the moment of the connection."""
 MOST_CONNECTIONS = 64
 HEADERS = {
     "Cache-Control": "no-store",
@@ -90,7 +94,7 @@ class PageServer(ThreadingHTTPServer):
         if token is None and not self.local:
             raise BadConfig(f"host {host} lets other machines in: expected a token")
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self._places = threading.BoundedSemaphore(MOST_CONNECTIONS)
+        self.places = Places(MOST_CONNECTIONS)
         title = " · ".join(run.name for run in watch.runs)
         self.page = page(
             title, {"titles": [run.name for run in watch.runs]}, body="watch.html", scripts=SCRIPTS, served=True
@@ -108,8 +112,8 @@ class PageServer(ThreadingHTTPServer):
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Give a connection a thread, where there are not too many already."""
-        if self._places.acquire(blocking=False):
+        """Give a connection a thread, where not all are busy."""
+        if self.places.take(REQUEST_SECONDS):
             super().process_request(request, client_address)
         else:
             self.shutdown_request(request)
@@ -119,7 +123,7 @@ class PageServer(ThreadingHTTPServer):
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._places.release()
+            self.places.give()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Say nothing: a browser that goes away is no error of ours."""
@@ -130,8 +134,27 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     timeout = PATIENCE
 
+    def setup(self) -> None:
+        """Read requests with a deadline."""
+        super().setup()
+        self._reader, self._first = TimedReader(self.connection, REQUEST_SECONDS), True
+        self.rfile.close()
+        self.rfile = io.BufferedReader(self._reader)
+
+    def handle_one_request(self) -> None:
+        """Wait for a request and answer it."""
+        self._reader.expect(REQUEST_SECONDS if self._first else PATIENCE)
+        self._first = False
+        self.server.places.idle(self.connection)
+        try:
+            super().handle_one_request()
+        finally:
+            self.server.places.busy(self.connection)
+
     def do_GET(self) -> None:
         """Answer with the page, what is new, or a group."""
+        self.server.places.busy(self.connection)
+        self.connection.settimeout(PATIENCE)  # to read the answer
         address = urlsplit(self.path)
         try:
             asked = {name: values[-1] for name, values in parse_qs(address.query, max_num_fields=16).items()}
