@@ -1,7 +1,6 @@
 """Tasks that clients ask for, made out of the way of the sessions: a hard one can take as long as a server lives."""
 
 from collections.abc import Callable
-from typing import Any
 
 from agentgym.core.env import TextEnv
 from agentgym.core.tasks import Task
@@ -46,7 +45,7 @@ class TaskMaker:
 
     async def _in_worker(self, named: object, seed: int) -> Task:
         self._workers = self._workers or Workers([self._make], 1)
-        env: Any = self._free.pop() if self._free else self._workers.hosted()
+        env = self._free.pop() if self._free else self._workers.hosted()
         try:
             task = await env.task(named, seed, self._seconds)
         except Fault as fault:

@@ -5,8 +5,12 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-Receive = Callable[[], Awaitable[dict[str, Any]]]
+Message = dict[str, Any]
+Scope = dict[str, Any]
+Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[dict[str, object]], Awaitable[None]]
+ASGI = Callable[[Scope, Receive, Send], Awaitable[object]]
+"""An application."""
 AnswerAtOnce = Callable[[Callable[[str], str | None] | None], None]
 ANSWER_AT_ONCE = "agentgym.answer_at_once"
 """Extension of a WebSocket's scope: an `AnswerAtOnce`, which takes a function that answers a text message without a turn of

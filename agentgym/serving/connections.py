@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any, cast
 
-from agentgym.serving.asgi import Receive, Send
+from agentgym.serving.asgi import ASGI, Message, Receive, Scope, Send
 
 REQUEST_SECONDS = 10.0
 """Within which a request is whole, and one second more for each MiB of it."""
@@ -25,7 +25,6 @@ _LOOK = 20  # times that connections are looked at within the shorter of the lim
 _BODY = 1.5
 """Times that long a body may take here: an application that reads it says before that it is late, and why."""
 _STATE = "agentgym.connection"
-App = Callable[[dict[str, Any], Receive, Send], Any]
 
 
 class Connections:
@@ -37,7 +36,7 @@ class Connections:
 
     def __init__(
         self,
-        inner: Callable[..., Any],
+        inner: Callable[..., asyncio.Protocol],
         most: int = MOST,
         seconds: float = REQUEST_SECONDS,
         read_seconds: float = READ_SECONDS,
@@ -47,17 +46,19 @@ class Connections:
         self._open: dict[Connection, None] = {}
         self._looking: asyncio.TimerHandle | None = None
 
-    def protocol(self, config: Any, server_state: Any, app_state: dict[str, Any], _loop: Any = None) -> "Connection":
+    def protocol(
+        self, config: object, server_state: object, app_state: dict[str, object], _loop: object = None
+    ) -> "Connection":
         """Return what uvicorn makes for each connection."""
         connection = Connection(self)
         connection.inner = self._inner(config, server_state, {**app_state, _STATE: connection}, _loop)
         return connection
 
-    def watched(self, app: App) -> App:
+    def watched(self, app: ASGI) -> ASGI:
         """Return the application, whose requests are followed."""
 
-        async def follow(scope: dict[str, Any], receive: Receive, send: Send) -> None:
-            connection = cast("dict[str, Any]", scope.get("state") or {}).pop(_STATE, None)
+        async def follow(scope: Scope, receive: Receive, send: Send) -> None:
+            connection = cast("dict[str, Connection | None]", scope.get("state") or {}).pop(_STATE, None)
             if connection is None:  # the lifespan
                 await app(scope, receive, send)
             elif scope["type"] == "websocket":
@@ -104,7 +105,7 @@ class Connections:
 class Connection(asyncio.Protocol):
     """One client's connection: what uvicorn made for it, and how far its request is."""
 
-    inner: Any
+    inner: asyncio.Protocol
     transport: asyncio.Transport
 
     def __init__(self, connections: Connections) -> None:
@@ -167,13 +168,13 @@ class Connection(asyncio.Protocol):
     def _begin_asking(self) -> None:
         self._asking, self._size, self.since = True, 0, time.monotonic()
 
-    async def answer(self, app: App, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+    async def answer(self, app: ASGI, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, whose head has come; its body may still be on its way."""
         headers = {name.lower() for name, _ in scope["headers"]}
         self._begin_asking()
         self.idle, self._asking = False, bool(headers & {b"content-length", b"transfer-encoding"})
 
-        async def received() -> dict[str, Any]:
+        async def received() -> Message:
             message = await receive()
             if message["type"] != "http.request" or not message.get("more_body"):
                 self._asking = False
@@ -184,11 +185,11 @@ class Connection(asyncio.Protocol):
         finally:
             self.idle, self.since = True, time.monotonic()  # still asking where the body was not read to its end
 
-    async def talk(self, app: App, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+    async def talk(self, app: ASGI, scope: Scope, receive: Receive, send: Send) -> None:
         """Hold a WebSocket: idle until its first message, and in use from then on."""
         self._asking, self.since = False, time.monotonic()
 
-        async def received() -> dict[str, Any]:
+        async def received() -> Message:
             message = await receive()
             self.idle = self.idle and message["type"] != "websocket.receive"
             return message

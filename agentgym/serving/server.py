@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from agentgym.errors import MissingExtra, how_to_install
-from agentgym.serving.connections import MOST, READ_SECONDS, REQUEST_SECONDS, App, Connections
+from agentgym.serving.asgi import ASGI
+from agentgym.serving.connections import MOST, READ_SECONDS, REQUEST_SECONDS, Connections
 
 if TYPE_CHECKING:
     from uvicorn import Server
@@ -36,7 +37,7 @@ def terminated_as_interrupted() -> Generator[None]:
 
 
 async def serve(
-    app: App,
+    app: ASGI,
     host: str,
     port: int,
     ready: Callable[[str], None],
@@ -91,7 +92,7 @@ async def serve(
 
 
 @contextlib.asynccontextmanager
-async def serving(app: App, host: str = "127.0.0.1", port: int = 0) -> AsyncGenerator[str]:
+async def serving(app: ASGI, host: str = "127.0.0.1", port: int = 0) -> AsyncGenerator[str]:
     """Serve as long as the block runs, by default on a free port of this machine; yields the address."""
     stop, bound = asyncio.Event(), asyncio.get_running_loop().create_future()
     server = asyncio.ensure_future(serve(app, host, port, bound.set_result, stop))
