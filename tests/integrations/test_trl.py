@@ -67,7 +67,7 @@ def test_three_steps_over_our_rollouts_with_an_advantage_a_turn(policy: Path, tm
         processing_class=tokenizer,
         train_dataset=ours.dataset(ENV, "train", 8),
         rollout_func=rollouts,
-        credit="tests.integrations.credits:by_place",
+        credit="tests.fakes.credits:by_place",
     )
     trainer.train()
     assert len(trainer.batches) == 3 and trainer.state.global_step == 3
@@ -132,7 +132,7 @@ def test_the_sampled_log_probabilities_are_recomputed_by_trl(policy: Path, tmp_p
         processing_class=tokenizer,
         train_dataset=ours.dataset(ENV, "train", 4),
         rollout_func=ours.rollout(ENV, turn_tokens=6, horizon=2),
-        credit="tests.integrations.credits:by_place",
+        credit="tests.fakes.credits:by_place",
     )
     trainer.train()
     assert [version for _, version in trainer.seen] == [0, 1, 2]  # the engine is told of every update

@@ -34,7 +34,7 @@ def test_samples_are_turns_that_trl_packs_with_their_own_advantages(policy: Path
         group_size=2,
         groups=1,
         ahead=12,
-        credit="tests.integrations.credits:by_place",
+        credit="tests.fakes.credits:by_place",
         turn_tokens=6,
         horizon=3,
     )
