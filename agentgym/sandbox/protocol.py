@@ -167,6 +167,7 @@ class ContainerOptions(TypedDict, total=False):
     network: str
     allowed_hosts: Sequence[str] | None
     proxy_image: str
+    background: bool
     capabilities: Sequence[str]
     environment: Mapping[str, str]
     cpus: float | None

@@ -109,6 +109,28 @@ def test_nothing_of_the_agent_runs_beside_the_tests(tmp_path):
     made.close()
 
 
+SERVICE = "python3 -m http.server 8000 --directory /app > /tmp/log 2>&1 &"
+ASKS = """python3 -c "import urllib.request as u; print(u.urlopen('http://127.0.0.1:8000/').status)" """
+
+
+def test_a_service_outlives_its_command_where_the_caller_says_so(tmp_path):
+    test = f"#!/bin/bash\n{ASKS} && echo 1 > /logs/verifier/reward.txt || echo 0 > /logs/verifier/reward.txt\n"
+    folder = write(tmp_path / "t", test=test)
+    made: Any = make(folder, background=True, seconds=5)
+    made.reset(seed=0)
+    assert made.step(bash(f"{SERVICE} sleep 1"))[0] == "[no output]"
+    made.step(bash("sleep 60 & wait"))  # broken off, with its own children
+    assert made.step(bash("ps -eo args | grep -c '[s]leep 60'"))[0].startswith("0")
+    assert made.step(bash(ASKS))[0] == "200"
+    assert made.step("submit[]")[1] == 1.0
+    made.close()
+    made = make(folder)
+    made.reset(seed=0)
+    made.step(bash(f"{SERVICE} sleep 1"))
+    assert made.step("submit[]")[1] == 0.0
+    made.close()
+
+
 def test_a_snapshot_plays_the_commands_again(env):
     env.reset(seed=0)
     env.step(bash("echo 'Hello, world!' > hello.txt; cd /tmp"))
@@ -239,6 +261,25 @@ def test_images_are_built_from_the_dockerfile(tmp_path):
     made = make(folder)
     made.reset(seed=0)
     assert made.step(bash("cat note.txt"))[0] == "built"
+    made.close()
+
+
+def test_a_health_check_is_waited_for(tmp_path):
+    folder, toml = write(tmp_path / "t"), TOML.format(image=PYTHON["image"], seconds=30)
+    check = "echo x >> /app/tries; test $(wc -l < /app/tries) -ge 3"
+    health = f'[environment.healthcheck]\ncommand = "{check}"\ninterval_sec = 0.1\nretries = '
+    (folder / "task.toml").write_text(f"{toml}{health}3\n")
+    made = make(folder)
+    made.reset(seed=0)
+    assert made.step(bash("wc -l < tries"))[0] == "3"
+    made.close()
+    (folder / "task.toml").write_text(f"{toml}{health}2\n")
+    made = make(folder)
+    with pytest.raises(Fault, match="health check failed 2 times"):
+        made.reset(seed=0)
+    (folder / "task.toml").write_text(f"{toml}{health}2\nstart_period_sec = 5\nstart_interval_sec = 0.1\n")
+    made = make(folder)
+    made.reset(seed=0)
     made.close()
 
 

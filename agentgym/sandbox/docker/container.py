@@ -89,6 +89,8 @@ class Asked:
     """Names, `*.name`, addresses and CIDR ranges: nothing else is reached through the network. None for no such list."""
     proxy_image: str = "python:3-slim"
     """An image with python3, for the proxy that enforces the list."""
+    background: bool = False
+    """Whether processes outlive the program that started them; what is broken off takes its process group along."""
     capabilities: Sequence[str] = ()
     """Capabilities of programs that run as root."""
     environment: Mapping[str, str] = field(default_factory=dict[str, str])

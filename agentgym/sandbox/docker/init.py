@@ -5,6 +5,7 @@ the same user and cannot reach it: no signal from inside ends process 1, and its
 Every execution adopts the orphans among its descendants, so that what has no living execution above it is left over.
 """
 
+import contextlib
 import gc
 import importlib
 import json
@@ -270,7 +271,7 @@ class Init:
     def _bury(self, program: Program, reason: str) -> None:
         """Report a program that has ended, once nothing is left of it."""
         del self.programs[program.number]
-        for pid, status in processes.end_strays({other.pid for other in self.programs.values()}):
+        for pid, status in self._end_rest(program, reason):
             for other in list(self.programs.values()):  # one that ended meanwhile
                 if other.pid == pid:
                     other.status = status
@@ -289,6 +290,15 @@ class Init:
             reason = "memory"
         seconds = time.monotonic() - program.started
         self._report(program.number, {"reason": reason, "status": program.status, "seconds": seconds})
+
+    def _end_rest(self, program: Program, reason: str) -> list[tuple[int, int]]:
+        """End what a program left, as `processes.end_strays`; in the background alone what was broken off with it."""
+        if not self.settings["background"]:
+            return processes.end_strays({other.pid for other in self.programs.values()})
+        if reason not in ("exit", "killed") or program.overflow:
+            with contextlib.suppress(OSError):
+                os.killpg(program.pid, signal.SIGKILL)
+        return []
 
     def _report(self, number: int, told: dict[str, object]) -> None:
         self.say(number, frames.END, json.dumps(told).encode())

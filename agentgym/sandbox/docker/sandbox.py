@@ -98,6 +98,10 @@ class Docker(BaseSandbox):
                 ) from fault
             raise
         if "python" not in told_in(channel.receive(0, time.monotonic() + START)[1]):
+            if self.asked.background:
+                raise BadConfig(
+                    f"processes that outlive their command need python3 in the image, which {self._image!r} has not"
+                )
             self._shell = Shell(self.daemon, self.container, self.asked.user, channel)
             return ""
         settings = {
@@ -105,6 +109,7 @@ class Docker(BaseSandbox):
             "memory": self.limits.memory,
             "folders": [] if self.asked.writable else [self.work, "/tmp", "/dev/shm"],
             "watch": loose,
+            "background": self.asked.background,
             "preload": packages,
             "machine": platform.machine(),
             "filter": denied_calls().hex() if importlib.util.find_spec("pyseccomp") else "",

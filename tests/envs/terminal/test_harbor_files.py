@@ -7,6 +7,7 @@ import pytest
 
 import agentgym
 from agentgym.envs.terminal.harbor.files import load
+from agentgym.envs.terminal.harbor.health import Health
 from agentgym.envs.terminal.harbor.verifying import _content, own_variables
 from agentgym.errors import BadConfig, BadData, UnknownName
 
@@ -128,6 +129,17 @@ def test_tasks_have_the_names_of_their_folders_and_splits_by_name(tmp_path):
         env.find("task-77777")
     with pytest.raises(BadConfig, match="path=FOLDER"):
         agentgym.make("rlvr/Harbor-v0")
+
+
+@pytest.mark.parametrize("line", ["healthcheck = 3", "healthcheck = {}", 'healthcheck = {command = "x", retries = 1.5}'])
+def test_health_checks_are_tables_with_a_command(line, tmp_path):
+    with pytest.raises(BadData, match="healthcheck"):
+        load(write(tmp_path / "t", f"[environment]\n{line}\n"))
+
+
+def test_a_health_check_has_harbors_defaults(tmp_path):
+    (task,) = load(write(tmp_path / "t", '[environment]\nhealthcheck = {command = "true"}\n')).values()
+    assert task.health == Health("true", 5.0, 30.0, 0.0, 5.0, 3)  # harbor 0.26.0
 
 
 @pytest.mark.parametrize("value", [0, -1, True, "2", float("nan")])

@@ -13,6 +13,7 @@ from agentgym.core.actions import spell, tool
 from agentgym.core.declared import Declarations
 from agentgym.core.env import Outcome, Task
 from agentgym.envs.terminal.harbor.files import HarborTask, load
+from agentgym.envs.terminal.harbor.health import wait_until_healthy
 from agentgym.envs.terminal.harbor.network import EVERYWHERE, STATED
 from agentgym.envs.terminal.harbor.network import options as network_options
 from agentgym.envs.terminal.harbor.rewards import NoVerdict, check_rule, one_number
@@ -56,10 +57,10 @@ class Harbor(SandboxEnv):
     caps: ClassVar[tuple[str, ...]] = ("max_agent_seconds", "max_cpus", "max_memory_mb")
     settings: ClassVar[tuple[str, ...]] = (
         *(*SandboxEnv.settings, *caps),
-        *("path", "network", "seconds", "shown", "metric_rule"),
+        *("path", "network", "seconds", "shown", "metric_rule", "background"),
     )
     task_settings: ClassVar[tuple[str, ...]] = (*caps, "seconds", "shown", "metric_rule")
-    caller_settings: ClassVar[tuple[str, ...]] = ("path", "network")
+    caller_settings: ClassVar[tuple[str, ...]] = ("path", "network", "background")
     path: str = ""
     """A task folder, or a folder of task folders."""
     network: str = STATED
@@ -69,6 +70,9 @@ class Harbor(SandboxEnv):
     """Seconds that a command may take."""
     shown: float = 8000
     """Characters that are shown of what a command prints."""
+    background: bool = False
+    """Whether processes outlive their command, as in Harbor: services that the tests need. The agent's processes then run
+    beside the tests, and can write a reward."""
     metric_rule: str = "min"
     """One number of several metrics without a `reward`: `min`, `max`, `mean`, `sum`, or `key:NAME` for one of them."""
     max_agent_seconds: float | None = None
@@ -91,6 +95,10 @@ class Harbor(SandboxEnv):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
                 raise BadConfig(f"{name} of Harbor is {value!r}; expected a number from {least} to {most}")
+        if not isinstance(self.background, bool):  # pyright: ignore[reportUnnecessaryIsInstance]  # users do pass other things
+            raise BadConfig(f"background of Harbor is {self.background!r}; expected true or false")
+        if self.background and self.backend != "docker":
+            raise BadConfig(f"background=True needs backend='docker', not {self.backend!r}: others end all with the command")
         for name in self.caps:
             value = getattr(self, name)
             if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e9):
@@ -102,6 +110,7 @@ class Harbor(SandboxEnv):
         self._library = load(Path(self.path).expanduser())
         longest = max(task.verifier_seconds for task in self._library.values())
         building = max(task.build_seconds for task in self._library.values())
+        building += max(task.health.longest if task.health else 0.0 for task in self._library.values())
         self.step_seconds = building + longest + TRIES * (longest + CONTROL_SECONDS)
         self._tasks = {
             name: Task(task.instruction, {"name": name}, name, hashed("Harbor", name), task.difficulty)
@@ -173,6 +182,7 @@ class Harbor(SandboxEnv):
             **network_options(task.network, self.network, self.backend),
             "cpus": _least(task.cpus, self.max_cpus),
             "environment": own_variables(task.environment_env, task, "environment"),
+            **({"background": True} if self.background else {}),
             "capabilities": _root_capabilities() if task.user == "root" else (),
             **({"image": task.image} if task.image else self._build(task)),
             **self.backend_options,
@@ -185,7 +195,14 @@ class Harbor(SandboxEnv):
             files=100_000,
             open_files=1024,
         )
-        return sandbox(self.backend, limits=limits, **options)
+        made = sandbox(self.backend, limits=limits, **options)
+        try:
+            if task.health:
+                wait_until_healthy(made, task.health)
+        except BaseException:
+            made.close()
+            raise
+        return made
 
     def _build(self, task: HarborTask) -> dict[str, Any]:
         """Return the options that build an image; Harbor's own environments keep their own time limit."""

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+from agentgym.envs.terminal.harbor.health import Health, health_in
 from agentgym.envs.terminal.harbor.network import Policy, policies
 from agentgym.errors import BadData
 
@@ -47,6 +48,8 @@ class HarborTask:
     network: Policy = field(default_factory=Policy)
     """What the agent may reach."""
     verifier_network: Policy = field(default_factory=Policy)
+    health: Health | None = None
+    """What must succeed before the agent begins."""
     verifier_env: Mapping[str, str] = field(default_factory=dict[str, str])
     solution_env: Mapping[str, str] = field(default_factory=dict[str, str])
     environment_env: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -128,6 +131,7 @@ def _task(folder: Path) -> HarborTask:
     return HarborTask(
         network=network,
         verifier_network=verifier_network,
+        health=health_in(environment, file),
         folder=folder,
         instruction=_instruction(folder / "instruction.md"),
         difficulty=DIFFICULTIES.get(str(tables["metadata"].get("difficulty", "")).lower(), 0),
