@@ -67,8 +67,10 @@ def test_defaults_are_harbors(tmp_path):
 
 def test_newer_spellings(tmp_path):
     toml = '[environment]\nmemory_mb = 512\nmemory = ".5G"\ncpus = 0.5\nworkdir = "/testbed"\ndocker_image = "img:1"\n'
+    toml += 'skills_dir = "/skills"\n'
     toml += '[agent]\nuser = "me"\n'
     (task,) = load(write(tmp_path / "t", toml + '[verifier]\nuser = "me"\n', environment__Dockerfile=None)).values()
+    assert task.skills == "/skills"
     assert (task.memory_mb, task.cpus, task.work, task.image, task.user) == (512, 0.5, "/testbed", "img:1", "me")
 
 
@@ -94,6 +96,9 @@ BROKEN = {
     "several containers": (dict(**{"environment__docker-compose_yaml": "services: {}\n"}), "docker-compose"),
     "steps": (dict(toml='[[steps]]\nname = "a"\n'), "asks for steps"),
     "GPUs": (dict(toml="[environment]\ngpus = 1\n"), "asks for GPUs"),
+    "TPUs": (dict(toml='[environment.tpu]\ntype = "v4"\ntopology = "2x2"\n'), "asks for TPUs"),
+    "a verifier's own image": (dict(toml="[verifier.environment]\ncpus = 1\n"), "of its own for the verifier"),
+    "hooks": (dict(toml='[[verifier.collect]]\ncommand = "true"\n'), "asks for hooks"),
     "a verifier elsewhere": (dict(toml='[verifier]\nenvironment_mode = "separate"\n'), "of its own for the verifier"),
 }
 

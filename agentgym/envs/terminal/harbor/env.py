@@ -166,9 +166,10 @@ class Harbor(SandboxEnv):
         self.used, self.given = 0.0, 0.0
         self._shell = self._opened(self.sandbox)
         network = network_options(self._present.network, self.network, self.backend)["network"]
+        skills = f" Skills are in `{task_skills}`." if (task_skills := self._present.skills) else ""
         closed = "There is no network. " if network == "none" else ""
         return (
-            f"{task.instruction}\n\nThe shell is in `{self._present.work}`. "
+            f"{task.instruction}\n\nThe shell is in `{self._present.work}`.{skills} "
             f"{closed}You have {self.limit} turns; call submit when it is done."
         )
 

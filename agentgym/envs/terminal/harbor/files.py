@@ -48,6 +48,8 @@ class HarborTask:
     network: Policy = field(default_factory=Policy)
     """What the agent may reach."""
     verifier_network: Policy = field(default_factory=Policy)
+    skills: str = ""
+    """A folder of the image with skills for the agent."""
     health: Health | None = None
     """What must succeed before the agent begins."""
     verifier_env: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -132,6 +134,7 @@ def _task(folder: Path) -> HarborTask:
         network=network,
         verifier_network=verifier_network,
         health=health_in(environment, file),
+        skills=_text(environment, "skills_dir", file),
         folder=folder,
         instruction=_instruction(folder / "instruction.md"),
         difficulty=DIFFICULTIES.get(str(tables["metadata"].get("difficulty", "")).lower(), 0),
@@ -155,8 +158,11 @@ def _refuse(folder: Path, raw: dict[str, object], verifier: dict[str, object], e
     absent = {
         "several containers (docker-compose)": compose,
         "steps": bool(raw.get("steps")),
-        "a container of its own for the verifier": verifier.get("environment_mode") == "separate",
+        "a container of its own for the verifier": verifier.get("environment_mode") == "separate"
+        or verifier.get("environment") is not None,
+        "hooks that collect files": bool(verifier.get("collect")),
         "GPUs": bool(environment.get("gpus")),
+        "TPUs": bool(environment.get("tpu")),
         "MCP servers": bool(environment.get("mcp_servers")),
         "Windows": str(environment.get("os", "linux")).lower() != "linux",
     }
