@@ -18,6 +18,7 @@ from agentgym.cli.eval_trained import USED
 from agentgym.cli.flags import read_flags, written
 from agentgym.core.caller import Setting, option_word, quoted
 from agentgym.core.env import TextEnv
+from agentgym.core.folders import write_whole
 from agentgym.errors import BadConfig, BadData, MissingExtra, UnknownName
 from agentgym.registry import DESCRIPTIONS, load, of_dataset, stored_id, stored_settings
 from agentgym.trainers import seam as seams
@@ -453,3 +454,26 @@ def test_a_command_is_written_as_it_is_read():
     words = written(config, "eval")
     assert read_flags(Config, words[2:], command="eval") == config
     assert read_flags(Config, shlex.split(quoted(words))[2:], command="eval") == config
+
+
+@pytest.mark.parametrize("name", ["metrics.jsonl", "episodes.jsonl", "config.toml", "manifest.json", "checkpoints"])
+def test_a_resumed_run_writes_through_no_link(name: str, tmp_path: Path):
+    """Its files are appended to, cut back and replaced: a link in a stranger's folder would point that elsewhere."""
+    record = pytest.importorskip("agentgym.trainers.run.record")
+    run, victim = tmp_path / "run", tmp_path / "victim"
+    run.mkdir()
+    (run / "config.toml").write_text(to_toml(TrainConfig()))
+    victim.write_text(to_toml(TrainConfig()))
+    (run / name).unlink(missing_ok=True)
+    (run / name).symlink_to(victim)
+    before = victim.read_text()
+    with pytest.raises(BadData, match="is a link"):
+        record.Record.resumed(run)
+    assert victim.read_text() == before
+
+
+def test_a_whole_file_is_not_written_through_a_link(tmp_path: Path):
+    (tmp_path / "report.html.part").symlink_to(tmp_path / "victim")
+    (tmp_path / "victim").write_text("precious")
+    write_whole(tmp_path / "report.html", "page")
+    assert (tmp_path / "victim").read_text() == "precious" and (tmp_path / "report.html").read_text() == "page"

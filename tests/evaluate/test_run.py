@@ -123,7 +123,10 @@ def test_somebody_elses_environment_goes_on_too(tmp_path: Path, monkeypatch: pyt
     (tmp_path / "verifier_of_this_test.py").write_text("def judge(episode, task): return task.data['secret'] > 0\n")
     monkeypatch.syspath_prepend(tmp_path)
     del gymnasium.registry[id]  # as in the process that rescores
-    _, seen = rescore_folder(tmp_path, "verifier_of_this_test:judge", tmp_path / "judged")
+    with pytest.raises(BadConfig, match="sets --env"):  # the address stands in the folder, which may be a stranger's
+        rescore_folder(tmp_path, "verifier_of_this_test:judge", tmp_path / "judged")
+    names = ("others:http://here:1/some-env",)
+    _, seen = rescore_folder(tmp_path, "verifier_of_this_test:judge", tmp_path / "judged", envs=names)
     assert len(seen) == 16 and all(episode.success for episode in seen)
 
 
