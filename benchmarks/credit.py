@@ -244,12 +244,12 @@ def main() -> None:
     parser.add_argument("--lrs", nargs="+", type=float, default=[1e-3])
     parser.add_argument("--tuned", action="store_true", help="each arm at the penalty and rate its tuning seeds chose")
     parser.add_argument("--seeds", type=seeds, default=seeds("0-7"))
-    parser.add_argument("--kept", type=Path, default=Path("docs/credit_bench.jsonl"), help="rows of earlier sessions")
+    parser.add_argument("--kept", type=Path, default=Path("results/credit_bench.jsonl"), help="rows of earlier sessions")
     parser.add_argument("--minutes", type=float, default=1e9, help="start no run after so many")
     parser.add_argument("--efficiency", action="store_true")
     parser.add_argument("--turns", type=int, default=400, help="of the efficiency")
     parser.add_argument("--k", type=int, default=16, help="continuations before and after each of them")
-    parser.add_argument("--report", type=Path, metavar="PAGE", help="PAGE.md, PAGE.svg and PAGE.jsonl")
+    parser.add_argument("--report", type=Path, metavar="PAGE", help="PAGE.md, PAGE.svg and results/NAME.jsonl")
     options = parser.parse_args()
     import torch
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+RESULTS = Path(__file__).resolve().parents[1] / "results"
 HALF_WIDTH = 0.03
 """Half of the 95 % interval of a paired difference that a cell should have at most."""
 Variant = tuple[str, float, float]
@@ -272,8 +273,8 @@ def together(kept: Path, new: Path) -> list[dict[str, Any]]:
 def write(out: Path, page: Path) -> None:
     """Write PAGE.svg, and put the tables between the two marks of PAGE.md (a page without marks gets them at its end).
 
-    The rows are those of `out` and of PAGE.jsonl, which holds all of them afterwards. A section that has none stays as it is
-    on the page.
+    The rows are those of `out` and of results/NAME.jsonl, which holds all of them afterwards. A section that has none
+    stays as it is on the page.
     """
     from credit import ARMS, SETTINGS
     from credit_efficiency import Measured, files
@@ -286,7 +287,7 @@ def write(out: Path, page: Path) -> None:
         old += f"\n{first}\n{last}\n"
     head, tail = old.split(first)[0], old.split(last)[1]
     known = sections(old.split(first)[1].split(last)[0])
-    rows, new = together(page.with_suffix(".jsonl"), out / "train.jsonl"), dict[str, list[str]]()
+    rows, new = together(RESULTS / f"{page.name}.jsonl", out / "train.jsonl"), dict[str, list[str]]()
     for name in SETTINGS:
         if files(out, name)[1].exists():
             found = Measured(out, name)
@@ -301,6 +302,20 @@ def write(out: Path, page: Path) -> None:
     text = {title: new.get(title) or known.get(title) or ["Not run."] for title in titles}
     tables = "\n".join(line for title in titles for line in (f"### {title}", "", *text[title], ""))
     path.write_text(head + first + "\n\n" + tables + last + tail)
-    efficiency = {name: efficiency_of(text[f"{name}: efficiency"]) for name in SETTINGS}
-    draw(page.with_suffix(".svg"), {name: table for name, table in efficiency.items() if table}, rows)
+    draw(page.with_suffix(".svg"), _efficiencies(text), rows)
     print(f"{path}, {page.with_suffix('.svg')}")
+
+
+def picture(path: Path, page: Path, kept: Path) -> None:
+    """Draw the picture of a page from its tables and its rows."""
+    from credit import lines
+    from credit_plot import draw
+
+    draw(path, _efficiencies(sections(page.read_text(encoding="utf-8"))), lines(kept))
+
+
+def _efficiencies(text: Mapping[str, Sequence[str]]) -> dict[str, list[dict[str, Any]]]:
+    from credit import SETTINGS
+
+    tables = {name: efficiency_of(text.get(f"{name}: efficiency", [])) for name in SETTINGS}
+    return {name: table for name, table in tables.items() if table}
