@@ -3,7 +3,11 @@
 set -eu
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-python=$(command -v python3.13 || command -v python3.12) || { echo "this needs Python 3.12 or newer"; exit 2; }
+for python in python3.12 python3.13 python3.14 python3 "$HOME"/.pyenv/versions/3.1[2-4].*/bin/python; do
+    "$python" -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null && break
+    python=
+done
+[ -n "$python" ] || { echo "this needs Python 3.12 or newer"; exit 2; }
 "$python" -m venv "$folder/venv"
 "$folder/venv/bin/pip" install --quiet --disable-pip-version-check harbor==0.26.0
 cat >"$folder/probe.py" <<'END'
