@@ -23,7 +23,8 @@ from tree import SIZES, episodes
 from agentgym.episodes.episode import groups
 from agentgym.trainers.config.train_config import TrainConfig
 from agentgym.trainers.credit.interface import resolve
-from agentgym.trainers.learners.step import Scorer, TrainedModel, reinforce
+from agentgym.trainers.learners.alone import reinforce
+from agentgym.trainers.learners.step import Scorer, TrainedModel
 from agentgym.trainers.model.policy import policy_shape
 
 WAYS = ("micro-batch", "update")

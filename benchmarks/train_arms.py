@@ -31,10 +31,12 @@ from agentgym.rollout.collect import jobs_of
 from agentgym.rollout.pool import RolloutConfig, RolloutPool
 from agentgym.trainers.config.train_config import TrainConfig
 from agentgym.trainers.credit.interface import resolve
+from agentgym.trainers.data.minibatches import credited
 from agentgym.trainers.data.packing import Batch, pack, token_weights
 from agentgym.trainers.data.segments import Segment, build
+from agentgym.trainers.learners.alone import reinforce
 from agentgym.trainers.learners.optimizers import optimizers
-from agentgym.trainers.learners.step import Scorer, TrainedModel, credited, reinforce
+from agentgym.trainers.learners.step import Scorer, TrainedModel
 from agentgym.trainers.losses.policy import policy_loss
 from agentgym.trainers.model.logprobs import Scores, project
 from agentgym.trainers.model.policy import load_policy
@@ -179,7 +181,7 @@ def update(learner: TrainedModel, found: Sequence[Group], setting: Setting, arm:
     if arm.merge:
         reinforce(learner, found, credit, config, 0)
         return
-    segments = build(*credited(found, credit), merge=False)
+    segments = build(*credited(found, credit(found)), merge=False)
     weights = token_weights(segments)
     if arm.padded:
         pieces = [slice(start, start + arm.rows) for start in range(0, len(segments), arm.rows)]

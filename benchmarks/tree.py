@@ -27,7 +27,8 @@ from agentgym.trainers.config.train_config import TrainConfig
 from agentgym.trainers.credit.interface import resolve
 from agentgym.trainers.data.packing import pack, token_weights
 from agentgym.trainers.data.segments import build
-from agentgym.trainers.learners.step import Scorer, TrainedModel, reinforce
+from agentgym.trainers.learners.alone import reinforce
+from agentgym.trainers.learners.step import Scorer, TrainedModel
 from agentgym.trainers.model.policy import PolicySize, policy_shape
 
 SIZES = {

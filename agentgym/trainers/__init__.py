@@ -10,6 +10,7 @@ _LAZY = {
     "Generation": "agentgym.trainers.generation.interface",
     "Learner": "agentgym.trainers.learners.interface",
     "LocalLearner": "agentgym.trainers.learners.local",
+    "Updated": "agentgym.trainers.learners.updates",
     "Branch": "agentgym.trainers.branching.interface",
     "Growth": "agentgym.trainers.branching.interface",
     "Sampler": "agentgym.trainers.samplers.interface",

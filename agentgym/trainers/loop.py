@@ -11,8 +11,9 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from accelerate import Accelerator
 from accelerate.utils import broadcast_object_list  # pyright: ignore[reportUnknownVariableType]
@@ -21,9 +22,12 @@ from agentgym.core.loops import own_loop
 from agentgym.episodes.episode import Episode, Group, groups
 from agentgym.rollout.collect import runner
 from agentgym.trainers.config.train_config import TrainConfig
+from agentgym.trainers.credit.interface import Credit
+from agentgym.trainers.data.minibatches import minibatches, training_rows
 from agentgym.trainers.data.trees import settled
-from agentgym.trainers.learners.interface import Parts
+from agentgym.trainers.learners.interface import Learner, Parts
 from agentgym.trainers.learners.step import CannotGoOn
+from agentgym.trainers.learners.updates import Measured
 from agentgym.trainers.loggers import interface as loggers
 from agentgym.trainers.model import precision
 from agentgym.trainers.needs import interface as needs
@@ -33,12 +37,45 @@ from agentgym.trainers.run.assemble import Run
 from agentgym.trainers.run.interrupt import uninterrupted
 from agentgym.trainers.run.measure import Measures
 from agentgym.trainers.run.metrics import ages, first_fault, step_row
-from agentgym.trainers.run.overlap import Ahead, updating
+from agentgym.trainers.run.overlap import Ahead, in_thread
 from agentgym.trainers.run.preflight import extended
 from agentgym.trainers.run.record import Record
 from agentgym.trainers.run.sitting import Show, Sitting, joined
 from agentgym.trainers.run.tally import LOST_STEPS, Tally
 from agentgym.trainers.samplers.interface import Draw, Seen
+from agentgym.trainers.seam import Stage
+
+
+class Learning(Protocol):
+    """What a training step asks of a run."""
+
+    @property
+    def config(self) -> TrainConfig: ...
+    @property
+    def learner(self) -> Learner: ...
+    @property
+    def credit(self) -> Credit: ...
+    @property
+    def loss(self) -> Stage: ...
+    def gathered(self, items: list[Any]) -> list[Any]:
+        """Return the items of all processes."""
+        ...
+
+
+def learn(run: Learning, groups: Sequence[Group], step: int) -> dict[str, float]:
+    """Update the policy on groups of episodes: credit, rows, mini-batches, updates; return the metrics of all processes.
+
+    Of several processes all must call it, those without groups too.
+    """
+    config, learner, loss = run.config, run.learner, run.loss
+    advantages = run.credit(groups, step=step)  # NumPy: a number per turn, or one per output token
+    extra = (*loss.attributes["needs"], *learner.reads)
+    training = training_rows(groups, advantages, negative_weight=config.negative_advantage_weight, extra=extra)
+    training.compare(learner.before(training.rows, loss))
+    measured = Measured(training.gaps, compared=training.before is not None)
+    for minibatch in minibatches(training, loss, config, step, gathered=run.gathered, score=learner.score):
+        measured.add(learner.update(minibatch, loss, step))  # the only part that differs: local, sharded, on a server
+    return measured.over(run.gathered)
 
 
 def train(config: TrainConfig, show: Show | None = None) -> dict[str, object]:
@@ -170,10 +207,10 @@ class Loop(Sitting):
             together = any(run.gathered([bool(selected)]))  # who has no group still takes part
             metrics: dict[str, float] = dict(needed)
             if together and config.async_level:  # later steps are played meanwhile
-                metrics |= self.await_(updating(run, selected, step))
+                metrics |= self.await_(in_thread(run.accelerator, partial(learn, run, selected, step)))
             elif together:
                 self.await_(run.learner.rest())
-                metrics |= run.learner.update(selected, run.credit, run.loss, step)
+                metrics |= learn(run, selected, step)
             metrics |= ages(episodes, tally.position) if config.async_level else {}
             tally.position += 1
             self.await_(run.learner.publish(tally.position))

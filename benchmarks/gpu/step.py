@@ -13,8 +13,9 @@ from agentgym.episodes.episode import Episode, Turn, groups
 from agentgym.planner.dry_run import Rows, update_bytes
 from agentgym.trainers.config.train_config import TrainConfig
 from agentgym.trainers.credit.interface import resolve
+from agentgym.trainers.learners.alone import reinforce
 from agentgym.trainers.learners.optimizers import optimizers
-from agentgym.trainers.learners.step import Scorer, TrainedModel, reinforce
+from agentgym.trainers.learners.step import Scorer, TrainedModel
 from agentgym.trainers.model import lora
 from agentgym.trainers.model.precision import masters
 from gpu.machine import Cells, architecture, device, limits, model_of, parameters, wait

@@ -16,7 +16,7 @@ PHASES = (  # the first whose (file, function) is on the stack
     ("report", {("train.py", "_report")}),
     ("summary", {("loop.py", "_summary"), ("summary.py", "summarize"), ("manifest.py", "write_json")}),
     ("weights sent", {("sync.py", "push")}),
-    ("update", {("step.py", "reinforce")}),
+    ("update", {("loop.py", "learn")}),
     ("SFT warm start", {("loop.py", "_sft_step")}),
     ("evaluation", {("measure.py", "_play"), ("run.py", "evaluate")}),
     ("rollouts", {("loop.py", "_step")}),

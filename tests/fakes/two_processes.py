@@ -18,12 +18,13 @@ from tiny_rows import tiny_model, token_episode
 from agentgym.episodes.episode import groups
 from agentgym.trainers.config.train_config import TrainConfig
 from agentgym.trainers.credit.interface import credit, resolve
+from agentgym.trainers.learners.alone import reinforce
 from agentgym.trainers.learners.critic import Critic
-from agentgym.trainers.learners.step import Scorer, TrainedModel, _together, reinforce, scored
+from agentgym.trainers.learners.step import Scorer, TrainedModel, scored
+from agentgym.trainers.learners.updates import Measured
 from agentgym.trainers.losses.interface import loss, resolve_loss
 from agentgym.trainers.model.precision import masters
 from agentgym.trainers.needs.interface import score
-from agentgym.trainers.run.metrics import mismatch
 from agentgym.trainers.selections.interface import uniform
 
 CASES = {
@@ -120,7 +121,9 @@ def apart():
     """Return the mismatch over all processes of 1,499 tokens of the first and three of each other, one of them unknown."""
     accelerator = Accelerator(cpu=True)
     mine = [0.0] * 1499 if accelerator.process_index == 0 else [1.0, -3.0, float("nan")]
-    return mismatch(_together(TrainedModel(accelerator, None, []), {}, np.array(mine, dtype=np.float32))[1])
+    measured = Measured(np.array(mine, dtype=np.float32), compared=True, sums=[{}])
+    metrics = measured.over(lambda items: gather_object(items) if accelerator.num_processes > 1 else items)
+    return {name: value for name, value in metrics.items() if name.startswith("mismatch")}
 
 
 if __name__ == "__main__":

@@ -47,6 +47,6 @@ def test_few_functions_lie_between_the_command_and_the_gradient(stacks, tmp_path
     files = str(tmp_path / "run")
     assert main(["sft", files, "--model", files, "--out", str(tmp_path / "sft")]) == 0, capsys.readouterr()
     phases = {functions[-1]: functions for functions in stacks}
-    assert set(phases) == {"step.imitate", "step.reinforce"}
+    assert set(phases) == {"step.imitate", "local.update"}
     for functions in stacks:
         assert functions[0] == "__init__.main" and len(functions) <= MOST, functions

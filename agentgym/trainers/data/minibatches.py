@@ -1,21 +1,127 @@
-"""How the rows of a step are dealt into mini-batches, each of which is one optimizer step."""
+"""From credited groups to mini-batches: turns as rows of tokens, dealt into optimizer steps, each token with its weight."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from agentgym.core.seeding import generator
-from agentgym.episodes.episode import Group
+from agentgym.episodes.episode import Episode, Group
+from agentgym.errors import BadConfig
 from agentgym.trainers.config.train_config import TrainConfig
-from agentgym.trainers.data.segments import Segment
+from agentgym.trainers.data.packing import count, token_weights
+from agentgym.trainers.data.segments import Segment, behaviours, build, mismatches
+from agentgym.trainers.losses.interface import factors
+from agentgym.trainers.losses.policy import Update
+from agentgym.trainers.needs import interface as needs
+from agentgym.trainers.seam import Stage
+
+Floats = npt.NDArray[np.float32]
+
+
+@dataclass(slots=True)
+class TrainingRows:
+    """What a step is trained on: its groups as rows of tokens with their advantages."""
+
+    groups: Sequence[Group]
+    episodes: list[Episode]
+    rows: list[Segment]
+    before: list[Floats] | None = None
+    """What ratios compare with where not with the engine's: log-probabilities before the first update, [tokens] per row."""
+    gaps: Floats = field(default_factory=lambda: np.empty(0, dtype=np.float32))
+    """Those of the trainer minus the engine's, [tokens]."""
+
+    def compare(self, scored: Sequence[Floats] | None) -> None:
+        """Take the trainer's log-probabilities from before the first update, [tokens] per row; None leaves the engine's."""
+        if scored is not None:
+            self.before = behaviours(self.rows, scored)
+            needs.place(self.episodes, self.rows, ("logprobs",), {"logprobs": self.before})  # the report shows them
+            self.gaps = mismatches(self.rows, self.before)
+
+
+@dataclass(frozen=True, slots=True)
+class MiniBatch:
+    """What one optimizer step is taken on: some of the rows, all rows of an episode together."""
+
+    rows: list[Segment]
+    weights: list[Floats]
+    """What the loss of each token counts in the sum, over all processes: [tokens] per row."""
+    before: list[Floats] | None = None
+    """The trainer's log-probabilities before the first update of the step: [tokens] per row; None for the engine's."""
+
+
+def training_rows(
+    groups: Sequence[Group],
+    advantages: Sequence[Sequence[npt.NDArray[np.floating]]],
+    *,
+    negative_weight: float = 1.0,
+    extra: Sequence[str] = (),
+) -> TrainingRows:
+    """Lay credited groups out as rows of tokens; negative advantages are weighted, and each turn notes its own.
+
+    `advantages`: an array per group and episode. `extra`: what of `turn.extra` the rows have by token.
+    """
+    episodes, weighted = credited(groups, advantages, negative_weight)
+    rows = build(episodes, weighted)
+    needs.attach(episodes, rows, extra)
+    return TrainingRows(groups, episodes, rows)
+
+
+def credited(
+    groups: Sequence[Group], advantages: Sequence[Sequence[npt.NDArray[np.floating]]], negative_weight: float = 1.0
+) -> tuple[list[Episode], list[npt.NDArray[np.floating]]]:
+    """Return the episodes of groups with their advantages, the negative ones weighted; each turn notes its own."""
+    episodes: list[Episode] = []
+    weighted: list[npt.NDArray[np.floating]] = []
+    for group, arrays in zip(groups, advantages, strict=True):
+        for episode, array in zip(group, arrays, strict=True):
+            values = np.where(array < 0, negative_weight * array, array)
+            episodes.append(episode)
+            weighted.append(values)
+            if len(values) == len(episode.turns):
+                for turn, value in zip(episode.turns, values.tolist(), strict=True):
+                    turn.extra["advantage"] = round(value, 6)
+    return episodes, weighted
 
 
 def minibatches(
-    segments: list[Segment], groups: Sequence[Group], config: TrainConfig, step: int, epoch: int
-) -> list[list[int]]:
+    training: TrainingRows,
+    loss: Stage,
+    config: TrainConfig,
+    step: int,
+    *,
+    gathered: Callable[[list[float]], list[float]],
+    score: Callable[[list[Segment]], needs.Values],
+) -> Iterator[MiniBatch]:
+    """Yield the mini-batches of a step, each for one update; one in which no process has anything to train is left out.
+
+    `gathered` returns the numbers of all processes, `score` the trainer's present log-probabilities: each is called by
+    all processes together.
+    """
+    constant = config.constant if config.loss_aggregation == "constant" else None
+    for epoch in range(config.epochs):
+        for dealt in deal(training.rows, training.groups, config, step, epoch):
+            rows = [training.rows[i] for i in dealt]
+            total = sum(gathered([count(rows, config.loss_aggregation)]))
+            if not total:
+                continue
+            before = training.before and [training.before[i] for i in dealt]
+            weights = token_weights(rows, config.loss_aggregation, total=total, constant=constant)
+            present = score(rows)["logprobs"] if loss.attributes["present"] else None
+            if rows and loss.attributes["choose"]:
+                update = replace(flat(rows, before, present), seed=config.seed)
+                weights = chosen(rows, update, weights, loss, step)
+            yield MiniBatch(rows, weights, before)
+
+
+def deal(rows: Sequence[Segment], groups: Sequence[Group], config: TrainConfig, step: int, epoch: int) -> list[list[int]]:
     """Deal the rows into mini-batches, all rows of an episode together, by a draw that depends on seed and step.
 
     Where prefixes are shared, the episodes of a group follow one another in the deal, for theirs are the long ones.
     """
-    episodes = sorted({segment.episode for segment in segments})
+    episodes = sorted({row.episode for row in rows})
     order = generator("minibatches", config.seed, step, epoch).permutation(len(episodes))
     if config.share_prefixes:
         group_of = [number for number, group in enumerate(groups) for _ in group]
@@ -27,6 +133,39 @@ def minibatches(
     else:
         part = {episodes[int(j)]: i % config.minibatches for i, j in enumerate(order)}
     dealt: list[list[int]] = [[] for _ in range(config.minibatches)]
-    for row, segment in enumerate(segments):
-        dealt[part[segment.episode]].append(row)
+    for place, row in enumerate(rows):
+        dealt[part[row.episode]].append(place)
     return dealt
+
+
+def flat(rows: Sequence[Segment], before: Sequence[Floats] | None, present: Sequence[Floats] | None = None) -> Update:
+    """Return the trained tokens of rows one after another, as `choose` of a loss takes them."""
+
+    def joined(values: Sequence[Any]) -> Any:
+        return np.concatenate([value[row.mask] for value, row in zip(values, rows, strict=True)])
+
+    turns = joined([row.turns.astype(np.int64) + 100_000 * row.episode for row in rows])
+    return Update(
+        advantages=joined([row.advantages for row in rows]),
+        logprobs=joined(before or [row.logprobs for row in rows]),
+        turns=np.unique(turns, return_inverse=True)[1],
+        episodes=joined([np.full(len(row), row.episode) for row in rows]),
+        extra={name: joined([row.extra[name] for row in rows]) for name in rows[0].extra},
+        present=present and joined(present),
+    )
+
+
+def chosen(rows: Sequence[Segment], update: Update, weights: Sequence[Floats], loss: Stage, step: int) -> list[Floats]:
+    """Return the weights times the factors that a loss chose over the whole update; of one that `marks`, note these."""
+    factor = np.asarray(factors(loss, update, step), dtype=np.float32)
+    sizes = [row.trained for row in rows]
+    if factor.shape != (sum(sizes),) or not np.isfinite(factor).all():
+        raise BadConfig(f"choose of loss {loss.name!r} returned {factor.shape}; expected ({sum(sizes)},) finite factors")
+    changed = [weight.copy() for weight in weights]
+    for weight, row, part in zip(changed, rows, np.split(factor, np.cumsum(sizes)[:-1]), strict=True):
+        if loss.attributes["marks"]:
+            row.extra["chosen"] = np.full(len(row), np.nan, dtype=np.float32)
+            row.extra["chosen"][row.mask] = part
+        else:
+            weight[row.mask] *= part
+    return changed

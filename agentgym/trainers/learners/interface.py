@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from agentgym.episodes.episode import Episode, Group
+from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig
-from agentgym.trainers.credit.interface import Credit
 from agentgym.trainers.data.segments import Segment
 from agentgym.trainers.learners.kinds import LOCAL, OWN, TINKER, LearnerKind
 from agentgym.trainers.needs.interface import SCORED, Values
@@ -18,6 +17,8 @@ from agentgym.trainers.seam import Seam, Stage, Stateful, Target, unwritten
 
 if TYPE_CHECKING:
     from agentgym.trainers.config.train_config import TrainConfig
+    from agentgym.trainers.data.minibatches import MiniBatch
+    from agentgym.trainers.learners.updates import Updated
 
 KINDS = {kind.name: kind for kind in (LOCAL, TINKER)}
 LEARNERS = Seam("learner", {name: kind.path for name, kind in KINDS.items()})
@@ -34,8 +35,13 @@ class Learner(Stateful, ABC):
     """What samples from the policy."""
 
     @abstractmethod
-    def update(self, groups: Sequence[Group], credit: Credit, loss: Stage, step: int) -> dict[str, float]:
-        """Update the policy on groups of episodes and return metrics over all processes."""
+    def update(self, minibatch: "MiniBatch", loss: Stage, step: int) -> "Updated":
+        """Take one optimizer step on rows, by the sum of weight times loss over their tokens.
+
+        Return what was measured
+
+        Of several processes each has rows of its own, some perhaps none.
+        """
 
     @abstractmethod
     async def publish(self, version: int) -> None:
@@ -55,6 +61,18 @@ class Learner(Stateful, ABC):
         For a credit or a loss that needs them.
         """
         raise NotImplementedError
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """What of `turn.extra` it learns from, laid out by the tokens of the rows."""
+        return ()
+
+    def before(self, rows: list[Segment], loss: Stage) -> Sequence[npt.NDArray[np.float32]] | None:
+        """Return the log-probabilities that ratios of a step compare with, [tokens] per row; None for the engine's.
+
+        Called once, before the first update of a step.
+        """
+        return None
 
     def embed(self, rows: list[Segment], *, alone: bool = False) -> list[npt.NDArray[np.float32]]:
         """Return the hidden states that predict the trained tokens of rows, [trained, width] per row.

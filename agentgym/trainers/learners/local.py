@@ -14,16 +14,27 @@ from accelerate import Accelerator
 from torch import nn
 from transformers import PreTrainedModel
 
-from agentgym.episodes.episode import Episode, Group
+from agentgym.episodes.episode import Episode
 from agentgym.trainers.config.train_config import TrainConfig
-from agentgym.trainers.credit.interface import Credit
+from agentgym.trainers.data.minibatches import MiniBatch
 from agentgym.trainers.data.segments import Segment
 from agentgym.trainers.learners import parts
-from agentgym.trainers.learners.critic import Critic
+from agentgym.trainers.learners.critic import TARGET, Critic
 from agentgym.trainers.learners.embedding import embedded
 from agentgym.trainers.learners.interface import Learner
 from agentgym.trainers.learners.optimizers import optimizers
-from agentgym.trainers.learners.step import BaseScorer, Scorer, TrainedModel, imitate, reinforce, scored
+from agentgym.trainers.learners.step import (
+    BaseScorer,
+    Measuring,
+    Scorer,
+    TrainedModel,
+    apply,
+    differentiable,
+    imitate,
+    losses,
+    scored,
+)
+from agentgym.trainers.learners.updates import Updated
 from agentgym.trainers.losses.interface import resolve_loss, top_of
 from agentgym.trainers.model import lora, precision
 from agentgym.trainers.model.policy import load_policy, save_policy, set_threads
@@ -138,10 +149,32 @@ class LocalLearner(Learner):
         self.trained.set_lr(lr)
         return imitate(self.trained, episodes, self.config)
 
-    def update(self, groups: Sequence[Group], credit: Credit, loss: Stage, step: int) -> dict[str, float]:
-        """Update the policy on groups of episodes."""
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """What the critic learns from."""
+        return ("values", TARGET) if self.trained.critic else ()
+
+    def before(self, rows: list[Segment], loss: Stage) -> Sequence[npt.NDArray[np.float32]] | None:
+        """Return the trainer's own log-probabilities, where an engine differs and there are several updates.
+
+        Of a single update, its own pass tells them.
+        """
+        again = self.config.updates > 1 or loss.attributes["present"]
+        return self.score(rows)["logprobs"] if self.config.differs and again else None
+
+    def update(self, minibatch: MiniBatch, loss: Stage, step: int) -> Updated:
+        """Take one optimizer step on rows."""
+        self._set_lr(step)
+        measured = Measuring()
+        for value in differentiable(self.trained, losses(self.trained, minibatch, measured, self.config, loss, step)):
+            self.accelerator.backward(value)
+        norm = apply(self.trained, self.config)
+        if self.trained.critic:
+            self.trained.critic.update(self.config.grad_clip)
+        return measured.updated(norm)
+
+    def _set_lr(self, step: int) -> None:
         self.trained.set_lr(self.config.lr_at(step))
-        return reinforce(self.trained, groups, credit, self.config, step, loss)
 
     def score(self, rows: list[Segment]) -> Values:
         """Return `logprobs`, `entropy` and, of a critic, `values` of the trained tokens."""

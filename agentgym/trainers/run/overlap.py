@@ -7,14 +7,13 @@ import asyncio
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from typing import Any, TypeVar
 
 import torch
 from accelerate import Accelerator
 
 from agentgym.core.hints import Hint
-from agentgym.episodes.episode import Episode, Group
+from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig
 from agentgym.trainers.run.assemble import Run
 from agentgym.trainers.samplers.interface import Draw
@@ -83,11 +82,6 @@ async def in_thread(accelerator: Accelerator, work: Callable[[], T]) -> T:
         return work()
 
     return await asyncio.to_thread(run)
-
-
-def updating(run: Run, groups: Sequence[Group], step: int) -> Any:
-    """Return the coroutine of an update during which later steps are played."""
-    return in_thread(run.accelerator, partial(run.learner.update, groups, run.credit, run.loss, step))
 
 
 def _looked_at(playing: "asyncio.Task[list[Episode]]") -> None:

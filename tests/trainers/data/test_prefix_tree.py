@@ -23,7 +23,8 @@ from agentgym.trainers.data.minibatches import minibatches as deal
 from agentgym.trainers.data.packing import pack, token_weights, unpack
 from agentgym.trainers.data.prefixes import layouts
 from agentgym.trainers.data.segments import Segment, build
-from agentgym.trainers.learners.step import Scorer, TrainedModel, reinforce
+from agentgym.trainers.learners.alone import reinforce
+from agentgym.trainers.learners.step import Scorer, TrainedModel
 from agentgym.trainers.losses.policy import clip, imitation_loss, policy_loss
 from agentgym.trainers.model import forward, layers
 from agentgym.trainers.model.attention import choose, inputs

@@ -23,7 +23,8 @@ from agentgym.trainers.data import prefixes
 from agentgym.trainers.data.packing import LOSS_AGGREGATIONS, count, token_weights
 from agentgym.trainers.data.segments import build
 from agentgym.trainers.data.trees import forks, holders, keys, settled, told
-from agentgym.trainers.learners.step import Scorer, TrainedModel, reinforce
+from agentgym.trainers.learners.alone import reinforce
+from agentgym.trainers.learners.step import Scorer, TrainedModel
 from agentgym.trainers.needs.interface import place
 from agentgym.trainers.run.metrics import branched, played
 from agentgym.trainers.run.preflight import looked_at

@@ -20,7 +20,8 @@ from agentgym.trainers.config.train_config import TrainConfig
 from agentgym.trainers.credit.interface import resolve
 from agentgym.trainers.data.packing import pack, token_weights
 from agentgym.trainers.data.segments import build
-from agentgym.trainers.learners.step import Scorer, TrainedModel, reinforce, scored
+from agentgym.trainers.learners.alone import reinforce
+from agentgym.trainers.learners.step import Scorer, TrainedModel, scored
 from agentgym.trainers.losses.interface import factors, resolve_loss
 from agentgym.trainers.losses.policy import Update, means, policy_loss
 from agentgym.trainers.needs import interface as needs

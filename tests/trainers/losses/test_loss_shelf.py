@@ -15,7 +15,8 @@ from agentgym.episodes.episode import Group
 from agentgym.errors import BadConfig
 from agentgym.trainers.config.train_config import TrainConfig
 from agentgym.trainers.credit.interface import resolve
-from agentgym.trainers.learners.step import Scorer, TrainedModel, reinforce, scored
+from agentgym.trainers.learners.alone import reinforce
+from agentgym.trainers.learners.step import Scorer, TrainedModel, scored
 from agentgym.trainers.losses.interface import LOSSES, factors, resolve_loss, top_of
 from agentgym.trainers.losses.policy import means, policy_loss
 from agentgym.trainers.model import logprobs

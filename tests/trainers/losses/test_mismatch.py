@@ -16,7 +16,8 @@ from agentgym.errors import BadConfig, UnknownName
 from agentgym.trainers.config.train_config import TrainConfig
 from agentgym.trainers.data.packing import pack, token_weights, unpack
 from agentgym.trainers.data.segments import build
-from agentgym.trainers.learners.step import Scorer, TrainedModel, reinforce
+from agentgym.trainers.learners.alone import reinforce
+from agentgym.trainers.learners.step import Scorer, TrainedModel
 from agentgym.trainers.losses.policy import policy_loss
 from agentgym.trainers.model.logprobs import policy_logprobs
 from agentgym.trainers.run.metrics import mismatch

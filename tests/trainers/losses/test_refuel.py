@@ -13,8 +13,9 @@ from agentgym.trainers import TrainConfig
 from agentgym.trainers.credit.interface import resolve
 from agentgym.trainers.data.segments import build
 from agentgym.trainers.data.trees import settled
+from agentgym.trainers.learners.alone import reinforce
 from agentgym.trainers.learners.critic import teaches
-from agentgym.trainers.learners.step import Scorer, TrainedModel, reinforce
+from agentgym.trainers.learners.step import Scorer, TrainedModel
 from agentgym.trainers.losses.policy import Update
 from agentgym.trainers.losses.refuel import pulls
 from agentgym.trainers.needs.fork import fork

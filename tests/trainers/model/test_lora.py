@@ -26,8 +26,9 @@ from agentgym.trainers.config.train_config import TrainConfig
 from agentgym.trainers.credit.interface import resolve
 from agentgym.trainers.data.packing import pack, token_weights
 from agentgym.trainers.data.segments import build
+from agentgym.trainers.learners.alone import reinforce
 from agentgym.trainers.learners.optimizers import optimizers
-from agentgym.trainers.learners.step import BaseScorer, Scorer, TrainedModel, imitate, reinforce
+from agentgym.trainers.learners.step import BaseScorer, Scorer, TrainedModel, imitate
 from agentgym.trainers.losses.policy import policy_loss
 from agentgym.trainers.model import forward
 from agentgym.trainers.model.logprobs import policy_logprobs

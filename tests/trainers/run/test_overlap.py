@@ -30,8 +30,9 @@ from agentgym.trainers import TrainConfig, loop, resume, train
 from agentgym.trainers.credit.interface import resolve
 from agentgym.trainers.data.packing import pack, token_weights
 from agentgym.trainers.data.segments import build
+from agentgym.trainers.learners.alone import reinforce
 from agentgym.trainers.learners.interface import Learner, learner
-from agentgym.trainers.learners.step import Scorer, TrainedModel, reinforce
+from agentgym.trainers.learners.step import Scorer, TrainedModel
 from agentgym.trainers.model.policy import load_policy
 from agentgym.trainers.run.overlap import Ahead
 from agentgym.trainers.run.preflight import looked_at
@@ -94,7 +95,7 @@ def by_hand(config):
         await run.learner.publish(0)
         for step in range(config.steps):
             played = await run.rollouts.collect(await run.draw(step, config.tasks_per_step, set()), step)
-            run.learner.update(groups(played), run.credit, run.loss, step)
+            loop.learn(run, groups(played), step)
             await run.learner.publish(step + 1)
             sitting.record.keep(played)
 

@@ -20,24 +20,21 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from agentgym.core.folders import write_whole
 from agentgym.engines.shards import shared_memory
 from agentgym.engines.tinker import TinkerEngine, scored
-from agentgym.episodes.episode import Episode, Group
+from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig, BadData, EngineDead
 from agentgym.trainers.config.train_config import TrainConfig
-from agentgym.trainers.credit.interface import Credit
-from agentgym.trainers.data.minibatches import minibatches
+from agentgym.trainers.data.minibatches import MiniBatch
 from agentgym.trainers.data.packing import count, token_weights
 from agentgym.trainers.data.segments import Segment, behaviours, build, mismatches
 from agentgym.trainers.learners import parts
 from agentgym.trainers.learners.interface import Learner, learner
-from agentgym.trainers.learners.step import CannotGoOn, OneUpdate, chosen, credited
+from agentgym.trainers.learners.step import CannotGoOn
 from agentgym.trainers.learners.tinker import datums, gradient
 from agentgym.trainers.learners.tinker.qualify import Qualified, qualify, read_qualified, show
 from agentgym.trainers.learners.tinker.service import Service, Trained
-from agentgym.trainers.losses.policy import add_sums, means
-from agentgym.trainers.needs import interface as needs
+from agentgym.trainers.learners.updates import Updated
 from agentgym.trainers.needs.interface import Values
 from agentgym.trainers.run.fits import parameters
-from agentgym.trainers.run.metrics import mismatch
 from agentgym.trainers.seam import CALLER, Stage, Within
 
 FILE = "tinker.json"
@@ -156,50 +153,29 @@ class RemoteLearner(Learner):
             "nll": -float(np.concatenate([logprobs[row.mask] for logprobs, row in zip(before, rows, strict=True)]).mean())
         }
 
-    def update(self, groups: Sequence[Group], credit: Credit, loss: Stage, step: int) -> dict[str, float]:
-        """Update the policy on groups of episodes: what `step.reinforce` does, with the server's gradients."""
-        config = self.config
-        episodes, advantages = credited(groups, credit, config.negative_advantage_weight, step=step)
-        rows = build(episodes, advantages)
-        needs.attach(episodes, rows, loss.attributes["needs"])
-        before = behaviours(rows, self.score(rows)["logprobs"])
-        needs.place(episodes, rows, ("logprobs",), {"logprobs": before})
-        gaps = mismatches(rows, before)
-        self._check_sampler(gaps)
-        told: list[Any] = []
-        for epoch in range(config.epochs):
-            for dealt in minibatches(rows, groups, config, step, epoch):
-                some = [rows[i] for i in dealt]
-                total = count(some, config.loss_aggregation)
-                if total:
-                    update = OneUpdate(some, total, [before[i] for i in dealt])
-                    told.append(self._updated(update, loss, step))
-        if not told:
-            return {}
-        metrics = means(add_sums(told))
-        metrics["loss"] = metrics.get("loss", 0.0) / len(told)
-        return {**{name: value for name, value in metrics.items() if not np.isnan(value)}, **mismatch(gaps)}
+    def before(self, rows: list[Segment], loss: Stage) -> Sequence[npt.NDArray[np.float32]]:
+        """Return the server's log-probabilities; CannotGoOn where they are plainly not those of what was sampled from."""
+        scored = self.score(rows)["logprobs"]
+        self._check_sampler(mismatches(rows, behaviours(rows, scored)))
+        return scored
 
-    def _updated(self, update: OneUpdate, loss: Stage, step: int) -> object:
-        """Take one optimizer step on some of the rows and return the sums of its metrics."""
-        config = self.config
-        constant = config.constant if config.loss_aggregation == "constant" else None
-        weights = token_weights(update.segments, config.loss_aggregation, total=update.total, constant=constant)
-        if loss.attributes["choose"]:
-            weights = chosen(update, weights, loss, step, config.seed)
+    def update(self, minibatch: MiniBatch, loss: Stage, step: int) -> Updated:
+        """Take one optimizer step on rows, with the server's gradients."""
+        config, known = self.config, minibatch.before or []
         if config.kl:
-            keep = list(range(len(update.segments)))
+            keep = list(range(len(minibatch.rows)))
         else:  # a row without advantage has no gradient
-            keep = [i for i, row in enumerate(update.segments) if row.advantages.any()]
+            keep = [i for i, row in enumerate(minibatch.rows) if row.advantages.any()]
         if not keep:
-            return {}
-        rows, before = [update.segments[i] for i in keep], [(update.before or [])[i] for i in keep]
-        work = gradient.Work(rows, [weights[i] for i in keep], before, self._references(rows) if config.kl else None)
+            return Updated()
+        rows, before = [minibatch.rows[i] for i in keep], [known[i] for i in keep]
+        weights = [minibatch.weights[i] for i in keep]
+        work = gradient.Work(rows, weights, before, self._references(rows) if config.kl else None)
         sums = gradient.policy(self.trained, work, loss, step, config, self.qualified)
         if not torch.isfinite(sums["loss"][0]):
             raise CannotGoOn(f"the loss is {float(sums['loss'][0])}; try a lower --lr")
         self._step(config.lr_at(step))
-        return sums
+        return Updated({name: pair for name, pair in sums.items() if not torch.isnan(pair[0])})
 
     def _step(self, lr: float) -> None:
         clip = self.config.grad_clip if self.qualified.clips_gradients else 0.0

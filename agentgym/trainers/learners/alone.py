@@ -1,0 +1,55 @@
+"""One training step outside a run, on a model and optimizers made by hand: for benchmarks and tests."""
+
+# accelerate is typed in parts only
+# pyright: reportMissingTypeStubs=false, reportUnknownVariableType=false
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from accelerate.utils import gather_object
+
+from agentgym.episodes.episode import Group
+from agentgym.trainers.config.train_config import TrainConfig
+from agentgym.trainers.credit.interface import Credit
+from agentgym.trainers.learners.local import LocalLearner
+from agentgym.trainers.learners.step import TrainedModel
+from agentgym.trainers.loop import learn
+from agentgym.trainers.losses.interface import resolve_loss
+from agentgym.trainers.seam import Stage
+
+
+class Alone(LocalLearner):
+    """A learner of a model that is there already; the optimizers keep their learning rates."""
+
+    def __init__(self, trained: TrainedModel, config: TrainConfig) -> None:
+        self.trained, self.config, self.accelerator = trained, config, trained.accelerator
+
+    def _set_lr(self, step: int) -> None:
+        """Leave it as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class OneStep:
+    """What `learn` asks of a run."""
+
+    config: TrainConfig
+    learner: Alone
+    credit: Credit
+    loss: Stage
+
+    def gathered(self, items: list[Any]) -> list[Any]:
+        """Return the items of all processes."""
+        return items if self.learner.accelerator.num_processes == 1 else gather_object(items)
+
+
+def reinforce(
+    trained: TrainedModel,
+    groups: Sequence[Group],
+    credit: Credit,
+    config: TrainConfig,
+    step: int,
+    loss: Stage | None = None,
+) -> dict[str, float]:
+    """Update a model on groups as a step of a run does; `loss` is what the configuration names."""
+    return learn(OneStep(config, Alone(trained, config), credit, loss or resolve_loss(config)), groups, step)
