@@ -34,7 +34,7 @@ class OneStep:
     """What `learn` asks of a run."""
 
     config: TrainConfig
-    learner: Alone
+    learner: LocalLearner
     credit: Credit
     loss: Stage
 

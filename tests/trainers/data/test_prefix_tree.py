@@ -19,7 +19,7 @@ from agentgym.errors import BadConfig
 from agentgym.trainers.config.train_config import TrainConfig
 from agentgym.trainers.credit.interface import resolve
 from agentgym.trainers.data import prefixes
-from agentgym.trainers.data.minibatches import minibatches as deal
+from agentgym.trainers.data.minibatches import deal
 from agentgym.trainers.data.packing import pack, token_weights, unpack
 from agentgym.trainers.data.prefixes import layouts
 from agentgym.trainers.data.segments import Segment, build

@@ -33,6 +33,7 @@ from agentgym.trainers.data.segments import build
 from agentgym.trainers.learners.alone import reinforce
 from agentgym.trainers.learners.interface import Learner, learner
 from agentgym.trainers.learners.step import Scorer, TrainedModel
+from agentgym.trainers.learners.updates import Updated
 from agentgym.trainers.model.policy import load_policy
 from agentgym.trainers.run.overlap import Ahead
 from agentgym.trainers.run.preflight import looked_at
@@ -326,8 +327,8 @@ def test_what_was_asked_for_earlier_gets_the_free_places_first():
 class Still(Learner):
     """A learner that says nothing of its engine."""
 
-    def update(self, groups, credit, loss, step):
-        return {}
+    def update(self, minibatch, loss, step):
+        return Updated()
 
     async def publish(self, version):
         pass

@@ -9,13 +9,14 @@ import pytest
 import small_runs
 import torch
 from rich.console import Console
-from small_runs import curve, episodes, small
+from small_runs import curve, episodes, goes_on_to_the_last_digit, small
 
 import agentgym
 from agentgym.cli.train_screen import Screen
 from agentgym.errors import BadConfig
 from agentgym.trainers import Learner, Sampler, train
 from agentgym.trainers.config.train_config import STATE, newest_checkpoint
+from agentgym.trainers.learners.updates import Updated
 from agentgym.trainers.model.policy import load_policy
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -69,12 +70,17 @@ def test_a_learner_of_three_methods_learns(taught, tmp_path, capsys):
     assert any(not torch.equal(before[name], after[name]) for name in before)
 
 
+def test_a_learner_of_ones_own_goes_on_to_the_last_digit_and_scores_what_a_credit_needs(taught, tmp_path):
+    own = {"learner": "examples.stages.reinforce:Reinforce", "credit": "rl_zvp", "credit_options": {}, "select": "keep"}
+    goes_on_to_the_last_digit(tmp_path, lambda folder: small(folder, taught, **own))
+
+
 def test_a_learner_is_asked_for_no_more_than_it_says_it_can(taught, tmp_path):
     own = {"learner": "examples.stages.reinforce:Reinforce"}
     with pytest.raises(BadConfig, match=r"sft_episodes is 8 with learner .* which has no imitate"):
         train(small(tmp_path / "run", taught, sft_episodes=8, **own))
     with pytest.raises(BadConfig, match=r"needs 'entropy' with learner .* which has no score"):
-        train(small(tmp_path / "run", taught, credit="rl_zvp", credit_options={}, **own))
+        train(small(tmp_path / "run", taught, credit="rl_zvp", credit_options={}, learner=f"{__name__}:Scoreless"))
     with pytest.raises(BadConfig, match=r"async_level is 1, and learner .* `overlaps = True`"):
         train(small(tmp_path / "run", taught, async_level=1, **own))
     with pytest.raises(BadConfig, match="sharding 'fsdp2' has no effect with learner"):
@@ -83,8 +89,17 @@ def test_a_learner_is_asked_for_no_more_than_it_says_it_can(taught, tmp_path):
 
 @agentgym.learner("half")
 class Half(Learner):
-    def update(self, groups, credit, loss, step):
-        return {}
+    def update(self, minibatch, loss, step):
+        return Updated()
+
+
+@agentgym.learner("scoreless")
+class Scoreless(Half):
+    async def publish(self, version):
+        pass
+
+    def save(self, folder):
+        pass
 
 
 @agentgym.learner("strange")
