@@ -9,6 +9,7 @@ import ast
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping
+from functools import lru_cache
 from typing import cast
 
 from agentgym.errors import BadData
@@ -16,9 +17,11 @@ from agentgym.errors import BadData
 Row = Mapping[str, object]
 PREMISES = (
     *("context", "contexts", "passage", "passages", "body", "premise", "premises", "story", "paragraph", "background"),
-    *("scenario", "article", "support", "facts", "sentence", "preamble", "input"),
+    *("scenario", "article", "support", "facts", "sentence", "preamble", "input", "document"),
 )
-"""Columns of text that stand before the question."""
+"""Columns of text that stand before the question; `document` only where no other does."""
+UNCERTAIN = frozenset(("prompt", "template", "comment", "comments", "notes", "document"))
+"""Columns that repeat the question in some sets, and are a part of it, or no more than a remark, in others."""
 CHOICES = ("choices", "options", "candidates", "endings", "mcq_choices")
 MEDIA = (
     *("image", "images", "image_path", "image_url", "image_assets", "figure", "figures", "diagram"),
@@ -32,46 +35,111 @@ _ABOUT_A_ROW = (
     "linear_formula annotated_formula annotation annotations steps cot chain_of_thought proof generated_solution "
     "decomposition question_decomposition question_concept evidence evidences supporting_facts supporting_titles "
     "metadata extra_info meta info ability reward_model extra_data term description_of_source title page_title grade "
-    "solution_type unit_type hops long_answer document annotations_creators pop prop obj subj s_aliases o_aliases "
+    "solution_type unit_type hops long_answer annotations_creators pop prop obj subj s_aliases o_aliases "
     "s_wiki_title o_wiki_title s_pop o_pop search_results entity_pages question_source question_toks query_toks "
-    "prompt template comment comments notes canary final_decision reasoning_type required_background_information "
+    "original_question original_answer canary final_decision reasoning_type required_background_information "
     "wiki_links canonical_answer ground_truth"
 )
 ABOUT = frozenset(_ABOUT_A_ROW.split())
 """Columns that say something about a row: labels, sources, solutions and what led to them."""
 _ABOUT = re.compile(r".*_(?:id|ids|idx|url|type|toks|count|date|level|source|index|hash)|prop_id|.*_uri|__.*__")
+_MARKS = re.compile(r"[a-e]|op[a-d]|option_?[a-e1-5]|(?:distractor|incorrect_answer)_?\d|label|final_decision")
+"""Columns that make choices together with others."""
 _LABEL = re.compile(r"[\w.:/#@+\-]*")
 _OWN_LABEL = re.compile(r"\s*\(?([A-Za-z])\s?[).:]\s*")
 _OF_STRING = re.compile(r"(?:^|,)\s*\(?([a-eA-E])\s*\)\s*")
 
 
-class Unread(BadData):
+class Refused(BadData):
+    """A row for which its whole file is refused, however strictly it is read."""
+
+
+class Unread(Refused):
     """A row with text in a column that nobody reads."""
 
 
-def lowered(raw: Row) -> dict[str, object]:
+def lowered(raw: Row) -> Row:
     """Return a row by the names of its columns in small letters, with `_` for spaces; the first of two equal ones counts."""
-    if all(key.isidentifier() and key.islower() for key in raw):
-        return dict(raw)
+    keys = tuple(raw)
+    names = _lowered(keys)
+    if names is keys:
+        return raw
     row: dict[str, object] = {}
-    for key, value in raw.items():
-        row.setdefault(key.strip().lower().replace(" ", "_"), value)
+    for name, value in zip(names, raw.values(), strict=True):
+        row.setdefault(name, value)
     return row
 
 
-def refuse_unread(row: Row, read: Collection[str], ignore: Iterable[str], where: str, *, strict_names: bool = True) -> None:
-    """Raise Unread for a column with text that is not read; with `strict_names` off only for premises, choices and media."""
-    for name, value in row.items():
-        if name in read or name in ABOUT or value is None or value == "":
+@lru_cache(maxsize=256)
+def _lowered(keys: tuple[str, ...]) -> tuple[str, ...]:
+    names = tuple(key.strip().lower().replace(" ", "_") for key in keys)
+    return keys if names == keys else names
+
+
+@lru_cache(maxsize=256)
+def bare(keys: tuple[str, ...], read: frozenset[str]) -> bool:
+    """Return whether rows of these columns hold a question alone: no premise, no choices, nothing that nobody reads."""
+    return not any(_MARKS.fullmatch(name) for name in keys) and not _suspects(keys, read, ())
+
+
+def whole_question(
+    raw: Row, question: str, read: Iterable[str], ignore: tuple[str, ...], where: str, after: Iterable[str] = ()
+) -> str:
+    """Return a question with the premises of its row before it and the columns of `after` behind it, each under its name.
+
+    `read` are the columns that the reader knows. Raises Unread for one with text that nobody reads.
+    """
+    row, known = lowered(raw), frozenset(name.lower() for name in read)
+    if bare(tuple(row), known):
+        return question
+    found = set(known)
+    parts = [*premises(row, found, ignore), question]
+    for name in after:
+        value = row.get(name)
+        text = prose(value) if name not in known and name not in ignore else None
+        if text:
+            parts.append(f"{name.replace('_', ' ').capitalize()}:\n{text}")
+            found.add(name)
+    refuse_unread(row, found, ignore, where, question)
+    return "\n\n".join(parts) if len(parts) > 1 else question
+
+
+def refuse_unread(row: Row, read: Collection[str], ignore: tuple[str, ...], where: str, question: str = "") -> None:
+    """Raise Unread for a column with text that is not read.
+
+    Uncertain columns are no matter where they repeat the question, or where a premise is read.
+    """
+    for name, known in _suspects(tuple(row), frozenset(read), tuple(ignore)):
+        value = row[name]
+        if not value or not (_filled(value) if known else _is_text(value)):
             continue
-        known = name in PREMISES or name in CHOICES or name in MEDIA
-        if (known and _filled(value)) or (strict_names and not _ABOUT.fullmatch(name) and _is_text(value)):
-            if name in {other.strip().lower().replace(" ", "_") for other in ignore}:
-                continue
-            raise Unread(
-                f"{where}: column {name!r} holds {str(value)[:60]!r}, which nobody reads; put it into the question, or "
-                f"leave the column out by name: ignore=({name!r},)"
-            )
+        if name in UNCERTAIN and (_repeats(value, question) or any(other in read and row.get(other) for other in PREMISES)):
+            continue
+        raise Unread(
+            f"{where}: column {name!r} holds {str(value)[:60]!r}, which nobody reads; put it into the question, or "
+            f"leave the column out by name: ignore=({name!r},)"
+        )
+
+
+@lru_cache(maxsize=256)
+def _suspects(keys: tuple[str, ...], read: frozenset[str], ignore: tuple[str, ...]) -> tuple[tuple[str, bool], ...]:
+    """Return the columns that may hold what nobody reads, and whether their names alone say that they do."""
+    left = {*read, *ABOUT, *(other.strip().lower().replace(" ", "_") for other in ignore)}
+    known = {*PREMISES, *CHOICES, *MEDIA} - UNCERTAIN
+    return tuple(
+        (name, name in known)
+        for name in keys
+        if name not in left and (name in known or name in UNCERTAIN or not _ABOUT.fullmatch(name))
+    )
+
+
+def _repeats(value: object, question: str) -> bool:
+    """Return whether a text, or one in a list or an object, is the question again, perhaps among other words."""
+    if isinstance(value, str):
+        return bool(question) and (question.strip() in value or value.strip() in question)
+    if isinstance(value, Mapping):
+        return any(_repeats(part, question) for part in cast("Row", value).values())
+    return isinstance(value, list | tuple) and any(_repeats(part, question) for part in cast("list[object]", value))
 
 
 def _filled(value: object) -> bool:
@@ -92,7 +160,7 @@ def premises(row: Row, read: set[str], ignore: Iterable[str] = ()) -> list[str]:
     """Return the texts that stand before the question, and add the names of their columns to `read`."""
     texts: list[str] = []
     for name in PREMISES:
-        if row.get(name) and name not in read and name not in ignore:
+        if row.get(name) and name not in read and name not in ignore and not (name in UNCERTAIN and texts):
             text = prose(row[name])
             if text is not None:
                 texts.append(text)

@@ -9,6 +9,7 @@ import zlib
 from agentgym.envs.code.fields import UNREADABLE, Data, entries, number, packed, parsed, readable, table, text
 from agentgym.errors import BadData
 from agentgym.rewards.programs.syntax import parse
+from agentgym.tasks.columns import Refused
 
 PROGRAM = "Write a program that reads standard input and prints to standard output."
 LCB_SECONDS = 6.0
@@ -55,14 +56,14 @@ def live_code_bench(raw: Data, where: str) -> Data:
 
 
 def _check_starter(starter: str, where: str) -> None:
-    """Raise BadData for starter code that no Python begins with."""
+    """Raise Refused for starter code that no Python begins with."""
     for end in ("", " pass", "\n    pass", "\n        pass"):
         try:
             parse(starter.rstrip() + end)
         except UNREADABLE:
             continue
         return
-    raise BadData(f"{where}: starter_code begins {starter[:60]!r}; expected Python, the only language that is graded here")
+    raise Refused(f"{where}: starter_code begins {starter[:60]!r}; expected Python, the only language that is graded here")
 
 
 def _call(test: list[str], name: str, of_class: bool, where: str) -> list[object]:
@@ -97,6 +98,9 @@ def pack_private(tests: list[Data]) -> str:
 
 def code_contests(raw: Data, where: str) -> Data:
     """Read a problem of CodeContests: a program; all public, private and generated tests are hidden ones."""
+    for name in ("input_file", "output_file"):
+        if str(raw.get(name) or "").strip() not in ("", "stdin", "stdout", "standard input", "standard output"):
+            raise BadData(f"{where}: {name} is {str(raw[name])[:60]!r}; expected a program of standard input and output")
     public = _columns(raw["public_tests"], f"{where}: public_tests")
     others = [test for key in ("private_tests", "generated_tests") for test in _columns(raw.get(key), f"{where}: {key}")]
     limit = table(raw.get("time_limit") or {}, f"{where}: time_limit")

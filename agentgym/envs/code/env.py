@@ -1,7 +1,7 @@
 """The environment: a programming task, a Python to try things in, tests to see, and tests that are hidden."""
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -19,6 +19,7 @@ from agentgym.envs.code.text import LONGEST_VALUE, call, cut, defines, example, 
 from agentgym.errors import BadConfig, unknown
 from agentgym.sandbox.env import SandboxEnv
 from agentgym.sandbox.protocol import MEGABYTE, NO_KERNEL, Limits, Result
+from agentgym.tasks.reading import reading
 
 SAME_PYTHON = ("bubblewrap", "process")
 """Sandboxes whose Python is the one that runs this: what is a syntax error here is one there."""
@@ -48,8 +49,17 @@ class Code(SandboxEnv):
 
     horizon = 12
     hardest = 100
-    settings: ClassVar[tuple[str, ...]] = (*SandboxEnv.settings, "families", "data", "verify", "seconds", "packages")
-    task_settings: ClassVar[tuple[str, ...]] = ("families", "seconds")
+    settings: ClassVar[tuple[str, ...]] = (
+        *SandboxEnv.settings,
+        "families",
+        "data",
+        "verify",
+        "seconds",
+        "packages",
+        "strict",
+        "ignore",
+    )
+    task_settings: ClassVar[tuple[str, ...]] = ("families", "seconds", "strict", "ignore")
     caller_settings: ClassVar[tuple[str, ...]] = ("data", "verify", "packages")
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {"tiny": {"difficulty": 0}}
     families: tuple[str, ...] = ()
@@ -58,6 +68,10 @@ class Code(SandboxEnv):
     """A file of tasks instead: HumanEval, MBPP, LiveCodeBench, CodeContests or our own layout (`docs/code.md`)."""
     verify: bool = False
     """Whether all reference solutions of the file are tried first; BadData names the tasks of those that fail."""
+    strict: bool = False
+    """Whether one bad row refuses a file; else such rows are left out, with a warning of how many."""
+    ignore: Sequence[str] = ()
+    """Columns of a file that are left out on purpose."""
     seconds: float = 2.0
     """For one test; a file's task may say its own."""
     limits = Limits(timeout=10.0, memory=512 * MEGABYTE, disk=16 * MEGABYTE, files=1000)
@@ -77,7 +91,7 @@ class Code(SandboxEnv):
             raise BadConfig("data (a file of tasks) and families (of generated ones) were both given; give one of them")
         if self.verify and self.data is None:
             raise BadConfig("verify tries the reference solutions of a file, and data names none")
-        self.library = None if self.data is None else load(self.data)
+        self.library = None if self.data is None else load(self.data, reading(self.strict, self.ignore))
         if self.library is not None:
             self.splits = self.library.splits
         super().check_options()

@@ -9,6 +9,7 @@ from typing import Any, cast
 from agentgym.errors import BadData
 from agentgym.rewards.programs.syntax import parse
 from agentgym.rewards.programs.values import NotData, pack
+from agentgym.tasks.columns import Refused
 
 Data = dict[str, Any]
 UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
@@ -25,13 +26,13 @@ def readable(source: str) -> bool:
 
 
 def python(source: str, what: str, where: str) -> ast.Module:
-    """Return the syntax tree of a text that has to be Python; BadData, with the place, where it is not."""
+    """Return the syntax tree of a text that has to be Python; Refused, with the place, where it is not."""
     try:
         return _tree(source)
     except UNREADABLE as error:
         line = f" (line {error.lineno})" if isinstance(error, SyntaxError) else ""
         reason = error.msg if isinstance(error, SyntaxError) else str(error)
-        raise BadData(
+        raise Refused(
             f"{where}: {what} is no Python of version {VERSION}: {reason}{line}; expected Python, the only language that is "
             "graded here"
         ) from None

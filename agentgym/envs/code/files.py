@@ -12,34 +12,49 @@ from typing import Any
 from agentgym.core.tasks import Task
 from agentgym.envs.code.layouts import layout_of
 from agentgym.errors import BadData
+from agentgym.tasks.columns import whole_question
 from agentgym.tasks.library import ALL, Library, hashed
 from agentgym.tasks.lines import objects, stamp
+from agentgym.tasks.reading import PLAIN, Reading, playable
 
 DEFAULTS: dict[str, Any] = {"compare": "equal", "tolerance": 0.0, "reference": "", "before": "", "setup": "", "names": []}
 
+AFTER = (
+    "input_format",
+    "output_format",
+    "input_description",
+    "output_description",
+    "constraints",
+    "note",
+    "notes",
+    "examples",
+)
+"""Columns of text that some sets cut from their statements; they stand behind it."""
 
-def load(path: str) -> Library:
+
+def load(path: str, reading: Reading = PLAIN) -> Library:
     """Read a file of tasks, once per process; raises BadData with file and line of what is wrong."""
-    return _loaded(*stamp(path))
+    return _loaded(*stamp(path), reading)
 
 
 @lru_cache(maxsize=4)
-def _loaded(path: str, _time: int, _size: int) -> Library:
-    tasks: dict[str, Task] = {}
-    for number, (where, raw) in enumerate(objects(path)):
-        data = {**DEFAULTS, "family": Path(path).name, **layout_of(raw, where)(raw, where)}
-        id = data.pop("id").strip() or f"{Path(path).name.split('.')[0]}/{number}"
-        if id in tasks:
-            raise BadData(f"{where}: the id {id!r} was given before; expected one task per id")
+def _loaded(path: str, _time: int, _size: int, reading: Reading) -> Library:
+    name = Path(path).name
+
+    def read(where: str, number: int, raw: dict[str, Any]) -> Task:
+        layout = layout_of(raw, where)
+        data = {**DEFAULTS, "family": name, **layout.read(raw, where)}
+        id = data.pop("id").strip() or f"{name.split('.')[0]}/{number}"
         if not data["hidden"]:
             raise BadData(f"{where}: task {id!r} has no hidden test; expected at least one")
         split = data.pop("split") or hashed("code file", id)
         if split == ALL:
             raise BadData(f"{where}: split {ALL!r} is the name for the whole file; expected another name")
-        tasks[id] = Task(instruction=data["statement"], data=data, id=id, split=split)
-    if not tasks:
-        raise BadData(f"{path} holds no task; expected at least one")
-    return Library(path, tuple(tasks.values()))
+        data["statement"] = whole_question(raw, data["statement"], layout.known, reading.ignore, where, AFTER)
+        return Task(instruction=data["statement"], data=data, id=id, split=split)
+
+    records = ((where, number, raw) for number, (where, raw) in enumerate(objects(path)))
+    return Library(path, tuple(playable(path, records, read, reading).values()))
 
 
 def whole(data: Mapping[str, object], code: str) -> str:

@@ -8,6 +8,7 @@ with, as wanted, `id`, `split`, `entry`, `public`, `reference`, `compare`, `tole
 
 import ast
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from agentgym.envs.code.contests import code_contests, live_code_bench
 from agentgym.envs.code.fields import Data, entries, number, packed, python, table, text, texts
@@ -20,12 +21,23 @@ MBPP_SECONDS = 10.0
 """For one call: a reference of MBPP takes more than two seconds."""
 
 
-def layout_of(raw: Data, where: str) -> Callable[[Data, str], Data]:
-    """Return what reads a line's object; BadData where it has the keys of no layout."""
-    for keys, reader in LAYOUTS:
-        if keys <= raw.keys():
-            return reader
-    known = "; ".join(", ".join(sorted(keys)) for keys, _ in LAYOUTS)
+class Layout(NamedTuple):
+    """A layout of lines."""
+
+    keys: frozenset[str]
+    """What tells it from others."""
+    read: Callable[[Data, str], Data]
+    """From a line's object and its place to what the environment needs."""
+    known: frozenset[str]
+    """Its columns, those included that published copies have and that belong to no statement."""
+
+
+def layout_of(raw: Data, where: str) -> Layout:
+    """Return the layout of a line's object; BadData where it has the keys of none."""
+    for layout in LAYOUTS:
+        if layout.keys <= raw.keys():
+            return layout
+    known = "; ".join(", ".join(sorted(layout.keys)) for layout in LAYOUTS)
     raise BadData(f"{where}: a task with the keys {sorted(raw)[:12]}; expected those of one layout: {known}")
 
 
@@ -197,10 +209,37 @@ def _test(test: object, kind: str, where: str) -> list[object]:
     return [[packed(start, where), [[name, packed(values, where)] for name, values in called]], packed(wanted, where)]
 
 
-LAYOUTS: Sequence[tuple[set[str], Callable[[Data, str], Data]]] = (
-    ({"prompt", "test", "entry_point", "canonical_solution"}, human_eval),
-    ({"code", "test_list"}, mbpp),
-    ({"question_content", "public_test_cases"}, live_code_bench),
-    ({"description", "public_tests"}, code_contests),
-    ({"statement", "hidden"}, own),
+def _layout(keys: str, read: Callable[[Data, str], Data], further: str) -> Layout:
+    return Layout(frozenset(keys.split()), read, frozenset((*keys.split(), *further.split())))
+
+
+_OF_PLUS = "base_input plus_input atol contract assertion test test_setup example_test"
+LAYOUTS: Sequence[Layout] = (
+    _layout(
+        "prompt test entry_point canonical_solution",
+        human_eval,
+        f"task_id {_OF_PLUS} declaration docstring signature instruction import buggy_solution bug_type failure_symptoms "
+        "language doctests stop_tokens text",
+    ),
+    _layout(
+        "code test_list",
+        mbpp,
+        f"task_id text prompt test_setup_code test_imports challenge_test_list source_file {_OF_PLUS} entry_point",
+    ),
+    _layout(
+        "question_content public_test_cases",
+        live_code_bench,
+        "question_id question_title starter_code private_test_cases platform contest_id contest_date",
+    ),
+    _layout(
+        "description public_tests",
+        code_contests,
+        "name private_tests generated_tests solutions incorrect_solutions cf_index cf_tags time_limit input_file "
+        "output_file untranslated_description is_description_translated memory_limit_bytes",
+    ),
+    _layout(
+        "statement hidden",
+        own,
+        "id split public entry kind compare tolerance reference before setup names seconds family wrong",
+    ),
 )

@@ -24,15 +24,17 @@ from agentgym.envs.math.rows import task as read_row
 from agentgym.errors import BadData, MissingExtra
 from agentgym.tasks.library import Library
 from agentgym.tasks.lines import find_path, is_table, table_rows
-from agentgym.tasks.reading import Reading, Rows
+from agentgym.tasks.reading import PLAIN, Reading, playable
 
 _NAMES = {"train": "train", "valid": "valid", "validation": "valid", "dev": "valid", "val": "valid", "test": "test"}
 _FILES = (".json", ".jsonl", ".csv", ".json.gz", ".jsonl.gz", ".csv.gz")
+_decode = json.JSONDecoder(parse_float=str).decode
+"""Reads JSON, decimals as they are written."""
 Record = tuple[str, str, str | None, dict[str, object]]
 """Where it stands, an id to fall back on, the split its place names, and its content."""
 
 
-def load(source: str, reading: Reading = Reading()) -> Library:  # noqa: B008  # it is frozen
+def load(source: str, reading: Reading = PLAIN) -> Library:
     """Read a file, a folder or a data set, once per process; raises BadData with the place of what is wrong."""
     if source.startswith("datasets:"):
         return _data_set(source.removeprefix("datasets:"), reading)
@@ -128,7 +130,7 @@ def _records(path: Path, stem: str, named: str | None, table: bool) -> Iterator[
         if line.strip():
             where = f"{path}, line {number + 1}"
             try:
-                value = json.loads(line, parse_float=str)
+                value = _decode(line)
             except (ValueError, RecursionError) as error:
                 raise BadData(f"{where}: {error}; expected one JSON object a line") from error
             yield _record(value, where, f"{stem}/{number}", named)
@@ -145,7 +147,7 @@ def _lines(path: Path) -> list[str]:
 def _whole(lines: list[str]) -> list[object] | None:
     """Return the records where the whole file is one JSON value, else None: it has to be JSON lines then."""
     try:
-        value = json.loads("\n".join(lines), parse_float=str)
+        value = _decode("\n".join(lines))
     except (ValueError, RecursionError):
         return None
     return cast("list[object]", value) if isinstance(value, list) else [value]
@@ -158,17 +160,7 @@ def _record(value: object, where: str, id: str, split: str | None) -> Record:
 
 
 def _collection(source: str, records: Iterator[Record], reading: Reading) -> Library:
-    tasks: dict[str, Task] = {}
-    rows = Rows(source, reading)
-    for where, id, split, raw in records:
-        try:
-            task = read_row(where, id, split, raw, reading)
-            if task.id in tasks:
-                raise BadData(f"{where}: the id {task.id!r} was given before; expected one problem per id")
-            tasks[task.id] = task
-        except BadData as error:
-            rows.skip(error)
-    rows.close(len(tasks))
-    if not tasks:
-        raise BadData(f"{source} holds no problem; expected at least one")
-    return Library(source, tuple(tasks.values()), "problem")
+    def read(where: str, id: str, split: str | None, raw: dict[str, object]) -> Task:
+        return read_row(where, id, split, raw, reading)
+
+    return Library(source, tuple(playable(source, records, read, reading, "problem").values()), "problem")

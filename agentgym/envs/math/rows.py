@@ -6,18 +6,18 @@ from typing import cast
 from agentgym.core.tasks import Task
 from agentgym.errors import BadData
 from agentgym.rewards.numeric import read_number
-from agentgym.tasks.columns import choices, lowered, premises, refuse_unread, right_choice, with_choices
+from agentgym.tasks.columns import Row, bare, choices, lowered, premises, refuse_unread, right_choice, with_choices
 from agentgym.tasks.library import ALL, hashed
 from agentgym.tasks.reading import Reading
 
 EXAMPLE = '{"question": "What is 2 + 3?", "answer": "5"}, or in a table: question,answer'
-PLAIN = frozenset(("question", "problem", "answer", "solution", "id", "unique_id", "level", "type", "subject", "split"))
 QUESTIONS = ("question", "problem", "query")
 ANSWERS = (
     *("answer", "answers", "solution", "answerkey", "answer_key", "correct", "correct_answer", "correct_option", "label"),
     *("cop", "target", "gold", "final_answer", "final_decision", "answer_idx", "correct_choice"),
 )
 """Columns of the answer: the first that is filled counts, `solution` last."""
+_READ = frozenset((*QUESTIONS, *ANSWERS))
 _FREE = ("answer", "answers", "correct_answer", "final_answer", "final_decision", "target", "gold")
 _UNIT = re.compile(r"(-?[\d.,/]+)\s*\([^()]*\)")
 
@@ -30,14 +30,14 @@ def task(where: str, id: str, split: str | None, raw: dict[str, object], reading
         raise BadData(f"{where}: the keys are {sorted(raw)[:12]}; expected for example {EXAMPLE}")
     if row.get("answerable") is False or row.get("is_impossible") is True:
         raise BadData(f"{where}: the question has no answer (answerable, is_impossible); expected one that has")
-    read = {*QUESTIONS, *ANSWERS}
-    question = _text(row[key], f"{where}: question (or problem)")
-    plain = row.keys() <= PLAIN and type(row.get("answer")) is not bool  # most files: nothing else to look for
-    before = [] if plain else premises(row, read, reading.ignore)
-    found = {} if plain or {"choices", "options"} & set(reading.ignore) else choices(row, read, where)
-    if not plain:
-        refuse_unread(row, read, reading.ignore, where)
-    problem = _text("\n".join((*before, with_choices(question, found))), where) if before or found else question
+    question = problem = _text(row[key], f"{where}: question (or problem)")
+    found: dict[str, str] = {}
+    if not bare(tuple(row), _READ) or type(row.get("answer")) is bool:  # most files: nothing else to look for
+        read = set(_READ)
+        before = premises(row, read, reading.ignore)
+        found = {} if {"choices", "options"} & set(reading.ignore) else choices(row, read, where)
+        refuse_unread(row, read, reading.ignore, where, question)
+        problem = _text("\n".join((*before, with_choices(question, found))), where)
     data: dict[str, object] = {"problem": problem}
     if found:
         data |= {"answer": right_choice(found, _choice(row, where), where), "form": "choice", "choices": found}
@@ -55,7 +55,7 @@ def task(where: str, id: str, split: str | None, raw: dict[str, object], reading
     return Task(problem, data, id=id, split=own_split, difficulty=int(level[0]) if level else 0)
 
 
-def _choice(row: dict[str, object], where: str) -> object:
+def _choice(row: Row, where: str) -> object:
     key = next((name for name in ANSWERS if name != "solution" and _label(row.get(name))), None)
     if key is None:
         raise BadData(f"{where}: choices without an answer; expected the label of the right one, or its text")
@@ -66,7 +66,7 @@ def _label(value: object) -> bool:
     return value is not None and value != "" and not isinstance(value, list | dict)
 
 
-def _answer(row: dict[str, object], where: str) -> str:
+def _answer(row: Row, where: str) -> str:
     value = next((row[name] for name in _FREE if row.get(name) is not None), None)
     if isinstance(value, list):
         values = list(dict.fromkeys(str(one) for one in cast("list[object]", value)))

@@ -30,13 +30,14 @@ def right_answers(row: Mapping[str, object], where: str, of_ids: Mapping[str, li
     value = row[key]
     if key == "golden_answers" and isinstance(value, str) and not value.lstrip().startswith("["):
         raise BadData(f"{where}: {key} is {value[:60]!r}; expected a list of texts")
-    found = _texts(_parsed(value, key, where), f"{where}: {key}")
+    found = _texts(_parsed(value, key, where), where, key)
     if not found:
         raise BadData(f"{where}: {key} is empty; expected a list of texts, for example {EXAMPLE}")
     for name in ALIASES:
         if name != key and row.get(name):
-            found += _texts(_parsed(row[name], name, where), f"{where}: {name}")
-    found += (of_ids or {}).get(str(row.get("answer_id")), [])
+            found += _texts(_parsed(row[name], name, where), where, name)
+    if of_ids:
+        found += of_ids.get(str(row.get("answer_id")), [])
     return list(dict.fromkeys(found))
 
 
@@ -47,7 +48,10 @@ def id_aliases(path: str) -> dict[str, list[str]]:
         return {}
     rows = (row for _, row in objects(str(file)))
     return {
-        str(row.get("Q_id")): [*_texts(row.get("aliases") or [], str(file)), *_texts(row.get("demonyms") or [], str(file))]
+        str(row.get("Q_id")): [
+            *_texts(row.get("aliases") or [], str(file), "aliases"),
+            *_texts(row.get("demonyms") or [], str(file), "demonyms"),
+        ]
         for row in rows
     }
 
@@ -61,15 +65,15 @@ def _parsed(value: object, key: str, where: str) -> object:
     return value
 
 
-def _texts(value: object, where: str) -> list[str]:
+def _texts(value: object, where: str, key: str) -> list[str]:
     """Return the texts of a text, a number, a list, or an object as TriviaQA's, SQuAD's or DROP's."""
+    if isinstance(value, str) and value.strip():
+        return [plain_text(value.strip())]
+    if isinstance(value, list | tuple):
+        return [text for item in cast("list[object]", value) if item != "" for text in _texts(item, where, key)]
     if isinstance(value, Mapping):
         inner = cast("Mapping[str, object]", value)
-        return [text for key in _INSIDE if inner.get(key) for text in _texts(inner[key], where)]
-    if isinstance(value, list | tuple):
-        return [text for item in cast("list[object]", value) if item != "" for text in _texts(item, where)]
+        return [text for name in _INSIDE if inner.get(name) for text in _texts(inner[name], where, key)]
     if isinstance(value, int | float) and not isinstance(value, bool):
-        value = str(value)
-    if not isinstance(value, str) or not value.strip():
-        raise BadData(f"{where} is {str(value)[:60]!r}; expected a list of texts")
-    return [plain_text(value.strip())]
+        return [str(value)]
+    raise BadData(f"{where}: {key} is {str(value)[:60]!r}; expected a list of texts")

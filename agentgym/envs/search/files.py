@@ -31,10 +31,10 @@ from agentgym.retrieval import Document, Retriever
 from agentgym.retrieval.documents import plain_text, read_corpus, read_id
 from agentgym.retrieval.memory import Corpus
 from agentgym.tasks import library
-from agentgym.tasks.columns import choices, lowered, premises, refuse_unread, right_choice, with_choices
+from agentgym.tasks.columns import Row, bare, choices, lowered, premises, refuse_unread, right_choice, with_choices
 from agentgym.tasks.library import ALL, hashed
 from agentgym.tasks.lines import objects, raw_lines, stamp
-from agentgym.tasks.reading import Reading, Rows
+from agentgym.tasks.reading import PLAIN, Reading, Rows
 
 Stamp = tuple[str, int, int]
 """A file's path, and what tells its present content from another."""
@@ -45,9 +45,6 @@ class Library(library.Library):
     """A corpus and questions about it."""
 
     corpus: Retriever = field(kw_only=True)
-
-
-PLAIN = Reading()
 
 
 def load_hotpot(path: str, reading: Reading = PLAIN) -> Library:
@@ -102,21 +99,28 @@ def _hotpot(path: str, _time: int, _size: int, reading: Reading) -> Library:
 def _question(raw: dict[str, object], where: str, reading: Reading, of_ids: dict[str, list[str]]) -> tuple[str, list[str]]:
     """Return the question with the text of its other columns, and its right answers."""
     row = lowered(raw)
-    read = {
-        *READ,
-        *ANSWERS,
-        *ALIASES,
-        *(name for name in ("context", "paragraphs", "passages") if _documents(row.get(name))),
-    }
+    documents = tuple(name for name in DOCUMENTS if name in row and _documents(row[name]))
+    known = _known(documents)
     question = _text(row, "question", where, f"; expected for example {EXAMPLE}")
+    if bare(tuple(row), known) and type(row.get("answer")) is not bool:
+        return question, right_answers(row, where, of_ids)
+    read = set(known)
     before = premises(row, read, reading.ignore)
     found = {} if {"choices", "options"} & set(reading.ignore) or "answer" not in row else choices(row, read, where)
-    refuse_unread(row, read, reading.ignore, where)
+    refuse_unread(row, read, reading.ignore, where, question)
     if not found or type(row.get("answer")) is bool:
         row = {**row, "answer": "yes" if row["answer"] else "no"} if type(row.get("answer")) is bool else row
         return "\n".join((*before, question)), right_answers(row, where, of_ids)
     right = right_choice(found, row["answer"], where)
     return "\n".join((*before, with_choices(question, found))), [right, found[right]]
+
+
+DOCUMENTS = ("context", "paragraphs", "passages")
+
+
+@lru_cache(maxsize=16)
+def _known(documents: tuple[str, ...]) -> frozenset[str]:
+    return frozenset((*READ, *ANSWERS, *ALIASES, *documents))
 
 
 READ = ("question", "answerable", "is_impossible", "answer_start", "answer_id", "answer_type")
@@ -287,7 +291,7 @@ def _records(path: str) -> Iterator[tuple[str, dict[str, object]]]:
         yield where, cast("dict[str, object]", value)
 
 
-def _text(raw: dict[str, object], key: str, where: str, hint: str = "; expected text") -> str:
+def _text(raw: Row, key: str, where: str, hint: str = "; expected text") -> str:
     value = raw.get(key)
     if value is None:
         raise BadData(f"{where}: no {key}, only {', '.join(sorted(raw)[:12]) or 'nothing'}{hint}")

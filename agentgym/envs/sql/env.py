@@ -1,7 +1,7 @@
 """The environment: a question, a database that may be read, and one query to give as the answer."""
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import ClassVar, cast
@@ -17,10 +17,11 @@ from agentgym.envs.sql import generate, shortcuts, show
 from agentgym.envs.sql.database import Database, QueryError, Result
 from agentgym.envs.sql.families import FAMILIES
 from agentgym.envs.sql.files import Questions, load
-from agentgym.envs.sql.judge import RULES, compared, comparison, gold_result, holds_on
+from agentgym.envs.sql.judge import RULES, comparison, holds_on, results
 from agentgym.envs.sql.reader import next_action, slip
 from agentgym.errors import BadConfig, BadData, Fault, unknown
 from agentgym.rewards.sql_result import f1
+from agentgym.tasks.reading import reading
 
 Saved = tuple[str, dict[str, str], tuple[str, float] | None]
 """Schema as shown, queries seen, and what was given as the answer."""
@@ -43,8 +44,25 @@ class SQL(TextEnv):
     horizon = 12
     hardest = 100
     difficulty = 2
-    settings: ClassVar[tuple[str, ...]] = ("data", "family", "show_schema", "rows_shown", "variants", "comparison")
-    task_settings: ClassVar[tuple[str, ...]] = ("family", "show_schema", "rows_shown", "variants", "comparison")
+    settings: ClassVar[tuple[str, ...]] = (
+        "data",
+        "family",
+        "show_schema",
+        "rows_shown",
+        "variants",
+        "comparison",
+        "strict",
+        "ignore",
+    )
+    task_settings: ClassVar[tuple[str, ...]] = (
+        "family",
+        "show_schema",
+        "rows_shown",
+        "variants",
+        "comparison",
+        "strict",
+        "ignore",
+    )
     caller_settings: ClassVar[tuple[str, ...]] = ("data",)
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {
         "tiny": {"difficulty": 0, "family": "one_table", "show_schema": True, "horizon": 3}
@@ -63,6 +81,10 @@ class SQL(TextEnv):
     comparison: str = "published"
     """How answers to a file's questions are compared: `published` as in its set's own evaluation; `strict` as those to
     generated ones: DISTINCT and repeated rows count, and the order of rows where the gold query orders its result."""
+    strict: bool = False
+    """Whether one bad row refuses a file; else such rows are left out, with a warning of how many."""
+    ignore: Sequence[str] = ()
+    """Columns of a file that are left out on purpose."""
     declared = Declarations(random_bound=0.01, expert_bound=0.95, answers=("gold",))
 
     def check_options(self) -> None:
@@ -79,7 +101,7 @@ class SQL(TextEnv):
         self.library: Questions | None = None
         self.blocking = self.data is not None  # a query on a large file may take seconds
         if self.data is not None:
-            self.library = load(self.data, self.variants, self.comparison)
+            self.library = load(self.data, self.variants, self.comparison, reading(self.strict, self.ignore))
             self.splits = self.library.splits
         super().check_options()
 
@@ -183,7 +205,7 @@ class SQL(TextEnv):
     def health_check(self) -> None:
         """Raise a Fault where a database is damaged, or the gold query fails on one."""
         for database in (self._database, *self._others()):
-            gold_result(database, self._gold)
+            results(database, "SELECT 1", self.task.data, self.comparison)
             for name in show.tables(database):
                 with suppress(QueryError):  # of a view or a virtual table, or too large
                     database.run(f"SELECT COUNT(*) FROM {show.quoted(name)} NOT INDEXED")
@@ -213,23 +235,18 @@ class SQL(TextEnv):
     def answer(self, sql: str) -> Outcome:
         """Give the final SQL query; its result must answer the question. This ends the episode."""
         try:
-            given = self._database.run(compared(sql, self.task.data, self.comparison))
+            given, wanted = results(self._database, sql, self.task.data, self.comparison)
         except QueryError as error:
             return self._wrong(error)
-        wanted = gold_result(self._database, self._gold)
         self._given = sql, f1(given.rows, wanted.rows)
         return self.win("The answer is right.") if self._right(sql, given, wanted) else self.lose("The answer is wrong.")
-
-    @property
-    def _gold(self) -> str:
-        return compared(self.task.data["gold"], self.task.data, self.comparison)
 
     def _right(self, sql: str, given: Result, wanted: Result) -> bool:
         data = self.task.data
         rule = comparison(data, self.comparison)
         if not rule.same(given, wanted):
             return False
-        return holds_on(self._others(), compared(sql, data, self.comparison), self._gold, rule)
+        return holds_on(self._others(), sql, data, self.comparison, rule)
 
     def _wrong(self, error: QueryError) -> Outcome:
         return self.invalid(f"Error: {show.explained(str(error), self._database)}")

@@ -18,16 +18,23 @@ from typing import Any, cast
 
 from agentgym.core.env import Task
 from agentgym.envs.sql.database import Database, QueryError
-from agentgym.envs.sql.judge import compared, comparison
+from agentgym.envs.sql.judge import comparison, rewritten_gold
 from agentgym.envs.sql.variants import variant
 from agentgym.errors import BadData, Fault
+from agentgym.tasks.columns import whole_question
 from agentgym.tasks.library import Library
 from agentgym.tasks.lines import COPY, find_path
+from agentgym.tasks.reading import PLAIN, Reading, playable
 
 FILES = {"train": ("train_spider.json", "train_others.json", "train.json"), "dev": ("dev.json",), "test": ("test.json",)}
 FOLDERS = ("{split}_databases", "{split}_database", "database", "databases")
 
 
+KNOWN = ("db_id", "question", "query", "SQL", "sql", "evidence", "question_id", "difficulty", "query_toks_no_value")
+"""Columns of Spider and BIRD."""
+_OF_KAGGLE = "GeoNuclearData GreaterManchesterCrime Pesticide StudentMathScore TheHistoryofBaseball USWildFires WhatCDHipHop"
+KAGGLE = frozenset((*_OF_KAGGLE.split(), "WorldSoccerDataBase"))
+"""Databases of KaggleDBQA, whose questions have Spider's layout."""
 TRIES = 12
 """Variants that are tried for a question."""
 UNTOLD = (
@@ -89,8 +96,8 @@ class Questions(Library):
         return self._found[task.id]
 
     def _telling(self, task: Task) -> list[int] | None:
-        path, gold = Path(task.data["path"]), compared(task.data["gold"], task.data, self.rule)
-        shown = Database(path).run(gold)
+        path = Path(task.data["path"])
+        gold, shown = rewritten_gold(Database(path), task.data, self.rule)
 
         def another(database: Database) -> bool:
             return not comparison(task.data, self.rule).same(database.run(gold), shown)
@@ -115,14 +122,16 @@ def _beside(shown: Path) -> list[Path]:
     return [path for path in sorted(shown.parent.glob("*.sqlite")) if path != shown]
 
 
-def load(data: str, variants: int, rule: str = "published") -> Questions:
+def load(data: str, variants: int, rule: str = "published", reading: Reading = PLAIN) -> Questions:
     """Read a folder of Spider or BIRD, or one of its files, once per process; raises BadData with file and number."""
     path = find_path(data, Path.exists, "nothing at", COPY)
     files = _files(path)
     if not files:
+        for other in sorted(path.glob("*.jsonl")):
+            _refuse_others(other)
         expected = ", ".join(name for names in FILES.values() for name in names)
         raise BadData(f"{path} holds no questions of Spider or BIRD; expected one of {expected}")
-    return _read(tuple((split, str(file), file.stat().st_mtime_ns) for split, file in files), variants, rule)
+    return _read(tuple((split, str(file), file.stat().st_mtime_ns) for split, file in files), variants, rule, reading)
 
 
 def _files(path: Path) -> list[tuple[str, Path]]:
@@ -133,17 +142,17 @@ def _files(path: Path) -> list[tuple[str, Path]]:
 
 
 @lru_cache(maxsize=4)
-def _read(files: tuple[tuple[str, str, int], ...], variants: int, rule: str) -> Questions:
-    tasks: dict[str, Task] = {}
-    for split, name, _ in files:
-        path = Path(name)
-        for number, raw in enumerate(_objects(path)):
-            task = _task(path, split, number, raw)
-            if task.id in tasks:
-                raise BadData(f"{path}, question {number}: the id {task.id!r} was given before")
-            tasks[task.id] = task
-    if not tasks:
-        raise BadData(f"{', '.join(name for _, name, _ in files)}: no question; expected at least one")
+def _read(files: tuple[tuple[str, str, int], ...], variants: int, rule: str, reading: Reading) -> Questions:
+    records = (
+        (f"{name}, question {number}", Path(name), split, number, raw)
+        for split, name, _ in files
+        for number, raw in enumerate(_objects(Path(name)))
+    )
+
+    def read(where: str, path: Path, split: str, number: int, raw: dict[str, Any]) -> Task:
+        return _task(where, path, split, number, raw, reading)
+
+    tasks = playable(", ".join(name for _, name, _ in files), records, read, reading, "question")
     return Questions(files[0][1], tuple(tasks.values()), "question", variants=variants, rule=rule)
 
 
@@ -151,6 +160,7 @@ def _objects(path: Path) -> list[dict[str, object]]:
     try:
         value = json.loads(path.read_bytes())
     except json.JSONDecodeError as error:
+        _refuse_others(path)
         raise BadData(f"{path}, line {error.lineno}: {error.msg}; expected a JSON list of questions") from error
     except (OSError, UnicodeDecodeError, RecursionError) as error:
         raise BadData(f"{path}: {error}; expected a JSON list of questions in UTF-8") from error
@@ -159,15 +169,36 @@ def _objects(path: Path) -> list[dict[str, object]]:
     for number, item in enumerate(cast("list[object]", value)):
         if not isinstance(item, dict):
             raise BadData(f"{path}, question {number}: {str(item)[:60]!r}; expected an object")
+        _refuse_other(path, cast("dict[str, object]", item))
     return cast("list[dict[str, object]]", value)
 
 
-def _task(path: Path, split: str, number: int, raw: dict[str, Any]) -> Task:
-    where = f"{path}, question {number}"
+def _refuse_others(path: Path) -> None:
+    """Raise BadData where the first line of a file that is no JSON list is a question of a set with rules of its own."""
+    first: object = None
+    with suppress(ValueError, RecursionError, OSError), path.open("rb") as file:
+        first = json.loads(file.readline())
+    if isinstance(first, dict):
+        _refuse_other(path, cast("dict[str, object]", first))
+
+
+def _refuse_other(path: Path, raw: dict[str, object]) -> None:
+    name = ""
+    if "table_id" in raw and isinstance(raw.get("sql"), dict):
+        name = "WikiSQL, whose tables are no SQLite databases and whose logical forms are compared"
+    elif "instance_id" in raw and ("external_knowledge" in raw or "db" in raw):
+        name = "Spider 2, which compares results with chosen columns of its own files, most of them not of SQLite"
+    elif raw.get("db_id") in KAGGLE:
+        name = "KaggleDBQA, which compares the parts of queries and not their results"
+    if name:
+        raise BadData(f"{path} is a file of {name}; expected Spider or BIRD, the evaluations that are known here")
+
+
+def _task(where: str, path: Path, split: str, number: int, raw: dict[str, Any], reading: Reading) -> Task:
     bird = "SQL" in raw
     gold, name = _text(raw, "SQL" if bird else "query", where), _text(raw, "db_id", where)
     data: dict[str, Any] = {
-        "question": _text(raw, "question", where),
+        "question": whole_question(raw, _text(raw, "question", where), KNOWN, reading.ignore, where),
         "evidence": str(raw.get("evidence") or "").strip(),
         "database": name,
         "path": str(_database(path.parent, split, name, where)),

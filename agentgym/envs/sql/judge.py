@@ -16,20 +16,39 @@ RULES = ("published", "strict")
 """How answers to questions of a file are compared: as the evaluation of its set does, or as those to generated questions."""
 
 
-def gold_result(database: Database, gold: str) -> Result:
-    """Return the gold query's result; a Fault where it has none, since no answer could be right."""
+def rewritten_gold(database: Database, data: Mapping[str, Any], rule: str) -> tuple[str, Result]:
+    """Return the gold query as it is compared on a database, and its result; raises QueryError where it has none.
+
+    Without DISTINCT a query may have more rows than are read: it is compared as it is written then.
+    """
+    gold = compared(data["gold"], data, rule)
     try:
-        return database.run(gold)
+        return gold, database.run(gold)
+    except QueryError:
+        if gold == data["gold"]:
+            raise
+        return data["gold"], database.run(data["gold"])
+
+
+def results(database: Database, sql: str, data: Mapping[str, Any], rule: str) -> tuple[Result, Result]:
+    """Return the results of an answer and of the gold query, rewritten alike.
+
+    Raises QueryError for an answer that fails, a Fault for a gold query that does: no answer could be right.
+    """
+    try:
+        gold, wanted = rewritten_gold(database, data, rule)
     except QueryError as error:
-        raise Fault(f"the gold query fails on {database.name}: {error} (gold: {gold[:200]})") from error
+        database.run(compared(sql, data, rule))  # a failing answer is its author's own
+        raise Fault(f"the gold query fails on {database.name}: {error} (gold: {data['gold'][:200]})") from error
+    as_written = gold == data["gold"] != compared(gold, data, rule)
+    return database.run(sql if as_written else compared(sql, data, rule)), wanted
 
 
-def holds_on(databases: Iterable[Database], sql: str, gold: str, comparison: "Comparison") -> bool:
+def holds_on(databases: Iterable[Database], sql: str, data: Mapping[str, Any], rule: str, comparison: "Comparison") -> bool:
     """Return whether a query has the gold query's result on further databases; one on which it fails is enough."""
     for database in databases:
-        wanted = gold_result(database, gold)
         try:
-            given = database.run(sql)
+            given, wanted = results(database, sql, data, rule)
         except QueryError:
             return False
         if not comparison.same(given, wanted):

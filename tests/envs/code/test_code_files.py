@@ -13,6 +13,7 @@ from agentgym.envs.code.files import load, whole
 from agentgym.envs.code.grading.checks import Checks, run_checks
 from agentgym.errors import BadConfig, BadData
 from agentgym.sandbox.warm_pool import take
+from agentgym.tasks.reading import Reading
 
 PLACES = [os.environ.get("AGENTGYM_DATA"), Path(__file__).parents[4] / "shared" / "data"]
 HUMAN_EVAL = next((p for place in PLACES if place and (p := Path(place) / "HumanEval.jsonl.gz").is_file()), None)
@@ -241,7 +242,27 @@ def test_a_reference_that_fails_is_named(tmp_path):
 )
 def test_what_is_wrong_with_a_line_is_told_with_its_number(tmp_path, line, said):
     with pytest.raises(BadData, match=said):
-        load(written(tmp_path / "tasks.jsonl", OWN, line))
+        load(written(tmp_path / "tasks.jsonl", OWN, line), Reading(strict=True))
+
+
+def test_a_bad_row_is_left_out_and_counted(tmp_path):
+    path = written(tmp_path / "tasks.jsonl", OWN, OWN | {"id": "empty", "hidden": []})
+    with pytest.warns(UserWarning, match=r"1 of 2 rows are not played.*line 2: task 'empty' has no hidden test"):
+        assert len(load(path).tasks) == 1
+    with pytest.raises(BadData, match="no hidden test"):
+        Code(data=path, strict=True)
+
+
+def test_other_columns_of_a_task_are_joined_or_refused(tmp_path):
+    path = written(
+        tmp_path / "tasks.jsonl", OWN | {"context": "In base 7.", "input_format": "Two numbers.", "source": "a b"}
+    )
+    task = load(path).tasks[0]
+    assert task.instruction == f"In base 7.\n\n{OWN['statement']}\n\nInput format:\nTwo numbers."
+    path = written(tmp_path / "other.jsonl", OWN | {"legend": "Read this first."})
+    with pytest.raises(BadData, match=r"column 'legend' holds 'Read this first\.'"):
+        load(path)
+    assert Code(data=path, split="all", ignore="legend").tasks(1)[0].instruction == OWN["statement"]
 
 
 def test_files_that_are_absent_damaged_or_empty(tmp_path):

@@ -6,6 +6,7 @@ import sqlite3
 import pytest
 
 import agentgym
+from agentgym.core.actions import spell
 from agentgym.envs.sql.files import ordered
 from agentgym.envs.sql.variants import variant
 from agentgym.errors import BadConfig, BadData, Fault, UnknownName
@@ -373,3 +374,48 @@ def test_a_question_that_no_contents_change_is_not_played(tmp_path):
     alone = spider(tmp_path / "alone", asked[:1])
     with pytest.raises(BadData, match="none of 1 questions"), pytest.warns(UserWarning):
         agentgym.make("rlvr/SQL-v0", data=str(alone), split="dev").tasks(1)
+
+
+OTHERS = {
+    "WikiSQL": {"phase": 1, "table_id": "1-2", "question": "Who?", "sql": {"sel": 0, "conds": [], "agg": 0}},
+    "Spider 2": {"instance_id": "local1", "db": "singers", "question": "Who?", "external_knowledge": None},
+    "KaggleDBQA": {"db_id": "Pesticide", "query": "SELECT 1", "question": "Who?"},
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_sets_with_rules_of_their_own_are_refused_by_name(tmp_path, name):
+    folder = spider(tmp_path)
+    (folder / "dev.json").write_text(json.dumps([OTHERS[name]]))
+    with pytest.raises(BadData, match=f"is a file of {name}"):
+        agentgym.make("rlvr/SQL-v0", data=str(folder))
+    (folder / "dev.json").unlink()
+    (folder / "dev.jsonl").write_text(json.dumps(OTHERS[name]) + "\n" + json.dumps(OTHERS[name]) + "\n")
+    with pytest.raises(BadData, match=f"is a file of {name}"):
+        agentgym.make("rlvr/SQL-v0", data=str(folder))
+
+
+def test_a_bad_question_is_left_out_and_counted_and_unread_text_refused(tmp_path):
+    folder = spider(tmp_path)
+    rows = json.loads((folder / "dev.json").read_text())
+    rows[1]["question"], rows[0]["context"] = "", "Singers are people."
+    (folder / "dev.json").write_text(json.dumps(rows))
+    with pytest.warns(UserWarning, match=r"1 of 4 rows are not played.*question 1"):
+        env = agentgym.make("rlvr/SQL-v0", data=str(folder), split="dev", variants=0)
+    assert env.find("dev/0").instruction == "Singers are people.\n\nHow many singers are there?"
+    with pytest.raises(BadData, match="question 1: question is ''"):
+        agentgym.make("rlvr/SQL-v0", data=str(folder), split="dev", strict=True)
+    rows[2]["legend"] = "Names are short."
+    (folder / "dev.json").write_text(json.dumps(rows))
+    with pytest.raises(BadData, match="column 'legend'"):
+        agentgym.make("rlvr/SQL-v0", data=str(folder), split="dev")
+
+
+def test_a_gold_query_too_long_without_distinct_is_compared_as_written(tmp_path):
+    many = ", ".join(["singer AS a", *(f"singer AS {name}" for name in "bcde")])  # 30 ** 5 rows, 30 of them different
+    folder = spider(tmp_path, [("Ages?", f"SELECT DISTINCT a.singer_id FROM {many}")])
+    env = agentgym.make("rlvr/SQL-v0", data=str(folder), split="dev", variants=0)
+    for sql, success in (("SELECT singer_id FROM singer", True), ("SELECT age FROM singer", False)):
+        env.reset(seed=0)
+        info = env.step(spell("answer", sql))[4]
+        assert info["success"] is success and env.health_check() is None

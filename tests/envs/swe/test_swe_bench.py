@@ -16,6 +16,7 @@ from agentgym.envs.swe.bench.rows import HOURS, is_bench, read_rows
 from agentgym.envs.swe.predictions import LONGEST, patch_of, predictions, read_predictions, told
 from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig, BadData
+from agentgym.tasks.reading import Reading
 
 SCRIPT = """#!/bin/bash
 set -uxo pipefail
@@ -127,11 +128,13 @@ def test_rows_of_swe_smith_get_a_script(tmp_path):
 )
 def test_rows_that_are_no_use_are_refused(tmp_path, change, said):
     with pytest.raises(BadData, match=f"line 2: .*{said}"):
-        read_rows(write(tmp_path / "rows.jsonl", ROW, {**ROW, "instance_id": "b", **change}))
+        read_rows(write(tmp_path / "rows.jsonl", ROW, {**ROW, "instance_id": "b", **change}), Reading(strict=True))
+    with pytest.warns(UserWarning, match=f"1 of 2 rows are not played.*{said}"):
+        assert [row.id for row in read_rows(tmp_path / "rows.jsonl").items] == [ROW["instance_id"]]
     with pytest.raises(BadData, match="no column 'patch'"):
         read_rows(write(tmp_path / "rows.jsonl", {key: value for key, value in ROW.items() if key != "patch"}))
-    with pytest.raises(BadData, match="is in it twice"):
-        read_rows(write(tmp_path / "rows.jsonl", ROW, ROW))
+    with pytest.raises(BadData, match="was given before"):
+        read_rows(write(tmp_path / "rows.jsonl", ROW, ROW), Reading(strict=True))
     with pytest.raises(BadConfig, match="needs a file"):
         SWEBench()
 
@@ -257,3 +260,13 @@ def test_lines_that_a_patch_changes():
         ("purse.py", "-    return whole + whole * discount // 100"),
     ]
     assert changed_lines(GOLD, back=True)[0] == ("purse.py", "+    return whole + whole * discount // 100")
+
+
+def test_other_columns_of_a_statement_are_joined_or_refused(tmp_path):
+    row = {**ROW, "requirements": "- keep order", "interface": "share(names)", "hints_text": "Look at purse.py."}
+    issue = read_rows(write(tmp_path / "rows.jsonl", row)).items[0].issue
+    assert issue == "The discount is added.\n\nRequirements:\n- keep order\n\nInterface:\nshare(names)"
+    pip = {**row, "environment": "name: testbed", "interface": None}
+    assert read_rows(write(tmp_path / "rows.jsonl", pip)).items[0].issue == "The discount is added."
+    with pytest.raises(BadData, match="column 'story' holds"):
+        read_rows(write(tmp_path / "rows.jsonl", {**ROW, "legend": "", "story": {"a": "b c"}}))

@@ -1,7 +1,7 @@
 """Instances of SWE-bench as an environment: each in the container that `swebench` built for it."""
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 from agentgym.core.actions import spell
@@ -14,6 +14,7 @@ from agentgym.envs.swe.repository import RepositoryEnv
 from agentgym.envs.swe.verdict import Verdict
 from agentgym.errors import BadConfig
 from agentgym.sandbox.protocol import MEGABYTE, Limits, Sandbox, SandboxFault, sandbox
+from agentgym.tasks.reading import reading
 
 BESIDE_TESTS = 600.0
 """Seconds that `submit` may take beside the tests: a container is made, and patches are applied."""
@@ -42,11 +43,15 @@ class SWEBench(RepositoryEnv):
     in it.
     """
 
-    settings: ClassVar[tuple[str, ...]] = (*RepositoryEnv.settings, "data", "grading_timeout")
-    task_settings: ClassVar[tuple[str, ...]] = ("grading_timeout",)
+    settings: ClassVar[tuple[str, ...]] = (*RepositoryEnv.settings, "data", "grading_timeout", "strict", "ignore")
+    task_settings: ClassVar[tuple[str, ...]] = ("grading_timeout", "strict", "ignore")
     caller_settings: ClassVar[tuple[str, ...]] = ("data",)
     data: str | None = None
     """A file of instances."""
+    strict: bool = False
+    """Whether one bad row refuses a file; else such rows are left out, with a warning of how many."""
+    ignore: Sequence[str] = ()
+    """Columns of a file that are left out on purpose."""
     grading_timeout: float = TIMEOUT
     """Seconds for the tests."""
     backend = "docker"
@@ -67,7 +72,7 @@ class SWEBench(RepositoryEnv):
     def load_library(self) -> Library[Row]:
         if self.data is None:
             raise BadConfig("SWEBench needs a file of instances: data='verified.jsonl' (docs/swe.md says where from)")
-        return read_rows(self.data)
+        return read_rows(self.data, reading(self.strict, self.ignore))
 
     def data_of(self, item: Row) -> dict[str, object]:
         return {"instance": item.id, "repo": item.repo, "fix": [item.row["patch"]]}

@@ -3,16 +3,26 @@
 import json
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
 from agentgym.envs.swe.library import Library, library
 from agentgym.errors import BadData
+from agentgym.tasks.columns import Refused, whole_question
+from agentgym.tasks.lines import objects
+from agentgym.tasks.reading import PLAIN, Reading, playable
 
 COLUMNS = ("instance_id", "repo", "base_commit", "problem_statement", "patch", "FAIL_TO_PASS", "PASS_TO_PASS")
 OF_5 = ("image", "eval_script", "log_parser", "eval_type")
 """What a data set has in the form of swebench 5, which needs no table of repositories any more."""
+_FURTHER = (
+    "version test_patch hints_text created_at environment_setup_commit image_name docker_image test_cmd difficulty meta "
+    "install_config requirements environment license_name fail_to_fail pass_to_fail pr_description language "
+    "repo_language image_assets prompt strategy"
+)
+KNOWN = frozenset((*(name.lower() for name in COLUMNS), *OF_5, *_FURTHER.split()))
+"""Columns of SWE-bench, SWE-smith and SWE-rebench; their graders' own prompts show the statement without hints."""
 HOURS = ("<15 min fix", "15 min - 1 hour", "1-4 hours", ">4 hours")
 """Difficulties of SWE-bench Verified: 0 to 3."""
 SMITH_EVAL = """#!/bin/bash
@@ -74,18 +84,10 @@ class Row:
         return _listed(self.row[column])
 
 
-def read_rows(path: str | Path) -> Library[Row]:
-    """Return the instances of a file of JSON lines; BadData with file and line where one is not what it should be."""
-    rows: list[Row] = []
-    with Path(path).open(encoding="utf-8-sig") as file:
-        for number, line in enumerate(file, 1):
-            if not line.strip():
-                continue
-            try:
-                rows.append(_row(json.loads(line)))
-            except (ValueError, TypeError) as error:
-                raise BadData(f"{path}, line {number}: {error}") from None
-    return library(str(path), rows)
+def read_rows(path: str | Path, reading: Reading = PLAIN) -> Library[Row]:
+    """Return the instances of a file of JSON lines; BadData with file and line where none can be played."""
+    records = ((where, raw, reading.ignore) for where, raw in objects(str(path)))
+    return library(str(path), playable(str(path), records, _row, reading, "instance").values())
 
 
 def is_bench(path: str | Path) -> bool:
@@ -98,10 +100,17 @@ def is_bench(path: str | Path) -> bool:
     return isinstance(first, dict) and "instance_id" in first
 
 
-def _row(told: object) -> Row:
-    if not isinstance(told, dict):
-        raise TypeError("an instance is an object")
-    row = dict(cast("dict[str, object]", told))
+def _row(where: str, raw: Mapping[str, object], ignore: tuple[str, ...]) -> Row:
+    try:
+        row = _instance(dict(raw))
+    except (ValueError, TypeError) as error:
+        raise (Refused if isinstance(error, _OtherLanguage) else BadData)(f"{where}: {error}") from None
+    known = KNOWN if "install_config" in raw or "environment" in raw else KNOWN - {"requirements"}  # of pip, in SWE-rebench
+    issue = whole_question(raw, row.issue, known, ignore, where, ("requirements", "interface"))
+    return replace(row, row={**row.row, "problem_statement": issue})
+
+
+def _instance(row: dict[str, object]) -> Row:
     smith = "image_name" in row and "eval_script" not in row and "test_patch" not in row
     row.setdefault("problem_statement", "")
     missing = [name for name in COLUMNS if name not in row and not (smith and name == "base_commit")]
@@ -120,12 +129,16 @@ def _row(told: object) -> Row:
     return Row(row)
 
 
+class _OtherLanguage(ValueError):
+    """A row whose tests nothing here can run."""
+
+
 def _smith(row: dict[str, object]) -> dict[str, object]:
     tests = [*_listed(row["FAIL_TO_PASS"]), *_listed(row["PASS_TO_PASS"])]
     others = [test for test in tests if not test.partition("::")[0].endswith(".py")]
     command, parser = row.get("test_cmd"), row.get("log_parser")
     if others and not (isinstance(command, str) and isinstance(parser, str)):
-        raise ValueError(
+        raise _OtherLanguage(
             f"instance {row['instance_id']!r} has the test {others[0][:80]!r}, which is none of pytest's: rows of other "
             "languages need their own test_cmd and log_parser (a parser of swebench, such as parse_log_gotest)"
         )
