@@ -249,7 +249,7 @@ def main() -> None:
     parser.add_argument("--efficiency", action="store_true")
     parser.add_argument("--turns", type=int, default=400, help="of the efficiency")
     parser.add_argument("--k", type=int, default=16, help="continuations before and after each of them")
-    parser.add_argument("--report", type=Path, metavar="PAGE", help="PAGE.md, PAGE.svg and results/NAME.jsonl")
+    parser.add_argument("--report", type=Path, metavar="PAGE", help="PAGE.md and PAGE.svg; adds the rows of --out to --kept")
     options = parser.parse_args()
     import torch
 
@@ -258,7 +258,7 @@ def main() -> None:
     if options.report:
         from credit_report import write
 
-        write(options.out, options.report)
+        write(options.out, options.report, options.kept)
     elif options.efficiency:
         from credit_efficiency import measure
 

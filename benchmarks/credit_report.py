@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-RESULTS = Path(__file__).resolve().parents[1] / "results"
 HALF_WIDTH = 0.03
 """Half of the 95 % interval of a paired difference that a cell should have at most."""
 Variant = tuple[str, float, float]
@@ -270,10 +269,10 @@ def together(kept: Path, new: Path) -> list[dict[str, Any]]:
     return list(rows.values())
 
 
-def write(out: Path, page: Path) -> None:
+def write(out: Path, page: Path, kept: Path) -> None:
     """Write PAGE.svg, and put the tables between the two marks of PAGE.md (a page without marks gets them at its end).
 
-    The rows are those of `out` and of results/NAME.jsonl, which holds all of them afterwards. A section that has none
+    The rows are those of `out` and of the file `kept`, which holds all of them afterwards. A section that has none
     stays as it is on the page.
     """
     from credit import ARMS, SETTINGS
@@ -287,7 +286,7 @@ def write(out: Path, page: Path) -> None:
         old += f"\n{first}\n{last}\n"
     head, tail = old.split(first)[0], old.split(last)[1]
     known = sections(old.split(first)[1].split(last)[0])
-    rows, new = together(RESULTS / f"{page.name}.jsonl", out / "train.jsonl"), dict[str, list[str]]()
+    rows, new = together(kept, out / "train.jsonl"), dict[str, list[str]]()
     for name in SETTINGS:
         if files(out, name)[1].exists():
             found = Measured(out, name)

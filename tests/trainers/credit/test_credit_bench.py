@@ -129,12 +129,12 @@ def test_a_page_keeps_what_was_measured_elsewhere(tmp_path):
     )
     for seed in (0, 1):
         bench.append(tmp_path / "train.jsonl", row("grpo", seed, 0.5))
-    report.write(tmp_path, tmp_path / "page")
+    report.write(tmp_path, tmp_path / "page", tmp_path / "kept.jsonl")
     text = page.read_text()
     assert kept in text and ladder in text and text.startswith("text\n") and text.endswith("\nmore\n")
     assert "| `grpo` | 0 | 0.001 | 2 | 50.0 % | (base) |" in text
     assert report.efficiency_of(kept.split("\n"))[1] == {"credit": "state_td", "efficiency": (0.3, 0.2, 0.5)}
-    report.write(tmp_path, tmp_path / "page")
+    report.write(tmp_path, tmp_path / "page", tmp_path / "kept.jsonl")
     assert page.read_text() == text
 
 
@@ -237,8 +237,8 @@ def test_measured_turns_of_a_small_policy_and_the_page(tmp_path, monkeypatch):
     assert plain["branch_tokens"] == 0 < oracle["branch_tokens"] < oracle["tokens"]
     assert not (tmp_path / "guess-grpo-0-0.001-0" / "episodes.jsonl").exists()
     page = tmp_path / "page"
-    report.write(tmp_path, page)
+    report.write(tmp_path, page, tmp_path / "kept.jsonl")
     first = page.with_suffix(".md").read_text()
-    report.write(tmp_path, page)
+    report.write(tmp_path, page, tmp_path / "kept.jsonl")
     assert page.with_suffix(".md").read_text() == first and "Not run: " in first and "| grpo |" in first
     assert page.with_suffix(".svg").read_text().startswith("<?xml")
