@@ -25,7 +25,7 @@ esac
 
 python=${AGENTGYM_PYTHON:-python3}
 wheels=${GPU_WHEELS:-gpu_wheels}
-if [ -d "$wheels" ] && ! "$python" -c 'import gymnasium, tyro' 2>/dev/null; then  # torch and transformers are the machine's
+if [ -d "$wheels" ] && ! "$python" -c 'import gymnasium, bm25s' 2>/dev/null; then  # torch and transformers are the machine's
     "$python" -m pip install --quiet --disable-pip-version-check --no-index --no-deps "$wheels"/*.whl
 fi
 mkdir -p "$2"
