@@ -8,8 +8,6 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from agentgym.renamed import new_name
-
 DISTRIBUTION = "rlvr-gym"  # no package index has it yet; "agentgym" there is somebody else's
 
 _VERSION = re.compile(r"-v\d+$")
@@ -63,11 +61,7 @@ def unknown(kind: str, name: str, known: Iterable[str], hint: str = "") -> Unkno
 
 
 def bad_option(kind: str, name: str, known: Iterable[str], hint: str = "") -> BadConfig:
-    """Return the error for an option that is not among the known ones, with its new name or the closest suggestion."""
-    known = list(known)
-    new = new_name(name)
-    if new is not None and new.partition(".")[0] in known:
-        return BadConfig(f"{kind} `{name}` is called `{new}` now")
+    """Return the error for an option that is not among the known ones, with the closest suggestion."""
     return BadConfig(_suggest(kind, name, known, hint))
 
 

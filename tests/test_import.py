@@ -32,7 +32,7 @@ HEAVY = {
 TORCH = {"torch", "transformers", "trl", "peft", "accelerate"}
 
 LAYERS = (  # a folder (or a file at the top) may import from its own layer and from every layer before, in no circle
-    ("errors", "options", "renamed"),
+    ("errors", "options"),
     ("core",),
     ("tasks", "episodes", "registry", "serving", "scaffold"),
     ("rewards", "sandbox", "browser", "mcp_tools", "retrieval", "engines", "envs", "agents", "contract"),
@@ -184,7 +184,7 @@ def test_backends_never_import_one_another_and_training_leans_on_no_planner():
 
 
 def test_few_files_stand_at_the_top():
-    files = {"__init__.py", "__main__.py", "errors.py", "options.py", "registry.py", "renamed.py"}
+    files = {"__init__.py", "__main__.py", "errors.py", "options.py", "registry.py"}
     assert {path.name for path in ROOT.glob("*.py")} <= files
 
 
@@ -200,10 +200,6 @@ def pages(name):
 def foreign(name):
     """Whether it imports a package of others that is in no extra of ours that goes with the rest."""
     return name.startswith("agentgym.integrations.") and not name.endswith(".methods")
-
-
-SERVING = "agentgym.serving.websocket"
-"""A class over uvicorn's: imported when a server is about to start."""
 
 
 def torch_allowed(name):
@@ -244,8 +240,7 @@ def test_importing_the_package_is_light():
 
 
 def test_importing_every_light_module_prints_nothing_and_loads_nothing_heavy():
-    apart = ("agentgym.__main__", SERVING)
-    names = [name for name in MODULES if not torch_allowed(name) and not pages(name) and name not in apart]
+    names = [name for name in MODULES if not torch_allowed(name) and not pages(name) and name != "agentgym.__main__"]
     code = f"import importlib, sys\nfor name in {names}: importlib.import_module(name)\n"
     code += f"found = sorted(set({sorted(HEAVY - {'bm25s'})}) & set(sys.modules))\nassert not found, found"
     done = run(code)

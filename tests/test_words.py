@@ -11,8 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from agentgym.renamed import RENAMED
-
 ROOT = Path(__file__).resolve().parent.parent
 OLD = {
     "world",
@@ -29,7 +27,12 @@ OLD = {
     "zygote",
     "zygoted",
 }
-OLD_NAMES = {"Subject", "_Gate", "success_warm", *RENAMED} - {"ratio", "negative", "weights", "pieces", "check"}
+OLD_KEYS = {
+    "warm_episodes", "warm_batch", "warm_lr", "warm_muon", "warm_noise", "warm_invalid", "warm_forget", "weighing", "ratio",
+    "mismatch_cap", "negative", "checkpointing", "lr_decay", "weights", "pieces", "player", "law", "worlds",
+    "dynamic_sampling", "refill_rounds",
+}  # fmt: skip
+OLD_NAMES = {"Subject", "_Gate", "success_warm", *OLD_KEYS} - {"ratio", "negative", "weights", "pieces", "check"}
 KEEP = {  # names of others: environment variables and arguments of torch and of browsers, and packages
     "WORLD_SIZE", "LOCAL_WORLD_SIZE", "world_size", "ScienceWorldEnv", "world_documents", "textworld_alone",
     "createIsolatedWorld", "worldName",
@@ -43,7 +46,7 @@ CONTENT = re.compile(  # what environments are made of: games have players, and 
     r"envs/search/|tests/envs/search|docs/search|tests/retrieval|fakes/retrievers|fakes/listings|fakes/surface|test_answers_look|sokoban|textworld|envs/duels/|test_duels|envs/sql/|alfworld"
     r"|/packages/|/sites/|web/words|code/families/simulation|docs/decisions\.md|desk/"
 )
-SKIP = {"test_words.py", "test_renamed.py", "renamed.py"}
+SKIP = {"test_words.py"}
 PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+")
 SEED = re.compile(r"\b(derive|generator)\(\"(world|player)")
 FILES = sorted(
@@ -164,7 +167,7 @@ def test_keys_of_a_run_have_the_field_s_names():
     from agentgym.trainers.config.train_config import TrainConfig
 
     now = {field.name for kind in (TrainConfig, Config) for field in fields(kind)}
-    assert not now & set(RENAMED)
+    assert not now & OLD_KEYS
 
 
 @pytest.mark.parametrize(

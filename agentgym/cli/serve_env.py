@@ -13,7 +13,6 @@ import os
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from typing import Any
 
 from rich.console import Console
@@ -23,9 +22,6 @@ from agentgym.errors import BadConfig, MissingExtra, how_to_install
 from agentgym.options import Options, Positional
 from agentgym.registry import Maker, full_id
 from agentgym.serving.server import loopback
-
-QUICK = ("0.54",)
-"""Releases of uvicorn whose WebSocket class `agentgym.serving.websocket` is tested over: it builds on what is not public."""
 
 
 @dataclass(frozen=True)
@@ -103,15 +99,6 @@ def event_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
         return None
 
 
-def websocket() -> Any:
-    """Return what reads WebSockets: our quicker class, or uvicorn's own choice where uvicorn is not a release we tested."""
-    if version("uvicorn").rsplit(".", 1)[0] not in QUICK:
-        return "auto"
-    from agentgym.serving.websocket import QuickWebSocket
-
-    return QuickWebSocket
-
-
 async def _serve(config: Config, sessions: Any, token: str | None) -> None:
     from agentgym import __version__
     from agentgym.env_server.app import App
@@ -129,7 +116,7 @@ async def _serve(config: Config, sessions: Any, token: str | None) -> None:
     app = App(sessions, name=name, version=__version__, token=token, body_bytes=config.body_mib << 20)
     settings: dict[str, Any] = {
         "most": 4 * config.sessions + 256,  # connections, with and without a session
-        "ws": websocket(),
+        "ws": "websockets-sansio",
         "ws_max_size": config.body_mib << 20,
         "ws_per_message_deflate": False,
     }

@@ -9,7 +9,7 @@ from agentgym.env_server.connection import SLICE, hold, told
 from agentgym.env_server.requests import action_of, authorize, parsed, schema
 from agentgym.env_server.sessions import Session, Sessions
 from agentgym.rollout.limits import one_alarm
-from agentgym.serving.asgi import ANSWER_AT_ONCE, Gone, Receive, Refusal, Send, headers_of, read_body, send_json
+from agentgym.serving.asgi import Gone, Receive, Refusal, Send, headers_of, read_body, send_json
 from agentgym.serving.connections import REQUEST_SECONDS
 
 _log = logging.getLogger(__name__)
@@ -155,8 +155,7 @@ class App:
             await send({"type": "websocket.close", "code": 1008})  # before it is accepted: the answer is 403
             return
         await send({"type": "websocket.accept"})
-        at_once = scope.get("extensions", {}).get(ANSWER_AT_ONCE)
-        await hold(self.sessions, receive, send, at_once)
+        await hold(self.sessions, receive, send)
 
 
 def _refused(refusal: Refusal) -> dict[str, object]:

@@ -4,33 +4,27 @@ import asyncio
 import contextlib
 import json
 import logging
-from collections.abc import Coroutine
-from json.encoder import encode_basestring_ascii  # what `json` itself quotes strings with, in C
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
-from agentgym.env_server.requests import action_of, parsed, plain_step
+from agentgym.env_server.requests import action_of, parsed
 from agentgym.env_server.sessions import Session, Sessions
-from agentgym.serving.asgi import AnswerAtOnce, Gone, Receive, Refusal, Send
+from agentgym.serving.asgi import Gone, Receive, Refusal, Send
 
 _log = logging.getLogger(__name__)
 SLICE = 0.005  # seconds that one client takes at a time, until others get their turn
 _SLACK = 0.01  # of its idle time a connection may end too early: its end is put off no oftener than that
 _PARTING = 5.0  # seconds that a refused connection is kept for its client to read why
 _DUMPS = json.JSONEncoder().encode
-T = TypeVar("T")
 
 
-async def hold(sessions: Sessions, receive: Receive, send: Send, at_once: AnswerAtOnce | None) -> None:
-    """Hold an accepted connection until its client says `close`, hangs up, or is idle for too long.
-
-    `at_once` takes a function that the server calls for a message while nothing else of the connection is under way.
-    """
+async def hold(sessions: Sessions, receive: Receive, send: Send) -> None:
+    """Hold an accepted connection until its client says `close`, hangs up, or is idle for too long."""
     session: Session | None = None
     try:
         sessions.check_room()  # a session begins with the first message: who says nothing takes nobody's place
         first = await _first(receive, sessions.limits.idle_seconds)
         session = sessions.begin(connected=True)
-        await _Connection(sessions, session, send).talk(first, receive, None if sessions.probe.blocking else at_once)
+        await _Connection(sessions, session, send).talk(first, receive)
     except Refusal as refusal:
         with contextlib.suppress(Gone, TimeoutError):
             await _tell(send, _error(refusal))
@@ -82,7 +76,7 @@ async def _first(receive: Receive, seconds: float) -> dict[str, Any]:
 
 
 class _Connection:
-    """Answers the messages of one client; most steps at once, without a turn of the event loop."""
+    """Answers the messages of one client."""
 
     def __init__(self, sessions: Sessions, session: Session, send: Send) -> None:
         self._sessions, self._session, self._send = sessions, session, send
@@ -92,14 +86,12 @@ class _Connection:
         """Seconds until an idle connection ends, and when that end was last put off."""
         self._slack = self._idle * _SLACK
 
-    async def talk(self, first: dict[str, Any], receive: Receive, at_once: AnswerAtOnce | None) -> None:
+    async def talk(self, first: dict[str, Any], receive: Receive) -> None:
         """Answer messages from the first on until one says `close`; Gone where the client hangs up."""
         busy = 0.0  # seconds of work since others had their turn
         message: dict[str, Any] | None = first
         try:
             async with asyncio.timeout(self._idle) as self._ending:
-                if at_once:
-                    at_once(self._answer_at_once)
                 while True:
                     message = message or _heard(await receive())
                     if self._sessions.probe.blocking:
@@ -115,31 +107,11 @@ class _Connection:
                         busy = 0.0
         except TimeoutError:
             raise _idle(self._idle) from None
-        finally:
-            if at_once:
-                at_once(None)
 
     def _put_off(self, now: float) -> None:
         if now - self._wound > self._slack or self._ending.when() is None:
             self._ending.reschedule(now + self._idle)
             self._wound = now
-
-    def _answer_at_once(self, text: str) -> str | None:
-        """Return the answer to a step; None for what takes the long way."""
-        if self._ending.expired():
-            return None
-        try:
-            if (action := plain_step(text)) is None:
-                said = parsed(text)
-                if said.get("type") != "step" or not isinstance(said.get("data"), dict):
-                    return None
-                action = action_of(said["data"], self._tools)
-            answer = self._sessions.step_here(self._session, action)
-            answer = _observation(answer if isinstance(answer, dict) else _without_waiting(answer))
-        except Refusal as refusal:
-            answer = _error(refusal)
-        self._put_off(self._clock())
-        return answer
 
     async def _answered(self, message: dict[str, Any]) -> bool:
         """Answer one message; False where it says `close`."""
@@ -159,8 +131,7 @@ class _Connection:
             raise Refusal(422, f"data is {str(data)[:40]}; expected an object", "VALIDATION_ERROR")
         given = cast("dict[str, Any]", data)
         if kind == "step":
-            step = self._sessions.step(self._session, action_of(given, self._tools))
-            return _observation(await step)
+            return _message("observation", await self._sessions.step(self._session, action_of(given, self._tools)))
         if kind == "state":
             return _message("state", self._sessions.state(self._session))
         if kind not in ("reset", "snapshot", "restore"):
@@ -169,27 +140,8 @@ class _Connection:
         return _message("snapshot" if kind == "snapshot" else "observation", answer)
 
 
-def _without_waiting(work: Coroutine[object, object, T]) -> T:
-    """Return what a coroutine returns that waits for nothing."""
-    try:
-        work.send(None)
-    except StopIteration as end:
-        return end.value
-    work.close()
-    raise RuntimeError("an environment of this process waited for something")
-
-
 def _message(kind: str, data: dict[str, object]) -> str:
     return _DUMPS({"type": kind, "data": data})
-
-
-def _observation(answer: dict[str, Any]) -> str:
-    """Return the message of an observation; one without info is put together here, in a third of the encoder's time."""
-    observation, reward = answer["observation"], answer["reward"]
-    if len(observation) > 1 or reward != 0 or answer["done"]:
-        return _message("observation", answer)
-    text = encode_basestring_ascii(observation["text"])
-    return f'{{"type": "observation", "data": {{"observation": {{"text": {text}}}, "reward": 0.0, "done": false}}}}'
 
 
 def _error(refusal: Refusal) -> str:

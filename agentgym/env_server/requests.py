@@ -12,7 +12,6 @@ from agentgym.core.env import MAX_ACTION
 from agentgym.serving.asgi import Refusal
 from agentgym.serving.server import named_here, other_name
 
-_STEP, _END = '{"type": "step", "data": {"text": "', '"}}'
 _TEXT = ("text", "message", "action")
 """Fields of an action that hold the whole action: ours, that of OpenEnv's echo environment, and a plain one."""
 
@@ -47,18 +46,6 @@ def parsed(content: bytes | str) -> dict[str, object]:
     if not isinstance(raw, dict):
         raise Refusal(400, f"the JSON is {str(cast('object', raw))[:40]}; expected an object", "INVALID_JSON")
     return cast("dict[str, object]", raw)
-
-
-def plain_step(message: str) -> str | None:
-    """Return the action of a step whose message is as most clients write it; None for any other message.
-
-    It needs no parser: an action without a quote, a backslash or a control character stands in JSON as it is.
-    """
-    if not (message.startswith(_STEP) and message.endswith(_END)):
-        return None
-    action = message[len(_STEP) : -len(_END)]
-    plain = action.isprintable() and '"' not in action and "\\" not in action
-    return _bounded(action) if plain else None
 
 
 def action_of(action: object, tools: Mapping[str, Tool]) -> str:

@@ -11,10 +11,6 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[dict[str, object]], Awaitable[None]]
 ASGI = Callable[[Scope, Receive, Send], Awaitable[object]]
 """An application."""
-AnswerAtOnce = Callable[[Callable[[str], str | None] | None], None]
-ANSWER_AT_ONCE = "agentgym.answer_at_once"
-"""Extension of a WebSocket's scope: an `AnswerAtOnce`, which takes a function that answers a text message without a turn of
-the event loop (None: the message goes to the application as any other), or None to call it no more."""
 _JSON = [(b"content-type", b"application/json")]
 
 

@@ -11,7 +11,6 @@ from agentgym.core.env import Outcome, TextEnv
 from agentgym.core.tasks import Task
 from agentgym.env_server import App, Limits, Sessions
 from agentgym.serving.server import serve
-from agentgym.serving.websocket import QuickWebSocket
 
 SECRET = "the-answer-is-walrus"
 
@@ -70,7 +69,7 @@ def running(make: Any = Counter, *, token: str | None = None, limits: Limits | N
 
         app = App(sessions, name="test/Counter-v0", token=token, **options)
         try:
-            await serve(app, "127.0.0.1", 0, ready, stop, ws=QuickWebSocket, ws_max_size=app.body_bytes)
+            await serve(app, "127.0.0.1", 0, ready, stop, ws="websockets-sansio", ws_max_size=app.body_bytes)
         finally:
             sessions.close()
 
