@@ -196,15 +196,16 @@ class Seam:
 
         Nothing is imported for a name that is not registered.
         """
-        if _numeric(value):
-            return True
         for reference in references:
             hint = _hints(self.looked_up(reference).target).get(key) if self.is_registered(reference) else None
+            marks = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+            if CALLER in marks:
+                return False
+            if SHAPES in marks:
+                return _without_colon(value)
             if get_origin(hint) is Literal and value in get_args(hint):
                 return True
-            if get_origin(hint) is Annotated and SHAPES in get_args(hint)[1:]:
-                return _without_colon(value)
-        return False
+        return _numeric(value)
 
     def resolve(self, reference: str, options: Mapping[str, object] | None = None) -> Stage:
         """Return the stage of a short name or MODULE:NAME with its options.

@@ -159,6 +159,7 @@ RUNS = {
     "select": f'[select]\nname = "{EVIL}:select"',
     "reward": f'[reward]\nnames = ["length", "{EVIL}:reward"]',
     "judge": '[reward]\nnames = ["judge"]\nengine = "chat:http://203.0.113.1#m"\nrubric = "x"\ncache = "/etc"',
+    "judge in numbers": '[reward]\nnames = ["judge"]\nengine_options = {timeout = 9}',
     "judge in a table": '[reward]\nnames = ["judge", "length"]\n[reward.judge]\ncache = "/etc"',
     "needs": f'[needs]\nteacher = "{EVIL}:Engine"',
     "learner": '[learner]\nname = "tinker:http://203.0.113.1"',
