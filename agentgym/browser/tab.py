@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from agentgym.errors import Fault
 
+JsonObject = dict[str, Any]
+
 if TYPE_CHECKING:
     from playwright.async_api import Page
 
@@ -72,7 +74,7 @@ class Tab:
         self.stirred.set()
         self.on_crash()
 
-    def _request(self, event: dict[str, Any]) -> None:
+    def _request(self, event: JsonObject) -> None:
         if event.get("type") not in STREAMS:
             self.requests.add(event["requestId"])
 
@@ -80,12 +82,12 @@ class Tab:
         self.requests.discard(event["requestId"])
         self.stirred.set()
 
-    def _load(self, event: dict[str, Any]) -> None:
+    def _load(self, event: JsonObject) -> None:
         self.loading.add(event["frameId"])
         self.going |= event["frameId"] == self.frame
         self.leaving = 0.0
 
-    def _loaded(self, event: dict[str, Any]) -> None:
+    def _loaded(self, event: JsonObject) -> None:
         self.loading.discard(event["frameId"])
         self.going &= event["frameId"] != self.frame
         self.stirred.set()
@@ -94,7 +96,7 @@ class Tab:
         if event.get("disposition", "currentTab") == "currentTab":
             self.leaving = time.monotonic() + 2.0
 
-    def _arrive(self, event: dict[str, Any]) -> None:
+    def _arrive(self, event: JsonObject) -> None:
         self.leaving = 0.0
         if event["frame"]["id"] == self.frame:
             self.env, self.going = None, False

@@ -51,6 +51,8 @@ from agentgym.rollout.pool import RolloutConfig, WorkerBackend
 from agentgym.trainers.config.train_config import TrainConfig
 from agentgym.trainers.run.preflight import model_folder
 
+JsonObject = dict[str, Any]
+
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
@@ -145,7 +147,7 @@ def run(config: Config) -> int:
         raise BadConfig(f"--concurrency is {config.concurrency}; expected at least 1")
     if config.workers < 0:
         raise BadConfig(f"--workers is {config.workers}; expected 0 or more")
-    workers: dict[str, Any] = {"worker_backend": config.worker_backend, "worker_options": config.worker_options}
+    workers: JsonObject = {"worker_backend": config.worker_backend, "worker_options": config.worker_options}
     rollout = RolloutConfig(config.concurrency, config.workers, **workers)
     rollout.check_workers()
     plan = _plan(config, suite)  # which refuses what cannot be, before a model is loaded
@@ -180,7 +182,7 @@ def run(config: Config) -> int:
     return int(bool(too_many_faults(episodes)) or bool(summary["skipped"]))
 
 
-def _show(config: Config, console: Console, folder: Path, summary: dict[str, Any], episodes: list[Episode]) -> None:
+def _show(config: Config, console: Console, folder: Path, summary: JsonObject, episodes: list[Episode]) -> None:
     """Print what was measured, and write the report, as far as the flags ask for it."""
     if config.json:
         print(json.dumps(summary, indent=2, allow_nan=False))
@@ -332,12 +334,12 @@ def _about(
 
 def _spec(config: Config, trained: TrainConfig | None, *, messages: bool) -> AgentSpec:
     """Return the agent that plays: the flags, laid over what the training run was trained with."""
-    given: dict[str, Any] = {name: value for name in OF_AGENTS if (value := getattr(config, name)) is not None}
+    given: JsonObject = {name: value for name in OF_AGENTS if (value := getattr(config, name)) is not None}
     if trained is None:
         return AgentSpec(**given, messages=messages)
     if trained.agent in AGENTS and given.get("agent", trained.agent) == trained.agent:
         return replace(trained.spec, **given)
-    kept: dict[str, Any] = {
+    kept: JsonObject = {
         "prompt": trained.prompt or None,
         "observation_tokens": trained.observation_tokens,
     }  # its memory is its own

@@ -32,6 +32,10 @@ def run(config: Config) -> int:
     folder = Path(config.out or config.name)
     for path in scaffold.write(names, folder):
         print(path)
-    install, tests = shlex.quote(f"{folder}[test]"), shlex.quote(str(folder))
-    print(f"\nnext:\n  pip install -e {install}\n  agentgym check {names.id}\n  pytest {tests}")
+    commands = (
+        f"pip install -e {shlex.quote(f'{folder}[test]')}",
+        f"agentgym check {names.id}",
+        f"pytest {shlex.quote(str(folder))}",
+    )
+    print("\nnext:", *commands, sep="\n  ")
     return 0

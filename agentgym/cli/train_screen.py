@@ -10,6 +10,8 @@ from rich.status import Status
 from agentgym.episodes.episode import MOST_FAULTS
 from agentgym.trainers.config.train_config import TrainConfig
 
+JsonObject = dict[str, Any]
+
 QUIET = 60.0
 """Seconds between two lines of progress where the output is no terminal."""
 
@@ -51,7 +53,7 @@ class Screen:
         elif time.monotonic() - self._said > QUIET:
             self._print(line)
 
-    def _start(self, n: dict[str, Any]) -> None:
+    def _start(self, n: JsonObject) -> None:
         where = f", continuing after update {n['position']}" if n["position"] else ""
         trained = f", {n['trained'] / 1e6:.2f} M of them in adapters trained," if self.config.lora_rank else ""
         known = "parameters" in n  # a learner of one's own need not say
@@ -66,14 +68,14 @@ class Screen:
                 f"weighted by min(trainer / engine, {n['correction']:g})"
             )
 
-    def _eval(self, n: dict[str, Any]) -> None:
+    def _eval(self, n: JsonObject) -> None:
         if not n["tasks"]:
             return
         imitated = "after the SFT warm start" if self.config.sft_steps else "once more, without an SFT warm start"
         what = {"success_before": "untrained", "success_sft": imitated, "success_after": "at the end"}
         self._print(f"success {what[n['name']]}: {n['success']:.1%} of {n['tasks']} {n['split']} tasks{_apart(n['faults'])}")
 
-    def _sft(self, n: dict[str, Any]) -> None:
+    def _sft(self, n: JsonObject) -> None:
         lost = (
             f"  {n['demonstrations_lost']} demonstrations lost to infrastructure errors" if n["demonstrations_lost"] else ""
         )
@@ -87,7 +89,7 @@ class Screen:
         del n
 
 
-def step_cells(n: dict[str, Any], differs: bool) -> list[str]:
+def step_cells(n: JsonObject, differs: bool) -> list[str]:
     """Return what is said of a step, the most important first."""
     valid = f"{n['success_valid']:.0%}" if "success_valid" in n else "  -"
     several = [f"{key.partition('/')[2]} {value:.0%}" for key, value in n.items() if key.startswith("success_train/")]

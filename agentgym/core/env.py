@@ -12,7 +12,6 @@ import gymnasium
 import numpy as np
 
 from agentgym.core.actions import Call, Tool, parse_call
-from agentgym.core.awaited import awaited
 from agentgym.core.declared import Declarations
 from agentgym.core.definition import Definition
 from agentgym.core.hints import first_share, solution
@@ -278,7 +277,11 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
         if type(value) is str:
             return Outcome(value)
         name = f"{name} of {type(self).__name__}"
-        return returned(value if isinstance(value, Outcome) else awaited(value, self.tool_seconds, name), method, name)
+        if not isinstance(value, Outcome):
+            from agentgym.core.awaited import awaited  # late: few environments are async
+
+            value = awaited(value, self.tool_seconds, name)
+        return returned(value, method, name)
 
     def _begun(self, task: Task) -> str:
         return self._returned(self.begin(task), self.begin, "begin").text

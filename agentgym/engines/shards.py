@@ -19,6 +19,8 @@ from safetensors import SafetensorError, safe_open
 
 from agentgym.errors import BadData
 
+JsonObject = dict[str, Any]
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -74,7 +76,7 @@ class Named:
         return iter(self._tensors)
 
 
-def message(metas: Sequence[TensorMeta], **more: object) -> dict[str, Any]:
+def message(metas: Sequence[TensorMeta], **more: object) -> JsonObject:
     """Return the description of tensors that vLLM's weight-transfer calls take."""
     names, shapes = [meta.name for meta in metas], [list(meta.shape) for meta in metas]
     return {"names": names, "dtype_names": [meta.dtype_name for meta in metas], "shapes": shapes, **more}
@@ -100,10 +102,10 @@ def shards(source: Source, limit: int = SHARD_BYTES, folder: str | None = None) 
             path.unlink()
 
 
-def written(source: Source, folder: Path, limit: int = SHARD_BYTES) -> list[dict[str, Any]]:
+def written(source: Source, folder: Path, limit: int = SHARD_BYTES) -> list[JsonObject]:
     """Write a source to files of at most `limit` bytes (or one tensor) that stay, and return a message for each."""
     tensors = iter(source)
-    sent: list[dict[str, Any]] = []
+    sent: list[JsonObject] = []
     for number, part in enumerate(parts(source.metadata(), limit)):
         path = folder / f"{number}.safetensors"
         write(path, part, tensors)
@@ -130,7 +132,7 @@ def _sweep(folder: Path, prefix: str) -> None:
             shutil.rmtree(path, ignore_errors=True)
 
 
-def read(sent: dict[str, Any]) -> Iterator[tuple[str, "Tensor"]]:
+def read(sent: JsonObject) -> Iterator[tuple[str, "Tensor"]]:
     """Yield the tensors of a message; BadData when its file is not whole or not what the message says."""
     path = sent["path"]
     try:
@@ -147,13 +149,13 @@ def read(sent: dict[str, Any]) -> Iterator[tuple[str, "Tensor"]]:
         raise BadData(f"{path}: damaged ({error}); expected whole safetensors") from error
 
 
-def announced(sent: dict[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]:
+def announced(sent: JsonObject) -> Iterator[tuple[str, tuple[int, ...]]]:
     """Yield name and shape of every tensor of a message."""
     for name, shape in zip(sent["names"], sent["shapes"], strict=True):
         yield name, tuple(shape)
 
 
-def messages(folder: Path) -> list[dict[str, Any]]:
+def messages(folder: Path) -> list[JsonObject]:
     """Return a message for each safetensors file of a model folder; BadData for a damaged or missing one."""
     index = folder / "model.safetensors.index.json"
     if index.is_file():

@@ -10,6 +10,8 @@ from agentgym.env_server.requests import action_of, parsed
 from agentgym.env_server.sessions import Session, Sessions
 from agentgym.serving.asgi import Gone, Receive, Refusal, Send
 
+JsonObject = dict[str, Any]
+
 _log = logging.getLogger(__name__)
 SLICE = 0.005  # seconds that one client takes at a time, until others get their turn
 _SLACK = 0.01  # of its idle time a connection may end too early: its end is put off no oftener than that
@@ -40,7 +42,7 @@ async def hold(sessions: Sessions, receive: Receive, send: Send) -> None:
     await send({"type": "websocket.close", "code": 1000})
 
 
-async def told(sessions: Sessions, kind: str, session: Session, data: dict[str, Any]) -> dict[str, object]:
+async def told(sessions: Sessions, kind: str, session: Session, data: JsonObject) -> dict[str, object]:
     """Return the answer to a request for a session."""
     if kind == "reset":
         return await sessions.reset(session, data)
@@ -56,7 +58,7 @@ async def told(sessions: Sessions, kind: str, session: Session, data: dict[str, 
     return {"closed": True}
 
 
-def _heard(message: dict[str, Any]) -> dict[str, Any]:
+def _heard(message: JsonObject) -> JsonObject:
     if message["type"] == "websocket.disconnect":
         raise Gone
     return message
@@ -66,7 +68,7 @@ def _idle(seconds: float) -> Refusal:
     return Refusal(408, f"the session was idle for {seconds:g} seconds and has ended", "SESSION_ERROR")
 
 
-async def _first(receive: Receive, seconds: float) -> dict[str, Any]:
+async def _first(receive: Receive, seconds: float) -> JsonObject:
     """Return the first message of a connection."""
     try:
         async with asyncio.timeout(seconds):
@@ -86,10 +88,10 @@ class _Connection:
         """Seconds until an idle connection ends, and when that end was last put off."""
         self._slack = self._idle * _SLACK
 
-    async def talk(self, first: dict[str, Any], receive: Receive) -> None:
+    async def talk(self, first: JsonObject, receive: Receive) -> None:
         """Answer messages from the first on until one says `close`; Gone where the client hangs up."""
         busy = 0.0  # seconds of work since others had their turn
-        message: dict[str, Any] | None = first
+        message: JsonObject | None = first
         try:
             async with asyncio.timeout(self._idle) as self._ending:
                 while True:
@@ -113,7 +115,7 @@ class _Connection:
             self._ending.reschedule(now + self._idle)
             self._wound = now
 
-    async def _answered(self, message: dict[str, Any]) -> bool:
+    async def _answered(self, message: JsonObject) -> bool:
         """Answer one message; False where it says `close`."""
         try:
             said = parsed(message.get("text") or message.get("bytes") or b"")
@@ -129,7 +131,7 @@ class _Connection:
         kind, data = said.get("type"), cast("object", said.get("data") or {})
         if not isinstance(data, dict):
             raise Refusal(422, f"data is {str(data)[:40]}; expected an object", "VALIDATION_ERROR")
-        given = cast("dict[str, Any]", data)
+        given = cast("JsonObject", data)
         if kind == "step":
             return _message("observation", await self._sessions.step(self._session, action_of(given, self._tools)))
         if kind == "state":

@@ -14,6 +14,8 @@ from agentgym.env_server.sessions import DECIDED, Session, Sessions
 from agentgym.errors import BadConfig, MissingExtra, how_to_install
 from agentgym.serving.asgi import Receive, Refusal, Send, headers_of, send_json
 
+JsonObject = dict[str, Any]
+
 _NAME = 16
 """Characters that the name of a session in an address must have: others must not guess it."""
 _TEXT = {"type": "object", "properties": {"action": {"type": "string"}}, "required": ["action"]}
@@ -73,7 +75,7 @@ class McpServer:
         how = f"Call {self.reset_name} first: it returns the task. Then use the other tools until the episode is over."
         return lowlevel.Server(self.name, instructions=how, on_list_tools=list_tools, on_call_tool=call_tool)
 
-    def tools(self, name: str = "") -> list[dict[str, Any]]:
+    def tools(self, name: str = "") -> list[JsonObject]:
         """Return what may be called, in the protocol's words: in a session with an episode, what its task offers."""
         choices = {name: schema for name, schema in _TASK.items() if not self._fixed}
         starts = {
@@ -157,7 +159,7 @@ class McpServer:
         self.sessions.close()
         self._forget_ended("unfinished", None)
 
-    def _shown(self, answer: dict[str, Any], name: str) -> tuple[str, dict[str, object], bool]:
+    def _shown(self, answer: JsonObject, name: str) -> tuple[str, dict[str, object], bool]:
         observation, session = answer["observation"], self._named[name]
         info, reward = observation["info"], answer["reward"]
         self._totals[session.id] = self._totals.get(session.id, 0.0) + (reward or 0.0)
@@ -173,12 +175,12 @@ class McpServer:
             facts |= {"reward": reward, "success": info["success"], "reason": info["reason"]}
         return text, facts, info["valid"] is False
 
-    def _write(self, session: Session, info: dict[str, Any]) -> None:
+    def _write(self, session: Session, info: JsonObject) -> None:
         self._append(self._row(session, info))
         self._totals.pop(session.id, None)
         self._number.pop(session.id, None)
 
-    def _row(self, session: Session, info: dict[str, Any]) -> dict[str, object]:
+    def _row(self, session: Session, info: JsonObject) -> dict[str, object]:
         """Return what is written of a session's episode."""
         return {
             "session": session.id[:8],
@@ -207,7 +209,7 @@ class McpServer:
             max_sessions=4 * limits.sessions,
         )
 
-        async def guarded(scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        async def guarded(scope: JsonObject, receive: Receive, send: Send) -> None:
             if scope["type"] == "http":
                 try:
                     authorize(token, headers_of(scope))

@@ -18,6 +18,8 @@ from agentgym.rollout.hosted import HostedEnv, LocalEnv, StepResult
 from agentgym.rollout.workers import Workers
 from agentgym.serving.asgi import Refusal
 
+JsonObject = dict[str, Any]
+
 _log = logging.getLogger(__name__)
 _ACTIONS = 16 << 20  # characters of one episode's actions, which are held in case that a step must be repeated
 _PUBLIC = ("task_id", "valid", "error", "admissible", "rewards", "success", "reason")
@@ -152,7 +154,7 @@ class Sessions:
 
     # What a session is asked
 
-    async def reset(self, session: Session, data: dict[str, Any]) -> dict[str, object]:
+    async def reset(self, session: Session, data: JsonObject) -> dict[str, object]:
         """Start an episode; `data` may have `seed`, `task` (an id or a split's number), `horizon`, `episode_id`, `info`."""
         seed, options = self._wanted(data)
         if session.busy:
@@ -241,7 +243,7 @@ class Sessions:
             del session.snapshots[next(iter(session.snapshots))]
         return {"snapshot": handle}
 
-    async def restore(self, session: Session, data: dict[str, Any]) -> dict[str, object]:
+    async def restore(self, session: Session, data: JsonObject) -> dict[str, object]:
         """Go on from a snapshot; `seed` draws later chance afresh."""
         handle, seed = data.get("snapshot"), _seed(data)
         held = (
@@ -322,14 +324,14 @@ class Sessions:
             session.env.close()
         session.env, session.running = None, False
 
-    def _first(self, session: Session, env: HostedEnv, text: str, info: dict[str, Any]) -> dict[str, object]:
+    def _first(self, session: Session, env: HostedEnv, text: str, info: JsonObject) -> dict[str, object]:
         answer = self._answer((text, None, False, False, info))
         answer["observation"] |= {"tools": [tool.schema() for tool in env.tools.values()]}  # type: ignore[operator]
         if not session.connected:
             answer["session"] = session.id
         return answer
 
-    def _answer(self, result: tuple[str, float | None, bool, bool, Mapping[str, object]]) -> dict[str, Any]:
+    def _answer(self, result: tuple[str, float | None, bool, bool, Mapping[str, object]]) -> JsonObject:
         text, reward, terminated, truncated, info = result
         public = {name: info.get(name) for name in _PUBLIC}
         if info.get("reason") not in DECIDED:

@@ -11,6 +11,8 @@ from agentgym.evaluate.compare import compare, read_evaluation
 from agentgym.evaluate.protocol import task_ids, text_hash, too_many_faults
 from agentgym.evaluate.statistics import outcomes, success
 
+JsonObject = dict[str, Any]
+
 FIXED = ("envs", "attempts", "seed", "suite")
 """Options that decide what is played; without a protocol these must agree, and the rest is shown."""
 
@@ -39,7 +41,7 @@ class Entry:
         }
 
 
-def leaderboard(paths: Sequence[str | Path], references: Sequence[str | Path] = ()) -> dict[str, Any]:
+def leaderboard(paths: Sequence[str | Path], references: Sequence[str | Path] = ()) -> JsonObject:
     """Return a leaderboard as plain JSON: what all have in common, and the entries, the best first.
 
     An entry has `success` (rate and interval), `differences` (by reference, its success minus the reference's over the same
@@ -112,7 +114,7 @@ def _said(value: object) -> str:
     return f"{str(value)[:200]}" if value is not None else "none"
 
 
-def _row(entry: Entry) -> dict[str, Any]:
+def _row(entry: Entry) -> JsonObject:
     envs = list(dict.fromkeys(episode.env for episode in entry.episodes))
     parts = {env: success([e for e in entry.episodes if e.env == env]) for env in envs}
     return {
@@ -126,7 +128,7 @@ def _row(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _reference(rows: Sequence[dict[str, Any]], entries: Sequence[Entry], reference: str | Path) -> dict[str, Any]:
+def _reference(rows: Sequence[JsonObject], entries: Sequence[Entry], reference: str | Path) -> JsonObject:
     wanted = Path(reference)
     wanted = (wanted.parent if wanted.is_file() else wanted).resolve()
     for row, entry in zip(rows, entries, strict=True):

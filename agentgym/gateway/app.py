@@ -18,6 +18,8 @@ from agentgym.serving.asgi import Gone, Receive, Send, headers_of, read_body, se
 from agentgym.serving.connections import REQUEST_SECONDS
 from agentgym.serving.server import named_here, other_name
 
+JsonObject = dict[str, Any]
+
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 _PATIENCE = 10.0  # seconds; then a stream begins, so that clients and proxies see a sign of life
@@ -56,7 +58,7 @@ class App:
             raise BadConfig("this gateway has no key, so session keys would protect nothing: expected App(…, key=…)")
         return f"{_derived(self._key, name)}:{name}"
 
-    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: JsonObject, receive: Receive, send: Send) -> None:
         """Answer one request, as ASGI wants it; nothing that one client does raises here."""
         if scope["type"] != "http":
             raise NotImplementedError(scope["type"])  # how ASGI says that there is no such thing here
@@ -70,7 +72,7 @@ class App:
             refusal = _refusal(raised)
             await send_json(send, refusal.status, error(refusal))
 
-    async def _route(self, path: str, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+    async def _route(self, path: str, scope: JsonObject, receive: Receive, send: Send) -> None:
         method = scope["method"]
         headers = headers_of(scope)
         if path == "/health":
@@ -156,7 +158,7 @@ class App:
             raise Refusal(413, f"a body may have at most {self._body_bytes} bytes")
         return await read_body(receive, self._body_bytes, REQUEST_SECONDS, Refusal)
 
-    def _of_session(self, what: str, name: str, caller: _Caller, raw: dict[str, Any]) -> dict[str, object]:
+    def _of_session(self, what: str, name: str, caller: _Caller, raw: JsonObject) -> dict[str, object]:
         """Finish a session or return a key for it, where the caller may: an agent never says how it went itself."""
         if caller.alone or caller.name not in ("", name):
             why = "this key is valid for one session" + (" and cannot end it" if caller.alone else f": {caller.name!r:.80}")
@@ -170,7 +172,7 @@ class App:
             raise Refusal(400, why, "no_key")
         return {"api_key": self.session_key(name)}
 
-    def _finish(self, name: str, raw: dict[str, Any]) -> dict[str, object]:
+    def _finish(self, name: str, raw: JsonObject) -> dict[str, object]:
         reward, success = read_number(raw, "reward", 0.0, -1e9, 1e9), raw.get("success")
         success = reward > 0 if success is None else success
         labels = [raw.get("task_id") or "", raw.get("group_id") or ""]

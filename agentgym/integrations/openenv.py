@@ -33,6 +33,10 @@ from agentgym.core.verdicts import amount
 from agentgym.errors import RULED_OUT, BadConfig, Fault
 from agentgym.rollout.session import Session
 
+JsonMapping = Mapping[str, Any]
+
+JsonObject = dict[str, Any]
+
 MOST = 2000
 """Characters of a server's error that are shown."""
 REFUSED = ("invalid_args", "tool_not_found", "execution_error", "timeout")
@@ -51,7 +55,7 @@ class TextObservation(Observation):
     """What is seen; `metadata` has our info."""
 
     text: str = ""
-    tools: list[dict[str, Any]] = []  # noqa: RUF012  # pydantic copies it
+    tools: list[JsonObject] = []  # noqa: RUF012  # pydantic copies it
     """After a reset: what may be called, as JSON Schemas; empty where commands are taken."""
 
 
@@ -68,7 +72,7 @@ class ServedEnv(Environment[TextAction, TextObservation, TextState]):
 
     SUPPORTS_CONCURRENT_SESSIONS = True
 
-    def __init__(self, env: str, options: Mapping[str, Any]) -> None:
+    def __init__(self, env: str, options: JsonMapping) -> None:
         super().__init__()
         self._session = Session(env, **options)
         self._episode: str | None = None
@@ -89,7 +93,7 @@ class ServedEnv(Environment[TextAction, TextObservation, TextState]):
         text = self._session.act(action.text)
         return self._observation(text, self._session.reward - paid, [])
 
-    def _observation(self, text: str, reward: float | None, tools: list[dict[str, Any]]) -> TextObservation:
+    def _observation(self, text: str, reward: float | None, tools: list[JsonObject]) -> TextObservation:
         session = self._session
         info = {"reason": session.reason, "success": session.success, "error": session.error}
         told = json.loads(json.dumps({**session.info, **info}, default=str))
@@ -152,9 +156,9 @@ def remote(url: str, **options: Any) -> "RemoteTextEnv":
 class ServerError(Exception):
     """What a server answered in place of an observation."""
 
-    def __init__(self, data: Mapping[str, Any]) -> None:
+    def __init__(self, data: JsonMapping) -> None:
         self.code = str(data.get("code", "UNKNOWN"))
-        wrong: list[dict[str, Any]] = data.get("errors") or []
+        wrong: list[JsonObject] = data.get("errors") or []
         fields = [f"{'.'.join(map(str, each.get('loc', ())))}: {each.get('msg')}" for each in wrong]
         self.fields = {str(each["loc"][0]) for each in wrong if each.get("loc")}
         """Names of the fields that are wrong."""
@@ -164,7 +168,7 @@ class ServerError(Exception):
 class _Client(GenericEnvClient):
     """Its client, whose errors keep the server's code and the fields that are wrong."""
 
-    async def _send_and_receive(self, message: dict[str, Any]) -> dict[str, Any]:
+    async def _send_and_receive(self, message: JsonObject) -> JsonObject:
         with contextlib.suppress(ConnectionClosed):  # one that was refused has an answer to read
             await self._send(message)
         response = await self._receive()
@@ -192,7 +196,7 @@ class RemoteTextEnv(TextEnv):
     declared = Declarations(random_bound=1.0)  # nobody has declared one
     reset_options: Mapping[str, Any] = {}
     """More for the server's reset."""
-    harmless_action: Mapping[str, Any] | None = None
+    harmless_action: JsonMapping | None = None
     """An action that a working server carries out; None for the plainest that its schema takes."""
     blocking = True
     snapshot_kind = "replay"
@@ -208,7 +212,7 @@ class RemoteTextEnv(TextEnv):
             schema = httpx.get(f"{self.url.rstrip('/')}/schema", timeout=30).raise_for_status().json()
         except httpx.HTTPError as error:
             raise BadConfig(f"no OpenEnv server answers at {self.url}: {error}") from error
-        self._action: dict[str, Any] = schema["action"]
+        self._action: JsonObject = schema["action"]
 
     @staticmethod
     def generate(rng: Any, difficulty: int) -> Task:
@@ -265,12 +269,12 @@ class RemoteTextEnv(TextEnv):
             return observation["text"]
         return json.dumps(observation, ensure_ascii=False, default=str)
 
-    def _invalid(self, error: ServerError, action: Mapping[str, Any]) -> bool:
+    def _invalid(self, error: ServerError, action: JsonMapping) -> bool:
         """Return whether an error is about the action: an observation that the server makes wrong has the same code."""
         known = {*action, *self._action.get("properties", {})}
         return error.code == WSErrorCode.VALIDATION_ERROR and (not error.fields or not known.isdisjoint(error.fields))
 
-    def _judged(self, error: ServerError, action: Mapping[str, Any]) -> Outcome:
+    def _judged(self, error: ServerError, action: JsonMapping) -> Outcome:
         """Return the invalid action that an error was; a Fault where a harmless action fails as well."""
         if self._invalid(error, action) or error.code in REFUSED:
             return self.invalid(str(error))

@@ -10,7 +10,7 @@ rows = dataset("rlvr/SQL-v0", "train", 512)      # columns as its PromptDataset 
 # pyright: reportMissingTypeStubs=false, reportMissingImports=false, reportUntypedBaseClass=false
 # pyright: reportUnknownParameterType=false, reportIncompatibleMethodOverride=false, reportCallIssue=false
 
-from typing import Any
+from typing import Any, cast
 
 import skyrl_gym
 from skyrl_gym.envs.base_text_env import BaseTextEnv
@@ -46,7 +46,7 @@ class AgentgymEnv(BaseTextEnv):
         super().__init__()
         row = (extras or {})["task"]
         name, options = registry.of_dataset(row, env_config or {})  # a dataset may be a stranger's
-        self.session = Session(name, **options)
+        self.session = Session(name, **cast("dict[str, Any]", options))
         self.row, self.seed = row, int(row.get("seed", 0))
         if is_file(str(row.get("prompt") or "")):
             raise BadConfig(f"a row of the dataset names the file {row['prompt']!r}; expected a prompt of the package")

@@ -7,8 +7,6 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import cloudpickle  # pyright: ignore[reportMissingTypeStubs]
-
 from agentgym.core.actions import Tool
 from agentgym.core.env import TextEnv
 from agentgym.core.seeding import generator
@@ -44,6 +42,8 @@ def as_bytes(value: object, *, script: bool = False) -> bytes:
 
 
 def _cloudpickled(value: object) -> bytes:
+    import cloudpickle  # pyright: ignore[reportMissingTypeStubs]  # late: few runs send what a script defines
+
     return cloudpickle.dumps(value)  # pyright: ignore[reportUnknownMemberType]
 
 

@@ -17,7 +17,7 @@ import pytest
 pytest.importorskip("uvicorn", reason="the extra `serve-env` is not installed")
 pytest.importorskip("websockets", reason="the extra `serve-env` is not installed")
 import httpx2
-from serving import running
+from served_envs import running
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("uvicorn", reason="the extra `serve-env` is not installed")
-from serving import running
+from served_envs import running
 
 from agentgym.env_server.app import _ROUTES
 from agentgym.registry import Maker

@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("uvicorn", reason="the extra `serve-env` is not installed")
 pytest.importorskip("websockets", reason="the extra `serve-env` is not installed")
 import httpx2
-from serving import SECRET, Blocking, Counter, running
+from served_envs import SECRET, Blocking, Counter, running
 from websockets.sync.client import connect
 
 from agentgym.env_server import Limits, Sessions, sessions

@@ -28,7 +28,7 @@ EXPECTED: dict[str, list[str]] = {
     ],
     "08_train_any_agent.py": [r"KL \d\.\de-(?:0[6-9]|1\d)", r"held out: 0\.[01]\d before, (?:0\.[2-9]\d|1\.00) after"],
     "09_repair_a_repository.py": [r"> bash\[ls && git log", r"careless: +0\.0 %", r"oracle: +100\.0 %", r"\n  \+ +\S"],
-    "10_two_players.py": [
+    "10_two_roles.py": [
         r"expert +against the perfect opponent: 100\.0 %",
         r"self-play at random: the first role wins (?:1[5-9]|2\d|3[0-5]) of 50",
         r"by role: first second first",
@@ -51,7 +51,7 @@ def test_example(name: str, tmp_path: Path) -> None:
         assert re.search(fact, done.stdout), f"{fact!r} is not in:\n{done.stdout}"
 
 
-@pytest.mark.parametrize("name", ["02_your_own_env:me/HeavyCoin-v0", "10_two_players:me/Nim-v0"])
+@pytest.mark.parametrize("name", ["02_your_own_env:me/HeavyCoin-v0", "10_two_roles:me/Nim-v0"])
 def test_the_environments_of_the_examples_keep_the_contract(name: str) -> None:
     command = [sys.executable, "-m", "agentgym", "check", name]
     done = subprocess.run(command, cwd=FOLDER, capture_output=True, text=True, timeout=600)

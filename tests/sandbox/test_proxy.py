@@ -6,14 +6,14 @@ import pytest
 
 from agentgym.sandbox.inside.proxy import allowed, serve, target
 
-HOSTS = ["pypi.org", "*.example.com", "10.1.0.0/16", "192.0.2.7", "2001:db8::/32"]
+HOSTS = ["index.test", "*.example.com", "10.1.0.0/16", "192.0.2.7", "2001:db8::/32"]
 
 
 @pytest.mark.parametrize(
     ("host", "may"),
     [
-        ("pypi.org", True), ("PyPI.org.", True), ("files.pypi.org", False),
-        ("xpypi.org", False), ("pypi.org.evil.test", False),
+        ("index.test", True), ("Index.Test.", True), ("files.index.test", False),
+        ("xindex.test", False), ("index.test.evil.test", False),
         ("a.example.com", True), ("a.b.example.com", True), ("example.com", False), ("badexample.com", False),
         ("10.1.2.3", True), ("10.2.0.1", False), ("192.0.2.7", True), ("192.0.2.8", False), ("[2001:db8::1]", True),
         ("2001:db9::1", False), ("", False), ("*", False), ("*.example.com", True), ("127.0.0.1", False),
@@ -25,7 +25,7 @@ def test_hosts(host, may):
 
 
 def test_first_lines():
-    assert target(b"CONNECT pypi.org:443 HTTP/1.1") == ("pypi.org", 443, b"")
+    assert target(b"CONNECT index.test:443 HTTP/1.1") == ("index.test", 443, b"")
     assert target(b"GET http://a.test:81/x?y=1 HTTP/1.1") == ("a.test", 81, b"GET /x?y=1 HTTP/1.1\r\n")
     for wrong in (b"GET /x HTTP/1.1", b"GET https://a.test/ HTTP/1.1", b"CONNECT a.test HTTP/1.1", b"", b"\xff a b"):
         with pytest.raises(ValueError):

@@ -43,7 +43,7 @@ def write(folder: Path, *, test: str = TEST, seconds: float = 30) -> Path:
     return folder
 
 
-def make(folder: Path, **options):
+def make(folder: Path, **options) -> Any:
     options = {"backend_options": {"daemon": PYTHON["daemon"]}, **options}
     return agentgym.make("rlvr/Harbor-v0", path=str(folder), **options)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx2
 import pytest
 from conftest import PYTHON
-from serving import running
+from served_envs import running
 
 from agentgym.env_server import Limits
 from agentgym.registry import Maker

@@ -18,6 +18,8 @@ from agentgym.errors import BadData
 from agentgym.tasks.library import Library, hashed
 from agentgym.tasks.lines import COPY, find_path
 
+JsonObject = dict[str, Any]
+
 BASIS = {
     "DB": "the database after the reference actions",
     "COMMUNICATE": "strings that the agent's messages have to contain",
@@ -82,7 +84,7 @@ def _task(where: str, domain: str, row: object, splits: Mapping[str, str]) -> Ta
     told = scenario.get("instructions")
     if not isinstance(told, str | dict):
         raise BadData(f"{where}: instructions of user_scenario are {str(told)[:60]!r}; expected text or an object")
-    instructions: dict[str, Any] = {"task_instructions": told} if isinstance(told, str) else cast("dict[str, Any]", told)
+    instructions: JsonObject = {"task_instructions": told} if isinstance(told, str) else cast("JsonObject", told)
     criteria = _object(task.get("evaluation_criteria") or {}, f"{where}: evaluation_criteria")
     basis = criteria.get("reward_basis") or list(DEFAULT)
     if unknown := [part for part in basis if part not in (*BASIS, "NL_ASSERTION")]:
@@ -116,8 +118,8 @@ def why_not(task: Task, solo: bool) -> str:
         return "it has no ticket, so tau2's solo mode cannot play it; give the customer's part to a model with user="
     if not (criteria.get("actions") or criteria.get("env_assertions")):
         return "it names no action, so tau2's solo mode does not play it"
-    state: dict[str, Any] = data["initial_state"] or {}
-    history: list[dict[str, Any]] = state.get("message_history") or []
+    state: JsonObject = data["initial_state"] or {}
+    history: list[JsonObject] = state.get("message_history") or []
     if any(
         message.get("role") == "user" or (message.get("role") == "assistant" and not message.get("tool_calls"))
         for message in history
@@ -157,7 +159,7 @@ def _json(path: Path) -> object:
         raise BadData(f"{path}: {error}; expected JSON in UTF-8") from error
 
 
-def _object(value: object, where: str) -> dict[str, Any]:
+def _object(value: object, where: str) -> JsonObject:
     if not isinstance(value, dict):
         raise BadData(f"{where}: {str(value)[:60]!r}; expected an object")
     return cast("dict[str, object]", value)

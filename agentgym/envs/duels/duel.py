@@ -56,7 +56,7 @@ class Duel(TextEnv):
         return f"{self.rule}{self.admissible()[0]}.\n{self._picture()}"
 
     @property
-    def role(self) -> str:
+    def role(self) -> str:  # pyright: ignore[reportIncompatibleMethodOverride]  # the board says it
         return self.to_move if "to_move" in self.__dict__ else self.roles[0]
 
     def act(self, action: str) -> str | Outcome:

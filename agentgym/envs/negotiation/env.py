@@ -107,7 +107,7 @@ class Negotiation(TextEnv):
         return self._picture(rules=True)
 
     @property
-    def role(self) -> str:
+    def role(self) -> str:  # pyright: ignore[reportIncompatibleMethodOverride]  # the number of offers says it
         return self.roles[len(self.offers) % 2] if self.opponent == "self" and "offers" in self.__dict__ else self.roles[0]
 
     @property

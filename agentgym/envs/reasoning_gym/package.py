@@ -19,6 +19,8 @@ import numpy
 
 from agentgym.envs.reasoning_gym.gates import BY_THAT_NAME, EVALUATORS, GATES, LEVELS, NEVER
 
+JsonObject = dict[str, Any]
+
 MODULE = __name__
 
 
@@ -29,7 +31,7 @@ def warm() -> None:
 
 def table() -> dict[str, str]:
     """Return the names of all tasks, each with the reason why it is refused, or an empty text."""
-    data_sets: dict[str, Any] = importlib.import_module("reasoning_gym.factory").DATASETS
+    data_sets: JsonObject = importlib.import_module("reasoning_gym.factory").DATASETS
     return {name: _refusal(name, kind) for name, (kind, _) in sorted(data_sets.items())}
 
 
@@ -57,7 +59,7 @@ def _called(module: str) -> frozenset[str]:
 @lru_cache(maxsize=256)
 def _data_set(name: str, level: int, options: str, seed: int) -> Any:
     factory = importlib.import_module("reasoning_gym.factory")
-    curricula: dict[str, Any] = factory.CURRICULA
+    curricula: JsonObject = factory.CURRICULA
     if name not in curricula or options != "{}":
         return factory.create_dataset(name, seed=seed, size=1, **json.loads(options))
     low, high = LEVELS.get(name, (0, level))
@@ -72,7 +74,7 @@ def _data_set(name: str, level: int, options: str, seed: int) -> Any:
 
 
 @lru_cache(maxsize=64)
-def _entry(name: str, level: int, options: str, seed: int) -> tuple[Any, dict[str, Any]]:
+def _entry(name: str, level: int, options: str, seed: int) -> tuple[Any, JsonObject]:
     random.seed(seed)  # a few generators, and programs they run, draw from what is common to all
     numpy.random.seed(seed % 2**32)
     data_set = _data_set(name, level, options, seed)
@@ -101,13 +103,13 @@ def numbers(name: str, level: int, options: str, seed: int) -> list[int]:
 
 def levels(name: str) -> int:
     """Return how many levels of difficulty a task has."""
-    curricula: dict[str, Any] = importlib.import_module("reasoning_gym.factory").CURRICULA
+    curricula: JsonObject = importlib.import_module("reasoning_gym.factory").CURRICULA
     if name not in curricula:
         return 1
     return max((len(attribute.levels) for attribute in curricula[name]().attributes.values()), default=1)
 
 
-def _way_out(metadata: dict[str, Any]) -> str:
+def _way_out(metadata: JsonObject) -> str:
     """Return moves that free the piece A of a Rush Hour board of six by six, found breadth first.
 
     The question and the scorer call the pieces A, B, C, … in the order of their letters on the board.
@@ -155,12 +157,12 @@ def _retraced(before: dict[tuple[int, ...], tuple[tuple[int, ...], str] | None],
     return " ".join(reversed(moves))
 
 
-def _colours(metadata: dict[str, Any]) -> str:
+def _colours(metadata: JsonObject) -> str:
     colours: dict[int, int] = metadata["possible_answer"]
     return json.dumps({str(vertex): colour for vertex, colour in colours.items()})
 
 
-def _unscrambled(metadata: dict[str, Any]) -> str:
+def _unscrambled(metadata: JsonObject) -> str:
     """Return the scramble of a cube backwards."""
     moves: list[str] = metadata["scramble_moves"].split()
     return " ".join(move.removesuffix("'") if move.endswith("'") else f"{move}'" for move in reversed(moves))
@@ -170,7 +172,7 @@ def _example(metadata: dict[str, object]) -> str:
     return str(metadata["example_answer"])
 
 
-_SOLUTIONS: dict[str, Callable[[dict[str, Any]], str]] = {
+_SOLUTIONS: dict[str, Callable[[JsonObject], str]] = {
     "graph_color": _colours,
     "propositional_logic": _example,
     "rubiks_cube": _unscrambled,

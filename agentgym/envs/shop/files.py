@@ -17,6 +17,8 @@ from agentgym.envs.shop.catalogue import Catalogue, Product
 from agentgym.envs.shop.generate import NO_CAP, price_sentence
 from agentgym.errors import BadConfig, BadData
 
+JsonObject = dict[str, Any]
+
 ORDER = 233
 """WebShop's seed for the order of goals."""
 BOUNDS = {"test": (0, 500), "valid": (500, 1500), "train": (1500, None)}
@@ -80,7 +82,7 @@ def _load(folder: str, goals: str, count: int) -> Goods:
         raise BadConfig(f"{folder} has neither {' and '.join(SETS[0])} nor {' and '.join(SETS[1])}")
     human: Any = _json(root / HUMAN) if goals == "human" else {}
     products: list[Product] = []
-    wishes: dict[str, Any] = {}
+    wishes: JsonObject = {}
     for raw in items[: count or None]:
         product, about = _product(raw, attributes, root), attributes.get(raw.get("asin"), {})
         if product is not None and product.asin not in wishes:
@@ -106,7 +108,7 @@ def _json(path: Path) -> Any:
     return cast("object", content)
 
 
-def _product(raw: dict[str, Any], attributes: dict[str, Any], root: Path) -> Product | None:
+def _product(raw: JsonObject, attributes: JsonObject, root: Path) -> Product | None:
     """Return a product by WebShop's rules; None for one that it leaves out."""
     asin = raw.get("asin", "nan")
     if asin == "nan" or len(asin) > 10:
@@ -122,7 +124,7 @@ def _product(raw: dict[str, Any], attributes: dict[str, Any], root: Path) -> Pro
             if values
         }
         bullets: object = raw.get("small_description") or []
-        about: dict[str, Any] = attributes.get(asin) or {}
+        about: JsonObject = attributes.get(asin) or {}
         return Product(
             asin=asin,
             title=raw["name"],
@@ -149,7 +151,7 @@ def _price(asin: str, prices: list[float]) -> float:
 Draft = tuple[Product, str, tuple[str, ...], list[object], float]
 
 
-def _synthetic(products: list[Product], wishes: dict[str, Any]) -> list[Draft | None]:
+def _synthetic(products: list[Product], wishes: JsonObject) -> list[Draft | None]:
     """Return a goal for every combination of a product's option values, names in order."""
     drafts: list[Draft | None] = []
     counts: Counter[str] = Counter()
@@ -169,7 +171,7 @@ def _synthetic(products: list[Product], wishes: dict[str, Any]) -> list[Draft | 
     return drafts
 
 
-def _human(product: Product, wish: dict[str, Any]) -> Draft | None:
+def _human(product: Product, wish: JsonObject) -> Draft | None:
     wanted = tuple(wish.get("instruction_attributes") or ())
     if not wanted:
         return None

@@ -12,11 +12,13 @@ from agentgym.envs.sql.database import Database, QueryError, Result
 from agentgym.errors import Fault
 from agentgym.rewards.sql_result import column_orders, same_in_bird, same_in_spider, same_result, without_distinct
 
+JsonMapping = Mapping[str, Any]
+
 RULES = ("published", "strict")
 """How answers to questions of a file are compared: as the evaluation of its set does, or as those to generated questions."""
 
 
-def rewritten_gold(database: Database, data: Mapping[str, Any], rule: str) -> tuple[str, Result]:
+def rewritten_gold(database: Database, data: JsonMapping, rule: str) -> tuple[str, Result]:
     """Return the gold query as it is compared on a database, and its result; raises QueryError where it has none.
 
     Without DISTINCT a query may have more rows than are read: it is compared as it is written then.
@@ -30,7 +32,7 @@ def rewritten_gold(database: Database, data: Mapping[str, Any], rule: str) -> tu
         return data["gold"], database.run(data["gold"])
 
 
-def results(database: Database, sql: str, data: Mapping[str, Any], rule: str) -> tuple[Result, Result]:
+def results(database: Database, sql: str, data: JsonMapping, rule: str) -> tuple[Result, Result]:
     """Return the results of an answer and of the gold query, rewritten alike.
 
     Raises QueryError for an answer that fails, a Fault for a gold query that does: no answer could be right.
@@ -44,7 +46,7 @@ def results(database: Database, sql: str, data: Mapping[str, Any], rule: str) ->
     return database.run(sql if as_written else compared(sql, data, rule)), wanted
 
 
-def holds_on(databases: Iterable[Database], sql: str, data: Mapping[str, Any], rule: str, comparison: "Comparison") -> bool:
+def holds_on(databases: Iterable[Database], sql: str, data: JsonMapping, rule: str, comparison: "Comparison") -> bool:
     """Return whether a query has the gold query's result on further databases; one on which it fails is enough."""
     for database in databases:
         try:
@@ -56,7 +58,7 @@ def holds_on(databases: Iterable[Database], sql: str, data: Mapping[str, Any], r
     return True
 
 
-def comparison(data: Mapping[str, Any], rule: str) -> "Comparison":
+def comparison(data: JsonMapping, rule: str) -> "Comparison":
     """Return how answers to a task's question are compared."""
     evaluation = data.get("evaluation", "") if rule == "published" else ""
     if evaluation == "spider":
@@ -64,7 +66,7 @@ def comparison(data: Mapping[str, Any], rule: str) -> "Comparison":
     return Comparison(data["ordered"], data.get("any_columns", False), evaluation)
 
 
-def compared(sql: str, data: Mapping[str, Any], rule: str) -> str:
+def compared(sql: str, data: JsonMapping, rule: str) -> str:
     """Return the query whose result is compared: Spider's evaluation drops DISTINCT and mends spaces within operators."""
     if rule != "published" or data.get("evaluation") != "spider":
         return sql

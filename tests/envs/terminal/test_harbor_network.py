@@ -7,8 +7,8 @@ from agentgym.envs.terminal.harbor.files import load
 from agentgym.envs.terminal.harbor.network import Policy, options
 from agentgym.errors import BadConfig, BadData
 
-NO, ALL, SOME = Policy("no-network"), Policy("public"), Policy("allowlist", ("pypi.org", "*.test", "10.0.0.0/8", "::1"))
-LIST = 'network_mode = "allowlist"\nallowed_hosts = ["PyPI.org.", "*.test", "10.0.0.0/8", "::0001"]\n'
+NO, ALL, SOME = Policy("no-network"), Policy("public"), Policy("allowlist", ("index.test", "*.test", "10.0.0.0/8", "::1"))
+LIST = 'network_mode = "allowlist"\nallowed_hosts = ["Index.Test.", "*.test", "10.0.0.0/8", "::0001"]\n'
 
 
 @pytest.mark.parametrize(

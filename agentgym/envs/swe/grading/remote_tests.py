@@ -27,6 +27,8 @@ from agentgym.envs.swe.grading.remote import Gone, Peer
 from agentgym.envs.swe.grading.remote_classes import Module
 from agentgym.rewards.programs import inside as code_inside
 
+JsonObject = dict[str, Any]
+
 DEAD = ""
 """What an end is told when the other one has ended."""
 STACK = 64 << 20
@@ -37,7 +39,7 @@ SEES = "_agentgym_sees"
 """A function that tests with other values have (`fresh`): it keeps what it is given."""
 ERROR = "an error"
 """What is kept of an error that ends a test."""
-_state: dict[str, Any] = {}
+_state: JsonObject = {}
 
 
 class _Steps:
@@ -113,7 +115,7 @@ def _say(message: str) -> None:
         left = left[os.write(_state["answers"], left) :]
 
 
-def _begin(work: Callable[[], None], told: dict[str, Any]) -> None:
+def _begin(work: Callable[[], None], told: JsonObject) -> None:
     _state["way"] = _Line(told.get("seconds")) if told["linked"] else _Steps()
     _state["answers"] = code_inside.silence()  # what the code under test prints is no answer
     here = os.getcwd()
@@ -145,7 +147,7 @@ def begin_tests(request: str) -> None:
     _say((ended if told["linked"] else _state["way"].out).get())
 
 
-def _run(told: dict[str, Any], ended: queue.SimpleQueue[str]) -> None:
+def _run(told: JsonObject, ended: queue.SimpleQueue[str]) -> None:
     import pytest
 
     peer = Peer(_state["way"].exchange, obedient=False)
@@ -170,7 +172,7 @@ class _Importer(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def __init__(self, peer: Peer, names: list[str]) -> None:
         self.peer, self.names = peer, set(names)
-        self.modules: dict[str, Any] = {}
+        self.modules: JsonObject = {}
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> Any:
         if name.partition(".")[0] not in self.names:

@@ -1,7 +1,7 @@
 """A game of two roles, complete: self-play, an opponent inside the environment, and declared ceilings.
 
-Run: python examples/10_two_players.py
-Check: cd examples && agentgym check 10_two_players:me/Nim-v0
+Run: python examples/10_two_roles.py
+Check: cd examples && agentgym check 10_two_roles:me/Nim-v0
 """
 
 from collections.abc import Iterator
