@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from watched_page import until
+from watched_page import serving, until
 
 from agentgym.cli import train
 from agentgym.errors import BadConfig

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import ATTACKS, attack_episode, episode, metrics, write_run  # pyright: ignore
-from watched_page import until
+from watched_page import serving, until
 
 from agentgym.errors import BadConfig
 from agentgym.report.watch.run import FollowedRun
