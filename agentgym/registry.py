@@ -10,15 +10,17 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import gymnasium
 from gymnasium.envs.registration import EnvSpec
 
-from agentgym.core.caller import Setting
 from agentgym.core.env import TextEnv
 from agentgym.core.installed import installed
 from agentgym.errors import BadConfig, BadData, Fault, MissingExtra, UnknownName, how_to_install, unknown
+
+if TYPE_CHECKING:
+    from agentgym.core.caller import Setting
 
 OURS = (BadConfig, BadData, UnknownName, MissingExtra, Fault)
 
@@ -196,12 +198,14 @@ def stored_id(name: str) -> str:
 
 def stored_settings(
     name: str, options: Mapping[str, object], named: Collection[str] = (), flags: tuple[str, str] = ("env", "env")
-) -> list[Setting]:
+) -> "list[Setting]":
     """Return what a stored environment sets that only the caller may: its module, and options that shape no task.
 
     `named`: names that the caller gave, which may be imported. `flags`: those of the name, and of the options' table.
     An option with the environment's own default says nothing.
     """
+    from agentgym.core.caller import Setting  # late: few imports of the package read what is stored
+
     flag, table = flags
     if not is_registered(name) and name not in named:
         return [Setting(flag, name), *(Setting(f"{table}.{key}", value) for key, value in options.items())]

@@ -22,9 +22,7 @@ from agentgym.rollout.hosted import HostedEnv, LocalEnv, close
 from agentgym.rollout.interrupts import interrupts_watched
 from agentgym.rollout.limits import CONTAINED, ends_more
 from agentgym.rollout.play import Job, Lockstep, Start, attempt
-from agentgym.rollout.processes import ProcessWorker
 from agentgym.rollout.replay import consulted, starts
-from agentgym.rollout.spawning import check_not_importing
 from agentgym.rollout.workers import StartWorker, Workers
 
 Factory = Callable[[], TextEnv]
@@ -176,6 +174,8 @@ class RolloutPool:
     """
 
     def __init__(self, envs: Mapping[str, Factory], config: RolloutConfig | None = None) -> None:
+        from agentgym.rollout.spawning import check_not_importing  # late, as all that only a rollout needs
+
         check_not_importing()
         self.config = config or RolloutConfig()
         if self.config.concurrency < 1:
@@ -322,6 +322,8 @@ class RolloutPool:
 
     def _start_worker(self) -> StartWorker:
         if self.config.worker_backend == "process":
+            from agentgym.rollout.processes import ProcessWorker
+
             return ProcessWorker
         from agentgym.rollout import ray_workers
 

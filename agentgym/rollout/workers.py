@@ -4,16 +4,17 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from agentgym.core.actions import Tool
 from agentgym.core.env import Snapshot, TextEnv
 from agentgym.core.outcome import Info
 from agentgym.core.tasks import Task
 from agentgym.errors import BadConfig, Fault
-from agentgym.rollout.env_threads import Key, Request, Status
 from agentgym.rollout.hosted import StepResult
-from agentgym.rollout.processes import ProcessWorker
+
+if TYPE_CHECKING:
+    from agentgym.rollout.env_threads import Key, Request, Status
 
 T = TypeVar("T")
 Make = Callable[[], TextEnv]
@@ -47,11 +48,11 @@ class Worker(Protocol):
     async def begun(self) -> None:
         """Return when it runs; a Fault where it failed as it started."""
 
-    async def ask(self, env: Key, request: Request, seconds: float) -> Any:
+    async def ask(self, env: "Key", request: "Request", seconds: float) -> Any:
         """Return what an environment answers within so many seconds; a hang or the worker's end is a Fault."""
         ...
 
-    def release(self, env: Key) -> None:
+    def release(self, env: "Key") -> None:
         """Free an environment; a condemned worker ends with its last one."""
         ...
 
@@ -75,8 +76,10 @@ class _Start:
 class Workers:
     """Workers that live as long as a run, many environments in each, of whatever kind: a place among `makes`."""
 
-    def __init__(self, makes: Sequence[Make], count: int, start: StartWorker = ProcessWorker) -> None:
+    def __init__(self, makes: Sequence[Make], count: int, start: StartWorker | None = None) -> None:
         self.count = max(1, count)
+        if start is None:
+            from agentgym.rollout.processes import ProcessWorker as start
         self._makes, self._start = tuple(makes), start
         self._starts: dict[Worker, _Start] = {}
         self._failures = 0
@@ -184,7 +187,7 @@ class RemoteEnv:
         """Go on from a snapshot."""
         return await self._begun(("restore", state, seed), seconds)
 
-    async def _begun(self, request: Request, seconds: float) -> tuple[str, Info]:
+    async def _begun(self, request: "Request", seconds: float) -> tuple[str, Info]:
         self.seconds = seconds
         self._move(await self._place(self.worker))
         return self._told(await self._ask(request, seconds + 60))  # 60: its start
@@ -229,12 +232,12 @@ class RemoteEnv:
         worker.last += 1
         self._key = self._kind, worker.last
 
-    async def _ask(self, request: Request, seconds: float) -> Any:
+    async def _ask(self, request: "Request", seconds: float) -> Any:
         if self.worker is None:
             raise Fault(f"{request[0]} before an episode was begun")
         return await self.worker.ask(self._key, request, seconds)
 
-    def _told(self, answer: tuple[Any, Status | None]) -> Any:
+    def _told(self, answer: "tuple[Any, Status | None]") -> Any:
         result, status = answer
         if status:
             self.limit, self.role, self.totals, self.tools = status
