@@ -5,7 +5,7 @@ import shutil
 import pytest
 import small_envs
 from several import run_two
-from small_runs import curve, episodes, policy, taught
+from small_runs import curve, episodes, policy, taught, trusted
 from two_trees import branching
 
 from agentgym import read_episodes
@@ -37,7 +37,7 @@ def test_a_run_counts_its_branches_and_goes_on_to_the_last_digit(tmp_path, chang
     whole, part = tmp_path / "whole", tmp_path / "part"
     train(branching(whole, model, steps=2, **changes))
     train(branching(part, model, steps=1, **changes))
-    resume(part, steps=2)
+    resume(part, steps=2, settings=trusted(part))
     if "workers" not in changes:  # those answer in any order, and what is computed together rounds otherwise
         assert rows(part) == rows(whole) and episodes(part) == episodes(whole)
     played = [e for e in read_episodes(whole / "episodes.jsonl") if not e.group_id.startswith(("eval", "success"))]
