@@ -20,7 +20,7 @@ def measure(cells: Cells, out: Path, before: Path | None) -> None:
     del out, before
     cells.run("limits", lambda: limits(cells.rehearse))
     cells.run("doctor", doctor)
-    for part in ("fakes", "trainers"):
+    for part in ("fakes", "trainers/model"):
         sys.path.insert(0, str(TESTS / part))
     for check in _checks():
         cells.run(f"conformance {check.__name__}", lambda check=check: conformance(check), 20)
