@@ -44,16 +44,6 @@ class SQL(TextEnv):
     horizon = 12
     hardest = 100
     difficulty = 2
-    settings: ClassVar[tuple[str, ...]] = (
-        "data",
-        "family",
-        "show_schema",
-        "rows_shown",
-        "variants",
-        "comparison",
-        "strict",
-        "ignore",
-    )
     task_settings: ClassVar[tuple[str, ...]] = (
         "family",
         "show_schema",
@@ -64,6 +54,7 @@ class SQL(TextEnv):
         "ignore",
     )
     caller_settings: ClassVar[tuple[str, ...]] = ("data",)
+    settings: ClassVar[tuple[str, ...]] = (*caller_settings, *task_settings)
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {
         "tiny": {"difficulty": 0, "family": "one_table", "show_schema": True, "horizon": 3}
     }
