@@ -1,4 +1,4 @@
-"""Write docs/api.md from the code: `python docs/api.py`. What the page does not name is private.
+"""Write the page of public names, docs/made/api.md, from the code. What it does not name is private.
 
 The code is read and not imported, so that no extra is needed.
 """
@@ -11,7 +11,7 @@ from pathlib import Path
 
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
-PAGE = DOCS / "api.md"
+PAGE = DOCS / "made" / "api.md"
 LAZY = ("_LAZY", "_LATE", "EXPORTS")
 """Tables of names that a package imports when they are first asked for."""
 MODULES = (
@@ -45,7 +45,7 @@ MODULES = (
 """The modules whose names are public; docs/ and the README import from no other."""
 HEAD = """# Public names
 
-Every public name with its signature and what it is for, made from the code by `docs/api.py`. What is not here is private: it
+Every public name with its signature and what it is for, made from the code. What is not here is private: it
 may change in any version. Methods of a class stand below it, inherited ones included.
 """
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -228,5 +228,11 @@ def page() -> str:
     return "\n".join(lines)
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Write the page."""
+    PAGE.parent.mkdir(exist_ok=True)
     PAGE.write_text(page(), encoding="utf-8", newline="\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,12 +1,19 @@
-"""Draw the layers of the package from its imports: `python docs/layers.py` writes picture and table of architecture.md."""
+"""Draw the layers of the package from its imports: docs/made/layers.md, a picture and a table."""
 
 import ast
 from pathlib import Path
 
 DOCS = Path(__file__).resolve().parent
 PACKAGE = DOCS.parent / "agentgym"
-PAGE, PICTURE = DOCS / "architecture.md", DOCS / "images" / "layers.svg"
-BEGIN, END = "<!-- made by layers.py -->\n", "<!-- end -->\n"
+PAGE, PICTURE = DOCS / "made" / "layers.md", DOCS / "made" / "layers.svg"
+HEAD = """# Layers
+
+Each folder of `agentgym/` imports only from folders below it. An arrow points from a folder to one that it imports. Arrows
+that follow from others are left out; the tooltip of a box lists them all. A row of the table quotes the folder's docstring.
+
+![The folders of the package in layers](layers.svg)
+
+"""
 WIDTH, ROW, BOX, HEIGHT, LANE = 1000, 88, 92, 32, 16  # pixels: the picture, from row to row, a box, beside a box
 DATA = ("packages", "sites")  # repositories and pages that environments show: they import nothing of the package's layers
 Arrows = dict[str, set[str]]
@@ -173,20 +180,12 @@ def table(drawn: Arrows) -> str:
     return "\n".join([*lines, ""])
 
 
-def page(text: str, drawn: Arrows) -> str:
-    """Return the text of the page with the table of today."""
-    before, mark, rest = text.partition(BEGIN)
-    old, last, after = rest.partition(END)
-    if not (mark and last):
-        raise SystemExit(f"{PAGE} lacks {BEGIN.strip()} or {END.strip()} around {old[:40]!r}")
-    return f"{before}{BEGIN}\n{table(drawn)}\n{END}{after}"
-
-
 def main() -> None:
     """Write both."""
     drawn = arrows()
+    PAGE.parent.mkdir(exist_ok=True)
     PICTURE.write_text(picture(drawn), encoding="utf-8", newline="\n")
-    PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), drawn), encoding="utf-8", newline="\n")
+    PAGE.write_text(HEAD + table(drawn), encoding="utf-8", newline="\n")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,4 @@
-"""Make what the site shows of results/: the picture of the credit bench and the example leaderboard.
-
-`./dev docs` runs it.
-"""
+"""Write docs/made/, the pictures and pages of the site that come from code and results; `./dev docs` runs it."""
 
 import json
 import sys
@@ -11,16 +8,22 @@ from agentgym.report.leaderboard import write_leaderboard
 
 DOCS = Path(__file__).resolve().parent
 RESULTS = DOCS.parent / "results"
-sys.path.append(str(DOCS.parent / "benchmarks"))
+MADE = DOCS / "made"
+sys.path += [str(DOCS), str(DOCS.parent / "benchmarks")]
 
 
 def main() -> None:
-    """Write both beside the pages."""
+    """Write all of them."""
+    import api
     import credit_report
+    import layers
 
-    credit_report.picture(DOCS / "credit_bench.svg", DOCS / "credit_bench.md", RESULTS / "credit_bench.jsonl")
+    MADE.mkdir(exist_ok=True)
+    api.main()
+    layers.main()
+    credit_report.picture(MADE / "credit_bench.svg", DOCS / "credit_bench.md", RESULTS / "credit_bench.jsonl")
     board = json.loads((RESULTS / "board.json").read_text(encoding="utf-8"))
-    write_leaderboard(board, DOCS / "board" / "leaderboard.html")
+    write_leaderboard(board, MADE / "leaderboard.html")
 
 
 if __name__ == "__main__":
