@@ -96,7 +96,7 @@ def test_index_lists_every_page_and_no_other() -> None:
     folder = ROOT / "docs"
     index = (folder / "README.md").read_text(encoding="utf-8")
     listed = set(re.findall(r"^\| \[[^]]+\]\(([^)]+)\)", index, re.MULTILINE))
-    pages = {page.relative_to(folder).as_posix() for page in folder.rglob("*.md")} - {"README.md"}
+    pages = {page.relative_to(folder).as_posix() for page in folder.glob("*.md")} - {"README.md"}
     assert listed == pages
 
 
