@@ -60,8 +60,8 @@ class BrowserEnv(TextEnv):
     blocking = True
     snapshot_kind = "replay"
     horizon = 30
-    settings: ClassVar[tuple[str, ...]] = ("screenshots", "max_chars")
     task_settings: ClassVar[tuple[str, ...]] = ("screenshots", "max_chars")
+    settings: ClassVar[tuple[str, ...]] = task_settings
     screenshots: bool = False
     """Whether `info` has one key more, `screenshot`: the window as PNG bytes, at every step."""
     max_chars: int = 16_000

@@ -141,6 +141,19 @@ _BRACKET = re.compile(r"([A-Za-z_]\w*)\[(.*)\]", re.DOTALL)
 _TAG = re.compile(r"<([A-Za-z_]\w*)>(.*)</([A-Za-z_]\w*)>", re.DOTALL)
 
 
+def unreadable(action: object, longest: int) -> str:
+    """Return why an action is no text of at most `longest` characters; empty for one that is."""
+    if not isinstance(action, str):
+        return f"an action is a string, not {type(action).__name__}."
+    if len(action) > longest:
+        return f"the action has {len(action)} characters; at most {longest} are read."
+    try:
+        action.encode()
+    except UnicodeEncodeError:
+        return "the action holds half a character (a lone surrogate), which is not text."
+    return ""
+
+
 def parse_call(action: str, tools: Mapping[str, Tool], example: Callable[[Tool], str] = example) -> Call | str:
     """Read an action that is exactly one call; return the call, or a sentence saying what is wrong with it.
 

@@ -20,8 +20,8 @@ class Attempts(TextEnv):
     in its `state()`.
     """
 
-    settings: ClassVar[tuple[str, ...]] = ("attempts",)
     task_settings: ClassVar[tuple[str, ...]] = ("attempts",)
+    settings: ClassVar[tuple[str, ...]] = task_settings
     attempts: int = 1
     """Answers that may be given; the last wrong one ends the episode."""
 

@@ -11,7 +11,7 @@ from typing import Self, cast, final
 import gymnasium
 import numpy as np
 
-from agentgym.core.actions import Call, Tool, parse_call
+from agentgym.core.actions import Call, Tool, parse_call, unreadable
 from agentgym.core.declared import Declarations
 from agentgym.core.definition import Definition
 from agentgym.core.hints import first_share, solution
@@ -256,35 +256,18 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
 
     def _respond(self, action: str) -> Outcome:
         """Return the outcome of an action of any kind, well-formed or not."""
-        if not isinstance(action, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # users do pass other things
-            return self.malformed(f"an action is a string, not {type(action).__name__}.")
-        if len(action) > MAX_ACTION:
-            return self.malformed(f"the action has {len(action)} characters; at most {MAX_ACTION} are read.")
-        try:
-            action.encode()
-        except UnicodeEncodeError:
-            return self.malformed("the action holds half a character (a lone surrogate), which is not text.")
+        if error := unreadable(action, MAX_ACTION):
+            return self.malformed(error)
         if self.tools:
             call = parse_call(action, self.tools)
             if not isinstance(call, Call):
                 return self.malformed(call)
             method = getattr(self, call.name)
-            return self._returned(method(**call.arguments), method, f"tool {call.name}")
-        return self._returned(self.act(action), self.act, "act")
-
-    def _returned(self, value: object, method: Callable[..., object], name: str) -> Outcome:
-        """Return what one of the environment's functions returned as an Outcome, once it has ended if it is async."""
-        if type(value) is str:
-            return Outcome(value)
-        name = f"{name} of {type(self).__name__}"
-        if not isinstance(value, Outcome):
-            from agentgym.core.awaited import awaited  # late: few environments are async
-
-            value = awaited(value, self.tool_seconds, name)
-        return returned(value, method, name)
+            return returned(method(**call.arguments), method, f"tool {call.name}", self)
+        return returned(self.act(action), self.act, "act", self)
 
     def _begun(self, task: Task) -> str:
-        return self._returned(self.begin(task), self.begin, "begin").text
+        return returned(self.begin(task), self.begin, "begin", self).text
 
     def _pay(self, outcome: Outcome) -> dict[str, float]:
         """Return the named parts of the reward: the outcome, and the weighted change of each shaped measure."""

@@ -4,7 +4,7 @@ import copy
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypedDict
+from typing import Protocol, TypedDict
 
 from agentgym.core.tasks import Task
 
@@ -63,13 +63,27 @@ class Outcome:
     measures: dict[str, float] = field(default_factory=dict[str, float])
 
 
-def returned(value: object, function: Callable[..., object], what: str) -> Outcome:
-    """Return what a function of an environment returned as an Outcome; TypeError, naming the function, if it is no text."""
+class _Timed(Protocol):
+    tool_seconds: float
+
+
+def returned(value: object, function: Callable[..., object], name: str, env: _Timed) -> Outcome:
+    """Return the value of an environment's function as an Outcome, once it has ended if it is async.
+
+    `name` is `begin`, `act` or `tool NAME`. Raises TypeError, naming the function, for a value that is no text.
+    """
+    if type(value) is str:
+        return Outcome(value)
+    owner = f"{name} of {type(env).__name__}"
+    if not isinstance(value, Outcome):
+        from agentgym.core.awaited import awaited  # late: few environments are async
+
+        value = awaited(value, env.tool_seconds, owner)
     outcome = value if isinstance(value, Outcome) else Outcome(value)  # type: ignore[arg-type]
     if isinstance(outcome.text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # users do return other things
         return outcome
-    given = f"{outcome.text!r:.60}" + ("" if outcome.text is None else f" (type {type(outcome.text).__name__})")
-    raise TypeError(f"{what} returned {given}; expected text{place_of(function)}. {_ADVICE[what[:5] == 'begin']}")
+    text = f"{outcome.text!r:.60}" + ("" if outcome.text is None else f" (type {type(outcome.text).__name__})")
+    raise TypeError(f"{owner} returned {text}; expected text{place_of(function)}. {_ADVICE[name == 'begin']}")
 
 
 _ADVICE = ("Return a string, or self.win(…), self.lose(…), self.invalid(…), self.reward(…)", "Return the first observation")

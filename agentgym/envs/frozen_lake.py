@@ -27,8 +27,8 @@ class FrozenLake(TextEnv):
 
     horizon = 100
     hardest = 200
-    settings = ("slip",)
     task_settings = ("slip",)
+    settings = task_settings
     slip: float = 0.2
     """Probability that a move slides sideways."""
     shared = ("lake", "distance")

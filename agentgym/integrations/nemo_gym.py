@@ -52,9 +52,9 @@ def registered(folder: str) -> str:
 class NeMoGymEnv(TextEnv, replaces=("_respond",)):
     """A resources server of NeMo Gym. Success: the reward that it gives, of all steps together, reaches `success_at`."""
 
-    settings: ClassVar[tuple[str, ...]] = ("folder", "data", "config", "success_at")
     task_settings: ClassVar[tuple[str, ...]] = ("success_at",)
     caller_settings: ClassVar[tuple[str, ...]] = ("folder", "data", "config")
+    settings: ClassVar[tuple[str, ...]] = (*caller_settings, *task_settings)
     folder: str = ""
     """Name of a resources server of the package, or a folder with `app.py`."""
     data: str = ""

@@ -188,9 +188,9 @@ class RemoteTextEnv(TextEnv):
     is sent in a session of its own: if that fails too, the episode ends as an infrastructure error.
     """
 
-    settings = ("url", "success_at", "reset_options", "harmless_action")
     task_settings = ("success_at",)
     caller_settings = ("url", "reset_options", "harmless_action")
+    settings = (*caller_settings, *task_settings)
     url: str = ""
     success_at: float = 1.0
     declared = Declarations(random_bound=1.0)  # nobody has declared one

@@ -49,9 +49,9 @@ def registered(name: str) -> str:
 class VerifiersEnv(TextEnv):
     """A taskset of verifiers, with the options of its configuration. Success: its weighted rewards reach `success_at`."""
 
-    settings: ClassVar[tuple[str, ...]] = ("taskset", "taskset_options", "listed", "success_at", "answer_fields")
     task_settings: ClassVar[tuple[str, ...]] = ("listed", "success_at", "answer_fields")
     caller_settings: ClassVar[tuple[str, ...]] = ("taskset", "taskset_options")
+    settings: ClassVar[tuple[str, ...]] = (*caller_settings, *task_settings)
     taskset: str = ""
     """Id of the taskset's package."""
     taskset_options: Mapping[str, object] = {}

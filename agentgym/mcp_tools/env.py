@@ -36,9 +36,9 @@ class McpEnv(TextEnv, replaces=("_respond",)):
 
     blocking = True
     snapshot_kind = "replay"
-    settings: ClassVar[tuple[str, ...]] = ("tool_server", "call_seconds", "max_chars")
     task_settings: ClassVar[tuple[str, ...]] = ("max_chars",)
     caller_settings: ClassVar[tuple[str, ...]] = ("tool_server", "call_seconds")
+    settings: ClassVar[tuple[str, ...]] = (*caller_settings, *task_settings)
     tool_server: str = ""
     """`mcp:COMMAND`, or `mcp:http://HOST/mcp`."""
     call_seconds: float = 20.0

@@ -42,8 +42,8 @@ class SandboxEnv(TextEnv):
     """Which sandbox (`agentgym.sandbox.sandbox`)."""
     backend_options: Mapping[str, Any] = MappingProxyType({})
     """More for the sandbox's constructor, for example `{"unsafe": True}` for the `process` backend."""
-    settings: ClassVar[tuple[str, ...]] = ("backend", "backend_options")
     caller_settings: ClassVar[tuple[str, ...]] = ("backend", "backend_options")
+    settings: ClassVar[tuple[str, ...]] = caller_settings
     limits: Limits = Limits()
     packages: tuple[str, ...] = ()
     """Importable libraries that Python in the sandbox has loaded already."""

@@ -21,7 +21,7 @@ def trusted(folder):
     """Return what the caller of `resume` says of a run that she trusts: its modules, and where and how it runs."""
     values = read_values(Path(folder) / "config.toml", stored=True)
     named = {name: values[name] for name in MODULES if ":" in values.get(name, "")}
-    return named | {one.flag: one.value for one in caller_settings._settings(values, TrainConfig(), named)}
+    return named | {one.flag: one.value for one in caller_settings.caller_settings_of(values, TrainConfig(), named)}
 
 
 def policy(folder, *envs):

@@ -27,8 +27,8 @@ class BabyAI(TextEnv):
     levels of difficulty 0 are one room of 8 by 8 in which that meets the goal now and then; the levels are the package's.
     """
 
-    settings: ClassVar[tuple[str, ...]] = ("level",)
     task_settings: ClassVar[tuple[str, ...]] = ("level",)
+    settings: ClassVar[tuple[str, ...]] = task_settings
     level: str = ""
     """A level of the package, for example `BossLevel`; empty: those of the difficulty."""
     horizon = 0  # that of the level, unless the caller says otherwise

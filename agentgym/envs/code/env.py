@@ -49,18 +49,9 @@ class Code(SandboxEnv):
 
     horizon = 12
     hardest = 100
-    settings: ClassVar[tuple[str, ...]] = (
-        *SandboxEnv.settings,
-        "families",
-        "data",
-        "verify",
-        "seconds",
-        "packages",
-        "strict",
-        "ignore",
-    )
     task_settings: ClassVar[tuple[str, ...]] = ("families", "seconds", "strict", "ignore")
     caller_settings: ClassVar[tuple[str, ...]] = ("data", "verify", "packages")
+    settings: ClassVar[tuple[str, ...]] = (*SandboxEnv.settings, *caller_settings, *task_settings)
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {"tiny": {"difficulty": 0}}
     families: tuple[str, ...] = ()
     """Families of generated tasks to draw from; empty: all."""

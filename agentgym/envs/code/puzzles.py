@@ -38,8 +38,8 @@ class Puzzles(Code):
     """
 
     horizon = 4
-    settings: ClassVar[tuple[str, ...]] = (*Code.settings, "types")
     task_settings: ClassVar[tuple[str, ...]] = ("types",)
+    settings: ClassVar[tuple[str, ...]] = (*Code.settings, *task_settings)
     types: tuple[str, ...] = TYPES
     """Which puzzles: `deduction`, `abduction`, `induction`."""
     declared = Declarations(random_bound=0.0, expert_bound=0.0)

@@ -53,9 +53,9 @@ class Desk(TextEnv):
 
     horizon = 60
     hardest = 200
-    settings: ClassVar[tuple[str, ...]] = ("domains", "user", "data")
     task_settings: ClassVar[tuple[str, ...]] = ("domains",)
     caller_settings: ClassVar[tuple[str, ...]] = ("user", "data")
+    settings: ClassVar[tuple[str, ...]] = (*caller_settings, *task_settings)
     domains: str = ""
     """Names of the domains that tasks come from, with commas between; by default all."""
     data: str | None = None

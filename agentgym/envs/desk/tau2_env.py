@@ -49,8 +49,8 @@ class Tau2Desk(TextEnv):
 
     horizon = 100
     snapshot_kind = "replay"
-    settings: ClassVar[tuple[str, ...]] = ("user", "data")
     caller_settings: ClassVar[tuple[str, ...]] = ("user", "data")
+    settings: ClassVar[tuple[str, ...]] = caller_settings
     data: str = ""
     user: Any = ""
     # where nothing has to be changed, any play that changes nothing is right

@@ -28,8 +28,8 @@ class Duel(TextEnv):
     roles = ("X", "O")
     splits: Mapping[str, float] = MappingProxyType({"train": 0.6, "valid": 0.2, "test": 0.2})
     horizon = 20
-    settings = ("opponent",)
     task_settings: ClassVar[tuple[str, ...]] = ("opponent",)
+    settings = task_settings
     opponent: str = "minimax"
     """Who plays the other side: `minimax`, or `self` for the same agent in both roles."""
     game: ClassVar[Game]

@@ -59,9 +59,9 @@ class ALFWorld(HouseEnv):
     splits: Mapping[str, float] = MappingProxyType(
         dict.fromkeys(("train", "valid_seen", "valid_unseen", "valid_train"), 0.0)
     )
-    settings: ClassVar[tuple[str, ...]] = ("data", "types")
     task_settings: ClassVar[tuple[str, ...]] = ("types",)
     caller_settings: ClassVar[tuple[str, ...]] = ("data",)
+    settings: ClassVar[tuple[str, ...]] = (*caller_settings, *task_settings)
     data: str | Path = ""
     """Path of a game file or of a data folder, `~` and `$NAME` expanded.
 

@@ -113,20 +113,11 @@ class Household(HouseEnv):
     """
 
     splits: Mapping[str, float] = MappingProxyType({"train": 0.8, "valid_seen": 0.1, "valid_unseen": 0.1})
-    settings: ClassVar[tuple[str, ...]] = (
-        "receptacles",
-        "objects",
-        "types",
-        "together",
-        "targets",
-        "layouts",
-        "rooms",
-        "search",
-    )
     task_settings: ClassVar[tuple[str, ...]] = (
         *("receptacles", "objects", "types", "together"),
         *("targets", "layouts", "rooms", "search"),
     )
+    settings: ClassVar[tuple[str, ...]] = task_settings
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {
         "tiny": {"receptacles": (5, 6), "objects": (5, 7), "types": _FIVE, "rooms": _TWO, "together": 0.0, "horizon": 16},
         "easy": {"receptacles": (6, 10), "objects": (6, 12), "together": 0.0, "horizon": 24},

@@ -47,18 +47,9 @@ class Math(Attempts, SandboxEnv):
     horizon = 12
     hardest = 1000
     difficulty = 1
-    settings: ClassVar[tuple[str, ...]] = (
-        *SandboxEnv.settings,
-        *Attempts.settings,
-        "data",
-        "families",
-        "packages",
-        "seconds",
-        "strict",
-        "ignore",
-    )
     task_settings: ClassVar[tuple[str, ...]] = ("families", "seconds", "strict", "ignore")
     caller_settings: ClassVar[tuple[str, ...]] = ("data", "packages")
+    settings: ClassVar[tuple[str, ...]] = (*SandboxEnv.settings, *Attempts.settings, *caller_settings, *task_settings)
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {"tiny": {"difficulty": 0}, "numbers": {"families": NUMBERS}}
     data: str | None = None
     """A file, a folder, or the name of a data set."""

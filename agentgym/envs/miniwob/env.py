@@ -52,8 +52,8 @@ class MiniWoB(BrowserEnv):
     """
 
     horizon = 10
-    settings: ClassVar[tuple[str, ...]] = ("names", *BrowserEnv.settings)
     task_settings: ClassVar[tuple[str, ...]] = ("names",)
+    settings: ClassVar[tuple[str, ...]] = (*BrowserEnv.settings, *task_settings)
     names: tuple[str, ...] = DEFAULT
     """Tasks that are drawn, by their names in the package."""
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {"all": {"names": NAMES}}

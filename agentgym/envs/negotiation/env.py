@@ -39,8 +39,8 @@ class Negotiation(TextEnv):
 
     roles = ("A", "B")
     splits: Mapping[str, float] = MappingProxyType({"train": 0.6, "valid": 0.2, "test": 0.2})
-    settings = ("opponent", "scoring", "rounds")
     task_settings = ("opponent", "scoring", "rounds")
+    settings = task_settings
     opponent: str = "scripted"
     """Who plays the other side: `scripted`, or `self` for the same agent in both roles."""
     scoring: str = "competitive"

@@ -38,9 +38,9 @@ class ReasoningGym(Attempts):
 
     horizon = 8
     blocking = True
-    settings: ClassVar[tuple[str, ...]] = (*Attempts.settings, "dataset", "config")
     task_settings: ClassVar[tuple[str, ...]] = ("dataset",)
     caller_settings: ClassVar[tuple[str, ...]] = ("config",)
+    settings: ClassVar[tuple[str, ...]] = (*Attempts.settings, *caller_settings, *task_settings)
     dataset: str | Sequence[str] = ()
     """Names of tasks of the package; empty is all."""
     config: Mapping[str, object] = MappingProxyType({})

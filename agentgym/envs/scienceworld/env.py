@@ -29,8 +29,8 @@ class ScienceWorld(TextEnv):
     horizon = 100
     blocking = True
     snapshot_kind = "replay"
-    settings: ClassVar[tuple[str, ...]] = ("tasks_of", "simplifications", "moves")
     task_settings: ClassVar[tuple[str, ...]] = ("tasks_of", "simplifications", "moves")
+    settings: ClassVar[tuple[str, ...]] = task_settings
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {"published": {"moves": 100, "horizon": 1000}}
     tasks_of: str | Sequence[str] = ()
     """Names of tasks as in the package (`boil`, `find-animal`, …); empty is all thirty."""

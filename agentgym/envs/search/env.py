@@ -52,12 +52,9 @@ class Search(TextEnv):
     horizon = 24
     hardest = 100
     difficulty = 2
-    settings: ClassVar[tuple[str, ...]] = (
-        *("data", "corpus", "questions", "retriever", "strict", "ignore"),
-        *("hops", "worlds", "top_k", "passage", "page"),
-    )
     task_settings: ClassVar[tuple[str, ...]] = ("strict", "ignore", "hops", "worlds", "top_k", "passage", "page")
     caller_settings: ClassVar[tuple[str, ...]] = ("data", "corpus", "questions", "retriever")
+    settings: ClassVar[tuple[str, ...]] = (*caller_settings, *task_settings)
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {"tiny": {"difficulty": 0}}
     data: str | None = None
     """A HotpotQA file."""

@@ -35,19 +35,9 @@ class SearchR1(Search):
     difficulty = 0
     feedback = "genuine"
     normal = staticmethod(normalise)
-    settings: ClassVar[tuple[str, ...]] = (
-        "data",
-        "corpus",
-        "questions",
-        "retriever",
-        "strict",
-        "ignore",
-        "hops",
-        "worlds",
-        "top_k",
-    )
     task_settings: ClassVar[tuple[str, ...]] = ("strict", "ignore", "hops", "worlds", "top_k")
     caller_settings: ClassVar[tuple[str, ...]] = ("data", "corpus", "questions", "retriever")
+    settings: ClassVar[tuple[str, ...]] = (*caller_settings, *task_settings)
     declared = replace(Search.declared, expert_bound=0.8, ceilings={"question_only": 0.15})
 
     def setup(self) -> None:

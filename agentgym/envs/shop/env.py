@@ -48,8 +48,8 @@ class Shop(TextEnv):
     horizon = 15
     hardest = 200
     feedback = "genuine"
-    settings: ClassVar[tuple[str, ...]] = ("products", "pages", "per_page", "show_attrs")
     task_settings: ClassVar[tuple[str, ...]] = ("products", "pages", "per_page", "show_attrs")
+    settings: ClassVar[tuple[str, ...]] = task_settings
     products: int = 0
     """How many products are for sale, at least; 0: as many as the difficulty says."""
     pages: str = "webshop"
@@ -283,9 +283,9 @@ class WebShop(Shop):
     """
 
     splits: Mapping[str, float] = {"train": 0.8, "valid": 0.1, "test": 0.1}
-    settings: ClassVar[tuple[str, ...]] = (*Shop.settings, "data", "goals")
     task_settings: ClassVar[tuple[str, ...]] = ("goals",)
     caller_settings: ClassVar[tuple[str, ...]] = ("data",)
+    settings: ClassVar[tuple[str, ...]] = (*Shop.settings, *caller_settings, *task_settings)
     declared = replace(Shop.declared, ceilings={"first_result": 0.15, "first hit": 1.0, "second_result": 1.0})
     data: str | None = None
     """Folder with items_shuffle.json, items_ins_v2.json and items_human_ins.json, or those of 1,000 products."""

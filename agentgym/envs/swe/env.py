@@ -62,8 +62,8 @@ class SWE(RepositoryEnv):
     the known repair itself, and `similarity` is the only measure.
     """
 
-    settings: ClassVar[tuple[str, ...]] = (*RepositoryEnv.settings, "data", "grading")
     caller_settings: ClassVar[tuple[str, ...]] = ("data", "grading")
+    settings: ClassVar[tuple[str, ...]] = (*RepositoryEnv.settings, *caller_settings)
     data: str | None = None
     """A file of tasks; None: those that come with agentgym."""
     grading: str = "tests"

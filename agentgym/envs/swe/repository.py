@@ -32,8 +32,8 @@ class RepositoryEnv(SandboxEnv):
 
     horizon = 50
     difficulty = 99
-    settings: ClassVar[tuple[str, ...]] = (*SandboxEnv.settings, "toolset", "timeout")
     task_settings: ClassVar[tuple[str, ...]] = ("toolset", "timeout")
+    settings: ClassVar[tuple[str, ...]] = (*SandboxEnv.settings, *task_settings)
     toolset: str = "files"
     """`files`: bash, view, edit, submit. `bash`: bash alone, submitting as mini-swe-agent does."""
     timeout: float = 30.0

@@ -48,8 +48,8 @@ class Terminal(SandboxEnv):
 
     horizon = 30
     hardest = 200
-    settings: ClassVar[tuple[str, ...]] = (*SandboxEnv.settings, "families", "seconds", "shown")
     task_settings: ClassVar[tuple[str, ...]] = ("families", "seconds", "shown")
+    settings: ClassVar[tuple[str, ...]] = (*SandboxEnv.settings, *task_settings)
     families: str | tuple[str, ...] = ()
     """Names of families, also as one text with commas; all where there is none."""
     seconds: float = 10.0

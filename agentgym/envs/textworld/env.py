@@ -51,8 +51,8 @@ class TextWorld(TextEnv):
     hardest = 11
     blocking = True  # the interpreter is a library written in C
     snapshot_kind = "replay"
-    settings: ClassVar[tuple[str, ...]] = ("challenge",)
     task_settings: ClassVar[tuple[str, ...]] = ("challenge",)
+    settings: ClassVar[tuple[str, ...]] = task_settings
     challenge: str | Sequence[str] = ("coin_collector", "treasure_hunter", "cooking")
     """Challenges of the package that games are made from."""
     declared = Declarations(random_bound=0.3, expert_bound=0.9, ceilings={"word overlap": 0.95})

@@ -36,8 +36,8 @@ class Web(BrowserEnv):
 
     horizon = 50
     hardest = 50
-    settings: ClassVar[tuple[str, ...]] = (*BrowserEnv.settings, "families")
     task_settings: ClassVar[tuple[str, ...]] = ("families",)
+    settings: ClassVar[tuple[str, ...]] = (*BrowserEnv.settings, *task_settings)
     families: str | tuple[str, ...] = ()
     """Names of families or of sites, also as one text with commas; all where there is none."""
     shared = (*BrowserEnv.shared, "trail")

@@ -84,7 +84,11 @@ def with_caller(
     Raises BadConfig where the file sets what the caller has to, and does not: with the command that says it, and before
     anything is imported.
     """
-    found = [setting for setting in _settings(values, default, caller) if not only or setting.flag.partition(".")[0] in only]
+    found = [
+        setting
+        for setting in caller_settings_of(values, default, caller)
+        if not only or setting.flag.partition(".")[0] in only
+    ]
     by_flag = {setting.flag: setting for setting in found}
     for flag in caller:
         table = flag.partition(".")[0]
@@ -114,7 +118,7 @@ def _tuple(value: object) -> tuple[object, ...]:
     return tuple(cast("Sequence[object]", value)) if isinstance(value, tuple | list) else (value,)
 
 
-def _settings(values: Mapping[str, Any], default: object, caller: Mapping[str, object]) -> Iterator[Setting]:
+def caller_settings_of(values: Mapping[str, Any], default: object, caller: Mapping[str, object]) -> Iterator[Setting]:
     """Yield what a stored configuration sets that only the caller may."""
     for name, value in values.items():
         table = name.removesuffix("_options")

@@ -43,9 +43,9 @@ class SWEBench(RepositoryEnv):
     in it.
     """
 
-    settings: ClassVar[tuple[str, ...]] = (*RepositoryEnv.settings, "data", "grading_timeout", "strict", "ignore")
     task_settings: ClassVar[tuple[str, ...]] = ("grading_timeout", "strict", "ignore")
     caller_settings: ClassVar[tuple[str, ...]] = ("data",)
+    settings: ClassVar[tuple[str, ...]] = (*RepositoryEnv.settings, *caller_settings, *task_settings)
     data: str | None = None
     """A file of instances."""
     strict: bool = False

@@ -55,12 +55,9 @@ class Harbor(SandboxEnv):
     splits: Mapping[str, float] = {**HASHED, ALL: 0.0}
     split = ALL
     caps: ClassVar[tuple[str, ...]] = ("max_agent_seconds", "max_cpus", "max_memory_mb")
-    settings: ClassVar[tuple[str, ...]] = (
-        *(*SandboxEnv.settings, *caps),
-        *("path", "network", "seconds", "shown", "metric_rule", "background"),
-    )
     task_settings: ClassVar[tuple[str, ...]] = (*caps, "seconds", "shown", "metric_rule")
     caller_settings: ClassVar[tuple[str, ...]] = ("path", "network", "background")
+    settings: ClassVar[tuple[str, ...]] = (*SandboxEnv.settings, *caller_settings, *task_settings)
     path: str = ""
     """A task folder, or a folder of task folders."""
     network: str = STATED
