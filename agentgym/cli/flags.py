@@ -5,7 +5,7 @@ import dataclasses
 import json
 import shutil
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
@@ -24,8 +24,8 @@ class Flag:
     """One field of a command's dataclass, as the command line sees it."""
 
     name: str
-    text: str
-    """What it is, from the line under the field."""
+    owner: type[Any]
+    """The dataclass whose field it is."""
     kind: Any
     """Its type without marks and without None; of a tuple, the type of one value."""
     many: bool
@@ -35,6 +35,11 @@ class Flag:
     marks: tuple[object, ...]
     default: Any
     """Its value if it is absent; `dataclasses.MISSING` where it must be there."""
+
+    @property
+    def text(self) -> str:
+        """What it is, from the line under the field; the source is read when a help or an error shows it."""
+        return docs(self.owner)[self.name]
 
     @property
     def positional(self) -> bool:
@@ -99,14 +104,35 @@ def read_flags(
     An unknown flag raises BadConfig with the closest one; so does a value of the wrong type, and what is missing.
     `--help` prints and exits with 0.
     """
+    return filled(config, given_flags(config, arguments, command=command, description=description, default=default), default)
+
+
+@dataclasses.dataclass(frozen=True)
+class Given:
+    """What a command line sets, before the defaults: fields by name, and the keys of each table of options."""
+
+    fields: Mapping[str, object]
+    tables: Mapping[str, Mapping[str, object]]
+
+
+def given_flags(
+    config: type[_Config],
+    arguments: Sequence[str],
+    *,
+    command: str,
+    description: str | None = None,
+    default: _Config | None = None,
+) -> Given:
+    """Return what the arguments set of a dataclass; see `read_flags` for the errors."""
     flags = _flags(config, default)
-    tables = _tables(config)
+    fields = [field.name for field in dataclasses.fields(config)]  # type: ignore[arg-type]
+    tables = [name.removesuffix("_options") for name in fields if name.endswith("_options")]
     words, by_table = _split_off(arguments, set(tables))
     hint = f"`agentgym {command} --help` shows all"
     if "-h" in words or "--help" in words:
-        print(_help(flags, tables, command, description))
+        print(_help(flags, {table: docs(config)[f"{table}_options"] for table in tables}, command, description))
         raise SystemExit(0)
-    flag_parser = parser(flags)
+    flag_parser = parser(flags, described=False)
     words = _normal(words, flag_parser, flags, f"{hint}.")
     try:
         namespace, rest = flag_parser.parse_known_args(words)
@@ -114,21 +140,32 @@ def read_flags(
     except argparse.ArgumentError as error:
         name = f"{error.argument_name}: " if error.argument_name else ""
         raise BadConfig(f"{name}{error.message}. {hint}") from None
-    values = {flag.name: flag.tupled(values[flag.name]) for flag in flags if flag.name in values}
     missing = [flag for flag in flags if flag.name not in values and flag.default is dataclasses.MISSING]
     if missing:
         names = [f"{flag.word}{'' if flag.positional else f' {flag.metavar}'} is missing: {flag.text}" for flag in missing]
         raise BadConfig(f"{'; '.join(name.rstrip('.') for name in names)}. {hint}")
-    fields = [field.name for field in dataclasses.fields(config)]  # type: ignore[arg-type]
-    before = {} if default is None else {name: getattr(default, name) for name in fields}
-    values = {**{flag.name: flag.default for flag in flags if flag.default is not dataclasses.MISSING}, **before, **values}
-    for table, changes in by_table.items():
+    absent: dict[str, object] = {flag.name: () for flag in flags if flag.positional and flag.default == ()}
+    return Given(absent | {flag.name: flag.tupled(values[flag.name]) for flag in flags if flag.name in values}, by_table)
+
+
+def filled(config: type[_Config], given: Given, default: _Config | None = None) -> _Config:
+    """Return the dataclass with what a command line sets, and the values of `default` for the rest."""
+    before: dict[str, Any] = {}
+    if default is not None:
+        before = {field.name: getattr(default, field.name) for field in dataclasses.fields(config)}  # type: ignore[arg-type]
+    values: dict[str, Any] = {**before, **given.fields}
+    for table, changes in given.tables.items():
         values[f"{table}_options"] = {**before.get(f"{table}_options", {}), **changes}
     return config(**values)
 
 
-def parser(flags: Iterable[Flag], *, positionals: bool = False, prog: str = "", usage: str = "") -> argparse.ArgumentParser:
-    """Return the parser of these flags; with `positionals` it also shows and completes what comes without a flag."""
+def parser(
+    flags: Iterable[Flag], *, positionals: bool = False, prog: str = "", usage: str = "", described: bool = True
+) -> argparse.ArgumentParser:
+    """Return the parser of these flags; with `positionals` it also shows and completes what comes without a flag.
+
+    Without `described` it has no texts, which take as long to read as the rest of a start.
+    """
     width = shutil.get_terminal_size().columns
 
     def formatter(prog: str) -> argparse.HelpFormatter:
@@ -138,7 +175,9 @@ def parser(flags: Iterable[Flag], *, positionals: bool = False, prog: str = "", 
         prog=prog, usage=usage or None, formatter_class=formatter, allow_abbrev=False, exit_on_error=False
     )
     for flag in flags:
-        options: dict[str, Any] = {"default": argparse.SUPPRESS, "help": flag.help.replace("%", "%%")}
+        options: dict[str, Any] = {"default": argparse.SUPPRESS}
+        if described:
+            options["help"] = flag.help.replace("%", "%%")
         if flag.positional:
             if positionals:
                 choices = get_args(flag.kind) if get_origin(flag.kind) is Literal else None
@@ -224,7 +263,7 @@ class _Formatter(argparse.HelpFormatter):
 
 
 def _flags(config: type[Any], default: object) -> list[Flag]:
-    texts, kinds = docs(config), get_type_hints(config, include_extras=True)
+    kinds = get_type_hints(config, include_extras=True)
     flags: list[Flag] = []
     for field in dataclasses.fields(config):
         kind, marks = kinds[field.name], ()
@@ -240,13 +279,8 @@ def _flags(config: type[Any], default: object) -> list[Flag]:
         value = value if default is None else getattr(default, field.name)
         if value is dataclasses.MISSING and many and Mark.POSITIONAL in marks:
             value = ()
-        flags.append(Flag(field.name, texts[field.name], get_args(kind)[0] if many else kind, many, nullable, marks, value))
+        flags.append(Flag(field.name, config, get_args(kind)[0] if many else kind, many, nullable, marks, value))
     return flags
-
-
-def _tables(config: type[Any]) -> dict[str, str]:
-    """Return the text of each table of options, `NAME_options`, by its name."""
-    return {name.removesuffix("_options"): text for name, text in docs(config).items() if name.endswith("_options")}
 
 
 def _positionals(flags: Sequence[Flag], words: list[str]) -> dict[str, object]:

@@ -6,7 +6,7 @@ import os
 import sys
 import warnings
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agentgym.cli.flags import read_flags, read_settings
-from agentgym.cli.train_help import help_text
+from agentgym.cli.flags import Given, filled, given_flags, read_settings
 from agentgym.cli.train_screen import Screen
-from agentgym.cli.watch import beside
 from agentgym.core.caller import Setting, quoted
 from agentgym.core.screen import announce, printable
 from agentgym.errors import BadConfig, BadData, MissingExtra, how_to_install
@@ -26,7 +24,7 @@ from agentgym.trainers.config.train_config import TrainConfig, homemade
 from agentgym.trainers.learners.interface import kind_of
 from agentgym.trainers.model.memory import named
 from agentgym.trainers.run import preflight
-from agentgym.trainers.run.launch import LOST, end_with_launcher, launch, launched, leave, main_process
+from agentgym.trainers.run.launch import LAUNCHER, LOST, end_with_launcher, launch, launched, leave, main_process
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,24 +83,29 @@ def read(arguments: Sequence[str]) -> Config:
     name = words.pop(0) if words and not words[0].startswith("-") else ""
     default = read_recipe(name) if name else TrainConfig()
     if asked:
+        from agentgym.cli.train_help import help_text
+
         print(help_text(default))
         raise SystemExit(0)
     learner = _taken(list(words), "--learner", "a name, for example tinker:http://127.0.0.1:8000")
     default = kind_of(learner).recipe(default) if learner else default
-    config = read_flags(TrainConfig, words, command="train", default=default)
-    if config.credit != default.credit:  # what a recipe tells one algorithm, engine or environment is nothing to another
-        default = dataclasses.replace(default, credit_options={})
-    if config.engine != default.engine:
-        default = dataclasses.replace(default, engine_options={})
-    if config.env != default.env:
-        default = dataclasses.replace(default, env_options={}, envs=(), train_split="", valid_split="", test_split="")
-    for stage in ("sampler", "branching", "generation", "reward", "select", "loss", "learner"):
-        if getattr(config, stage) != getattr(default, stage):
-            default = dataclasses.replace(default, **{f"{stage}_options": {}})
-    config = read_flags(TrainConfig, words, command="train", default=default)
+    given = given_flags(TrainConfig, words, command="train", default=default)
+    default = _without_others(default, given)
+    config = filled(TrainConfig, given, default)
     if name in recipes():
         _check_kind(name, default, config)
     return Config(config, arguments=tuple(arguments), plan=planned, on=on, json=as_json, watch=watched)
+
+
+def _without_others(default: TrainConfig, given: Given) -> TrainConfig:
+    """Return a recipe without what it says to a stage, engine or environment in whose place another was given."""
+    unused: dict[str, Any] = {}
+    for stage in ("env", "engine", "sampler", "branching", "generation", "reward", "select", "credit", "loss", "learner"):
+        if given.fields.get(stage, getattr(default, stage)) != getattr(default, stage):
+            unused[f"{stage}_options"] = {}
+            if stage == "env":
+                unused |= {"envs": (), "train_split": "", "valid_split": "", "test_split": ""}
+    return dataclasses.replace(default, **unused) if unused else default
 
 
 def _taken(words: list[str], flag: str, what: str) -> str:
@@ -167,14 +170,16 @@ def run(config: Config) -> int:
         return show(settings, console, on=config.on, as_json=config.json)
     if not launched() and not config.resume:
         preflight.check_reachable(preflight.looked_at(settings))
-    with beside(config.resume or settings.out, console) if config.watch and not launched() else nullcontext():
+    folder, engine = config.resume or settings.out, settings.engine_kind.name
+    line = f"{folder}: {settings.where}, model {settings.model}, engine {engine}; loading torch"
+    with _watched(config, folder, console):
         if settings.processes > 1 and not launched():
-            return launch(("train", *config.arguments), settings.processes, config.resume or settings.out)
+            console.print(line, markup=False, soft_wrap=True)  # before each process starts as this one did
+            return launch(("train", *config.arguments), settings.processes, folder)
         end_with_launcher()
-        screen = Screen(console, settings, config.resume or settings.out)
+        screen = Screen(console, settings, folder)
         if main_process():
-            engine = settings.engine_kind.name
-            screen.begin(f"{screen.folder}: {settings.where}, model {settings.model}, engine {engine}; loading torch")
+            screen.begin(line, printed=LAUNCHER in os.environ)
         quiet()
         from agentgym.trainers.loop import Loop
 
@@ -187,6 +192,15 @@ def run(config: Config) -> int:
             console.print(_table(summary))
             _report(console, Path(screen.folder))
         return 0
+
+
+def _watched(config: Config, folder: str, console: Console) -> AbstractContextManager[object]:
+    """Return what serves the run's page while it goes on, where that was asked for."""
+    if not config.watch or launched():
+        return nullcontext()
+    from agentgym.cli.watch import beside
+
+    return beside(folder, console)
 
 
 @contextmanager

@@ -28,12 +28,12 @@ class Screen:
         """Show what the training loop reports."""
         getattr(self, f"_{kind}")(numbers)
 
-    def begin(self, line: str) -> None:
-        """Say at once what is about to be done."""
+    def begin(self, line: str, *, printed: bool = False) -> None:
+        """Say at once what is about to be done; `printed`: the process that launched this one has said it."""
         if self.console.is_terminal:
             self._status = self.console.status(line, refresh_per_second=4)
             self._status.start()
-        else:
+        elif not printed:
             self._print(line)
 
     def close(self) -> None:
