@@ -66,6 +66,11 @@ ENVS: dict[str, tuple[str, str, dict[str, object]]] = {
         {},
     ),
     "rlvr/Desk-v0": ("agentgym.envs.desk:Desk", "serve a customer by a policy, with tools over a database", {}),
+    "rlvr/Functions-v0": (
+        "agentgym.envs.functions:Functions",
+        "carry out requests with many functions that look alike (BFCL, ToolSandbox)",
+        {},
+    ),
     "rlvr/Wordle-v0": ("agentgym.envs.wordle:Wordle", "guess hidden words from feedback on letters", {}),
 }
 DESCRIPTIONS: dict[str, str] = {}

@@ -23,6 +23,7 @@ QUICK = (
     "Wordle",
     "GuessNumber",
     "SQL",
+    "Functions",
 )
 
 

@@ -1,0 +1,274 @@
+"""The environment: requests of a user, functions of several services, and a verdict over the final state."""
+
+import copy
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, ClassVar, cast
+
+import numpy as np
+
+from agentgym.core.actions import Tool, parse_call, tool
+from agentgym.core.declared import Declarations
+from agentgym.core.env import Outcome, TextEnv
+from agentgym.core.tasks import Task
+from agentgym.envs.functions import catalog, generate, search, shortcuts, verify
+from agentgym.envs.functions.catalog import Function
+from agentgym.envs.functions.expert import expert_action, mistaken, oracle_action
+from agentgym.envs.functions.services import SERVICES
+from agentgym.envs.functions.system import Memory, Refused, Row, System, Tables
+from agentgym.errors import BadConfig, unknown
+
+Saved = tuple[Memory, set[int], set[int]]
+RULES = """\
+Change nothing else. Some functions look alike: read their descriptions. If a value is missing, ask the user for it with \
+ask_user. If no function does what a request needs, decline that request by its number. At the end call finish, with the \
+value that a request asks for, or with "done"."""
+LONGEST_QUESTION = 500
+"""Most characters of a question that the user reads."""
+
+CALL_FUNCTION = Tool(
+    "call_function",
+    "Call a function that search_tools showed.",
+    {
+        "type": "object",
+        "properties": {"name": {"type": "string"}, "arguments": {"type": "object"}},
+        "required": ["name", "arguments"],
+    },
+)
+
+
+class Functions(TextEnv):
+    """Carry out a user's requests with functions of many services, some of which differ only a little.
+
+    In the manner of BFCL's multi-turn tasks and ToolSandbox, generated. Success at `finish` is read from the state: every
+    request is carried out, nothing else differs, requests without a function were declined, and the value that a question
+    asks for is the message. Records that decide between two ways must be read before the change. A deletion, creation,
+    payment, message or default that nobody asked for, a needless refusal, and a change before its condition was read end
+    the episode as a failure; a field set by mistake can be set back.
+
+    Difficulty d: 1 + (d + 1) // 2 requests, 8 + 2 d records in each of 2 + d services, 8 + 12 d functions up to 200. From
+    1 on values are missing, functions are missing, values are unavailable, records are locked, services are busy or need a
+    sign-in; from 2 on records have namesakes, and requests have conditions.
+
+    Ceiling: `first id` uses the first record that a search shows, which at difficulty 0 is one of eight.
+    """
+
+    horizon = 40
+    hardest = 100
+    task_settings: ClassVar[tuple[str, ...]] = ("families", "services", "functions_offered", "search_mode", "show_functions")
+    settings: ClassVar[tuple[str, ...]] = task_settings
+    presets: ClassVar[Mapping[str, Mapping[str, object]]] = {
+        "tiny": {
+            "difficulty": 0,
+            "services": "calendar,support,home",
+            "functions_offered": 6,
+            "show_functions": True,
+            "horizon": 8,
+        }
+    }
+    families: str = ""
+    """Names of the families of requests, with commas between; by default all of the difficulty."""
+    services: str = ""
+    """Names of the services that requests are about, with commas between; by default all twelve."""
+    functions_offered: int = 0
+    """Functions that are offered, if a task does not need more; 0: as many as the difficulty has."""
+    search_mode: bool = False
+    """Whether functions are found by `search_tools` and called by `call_function`, and not listed."""
+    show_functions: bool = False
+    """Whether the first observation lists the functions, for agents that are not told the tools."""
+    declared = Declarations(random_bound=0.01, expert_bound=0.95, answers=("targets",), ceilings={"first id": 0.1})
+
+    def check_options(self) -> None:
+        self.family_names = _names("family", self.families, generate.LEVELS)
+        self.service_names = _names("service", self.services, SERVICES)
+        count: Any = self.functions_offered
+        if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= generate.MOST_FUNCTIONS:
+            raise BadConfig(
+                f"functions_offered of Functions is {count!r}; expected an integer from 0 to {generate.MOST_FUNCTIONS}"
+            )
+        if self.search_mode and self.show_functions:
+            raise BadConfig("search_mode and show_functions exclude each other: leave one of the two out")
+        if not any(generate.LEVELS[name] <= self.difficulty for name in self.family_names if name != "missing"):
+            raise BadConfig(f"families {self.families!r} of Functions begin at a higher difficulty than {self.difficulty}")
+        super().check_options()
+
+    def setup(self) -> None:
+        modes = {"search_tools", "call_function"}
+        self._own_tools = {name: one for name, one in self.tools.items() if self.search_mode or name not in modes}
+        self._offered: Sequence[object] = ()
+        self.tools.clear()
+        self.tools.update(self._own_tools)
+
+    # Tasks
+
+    def generate(self, rng: np.random.Generator, difficulty: int) -> Task:
+        data = generate.draw(rng, difficulty, self.family_names, self.service_names, self.functions_offered)
+        return Task(instruction="\n".join(request["text"] for request in data["requests"]), data=data)
+
+    def split_key(self, task: Task) -> object:
+        """Return the requests and their solution, whatever functions are offered."""
+        return sorted((request["text"], repr(request["ops"]), request["answer"]) for request in task.data["requests"])
+
+    def limit_of(self, task: Task) -> int:
+        """Return `horizon`, or more turns for a task of many requests."""
+        turns = 20 * len(task.data["requests"])
+        return self.horizon if "horizon" in self.__dict__ else max(self.horizon, turns)
+
+    # The episode
+
+    def begin(self, task: Task) -> str:
+        self.memory = Memory()
+        self.declined: set[int] = set()
+        self.answered: set[int] = set()
+        self._offer(task)
+        numbered = "\n".join(f"{number}. {request['text']}" for number, request in enumerate(self.requests, 1))
+        text = f"Requests of the user:\n{numbered}\n\n{RULES}"
+        if self.search_mode:
+            text += "\nFind functions with search_tools, and call them with call_function."
+        if self.show_functions:
+            text += "\n\nFunctions:\n" + "\n".join(map(search.signature, self.functions.values()))
+        return text
+
+    def save(self) -> Saved:
+        return copy.deepcopy((self.memory, self.declined, self.answered))
+
+    def load(self, payload: object) -> None:
+        self.forget()
+        self.memory, self.declined, self.answered = copy.deepcopy(cast("Saved", payload))
+        self._offer(self.task)
+
+    def _offer(self, task: Task) -> None:
+        """Offer the functions of the task; the dictionary of tools stays the same one."""
+        self.base: Tables = task.data["tables"]
+        self.requests: list[Row] = task.data["requests"]
+        self.obstacles: Row = task.data["obstacles"]
+        made = [catalog.function(*entry) for entry in task.data["functions"]]
+        self.functions: dict[str, Function] = {function.name: function for function in made}
+        if self._offered is not task.data["functions"] and not self.search_mode:
+            self.tools.clear()
+            self.tools.update(self._own_tools | {name: function.tool for name, function in self.functions.items()})
+            self._offered = task.data["functions"]
+
+    @property
+    def system(self) -> System:
+        """The services over the present records."""
+        return System(self.base, self.obstacles, self.memory)
+
+    @tool
+    def ask_user(self, question: str) -> str | Outcome:
+        """Ask the user for a value that a request lacks. Name the field and the record."""
+        if len(question) > LONGEST_QUESTION:
+            return self.invalid(f"The user reads questions of up to {LONGEST_QUESTION} characters.")
+        answers: list[str] = []
+        for number, request in enumerate(self.requests):
+            lacking = request["asks"]
+            if lacking and lacking["field"] in question.lower() and lacking["ref"].split("'")[1] in question:
+                self.answered.add(number)
+                answers.append(f"The {lacking['field']} of {lacking['ref']} should be {lacking['value']}.")
+        return " ".join(answers) or "There is nothing that I could add to that."
+
+    @tool
+    def decline(self, request: int) -> str | Outcome:
+        """Say that no function does what a request needs, by the number of the request."""
+        if not 0 < request <= len(self.requests):
+            return self.invalid(f"There is no request {str(request)[:20]}; they are numbered 1 to {len(self.requests)}.")
+        if not self.requests[request - 1]["missing"]:
+            return self.lose("The user is left without something that could have been done.")
+        self.declined.add(request - 1)
+        return f"The user knows that request {request} is not possible."
+
+    @tool
+    def finish(self, message: str) -> Outcome:
+        """End, once every request is settled, with the value that a request asks for, or with the word done."""
+        answer = next((request["answer"] for request in self.requests if request["answer"]), "")
+        done, stray = self._settled(), verify.strays(self.system, self.requests)
+        if done == len(self.requests) and not stray and (not answer or message.strip() == answer):
+            return self.win("Every request is settled.")
+        return self.lose(f"{done} of {len(self.requests)} requests are settled, and {len(stray)} other things changed.")
+
+    @tool
+    def search_tools(self, query: str) -> str:
+        """Find functions by words, and show the best ones with their parameters and descriptions."""
+        found = search.search(query, self.functions)
+        self.memory.shown |= {("function", function.name) for function in found}
+        if len(query) <= LONGEST_QUESTION:
+            self.memory.shown.add(("query", query))
+        return "\n".join(map(search.signature, found)) or "No function found."
+
+    def call_function(self, name: str, arguments: Mapping[str, object]) -> str | Outcome:
+        """Call a function that search_tools showed."""
+        if name not in self.functions:
+            return self.invalid(f"There is no function {name[:40]!r}. Find one with search_tools.")
+        function = self.functions[name]
+        try:
+            call = parse_call(json.dumps({"name": name, "arguments": arguments}), {name: function.tool})
+        except RecursionError:
+            call = "The arguments are nested too deeply."
+        return self.invalid(call) if isinstance(call, str) else self._operate(function, **call.arguments)
+
+    call_function.__tool__ = CALL_FUNCTION  # type: ignore[attr-defined]  # annotations cannot say that arguments are an object
+
+    def __getattr__(self, name: str) -> Callable[..., str | Outcome]:
+        """Return a function of the task: `step` calls tools as methods of the environment."""
+        functions = self.__dict__.get("functions")
+        if name.startswith("_") or not functions or name not in functions:
+            raise AttributeError(f"{type(self).__name__} has no {name!r}")
+        return partial(self._operate, functions[name])
+
+    def _operate(self, function: Function, /, **arguments: object) -> str | Outcome:
+        """Carry out a call and judge what it changed."""
+        system = self.system
+        before = verify.strays(system, self.requests)
+        try:
+            text = system.call(function, arguments)
+        except Refused as refused:
+            return self.invalid(f"Error: {refused}")
+        if any(verify.unread(system, request) for request in self.requests):
+            return self.lose(f"{text}\nThis was changed before it was known to be right.")
+        stray = verify.strays(system, self.requests) - before
+        if stray and function.meaning[1] not in catalog.REVERSIBLE:
+            return self.lose(f"{text}\nNobody asked for this.")
+        return text
+
+    def _settled(self) -> int:
+        system = self.system
+        return sum(
+            verify.settled(system, request, declined=number in self.declined) for number, request in enumerate(self.requests)
+        )
+
+    # What the framework asks
+
+    def state(self) -> object:
+        memory = self.memory
+        changes = sorted((place, row and sorted(row.items())) for place, row in memory.changes.items())
+        made = sorted((place, sorted(row.items())) for place, row in memory.made.items())
+        shown = sorted(memory.shown), sorted(memory.unlocked), sorted(memory.signed), sorted(memory.waits.items())
+        return repr(changes), made, sorted(map(repr, memory.ledger)), shown, sorted(self.declined), sorted(self.answered)
+
+    def measures(self) -> dict[str, float]:
+        """Return the share of requests that are settled; a question counts as settled."""
+        return {"settled": self._settled() / len(self.requests)}
+
+    def oracle(self) -> Iterator[str]:
+        while True:
+            yield oracle_action(self)
+
+    def expert(self) -> Iterator[str]:
+        while True:
+            yield expert_action(self)
+
+    def mistake(self, rng: np.random.Generator) -> str | None:
+        """Return a call of a function that looks right, or an early end."""
+        return None if self.search_mode else mistaken(self, rng)
+
+    def shortcuts(self) -> Mapping[str, Callable[[list[str]], str]]:
+        return shortcuts.shortcuts(self.tools)
+
+
+def _names(what: str, text: str, table: Mapping[str, object]) -> list[str]:
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    for name in names:
+        if name not in table:
+            raise unknown(f"{what} of Functions", name, table)
+    return names or list(table)

@@ -1,0 +1,231 @@
+"""The services of one episode: records that calls read and change, and what was shown."""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from agentgym.envs.functions.catalog import Function
+from agentgym.envs.functions.services import SERVICES, Field
+
+Row = dict[str, Any]
+Tables = Mapping[str, Mapping[str, Row]]
+"""By service and id, the records at the beginning."""
+Fact = tuple[str, ...]
+"""Something that was shown, for example `("row", service, id)`."""
+LONGEST = 60
+"""Most characters of a text to search for."""
+MOST_LISTED = 40
+"""Most records that a list shows."""
+
+
+class Refused(Exception):
+    """A call that a service does not carry out; the message says why, and nothing changes."""
+
+
+@dataclass
+class Memory:
+    """What has happened in an episode."""
+
+    changes: dict[tuple[str, str], Row | None] = field(default_factory=dict[tuple[str, str], "Row | None"])
+    """Records that differ from the beginning; None for a deleted one."""
+    made: dict[tuple[str, str], Row] = field(default_factory=dict[tuple[str, str], Row])
+    """Created records as they were created."""
+    ledger: list[tuple[str | int, ...]] = field(default_factory=list["tuple[str | int, ...]"])
+    """Payments, messages and defaults, which nothing takes back."""
+    shown: set[Fact] = field(default_factory=set[Fact])
+    unlocked: set[str] = field(default_factory=set[str])
+    signed: set[str] = field(default_factory=set[str])
+    waits: dict[str, int] = field(default_factory=dict[str, int])
+    """Calls that each busy service has turned down."""
+
+
+class System:
+    """The services over the present records."""
+
+    def __init__(self, base: Tables, obstacles: Mapping[str, Any], memory: Memory) -> None:
+        self.base, self.obstacles, self.memory = base, obstacles, memory
+
+    # Records
+
+    def ids(self, service: str) -> list[str]:
+        """Return the ids of the records that there are now, in order."""
+        created = [key for name, key in self.memory.made if name == service]
+        known = [*self.base.get(service, {}), *created]
+        return sorted(key for key in known if self.memory.changes.get((service, key), self) is not None)
+
+    def row(self, service: str, key: str) -> Row:
+        """Return a record as it is now; Refused if there is none."""
+        present = self.memory.changes.get((service, key), self.base.get(service, {}).get(key))
+        if present is None:
+            raise Refused(f"there is no {SERVICES[service].noun} {key[:20]!r}. Look up its id.")
+        return present
+
+    def original(self, service: str, key: str) -> Row:
+        """Return a record as it was at the beginning, or when it was created."""
+        return self.base.get(service, {}).get(key) or self.memory.made[service, key]
+
+    def put(self, service: str, key: str, row: Row | None) -> None:
+        """Write a record, or delete it."""
+        if row is not None and self.base.get(service, {}).get(key) == row:
+            self.memory.changes.pop((service, key), None)
+        else:
+            self.memory.changes[service, key] = row
+
+    def written(self, service: str, key: str) -> str:
+        """Return all of a record as text."""
+        locked = {"locked": True} if self.locked(key) else {}
+        return f"{key}: {json.dumps({**self.row(service, key), **locked})}"
+
+    def locked(self, key: str) -> bool:
+        """Return whether a record cannot be changed."""
+        return key in self.obstacles["locked"] and key not in self.memory.unlocked
+
+    # Calls
+
+    def call(self, function: Function, arguments: Mapping[str, object]) -> str:
+        """Carry out a call and return its answer; Refused if the service declines it."""
+        service, op, name = function.meaning
+        values = dict(zip(function.roles, (arguments[key] for key in function.tool.properties), strict=True))
+        if op == "sign_in":
+            self.memory.signed.add(service)
+            return f"You are signed in to the {service} service."
+        if service in self.obstacles["sign_in"] and service not in self.memory.signed:
+            self.memory.shown.add(("sign_in", service))
+            raise Refused(f"you are not signed in to the {service} service. Sign in first.")
+        if op in ("find", "get", "list"):
+            return getattr(self, f"_{op}")(service, name, values)
+        waited = self.memory.waits.get(service, 0)
+        if waited < self.obstacles["busy"].get(service, 0):
+            self.memory.waits[service] = waited + 1
+            raise Refused(f"the {service} service is busy. Try the same call again.")
+        return getattr(self, f"_{op}")(service, name, values)
+
+    def _find(self, service: str, _: str, values: Mapping[str, Any]) -> str:
+        text = str(values["text"]).strip().lower()
+        if not 0 < len(text) <= LONGEST:
+            raise Refused(f"a text to search for has 1 to {LONGEST} characters.")
+        keys = [key for key in self.ids(service) if text in self.row(service, key)["title"].lower()]
+        self.memory.shown.update([("find", service, text), *(("title", service, key) for key in keys[:MOST_LISTED])])
+        return self._listed(service, keys)
+
+    def _list(self, service: str, name: str, values: Mapping[str, Any]) -> str:
+        value = _checked(SERVICES[service].by_name[name], values["value"])
+        keys = [key for key in self.ids(service) if self.row(service, key)[name] == value]
+        self.memory.shown.update(
+            [("list", service, name, str(value)), *(("title", service, key) for key in keys[:MOST_LISTED])]
+        )
+        return self._listed(service, keys)
+
+    def _listed(self, service: str, keys: list[str]) -> str:
+        lines = [f"{key}: {self.row(service, key)['title']}" for key in keys[:MOST_LISTED]]
+        if len(keys) > MOST_LISTED:
+            lines.append(f"… and {len(keys) - MOST_LISTED} more. Narrow it down.")
+        return "\n".join(lines) or f"No {SERVICES[service].plural} found."
+
+    def _get(self, service: str, _: str, values: Mapping[str, Any]) -> str:
+        key = str(values["id"])
+        text = self.written(service, key)
+        self.memory.shown.update([("row", service, key), ("title", service, key)])
+        return text
+
+    def _open(self, service: str, key: str) -> Row:
+        """Return a record that may be changed; Refused if it is locked."""
+        row = self.row(service, key)
+        if self.locked(key):
+            self.memory.shown.add(("locked", key))
+            raise Refused(f"{key} is locked. Unlock it first.")
+        return row
+
+    def _set(self, service: str, name: str, values: Mapping[str, Any]) -> str:
+        key = str(values["id"])
+        row = self._open(service, key)
+        value = _checked(SERVICES[service].by_name[name], values["value"])
+        if [service, name, value] in self.obstacles["refused"]:
+            self.memory.shown.add(("refused", service, name, str(value)))
+            raise Refused(f"{name} {value} is not available at the moment.")
+        self.put(service, key, {**row, name: value})
+        self.memory.shown.add(("field", service, key, name))
+        return f"Done: the {name} of {key} is now {value}."
+
+    def _set_all(self, service: str, name: str, values: Mapping[str, Any]) -> str:
+        value = _checked(SERVICES[service].by_name[name], values["value"])
+        keys = self.ids(service)
+        for key in keys:
+            self.put(service, key, {**self.row(service, key), name: value})
+        return f"Done: the {name} of {len(keys)} {SERVICES[service].plural} is now {value}."
+
+    def _preview(self, service: str, name: str, values: Mapping[str, Any]) -> str:
+        row = self.row(service, str(values["id"]))
+        value = _checked(SERVICES[service].by_name[name], values["value"])
+        return f"It would be {row['title']} with {name} {value}. Nothing was changed."
+
+    def _request(self, service: str, name: str, values: Mapping[str, Any]) -> str:
+        key = str(values["id"])
+        self.row(service, key)
+        value = _checked(SERVICES[service].by_name[name], values["value"])
+        self.memory.ledger.append(("request", service, key, name, value))
+        return f"An administrator was asked to set the {name} of {key} to {value}."
+
+    def _default(self, service: str, name: str, values: Mapping[str, Any]) -> str:
+        value = _checked(SERVICES[service].by_name[name], values["value"])
+        self.memory.ledger.append(("default", service, name, value))
+        return f"New {SERVICES[service].plural} now get the {name} {value}."
+
+    def _create(self, service: str, _: str, values: Mapping[str, Any]) -> str:
+        title = str(values["title"]).strip()
+        if not 0 < len(title) <= LONGEST:
+            raise Refused(f"a title has 1 to {LONGEST} characters.")
+        row = {"title": title, **{one.name: _checked(one, values[one.name]) for one in SERVICES[service].fields}}
+        number = 1 + max((int(key[2:]) for key in [*self.base.get(service, {}), *self._created(service)]), default=100)
+        key = f"{SERVICES[service].prefix}-{number}"
+        self.memory.made[service, key] = row
+        self.memory.changes[service, key] = row
+        self.memory.shown.update([("row", service, key), ("title", service, key)])
+        return f"Created {key}."
+
+    def _created(self, service: str) -> list[str]:
+        return [key for name, key in self.memory.made if name == service]
+
+    def _delete(self, service: str, _: str, values: Mapping[str, Any]) -> str:
+        key = str(values["id"])
+        self._open(service, key)
+        self.put(service, key, None)
+        return f"Deleted {key}."
+
+    def _unlock(self, service: str, _: str, values: Mapping[str, Any]) -> str:
+        key = str(values["id"])
+        self.row(service, key)
+        if not self.locked(key):
+            raise Refused(f"{key} is not locked.")
+        self.memory.unlocked.add(key)
+        return f"{key} is unlocked."
+
+    def _pay(self, service: str, _: str, values: Mapping[str, Any]) -> str:
+        return self._payment("pay", service, values)
+
+    def _schedule(self, service: str, _: str, values: Mapping[str, Any]) -> str:
+        return self._payment("schedule", service, values)
+
+    def _payment(self, op: str, service: str, values: Mapping[str, Any]) -> str:
+        key, account, amount = str(values["id"]), str(values["account"]), values["amount"]
+        self._open(service, key)
+        self.row("bank", account)
+        if not 0 < amount <= 1_000_000:
+            raise Refused("an amount is from 1 to 1000000.")
+        self.memory.ledger.append((op, key, account, amount))
+        return f"{'Paid' if op == 'pay' else 'Scheduled a payment of'} {amount} for {key} from {account}."
+
+
+def _checked(field: Field, value: Any) -> Any:
+    """Return a value of a field; Refused for one that is none."""
+    if field.kind == "choice" and value not in field.values:
+        raise Refused(f"{field.name} is one of {', '.join(field.values)}.")
+    if field.kind == "number" and not 0 <= value <= 1_000_000:
+        raise Refused(f"{field.name} is a number from 0 to 1000000.")
+    if field.kind == "day" and not re.fullmatch(r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])", value, re.ASCII):
+        raise Refused(f"{field.name} is a day such as 2026-03-31.")
+    if field.kind == "time" and not re.fullmatch(r"(?:[01]\d|2[0-3]):[0-5]\d", value, re.ASCII):
+        raise Refused(f"{field.name} is a time such as 14:30.")
+    return value

@@ -1,0 +1,109 @@
+"""How requests are worded, and read back: one table serves both."""
+
+import re
+from collections.abc import Mapping
+from functools import cache
+
+from agentgym.envs.functions.services import SERVICES, Service
+
+Parts = Mapping[str, str]
+"""What a request is about, by the names of the gaps in its wording."""
+WORDINGS: Mapping[str, tuple[str, ...]] = {
+    "set": ("Set the {field} of the {noun} {ref} to {value}.", "The {noun} {ref} should have the {field} {value}."),
+    "create": ("Create a new {noun} '{title}' with {fields}.", "Add another {noun} called '{title}' with {fields}."),
+    "delete": ("Delete the {noun} {ref}.", "The {noun} {ref} is no longer needed; remove it."),
+    "question": ("Tell me the {field} of the {noun} {ref}.", "Which {field} does the {noun} {ref} have? Tell me."),
+    "copy": (
+        "Give the {noun} {ref} the same {field} as the {noun} {source}.",
+        "The {field} of the {noun} {ref} should become that of the {noun} {source}.",
+    ),
+    "pay": ("Pay the {noun} {ref} in full from the account {source}.", "Settle the {noun} {ref} with the account {source}."),
+    "ask": ("The {noun} {ref} needs another {field}.", "Change the {field} of the {noun} {ref}."),
+    "fallback": (
+        "Set the {field} of the {noun} {ref} to {value}; if that is not available, to {other}.",
+        "The {noun} {ref} should get the {field} {value}, or {other} if {value} cannot be had.",
+    ),
+    "condition": (
+        "If the {by} of the {noun} {ref} is {is}, set its {field} to {value}; otherwise set it to {other}.",
+        "Look at the {by} of the {noun} {ref}: for {is}, its {field} becomes {value}, for anything else {other}.",
+    ),
+    "above": (
+        "If the {by} of the {noun} {ref} is above {is}, set its {field} to {value}; otherwise set it to {other}.",
+        "Look at the {by} of the {noun} {ref}: above {is}, its {field} becomes {value}, else {other}.",
+    ),
+    "each": (
+        "Set the {field} to {value} for every {noun} whose {by} is {is}.",
+        "Every {noun} with the {by} {is} should get the {field} {value}.",
+    ),
+}
+_REF = r"'[^']+'(?: \(\w+ [\w:-]+\))?"
+_WORD = r"[\w:-]+"
+_GAPS = {"ref": _REF, "source": _REF, "title": r"[^']+", "fields": r".+"}
+
+
+def say(kind: str, parts: Parts, wording: int) -> str:
+    """Return a request in words."""
+    return WORDINGS[kind][wording].format_map(parts)
+
+
+def read(text: str) -> tuple[str, dict[str, str]]:
+    """Return the kind of a request and its parts; `service` is one of them."""
+    for kind, pattern in _patterns():
+        if match := pattern.fullmatch(text):
+            parts = match.groupdict()
+            return kind, {**parts, "service": by_noun()[parts["noun"]].name}
+    raise ValueError(f"{text[:80]!r} is no request in a wording that is known")
+
+
+@cache
+def _patterns() -> list[tuple[str, re.Pattern[str]]]:
+    """Return a pattern for each wording, the ones with most gaps first."""
+    patterns: list[tuple[str, re.Pattern[str]]] = []
+    for kind, wordings in WORDINGS.items():
+        for wording in wordings:
+            pieces = re.split(r"\{(\w+)\}", wording)
+            pattern, named = "", set[str]()
+            for place, piece in enumerate(pieces):
+                if place % 2 == 0:
+                    pattern += re.escape(piece)
+                elif piece in named:
+                    pattern += f"(?P={piece})"
+                else:
+                    named.add(piece)
+                    pattern += f"(?P<{piece}>{_GAPS.get(piece, _WORD)})"
+            patterns.append((kind, re.compile(pattern)))
+    return sorted(patterns, key=lambda item: -item[1].groups)
+
+
+@cache
+def by_noun() -> dict[str, Service]:
+    """Return the services by the noun of their records."""
+    return {service.noun: service for service in SERVICES.values()}
+
+
+def reference(title: str, name: str = "", value: object = "") -> str:
+    """Return the words for a record: its title, and a field that tells it from its namesake."""
+    return f"'{title}' ({name} {value})" if name else f"'{title}'"
+
+
+def read_reference(text: str) -> tuple[str, str, str]:
+    """Return the title, and name and value of the field that tells it from a namesake, empty without one."""
+    match = re.fullmatch(r"'([^']+)'(?: \((\w+) ([\w:-]+)\))?", text)
+    if match is None:
+        raise ValueError(f"{text[:60]!r} is no reference to a record")
+    return match[1], match[2] or "", match[3] or ""
+
+
+def say_fields(fields: Mapping[str, object]) -> str:
+    """Return fields in words."""
+    return ", ".join(f"{name} {value}" for name, value in fields.items())
+
+
+def read_fields(text: str) -> dict[str, str]:
+    """Return the fields of a text that `say_fields` wrote."""
+    return dict(re.findall(r"(\w+) ([\w:-]+)", text))
+
+
+def typed(service: str, name: str, text: str) -> str | int:
+    """Return a value in the type of its field."""
+    return int(text) if SERVICES[service].by_name[name].kind == "number" else text
