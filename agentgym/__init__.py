@@ -8,7 +8,7 @@ from agentgym.core.actions import Call, Tool, tool
 from agentgym.core.declared import Declarations
 from agentgym.core.env import Outcome, Snapshot, TextEnv
 from agentgym.core.hints import Hint
-from agentgym.core.outcome import Info
+from agentgym.core.outcome import Info, RoleReward
 from agentgym.core.tasks import Task
 from agentgym.core.wrapper import TextWrapper
 from agentgym.engines import Completion, Sampling, engine
@@ -64,6 +64,7 @@ __all__ = [
     "OracleAgent",
     "Outcome",
     "RandomAgent",
+    "RoleReward",
     "RolloutConfig",
     "Sampling",
     "Session",

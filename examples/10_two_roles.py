@@ -67,8 +67,8 @@ class Nim(agentgym.TextEnv):
     def admissible(self) -> list[str]:
         return [f"{pile} {n}" for pile, left in enumerate(self.piles, 1) for n in range(1, left + 1)]
 
-    def role_rewards(self) -> dict[str, float]:  # the outcome by role; training in self-play credits each role with its own
-        return {role: float(role == self.winner) for role in self.roles}
+    def role_rewards(self) -> dict[str, agentgym.RoleReward]:  # training in self-play credits each role with its own
+        return {role: agentgym.RoleReward(float(role == self.winner), role == self.winner) for role in self.roles}
 
     def state(self) -> tuple[list[int], str]:
         return self.piles, self.winner

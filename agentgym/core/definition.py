@@ -7,7 +7,7 @@ from typing import ClassVar, final
 import numpy as np
 
 from agentgym.core.declared import Declarations
-from agentgym.core.outcome import Outcome
+from agentgym.core.outcome import Outcome, RoleReward
 from agentgym.core.tasks import Task, TaskSpace
 
 
@@ -129,10 +129,10 @@ class Definition(TaskSpace):
             raise ValueError(f"role of {type(self).__name__} is set to {name!r}; expected one of {', '.join(self.roles)}")
         self.__dict__["role"] = name  # in snapshots, and deleted at the next reset, like all that an episode sets
 
-    def role_rewards(self) -> dict[str, float] | None:
-        """Return the outcome by role once an episode of an environment with several players is over, else None.
+    def role_rewards(self) -> Mapping[str, RoleReward] | None:
+        """Return reward and success by role once an episode of an environment with several players is over, else None.
 
-        1 is success of that role; anything less is none. What shaping paid a role for its turns is added.
+        None pays the role that acted last. What shaping paid a role for its turns is added to its reward.
         """
         return None
 

@@ -16,7 +16,18 @@ from agentgym.core.declared import Declarations
 from agentgym.core.definition import Definition
 from agentgym.core.hints import first_share, solution
 from agentgym.core.names import guarded, kept, refuse_taken
-from agentgym.core.outcome import SUCCESS, Info, Outcome, Snapshot, broken_off, copied, returned
+from agentgym.core.outcome import (
+    SUCCESS,
+    Info,
+    Outcome,
+    RoleReward,
+    Snapshot,
+    broken_off,
+    copied,
+    returned,
+    role_outcomes,
+    shaping,
+)
 from agentgym.core.seeding import generator
 from agentgym.core.spaces import Unicode
 from agentgym.core.tasks import Task
@@ -45,6 +56,8 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
     success: bool | None
     totals: dict[str, float]
     """The reward of the episode so far, by role."""
+    outcomes: dict[str, RoleReward]
+    """Reward and success by role that the outcome brought; empty until the episode is over."""
     observation: str
     tools: dict[str, Tool]
     preset: str | None
@@ -88,7 +101,7 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
         self.task = Task()
         self.seed = self.turn = self.limit = 0
         self.success = None
-        self.totals = {}
+        self.totals, self.outcomes = {}, {}
         self.observation = ""
         self._running = False
         self._levels = {}
@@ -197,7 +210,8 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
         self.forget()
         limit = limit if "horizon" in options else self.limit_of(task)
         self.task, self.turn, self.limit, self.success = task, 0, limit, None
-        self._levels, self.totals, self._running = {}, dict.fromkeys(self.roles, 0.0), False  # until it has begun
+        self.totals, self.outcomes = dict.fromkeys(self.roles, 0.0), {}
+        self._levels, self._running = {}, False  # until it has begun
         self._np_random = generator(self.task.id, self.seed)
         self.observation = cast("str", guarded(self, TextEnv, partial(self._begun, task), "begin", kept(TextEnv)))
         self._levels, self._running = dict(self._measured(self.measures())), True  # only a change from here on is paid
@@ -241,11 +255,15 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
         info = self._info(outcome, rewards, reason)
         reward = sum(rewards.values(), 0.0)
         self._running = not (terminated or truncated)
-        outcomes = None if self._running else self.role_rewards()
-        outcomes = outcomes and amounts(outcomes, f"the role_rewards of {type(self).__name__}")
-        self.totals[role] += reward if outcomes is None else sum(v for k, v in rewards.items() if k != SUCCESS)
-        for name, earned in (outcomes or {}).items():  # in place of what the last turn was paid for it; shaping stays
-            self.totals[name] = self.totals.get(name, 0.0) + earned
+        by_role = None if self._running else self.role_rewards()
+        if by_role is None:
+            self.totals[role] += reward
+            self.outcomes = {} if self._running else {role: RoleReward(rewards.get(SUCCESS, 0.0), self.success is True)}
+        else:  # in place of what the last turn was paid for the outcome; shaping stays
+            self.outcomes = role_outcomes(by_role, f"the role_rewards of {type(self).__name__}")
+            self.totals[role] += shaping(rewards)
+            for name, earned in self.outcomes.items():
+                self.totals[name] = self.totals.get(name, 0.0) + earned.reward
         self.observation = outcome.text
         return outcome.text, reward, terminated, truncated, info
 
@@ -327,6 +345,7 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
             random_state=dict(self.np_random.bit_generator.state),
             levels=dict(self._levels),
             totals=dict(self.totals),
+            outcomes=self.outcomes,
             observation=self.observation,
             payload=self.save(),
         )
@@ -336,7 +355,7 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
         """Go on from a snapshot, in this or another instance; `seed` draws later chance afresh. Returns itself."""
         self.task, self.seed, self.turn, self.limit = state.task, state.seed, state.turn, state.horizon
         self._running, self.success, self.observation = state.running, state.success, state.observation
-        self._levels, self.totals = dict(state.levels), dict(state.totals)
+        self._levels, self.totals, self.outcomes = dict(state.levels), dict(state.totals), state.outcomes
         self.load(state.payload)
         chance = generator(state.task.id, state.random_state, seed)
         if seed is None:

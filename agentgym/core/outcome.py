@@ -2,11 +2,12 @@
 
 import copy
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, TypedDict
+from typing import Any, NamedTuple, Protocol, TypedDict, cast
 
 from agentgym.core.tasks import Task
+from agentgym.core.verdicts import amount, verdict
 
 SUCCESS = "success"
 """The part of a reward that the outcome pays; the others are shaping."""
@@ -61,6 +62,34 @@ class Outcome:
     error: str | None = None
     success: bool | None = None
     measures: dict[str, float] = field(default_factory=dict[str, float])
+
+
+def shaping(rewards: Mapping[str, float]) -> float:
+    """Return the sum of a reward's parts without that of the outcome."""
+    return sum(value for name, value in rewards.items() if name != SUCCESS)
+
+
+class RoleReward(NamedTuple):
+    """What the outcome of an episode pays one role, and whether that role succeeded."""
+
+    reward: float
+    success: bool
+
+
+def role_outcomes(values: object, source: str) -> dict[str, RoleReward]:
+    """Return the outcome by role; TypeError, naming the source and the role, for a value that is no RoleReward."""
+    if not isinstance(values, Mapping):
+        raise TypeError(f"{source} are {values!r:.80}; expected a RoleReward(reward, success) by role")
+    outcomes: dict[str, RoleReward] = {}
+    for role, value in cast("Mapping[str, Any]", values).items():
+        of_role = f"{role!r} of {source}"
+        if not isinstance(value, tuple) or len(cast("tuple[Any, ...]", value)) != 2:
+            raise TypeError(f"{of_role} is {value!r:.80}; expected RoleReward(reward, success)")
+        success = verdict(value[1], f"success of {of_role}")
+        if success is None:
+            raise TypeError(f"success of {of_role} is None; expected True or False once the episode is over")
+        outcomes[str(role)] = RoleReward(amount(value[0], of_role), success)
+    return outcomes
 
 
 class _Timed(Protocol):
@@ -129,5 +158,6 @@ class Snapshot:
     random_state: dict[str, object]
     levels: dict[str, float]
     totals: dict[str, float]
+    outcomes: dict[str, RoleReward]
     observation: str
     payload: object

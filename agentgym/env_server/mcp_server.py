@@ -115,7 +115,7 @@ class McpServer:
     def _offered(self, name: str) -> Mapping[str, Tool]:
         """Return the tools of a session's task, or those of the environment where it has none yet."""
         session = self._named.get(name)
-        return (session.env.tools if session and session.env else {}) or self.sessions.probe.tools
+        return (session.env.status.tools if session and session.env else {}) or self.sessions.probe.tools
 
     async def _begun(self, name: str, arguments: dict[str, object]) -> dict[str, object]:
         if refused := arguments.keys() - ({} if self._fixed else _TASK).keys():

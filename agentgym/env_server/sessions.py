@@ -13,7 +13,7 @@ from typing import Any, cast
 from agentgym.core.env import Snapshot, TextEnv
 from agentgym.env_server.task_maker import TaskMaker
 from agentgym.errors import BadConfig, EpisodeOver, Fault
-from agentgym.rollout.faults import CAUSED, Repeating
+from agentgym.rollout.faults import CAUSED, RetryingEnv
 from agentgym.rollout.hosted import HostedEnv, LocalEnv, StepResult
 from agentgym.rollout.workers import Workers
 from agentgym.serving.asgi import Refusal
@@ -56,7 +56,7 @@ class Session:
     connected: bool
     """Whether a connection holds it, which then watches over its idle time."""
     id: str = field(default_factory=lambda: secrets.token_urlsafe(24))
-    env: Repeating | None = None
+    env: RetryingEnv | None = None
     used: float = field(default_factory=time.monotonic)
     busy: bool = False
     running: bool = False
@@ -86,7 +86,7 @@ class Sessions:
         self._tasks = TaskMaker(make, self.probe, self._seconds)
         self._secret = secrets.token_bytes(32)
         self._workers: Workers | None = None
-        self._free: list[Repeating] = []
+        self._free: list[RetryingEnv] = []
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
 
@@ -186,7 +186,7 @@ class Sessions:
         session.used = time.monotonic()
         return self._stepped(session, result, brief)
 
-    def _acting(self, session: Session, action: str) -> Repeating:
+    def _acting(self, session: Session, action: str) -> RetryingEnv:
         """Return the environment of a session that may act; a Refusal where it may not."""
         env = session.env
         if env is None or not session.running:
@@ -223,7 +223,7 @@ class Sessions:
 
     def state(self, session: Session) -> dict[str, object]:
         """Return where the episode stands, in OpenEnv's words."""
-        limit = session.env.limit if session.env else 0
+        limit = session.env.status.limit if session.env else 0
         return {
             "episode_id": session.episode or None,
             "step_count": session.turn,
@@ -271,7 +271,7 @@ class Sessions:
             raise Refusal(422, f"task is {task!r:.40}; expected a task's id, or its number", "VALIDATION_ERROR")
         return secrets.randbelow(2**31) if seed is None else seed, options
 
-    def _given_up(self, session: Session) -> Repeating:
+    def _given_up(self, session: Session) -> RetryingEnv:
         """Give up a session's episode, and return its environment for the next one; a Refusal while it is busy."""
         if session.busy:
             raise _busy()
@@ -279,13 +279,13 @@ class Sessions:
         session.env = session.env or self._fresh()
         return session.env
 
-    def _fresh(self) -> Repeating:
+    def _fresh(self) -> RetryingEnv:
         while self._free:
             env = self._free.pop()
             if env.usable:
                 return env
             env.close()
-        return Repeating(self._hosted, self._alone)
+        return RetryingEnv(self._hosted, self._alone)
 
     def _hosted(self) -> HostedEnv:
         return self._processes().hosted() if self.probe.blocking else LocalEnv(self._make())
@@ -326,7 +326,7 @@ class Sessions:
 
     def _first(self, session: Session, env: HostedEnv, text: str, info: JsonObject) -> dict[str, object]:
         answer = self._answer((text, None, False, False, info))
-        answer["observation"] |= {"tools": [tool.schema() for tool in env.tools.values()]}  # type: ignore[operator]
+        answer["observation"] |= {"tools": [tool.schema() for tool in env.status.tools.values()]}  # type: ignore[operator]
         if not session.connected:
             answer["session"] = session.id
         return answer

@@ -35,7 +35,7 @@ def check_fields(raw: dict[str, Any]) -> None:
         raise TypeError("attempt, seed and horizon must be integers")
     if not all(isinstance(value, bool) for value in raw.get("role_success", {}).values()):
         raise TypeError("role_success must have true or false for each role")
-    for name in ("final_rewards", "metrics"):
+    for name in ("final_rewards", "role_outcomes", "metrics"):
         if not all(_is_number(value) for value in raw.get(name, {}).values()):
             raise TypeError(f"{name} must be numbers")
     if not _is_number(reward := raw.get("reward", 0.0)) or not math.isfinite(reward):

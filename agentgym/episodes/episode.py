@@ -2,20 +2,22 @@
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import IO, Any, cast
 
 from agentgym.core.folders import hold
 from agentgym.core.hints import Hint
-from agentgym.core.outcome import Info
+from agentgym.core.outcome import Info, RoleReward
 from agentgym.episodes.checks import FAULTS, check_fields, check_turn, repeated
 from agentgym.episodes.prompt_ids import shared
 from agentgym.errors import BadData
 
 FORMAT = 1
 _PROMPTS = ("prompt_ids", "plain_ids")
+_SOMETIMES = ("turns", "hint", "forks", "role_outcomes")
+"""Fields of an episode that a line holds in another form, or only where there is something in them."""
 DECIDED = ("success", "failure")
 """Reasons of an episode that its task decided: of a role that succeeded, and of one that did not."""
 _OTHER_LINE_ENDS = {mark: f"\\u{mark:04x}" for mark in (0x85, 0x2028, 0x2029)}  # str.splitlines ends a line at these too
@@ -74,15 +76,25 @@ class Turn:
     plain_ids: Sequence[int] = field(default_factory=list[int])
     """The prompt without the hint of an episode that was played with one; empty in all others."""
 
-    def asked(self, observation: str, info: Info, role: str) -> None:
+    def record_observation(self, observation: str, info: Info, role: str) -> None:
         """Record the observation before the action. The agent's conversation has recorded the reply."""
         self.observation, self.state_key, self.role = observation, info["state_key"], role
         self.admissible = None if info["admissible"] is None else len(info["admissible"])
 
-    def answered(self, reward: float, info: Info, seconds: float) -> None:
+    def record_result(self, reward: float, info: Info, seconds: float) -> None:
         """Record the result of the action. Only the rollout calls this, once."""
         self.reward, self.rewards, self.valid, self.error = reward, info["rewards"], info["valid"], info["error"]
         self.seconds = seconds
+
+    def copy_result(self, other: "Turn") -> None:
+        """Take the state before the action and its result from the turn that this one writes again for another agent."""
+        self.reward, self.rewards, self.valid, self.error = other.reward, other.rewards, other.valid, other.error
+        self.state_key = other.state_key
+
+    def pay(self, name: str, value: float) -> None:
+        """Add a named part to the reward."""
+        self.rewards = {**self.rewards, name: self.rewards.get(name, 0.0) + value}
+        self.reward += value
 
     @property
     def calls(self) -> list["Turn"]:
@@ -119,6 +131,8 @@ class Episode:
     """The total by role."""
     role_success: dict[str, bool] = field(default_factory=dict[str, bool])
     """Whether each role of several succeeded; empty after a fault, and where there is one role."""
+    role_outcomes: dict[str, float] = field(default_factory=dict[str, float])
+    """The part of `final_rewards` that the outcome paid each role of several; empty where `role_success` is."""
     metrics: dict[str, float] = field(default_factory=dict[str, float])
     """The last value of each measure that was not paid."""
     success: bool | None = None
@@ -134,6 +148,29 @@ class Episode:
     """Where this attempt branched off from others of its group: [attempt, turn, seed], the earliest first. Turns from the
     previous fork up to that `turn` were played by that attempt, with that seed; from the last fork on, by this one."""
     format: int = FORMAT
+
+    def end(self, totals: Mapping[str, float], outcomes: Mapping[str, RoleReward]) -> None:
+        """Record what an episode paid: the total by role, and with several roles the outcome of each.
+
+        A role without an outcome, as when the agent cannot go on, has no success.
+        """
+        self.final_rewards = dict(totals)
+        if len(totals) > 1 and self.success is not None:
+            by_role = {role: outcomes.get(role, RoleReward(0.0, success=False)) for role in totals}
+            self.role_outcomes = {role: outcome.reward for role, outcome in by_role.items()}
+            self.role_success = {role: outcome.success for role, outcome in by_role.items()}
+        self.reward = sum((turn.reward for turn in self.turns), 0.0)
+
+    def pay_last(self, amount: float, parts: dict[str, float]) -> None:
+        """Pay the last turn in place of everything that the episode was paid."""
+        for turn in self.turns:
+            turn.reward, turn.rewards = 0.0, {}
+        self.reward, self.final_rewards = amount, dict.fromkeys(self.final_rewards, 0.0)
+        self.role_outcomes = dict.fromkeys(self.role_outcomes, 0.0)
+        if self.turns:
+            last = self.turns[-1]
+            last.reward, last.rewards = amount, parts
+            self.final_rewards[last.role] = amount
 
     @property
     def shared(self) -> int:
@@ -169,9 +206,10 @@ class Episode:
 
         It is one line for every reader, also one that splits text where Unicode ends a line.
         """
-        raw = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("turns", "hint", "forks")}
+        raw = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _SOMETIMES}
         raw |= {"hint": asdict(self.hint)} if self.hint else {}
         raw |= {"forks": self.forks} if self.forks else {}
+        raw |= {"role_outcomes": self.role_outcomes} if self.role_outcomes else {}
         held: dict[str, list[int]] = {name: [] for name in _PROMPTS}
         turns: list[dict[str, object]] = []
         for turn in self.turns:
@@ -272,6 +310,7 @@ def view(episode: Episode, role: str) -> Episode:
     if role in episode.role_success:
         values["success"] = episode.role_success[role]
         values["role_success"] = {role: values["success"]}
+        values["role_outcomes"] = {role: episode.role_outcomes.get(role, float(values["success"]))}
         if episode.reason in DECIDED:
             values["reason"] = DECIDED[not values["success"]]
     return Episode(**values)

@@ -185,11 +185,5 @@ def _judged(episode: Episode, verifier: Verifier, task: Task) -> Episode:
     judged.success = reward == 1.0
     if judged.success != episode.success:
         judged.reason = "success" if judged.success else "failure"
-    judged.reward, judged.final_rewards = reward, dict.fromkeys(episode.final_rewards, 0.0)
-    for turn in judged.turns:
-        turn.reward, turn.rewards = 0.0, {}
-    if judged.turns:
-        last = judged.turns[-1]
-        last.reward, last.rewards = reward, {"verifier": reward} if reward else {}
-        judged.final_rewards[last.role] = reward
+    judged.pay_last(reward, {"verifier": reward} if reward else {})
     return judged

@@ -179,10 +179,7 @@ class Session:
         """
         self._leave_out_unused()
         turns = [turn for row in self.rows for turn in row]
-        if turns:
-            turns[-1].reward = reward
-            turns[-1].rewards = {"reward": reward}
-        return Episode(
+        episode = Episode(
             "gateway",
             task or self.name,
             group or task or self.name,
@@ -196,6 +193,9 @@ class Session:
             reason={True: "success", False: "failure", None: "timeout"}[success],
             error=why if success is None else None,
         )
+        if turns:
+            episode.pay_last(reward, {"reward": reward})
+        return episode
 
 
 class Sessions:

@@ -4,23 +4,21 @@ import pickle
 import queue
 import threading
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from agentgym.core.actions import Tool
 from agentgym.core.env import TextEnv
 from agentgym.core.seeding import generator
 from agentgym.core.tasks import Task
 from agentgym.core.wrapper import checked
 from agentgym.errors import BadConfig, BadData, Fault, UnknownName
+from agentgym.rollout.hosted import Status, status_of
 from agentgym.rollout.limits import described
 
 Key = tuple[int, int]
 """An environment of a worker: what makes it, by its place among what the worker was given, and a number of its own."""
 Request = tuple[Any, ...]
 """What is asked of an environment, and its arguments: see `_Env.answer`; ("close",) ends it."""
-Status = tuple[int, str, Mapping[str, float], Mapping[str, Tool]]
-"""An environment's horizon, who acts next, rewards by role, and tools."""
 Reply = Callable[[bool, Any], None]
 """Takes a request's answer; where it failed, False and a Fault, BadConfig or traceback."""
 
@@ -138,7 +136,7 @@ class _Env:
             result = env.observation, env.info()
         else:
             result = checked(env.step(arguments[0]), env)
-        status = env.limit, env.role, dict(env.totals), dict(env.tools)
+        status = status_of(env)
         if status == self._told:
             return result, None
         self._told = status

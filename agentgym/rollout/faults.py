@@ -10,17 +10,16 @@ A fault whose environment has made such a control itself (`errors.RULED_OUT`) is
 
 import dataclasses
 import traceback
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from agentgym.agents.base import Agent, Conversation
-from agentgym.core.actions import Tool
 from agentgym.core.env import Snapshot
 from agentgym.core.outcome import Info, broken_off
 from agentgym.episodes.episode import FAULTS, Turn
 from agentgym.errors import RULED_OUT, BadConfig, EngineDead, Fault
-from agentgym.rollout.hosted import HostedEnv, LocalEnv, StepResult
+from agentgym.rollout.hosted import HostedEnv, LocalEnv, Status, StepResult
 from agentgym.rollout.workers import WorkerLost
 
 HARMLESS = ""
@@ -47,7 +46,7 @@ async def _not_begun(hosted: HostedEnv) -> tuple[str, Info]:
     raise RuntimeError("step() before reset()")
 
 
-class Repeating:
+class RetryingEnv:
     """An environment of a rollout whose faulting steps are repeated, so that no policy can choose a fault.
 
     `make` gives an environment like the others, `alone` one that takes nobody along; `hosted` is the first one, if there
@@ -66,9 +65,7 @@ class Repeating:
         self._actions: list[str] = []
         self._repeated = self._lost = 0
         self._metrics: dict[str, float] = {}
-        self.limit, self.role = 0, "agent"
-        self.totals: Mapping[str, float] = {}
-        self.tools: Mapping[str, Tool] = {}
+        self.status = Status()
 
     @property
     def env(self) -> Any:
@@ -132,7 +129,7 @@ class Repeating:
         info = result[4]
         if info["reason"] in FAULTS:
             return self._judged(result, _fault_of(result), seconds)
-        self.role, self.totals, self._metrics = hosted.role, hosted.totals, info["metrics"]  # a step changes no more
+        self._take_over(hosted, info)
         return result
 
     async def _judged(self, result: StepResult | None, fault: Exception | None, seconds: float) -> StepResult:
@@ -203,8 +200,7 @@ class Repeating:
         return "", 0.0, True, False, {**info, "metrics": self._metrics, "success": False}
 
     def _take_over(self, hosted: HostedEnv, info: Info) -> None:
-        self.limit, self.role, self.totals, self.tools = hosted.limit, hosted.role, dict(hosted.totals), hosted.tools
-        self._metrics = info["metrics"]
+        self.status, self._metrics = hosted.status, info["metrics"]
 
     async def check(self, seconds: float) -> None:
         """Check what the environment leans on."""

@@ -3,16 +3,40 @@
 import time
 import warnings
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, TypeVar
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from agentgym.core.actions import Tool
 from agentgym.core.env import Snapshot, TextEnv
-from agentgym.core.outcome import Info
+from agentgym.core.outcome import Info, RoleReward
 from agentgym.core.wrapper import checked
 from agentgym.rollout.limits import CONTAINED, described, is_ctrl_c, time_limit
 
 T = TypeVar("T")
 StepResult = tuple[str, float, bool, bool, Info]
+
+
+_EMPTY: Mapping[str, Any] = MappingProxyType({})
+
+
+class Status(NamedTuple):
+    """Where the episode of an environment stands: immutable, and equal where nothing changed."""
+
+    limit: int = 0
+    """The horizon of the episode."""
+    role: str = "agent"
+    """Who acts next."""
+    tools: Mapping[str, Tool] = _EMPTY
+    """What may be called."""
+    totals: Mapping[str, float] = _EMPTY
+    """The rewards so far by role."""
+    outcomes: Mapping[str, RoleReward] = _EMPTY
+    """The outcome by role; empty until the episode is over."""
+
+
+def status_of(env: TextEnv) -> Status:
+    """Return the status of an environment of this process."""
+    return Status(env.limit, env.role, dict(env.tools), dict(env.totals), env.outcomes)
 
 
 class HostedEnv(Protocol):
@@ -28,23 +52,8 @@ class HostedEnv(Protocol):
         ...
 
     @property
-    def limit(self) -> int:
-        """The horizon of the running episode."""
-        ...
-
-    @property
-    def role(self) -> str:
-        """Who acts next."""
-        ...
-
-    @property
-    def totals(self) -> Mapping[str, float]:
-        """The rewards so far by role."""
-        ...
-
-    @property
-    def tools(self) -> Mapping[str, Tool]:
-        """What may be called."""
+    def status(self) -> Status:
+        """Where the episode stands after the last reset, restore or step."""
         ...
 
     async def reset(self, seed: int, options: dict[str, object], seconds: float) -> tuple[str, Info]:
@@ -70,38 +79,41 @@ class HostedEnv(Protocol):
         """Free what the environment holds."""
 
 
-class ConsultedEnv:
-    """An environment of this process as agents see it: what it is asked takes no longer than a step may."""
-
-    def __init__(self, env: TextEnv) -> None:
-        self._env, self.seconds = env, 60.0
-
-    async def consult(self, function: Callable[..., T], *arguments: object) -> T:
-        """Return `function(env, *arguments)`; a Fault where that takes too long (in the main thread, on POSIX)."""
-        with time_limit(self.seconds, "answer to an agent"):
-            return function(self._env, *arguments)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._env, name)
-
-
 class LocalEnv:
-    """An environment in this process; a step that runs too long is interrupted (in the main thread, on POSIX)."""
+    """An environment in this process; a step that runs too long is interrupted (in the main thread, on POSIX).
+
+    Agents that are part of the environment see it as this, with the environment's own attributes. `owned`: `close` closes
+    the environment.
+    """
 
     usable = True
 
-    def __init__(self, env: TextEnv, timings: dict[str, float] | None = None) -> None:
-        self._env, self.env = env, ConsultedEnv(env)
-        self._timings = timings
-        self.tools: Mapping[str, Tool] = env.tools
-        self.limit, self.role, self.totals = env.limit, env.role, env.totals
+    def __init__(self, env: TextEnv, timings: dict[str, float] | None = None, *, owned: bool = True) -> None:
+        self._env, self._timings, self._owned = env, timings, owned
+        self._seconds = 60.0
+        self.status = status_of(env)
+
+    @property
+    def env(self) -> "LocalEnv":
+        """What agents ask in place of the environment."""
+        return self
+
+    async def consult(self, function: Callable[..., T], *arguments: object) -> T:
+        """Return `function(env, *arguments)`; a Fault where that takes longer than a step may."""
+        with time_limit(self._seconds, "answer to an agent"):
+            return function(self._env, *arguments)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._env, name)
 
     async def reset(self, seed: int, options: dict[str, object], seconds: float) -> tuple[str, Info]:
         """Start an episode."""
-        started, self.env.seconds = time.perf_counter(), seconds
+        started, self._seconds = time.perf_counter(), seconds
         with time_limit(seconds, "reset"):
             result = self._env.reset(seed=seed, options=options)
-            self._look()
+            self.status = status_of(self._env)
         self._timed(started)
         return result
 
@@ -114,7 +126,7 @@ class LocalEnv:
         started = time.perf_counter()
         with time_limit(seconds, "step"):
             result = checked(self._env.step(action), self._env)
-            self.role, self.totals = self._env.role, self._env.totals  # totals: another dictionary after a `restore`
+            self.status = status_of(self._env)
         self._timed(started)
         return result
 
@@ -129,15 +141,11 @@ class LocalEnv:
 
     async def restore(self, state: Snapshot, seed: int | None, seconds: float) -> tuple[str, Info]:
         """Go on from a snapshot."""
-        self.env.seconds = seconds
+        self._seconds = seconds
         with time_limit(seconds, "restore"):
             self._env.restore(state, seed=seed)
-            self._look()
+            self.status = status_of(self._env)
             return self._env.observation, self._env.info()
-
-    def _look(self) -> None:
-        env = self._env
-        self.limit, self.role, self.totals, self.tools = env.limit, env.role, env.totals, env.tools
 
     async def check(self, seconds: float) -> None:
         """Check what the environment leans on."""
@@ -145,8 +153,9 @@ class LocalEnv:
             self._env.health_check()
 
     def close(self) -> None:
-        """Free what the environment holds."""
-        close(self._env)
+        """Free what the environment holds; one that is not owned stays open."""
+        if self._owned:
+            close(self._env)
 
 
 def close(env: TextEnv) -> None:

@@ -7,22 +7,17 @@ import gymnasium
 
 from agentgym.core.env import TextEnv
 from agentgym.core.wrapper import forwarded
-from agentgym.rollout.faults import Repeating
+from agentgym.rollout.faults import RetryingEnv
 from agentgym.rollout.hosted import HostedEnv, LocalEnv
-
-
-class _Lent(LocalEnv):
-    def close(self) -> None:
-        """Leave it to its owner."""
 
 
 def lent(env: TextEnv) -> HostedEnv:
     """Return an environment as a rollout hosts it; closing that frees what was made beside it, and leaves it open.
 
-    A step that faults is repeated in others made as this one was (`Repeating`), so that no policy can turn a failure into a
+    A step that faults is repeated in others made as this one was (`RetryingEnv`): no policy can turn a failure into a
     fault. Where nobody knows how it was made (no `spec`, or wrapped by what does not say how), a fault stays a fault.
     """
-    hosted = _Lent(forwarded(env))
+    hosted = LocalEnv(forwarded(env), owned=False)
     spec: Any = env.spec
     if spec is None or any(wrapper.kwargs is None for wrapper in spec.additional_wrappers):
         return hosted
@@ -33,4 +28,4 @@ def lent(env: TextEnv) -> HostedEnv:
     def alone() -> AbstractAsyncContextManager[HostedEnv]:
         return nullcontext(fresh())
 
-    return Repeating(fresh, alone, hosted)
+    return RetryingEnv(fresh, alone, hosted)

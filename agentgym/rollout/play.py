@@ -13,7 +13,7 @@ from agentgym.agents.base import Agent, Conversation, consult, forked, hinted, r
 from agentgym.core.actions import Tool
 from agentgym.core.env import Snapshot, Task
 from agentgym.core.hints import Hint, asked
-from agentgym.core.outcome import SUCCESS, Info
+from agentgym.core.outcome import Info
 from agentgym.core.seeding import derive
 from agentgym.episodes.episode import FAULTS, Episode
 from agentgym.errors import BadConfig, EngineDead, Fault
@@ -114,7 +114,7 @@ async def attempt(hosted: HostedEnv, agent: Agent, job: Job, step_seconds: float
             observation, info = await hosted.restore(job.start.snapshot, job.env_seed, step_seconds)
             talks = {role: redrawn(talk.fork(), job.sampling) for role, talk in job.start.conversations.items()}
         episode.hint = await _told(hosted, job, talks)
-        episode.horizon = hosted.limit
+        episode.horizon = hosted.status.limit
         await play(hosted, agent, talks, job, episode, (observation, info), step_seconds, lockstep)
     except (BadConfig, EngineDead):  # not this episode's: no other would fare better
         raise
@@ -146,11 +146,11 @@ async def play(
 ) -> None:
     """Play an episode from what is seen to its end; the turns go into `episode` as they are played."""
     observation, info = seen
-    over, opening = False, partial(_opening, agent, job.task, hosted.tools, observation, info)
+    over, opening = False, partial(_opening, agent, job.task, hosted.status.tools, observation, info)
     while not over:
         started = time.perf_counter()
-        role = hosted.role
-        talk = talks.get(role) or talks.setdefault(role, hinted(agent.begin(job.task, hosted.tools), episode.hint))
+        role, tools = hosted.status.role, hosted.status.tools
+        talk = talks.get(role) or talks.setdefault(role, hinted(agent.begin(job.task, tools), episode.hint))
         if job.moments is not None:
             held = {name: forked(talk, info) for name, talk in talks.items()}
             job.moments.append(Start(await hosted.snapshot(step_seconds), held))
@@ -168,9 +168,9 @@ async def play(
                 call.extra["temperature"] = agent.sampling.temperature
         if lockstep:
             await lockstep.wait()
-        turn.asked(observation, info, role)
+        turn.record_observation(observation, info, role)
         observation, reward, terminated, truncated, info = await hosted.step(turn.action, step_seconds)
-        turn.answered(reward, info, time.perf_counter() - started)
+        turn.record_result(reward, info, time.perf_counter() - started)
         episode.add(turn)
         over = terminated or truncated
         if over:
@@ -180,13 +180,7 @@ async def play(
             await lockstep.wait()
     episode.final_observation, episode.final_state_key = observation, info["state_key"]
     episode.metrics = info["metrics"]
-    episode.final_rewards = dict(hosted.totals)
-    if len(episode.final_rewards) > 1 and episode.success is not None:
-        shaped = dict.fromkeys(episode.final_rewards, 0.0)
-        for turn in episode.turns:
-            shaped[turn.role] += turn.reward - turn.rewards.get(SUCCESS, 0.0)
-        episode.role_success = {role: total - shaped[role] > 1 - 1e-9 for role, total in episode.final_rewards.items()}
-    episode.reward = sum((turn.reward for turn in episode.turns), 0.0)
+    episode.end(hosted.status.totals, hosted.status.outcomes)
 
 
 async def _told(hosted: HostedEnv, job: Job, talks: Mapping[str, Any]) -> Hint | None:

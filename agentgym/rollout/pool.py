@@ -17,7 +17,7 @@ from agentgym.core.tasks import Task
 from agentgym.core.wrapper import forwarded
 from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig, EngineDead, MissingExtra, how_to_install, unknown
-from agentgym.rollout.faults import Repeating
+from agentgym.rollout.faults import RetryingEnv
 from agentgym.rollout.hosted import HostedEnv, LocalEnv, close
 from agentgym.rollout.interrupts import interrupts_watched
 from agentgym.rollout.limits import CONTAINED, ends_more
@@ -81,7 +81,7 @@ class _Source:
     kind: int
     """What the workers know it by."""
     step_seconds: float
-    waiting: list[Repeating]
+    waiting: list[RetryingEnv]
 
     def fresh(self) -> HostedEnv:
         """Return a new environment: in this process, or in one of the workers."""
@@ -95,13 +95,13 @@ class _Source:
         """Return an environment out of reach of all others."""
         return self.workers.single(self.kind) if self.workers else self.fresh()
 
-    def take(self) -> Repeating:
+    def take(self) -> RetryingEnv:
         """Return an environment for the next episode: one that waits, or a new one."""
-        return self.waiting.pop() if self.waiting else Repeating(self.fresh, self.alone)
+        return self.waiting.pop() if self.waiting else RetryingEnv(self.fresh, self.alone)
 
-    def apart(self) -> Repeating:
+    def apart(self) -> RetryingEnv:
         """Return an environment for an episode that is played again, in a worker of its own if it has workers."""
-        return Repeating(self.single, self.alone)
+        return RetryingEnv(self.single, self.alone)
 
     def close(self) -> None:
         """Free all that waits."""
@@ -301,7 +301,7 @@ class RolloutPool:
             step_seconds = max(self.config.step_seconds, probe.step_seconds)
             source = _Source(make, probe, self._timings, workers, kind, step_seconds, [])
             if not workers:
-                source.waiting.append(Repeating(source.fresh, source.alone, LocalEnv(probe, self._timings)))
+                source.waiting.append(RetryingEnv(source.fresh, source.alone, LocalEnv(probe, self._timings)))
             self._sources[name] = source
         return self._sources[name]
 

@@ -91,8 +91,10 @@ async def starts(
     by_number: dict[int, Start] = {}
     async with aclosing(_again(hosted, task, episode, seconds)) as turns_again:
         async for number, turn, observation, info in turns_again:
-            talk = talk or hinted(other.begin(task, hosted.tools), episode.hint)
-            held = Start(await hosted.snapshot(seconds), {hosted.role: forked(talk, info)}) if number in wanted else None
+            talk = talk or hinted(other.begin(task, hosted.status.tools), episode.hint)
+            held = (
+                Start(await hosted.snapshot(seconds), {hosted.status.role: forked(talk, info)}) if number in wanted else None
+            )
             try:
                 again = await talk.take(observation, info, env=hosted.env, seed=0, session=session)
             except ValueError:  # another prompt than was recorded

@@ -74,7 +74,7 @@ class Session:
             raise
         except Exception as error:
             self._broken(error)
-        self.tools = offered(self.hosted.tools)
+        self.tools = offered(self.hosted.status.tools)
         return self.observation
 
     def act(self, action: str) -> str:
@@ -95,7 +95,7 @@ class Session:
         self.observation, reward, terminated, truncated, self.info = step
         self.rewards.append(reward)
         self.invalid += not self.info["valid"]
-        self.tools = offered(self.hosted.tools)
+        self.tools = offered(self.hosted.status.tools)
         self.done = terminated or truncated
         if self.done:
             self.success, self.reason, self.error = self.info["success"], self.info["reason"], self.info["error"]

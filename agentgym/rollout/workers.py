@@ -1,20 +1,19 @@
 """Environments in workers: processes of this machine, or actors of a Ray cluster."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from agentgym.core.actions import Tool
 from agentgym.core.env import Snapshot, TextEnv
 from agentgym.core.outcome import Info
 from agentgym.core.tasks import Task
 from agentgym.errors import BadConfig, Fault
-from agentgym.rollout.hosted import StepResult
+from agentgym.rollout.hosted import Status, StepResult
 
 if TYPE_CHECKING:
-    from agentgym.rollout.env_threads import Key, Request, Status
+    from agentgym.rollout.env_threads import Key, Request
 
 T = TypeVar("T")
 Make = Callable[[], TextEnv]
@@ -170,9 +169,7 @@ class RemoteEnv:
         self._key = 0, 0
         if worker:
             self._move(worker)
-        self.limit, self.role = 0, "agent"
-        self.totals: Mapping[str, float] = {}
-        self.tools: Mapping[str, Tool] = {}
+        self.status = Status()
 
     @property
     def usable(self) -> bool:
@@ -240,5 +237,5 @@ class RemoteEnv:
     def _told(self, answer: "tuple[Any, Status | None]") -> Any:
         result, status = answer
         if status:
-            self.limit, self.role, self.totals, self.tools = status
+            self.status = status
         return result

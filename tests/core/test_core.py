@@ -325,6 +325,10 @@ def test_roles_are_paid_apart():
         env.step(next(env.oracle()))
     assert roles == [roles[0], {"X": "O", "O": "X"}[roles[0]]] * (len(roles) // 2) + roles[:1] * (len(roles) % 2)
     assert env.totals == {roles[0]: 1.0, {"X": "O", "O": "X"}[roles[0]]: 0.0} and env.success is True
+    ended = env.snapshot()
+    assert env.outcomes == {roles[0]: (1.0, True), {"X": "O", "O": "X"}[roles[0]]: (0.0, False)}
+    env.reset(seed=2)
+    assert env.outcomes == {} and env.restore(ended).outcomes[roles[0]].success is True
 
 
 def test_outcomes_are_plain_data():

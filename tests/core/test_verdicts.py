@@ -74,7 +74,9 @@ def test_a_verdict_is_a_plain_boolean_or_none(value, wanted):
 
 @pytest.mark.parametrize("value", NO_AMOUNTS, ids=lambda value: repr(value)[:20])
 def test_a_measure_that_is_no_number_is_the_environments_error(value):
-    for attributes in ({"outcome": Outcome("seen", measures={"height": value})}, {"more": {}, "by_role": {"agent": value}}):
+    by_role = ({"agent": value}, {"agent": (value, True)}, {"agent": (1.0, value)})
+    wrong = [{"outcome": Outcome("seen", measures={"height": value})}, *({"more": {}, "by_role": one} for one in by_role)]
+    for attributes in wrong:
         outcome = attributes.get("outcome", Outcome("seen", success=True))
         with pytest.raises(TypeError, match="Odd"):
             stepped(**{**attributes, "outcome": outcome})

@@ -5,6 +5,7 @@ import pytest
 import agentgym
 from agentgym.agents.policies import RandomAgent
 from agentgym.episodes.episode import Episode, groups, view
+from agentgym.trainers.data.turn_rewards import turn_rewards
 
 
 @pytest.mark.parametrize("id", ["rlvr/TicTacToe-v0", "rlvr/Negotiation-v0"])
@@ -20,6 +21,7 @@ def test_each_role_has_its_own_success_reward_and_turns(id):
             assert all(turn.role == role for turn in seen.turns)
             assert seen.reward == episode.final_rewards[role] and seen.success is (seen.reward == 1)
             assert seen.final_rewards == {role: seen.reward} and seen.role_success == {role: seen.success}
+            assert turn_rewards(seen).sum() == seen.reward == seen.role_outcomes[role]
             assert episode.reason not in ("success", "failure") or seen.reason == ("success" if seen.success else "failure")
             differ += seen.success is not episode.success
         assert Episode.from_json(episode.to_json()).role_success == episode.role_success
@@ -63,7 +65,7 @@ class Tug(agentgym.TextEnv):
         return {"rope": (0.0, 1.0, 0.2, 0.9, 0.4)[self.__dict__.get("moves", 0)]}
 
     def role_rewards(self):
-        return {"A": 0.5, "B": 1.0}
+        return {"A": agentgym.RoleReward(0.5, False), "B": agentgym.RoleReward(1.0, True)}
 
     def generate(self, rng, difficulty):
         return agentgym.Task("pull", {"number": int(rng.integers(10**6))})
@@ -75,3 +77,8 @@ def test_a_role_keeps_its_own_shaping_and_succeeds_by_its_outcome_alone():
     assert episode.final_rewards == pytest.approx({"A": 0.5 + 0.9 + 0.63, "B": 1.0 - 0.72 - 0.45})
     assert episode.role_success == {"A": False, "B": True}
     assert [view(episode, role).reward for role in "AB"] == pytest.approx([2.03, -0.17])
+    assert turn_rewards(view(episode, "A")) == pytest.approx([0.9, 0.63 + 0.5])
+    assert turn_rewards(view(episode, "B")) == pytest.approx([-0.72, -0.45 + 1.0])
+    stored = Episode.from_json(episode.to_json())
+    assert stored.role_outcomes == {"A": 0.5, "B": 1.0}
+    assert turn_rewards(view(stored, "B")).tolist() == turn_rewards(view(episode, "B")).tolist()

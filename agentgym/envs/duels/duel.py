@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from agentgym.core.env import Outcome, TextEnv
+from agentgym.core.outcome import RoleReward
 from agentgym.core.tasks import Task
 from agentgym.envs.duels.perfect import Game, other
 from agentgym.errors import BadConfig
@@ -83,8 +84,8 @@ class Duel(TextEnv):
     def state(self) -> tuple[str, str]:
         return self.board, self.to_move
 
-    def role_rewards(self) -> dict[str, float]:
-        return {role: float(role == self.winner) for role in self.roles}
+    def role_rewards(self) -> dict[str, RoleReward]:
+        return {role: RoleReward(float(role == self.winner), role == self.winner) for role in self.roles}
 
     def oracle(self) -> Iterator[str]:
         while True:

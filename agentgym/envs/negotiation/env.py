@@ -7,6 +7,7 @@ import numpy as np
 
 from agentgym.core.declared import Declarations
 from agentgym.core.env import Outcome, Task, TextEnv
+from agentgym.core.outcome import RoleReward
 from agentgym.envs.negotiation import deals, expert, shortcuts
 from agentgym.envs.negotiation.deals import Share
 from agentgym.envs.negotiation.scripted import answered, succeeds, wins
@@ -182,12 +183,11 @@ class Negotiation(TextEnv):
         mine = deals.worth(self.deal, values[0]) / deals.worth(self.counts, values[0])
         return {"points": mine, "efficient": float(self.deal in deals.frontier(self.counts, values))}
 
-    def role_rewards(self) -> dict[str, float]:
-        outcome = {
-            role: float(self.deal is not None and succeeds(self.task.data, self.deal, place))
-            for place, role in enumerate(self.roles)
-        }
-        return outcome if self.opponent == "self" else {**outcome, "B": 0.0}
+    def role_rewards(self) -> dict[str, RoleReward]:
+        won = [self.deal is not None and succeeds(self.task.data, self.deal, place) for place in range(len(self.roles))]
+        if self.opponent != "self":
+            won[1] = False
+        return {role: RoleReward(float(success), success) for role, success in zip(self.roles, won, strict=True)}
 
     # Who plays
 

@@ -145,8 +145,8 @@ class Tokeniser:
             reply = written_ids(talk, self._thought(agent, old.text), old.action)
             turn = talk.turn(old.observation, Completion(reply, [], "stop"))
             same = turn.action == old.action
-            turn.prompt_ids, turn.reward, turn.rewards = ids, old.reward, old.rewards
-            turn.valid, turn.error, turn.state_key = old.valid, old.error, old.state_key
+            turn.prompt_ids = ids
+            turn.copy_result(old)
             turn.extra["train"] = old.parsed and same and old.extra.get("train") is not False
             info = {"valid": old.valid, "error": old.error, "admissible": None}
             turns.append(turn)

@@ -143,8 +143,7 @@ def _add(episode: Episode, stage: str, parts: object) -> None:
         amounts = _amounts(f"{where}: {name}", amount, len(episode.turns))
         for turn, value in zip(episode.turns, amounts, strict=True):
             if value or turn is episode.turns[-1]:
-                turn.rewards = {**turn.rewards, name: turn.rewards.get(name, 0.0) + value}
-                turn.reward += value
+                turn.pay(name, value)
                 episode.final_rewards[turn.role] = episode.final_rewards.get(turn.role, 0.0) + value
 
 

@@ -163,7 +163,8 @@ class SelfProposed(Sampler):
         episodes: list[Episode] = []
         for episode, id in self.waiting:
             if id is None or id in rates:
-                _pay(episode, self.invalid if id is None else self.worth(rates[id]))
+                amount = self.invalid if id is None else self.worth(rates[id])
+                episode.pay_last(amount, {"proposal": amount})
                 episodes.append(episode)
         self.waiting = []
         return episodes
@@ -180,15 +181,6 @@ class SelfProposed(Sampler):
         """Go on from there."""
         self.places, self.tasks_made = dict(state["places"]), int(state["tasks_made"])
         self.past, self.known = json.loads(state["past"]), list(state["known"])
-
-
-def _pay(episode: Episode, amount: float) -> None:
-    """Pay a proposal in its last turn, and nothing else."""
-    for turn in episode.turns:
-        turn.reward, turn.rewards = 0.0, {}
-    last = episode.turns[-1]
-    last.reward, last.rewards = amount, {"proposal": amount}
-    episode.reward, episode.final_rewards = amount, {last.role: amount}
 
 
 @sampler("absolute_zero", requires=("proposals",))

@@ -99,7 +99,7 @@ def _label(turn: Turn, action: str | None, demonstrator: Demonstrator, talk: Tok
 
 def _with_turns(episode: Episode, turns: list[Turn]) -> Episode:
     """Return an episode with other turns, which earned nothing."""
-    built = replace(episode, turns=[], reward=0.0, final_rewards={}, forks=[])
+    built = replace(episode, turns=[], reward=0.0, final_rewards={}, role_outcomes={}, forks=[])
     for turn in turns:
         built.add(turn)
     return built

@@ -21,7 +21,10 @@ def test_self_play_goes_on_to_the_end_and_pays_by_role(id):
             observation, reward, terminated, truncated, info = env.step(str(rng.choice(env.admissible())))
             over = terminated or truncated
             assert observation.startswith(f"You are {env.role}.") or over
-        rewards = env.role_rewards()
+        outcomes_by_role = env.role_rewards()
+        assert env.outcomes == outcomes_by_role
+        assert all(success is (reward == 1.0) for reward, success in outcomes_by_role.values())
+        rewards = {role: outcome.reward for role, outcome in outcomes_by_role.items()}
         assert sum(rewards.values()) <= 1 and env.totals == rewards
         assert info["success"] is (rewards[side] == 1.0) and reward == float(info["success"])
         if sum(rewards.values()):

@@ -151,7 +151,8 @@ def test_self_play_tells_each_role_its_own_and_pays_by_role():
     assert not terminated
     _, reward, terminated, _, info = env.step("accept")  # 6 and 8: B has what it needs
     assert terminated and info["success"] is False and reward == 0
-    assert env.role_rewards() == env.totals == {"A": 0.0, "B": 1.0}
+    assert env.totals == {"A": 0.0, "B": 1.0}
+    assert env.role_rewards() == env.outcomes == {"A": (0.0, False), "B": (1.0, True)}
 
 
 def test_self_play_with_too_many_offers_ends_without_a_deal():

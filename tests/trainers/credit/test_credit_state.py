@@ -95,7 +95,8 @@ class Duel(GuessNumber):
 
     def role_rewards(self):
         luck = float(self.np_random.random())
-        return {"X": luck, "O": 1.0 - luck if self.success else -luck}
+        second = 1.0 - luck if self.success else -luck
+        return {"X": agentgym.RoleReward(luck, luck >= 1), "O": agentgym.RoleReward(second, second >= 1)}
 
 
 agentgym.register("me/Duel-v0", Duel, horizon=4)

@@ -39,10 +39,13 @@ class Tabular:
             key = f"{role} {observation}"
             action = int(self.rng.choice(len(commands), p=self.chances(key, len(commands))))
             observation, reward, terminated, truncated, info = self.env.step(commands[action])
-            episode.add(Turn(key, output_ids=[action], reward=reward, role=role, admissible=len(commands)))
+            turn = Turn(
+                key, output_ids=[action], reward=reward, rewards=info["rewards"], role=role, admissible=len(commands)
+            )
+            episode.add(turn)
             over = terminated or truncated
-        episode.success, episode.reason, episode.final_rewards = info["success"], info["reason"], dict(self.env.totals)
-        episode.role_success = {role: value >= 1 for role, value in episode.final_rewards.items()}
+        episode.success, episode.reason = info["success"], info["reason"]
+        episode.end(self.env.totals, self.env.outcomes)
         return episode
 
     def learn(self, credit, steps, size=16, lr=1.5):
