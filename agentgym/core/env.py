@@ -2,9 +2,9 @@
 
 import copy
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import fields
-from functools import partial, wraps
+from functools import partial
 from types import FunctionType
 from typing import Self, cast, final
 
@@ -15,7 +15,7 @@ from agentgym.core.actions import Call, Tool, parse_call, unreadable
 from agentgym.core.declared import Declarations
 from agentgym.core.definition import Definition
 from agentgym.core.hints import first_share, solution
-from agentgym.core.names import guarded, kept, refuse_taken
+from agentgym.core.names import guarded, kept, refuse_taken, then_settled, until_it_ends
 from agentgym.core.outcome import (
     SUCCESS,
     Info,
@@ -73,9 +73,9 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
         for name in ("oracle", "expert"):
             method = vars(cls).get(name)
             if isinstance(method, FunctionType) and method is not getattr(TextEnv, name):
-                setattr(cls, name, _until_it_ends(method))
+                setattr(cls, name, until_it_ends(method))
         if "__init__" in vars(cls):
-            cls.__init__ = _then_settled(cls.__init__)
+            cls.__init__ = then_settled(cls.__init__)
 
     def __init__(self, *, preset: str | None = None, render_mode: str | None = None, **options: object) -> None:
         kind = type(self).__name__
@@ -386,30 +386,3 @@ def _integer(name: str, value: object, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise BadConfig(f"{name} is {value!r}; expected an integer from {least}")
     return value
-
-
-def _then_settled(initialize: Callable[..., None]) -> Callable[..., None]:
-    """Return a subclass's `__init__` so that what it sets is the environment's own, before `super().__init__()` or after."""
-
-    @wraps(initialize)
-    def __init__(self: TextEnv, *arguments: object, **options: object) -> None:
-        initialize(self, *arguments, **options)
-        self._settle()  # pyright: ignore[reportPrivateUsage]  # a part of the class, in a function for its subclasses
-
-    return __init__
-
-
-def _until_it_ends(method: Callable[[TextEnv], Iterator[str]]) -> Callable[[TextEnv], Iterator[str]]:
-    """Return an oracle or expert whose actions end with the episode, so that `for action in env.oracle()` needs no more."""
-
-    def running(env: TextEnv, actions: Iterator[str]) -> Iterator[str]:
-        for action in actions:
-            yield action
-            if not env._running:  # pyright: ignore[reportPrivateUsage]  # a part of the class, in a function for its subclasses
-                return
-
-    @wraps(method)
-    def guided(self: TextEnv) -> Iterator[str]:
-        return running(self, method(self))
-
-    return guided

@@ -6,8 +6,11 @@ annotates without a value (its `__init__` sets them), and what it inherits from 
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
-from typing import Generic
+from functools import cache, wraps
+from typing import TYPE_CHECKING, Generic
+
+if TYPE_CHECKING:
+    from agentgym.core.env import TextEnv
 
 
 def _families(base: type) -> Iterator[tuple[type, bool]]:
@@ -69,3 +72,30 @@ def guarded(env: object, base: type, hook: Callable[[], object], name: str, also
         if key in methods(base) or (key in also and before.get(key) is not value):
             raise TypeError(f"{type(env).__name__}.{name} set self.{key}, which the base class uses: rename it")
     return result
+
+
+def then_settled(initialize: Callable[..., None]) -> Callable[..., None]:
+    """Return a subclass's `__init__` so that what it sets is the environment's own, before `super().__init__()` or after."""
+
+    @wraps(initialize)
+    def __init__(self: "TextEnv", *arguments: object, **options: object) -> None:
+        initialize(self, *arguments, **options)
+        self._settle()  # pyright: ignore[reportPrivateUsage]  # a part of the class, in a function for its subclasses
+
+    return __init__
+
+
+def until_it_ends(method: Callable[["TextEnv"], Iterator[str]]) -> Callable[["TextEnv"], Iterator[str]]:
+    """Return an oracle or expert whose actions end with the episode, so that `for action in env.oracle()` needs no more."""
+
+    def running(env: "TextEnv", actions: Iterator[str]) -> Iterator[str]:
+        for action in actions:
+            yield action
+            if not env._running:  # pyright: ignore[reportPrivateUsage]  # a part of the class, in a function for its subclasses
+                return
+
+    @wraps(method)
+    def guided(self: "TextEnv") -> Iterator[str]:
+        return running(self, method(self))
+
+    return guided
