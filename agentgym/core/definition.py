@@ -60,6 +60,15 @@ class Definition(TaskSpace):
         tasks, caller = ({name for names in column for name in names} for column in zip(*lists, strict=True))
         return frozenset(tasks - caller)
 
+    @classmethod
+    def unlike_published(cls, options: Mapping[str, object]) -> str:
+        """Return how an episode with these options is counted or limited otherwise than in the published environment.
+
+        `options` are keywords of the constructor, and `horizon` where an evaluation sets it. Empty where steps are the
+        published ones, or nothing is published. An evaluation says it, and that its numbers are not comparable.
+        """
+        return ""
+
     def requires(self) -> None:
         """Raise MissingExtra, with the command to install it, if this machine lacks a requirement of the environment.
 

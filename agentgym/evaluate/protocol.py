@@ -103,6 +103,9 @@ def comparability(options: Mapping[str, object], episodes: Sequence[Episode]) ->
     caps = [f"{name} of {env}" for env, told in envs.items() for name in cast("list[str]", told.get("caps", []))]
     if caps:
         return f"capped by {', '.join(caps)}: {NOT_COMPARABLE}"
+    unlike = [f"{env} {told['unlike']}" for env, told in envs.items() if told.get("unlike")]
+    if unlike:
+        return f"{'; '.join(unlike)}: {NOT_COMPARABLE}"
     protocol = options.get("protocol")
     if not isinstance(protocol, dict):
         return f"no protocol: {NOT_COMPARABLE}"

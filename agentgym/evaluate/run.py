@@ -171,6 +171,8 @@ def _described(plan: Plan, plans: Mapping[str, Plan], tasks_by_env: Mapping[str,
         kind = class_of(full_id(env))
         if caps := sorted({*(kind.caps if kind else ())} & {k for k, v in plan.options(env).items() if v is not None}):
             envs[env]["caps"] = caps
+        if kind and (unlike := kind.unlike_published(plan.options(env))):
+            envs[env]["unlike"] = unlike
         if difficulties := plans[env].difficulties:
             envs[env]["difficulties"] = list(difficulties)
         if plans[env].attempts != plan.attempts:

@@ -124,7 +124,7 @@ GARBAGE = {
     "html": b"<html>Bad gateway</html>",
     "empty": b"",
     "a list": [],
-    "nested": b"[" * 100_000,
+    "nested": b"[" * 50_000,
     "no choice": {"choices": []},
     "two choices": {"choices": loopback.GOOD["choices"] * 2},
     "text ids": loopback.changed(token_ids=["65", "66"]),
@@ -234,3 +234,14 @@ def test_a_tokenizer_with_code_of_its_own_is_not_run(folders: tuple[Path, Path],
     with pytest.raises(BadConfig, match="cannot be read here"):
         openai.served_tokenizer(str(own))
     assert not (tmp_path / "ran").exists()
+
+
+def test_no_more_is_read_of_an_answer_than_its_tokens_may_take() -> None:
+    """64 KiB, and 1 KiB for each of 8 tokens: an endless answer is counted and asked again."""
+    values = {"token_logprobs": [-1.0] * 8}
+    answer = {"choices": [{"token_ids": [1] * 8, "finish_reason": "length", "logprobs": values}]}
+    fits = {**answer, "padding": "p" * (64 << 10)}
+    with loopback.faulty([{**answer, "padding": "p" * (72 << 10)}], then=fits) as (server, url):
+        engine = OpenAIEngine(url, tokenizer=object(), backoff=0.01)
+        done = asyncio.run(engine.generate([1, 2], Sampling(max_tokens=8), "s"))
+    assert done.ids == [1] * 8 and server.asked == 2 and engine.met == {"an answer too long": 1}

@@ -10,6 +10,7 @@ from agentgym import BadConfig, Episode
 from agentgym.cli import main
 from agentgym.evaluate.protocol import comparability, text_hash
 from agentgym.evaluate.suite import read_suite, resolve, suites
+from agentgym.registry import class_of
 
 NAMED = [name for name in suites() if "@" in name]
 PROMPT = "[turn]\n{observation}\n[reply]\nbare\n"
@@ -131,3 +132,46 @@ def test_no_model_and_faults_are_not_comparable() -> None:
     assert "not comparable" not in comparability(options, [good])
     capped = options | {"envs": {"harbor": {"options": {"max_cpus": 1}, "caps": ["max_cpus"]}, "b": {"options": {}}}}
     assert comparability(capped, [good]) == "capped by max_cpus of harbor: not comparable with published numbers"
+    counted = options | {"envs": {"b": {"unlike": "counts turns"}, "c": {}}}
+    assert comparability(counted, [good]) == "b counts turns: not comparable with published numbers"
+
+
+PUBLISHED = {
+    "rlvr/ScienceWorld-v0": {"preset": "published"},
+    "rlvr/BabyAI-v0": {"preset": "published"},
+    "rlvr/TextWorld-v0": {"horizon": 50},
+    "rlvr/MiniWoB-v0": {"horizon": 10},
+    "rlvr/ALFWorld-v0": {},
+    "rlvr/WebShop-v0": {},  # the site limits nothing: the 15 steps are a protocol's own
+    "rlvr/Desk-v0": {},
+}
+"""Options with which an episode is counted and limited as in the package: see the side-by-side tests of each."""
+OTHERWISE = {
+    "rlvr/ScienceWorld-v0": ({}, {"moves": 50}, {"preset": "published", "horizon": 100}),
+    "rlvr/BabyAI-v0": ({}, {"preset": "published", "horizon": 20}),
+    "rlvr/TextWorld-v0": ({}, {"difficulty": 2}),
+    "rlvr/MiniWoB-v0": ({"preset": "all"}, {"names": "choose-date"}, {"horizon": 20}),
+    "rlvr/ALFWorld-v0": ({"horizon": 30},),
+    "rlvr/Desk-v0": ({"data": "tau2"}, {"data": "tau2", "horizon": 200}),
+}
+
+
+@pytest.mark.parametrize("env", sorted({*PUBLISHED, *OTHERWISE}))
+def test_each_environment_says_where_its_steps_are_not_the_published_ones(env: str) -> None:
+    kind = class_of(env)
+    assert kind is not None
+    if env in PUBLISHED:
+        assert kind.unlike_published(PUBLISHED[env]) == ""
+    for options in OTHERWISE.get(env, ()):
+        assert kind.unlike_published(options), options
+
+
+def test_an_evaluation_tells_it_in_summary_manifest_and_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("minigrid")
+    words = ["eval", "rlvr/BabyAI-v0", "--policy", "random", "--tasks", "1", "--out", str(tmp_path / "e")]
+    assert main(words) == 0
+    sentence = "rlvr/BabyAI-v0 does not limit episodes as the package does"
+    assert sentence in capsys.readouterr().out.replace("\n", " ")
+    assert json.loads((tmp_path / "e" / "summary.json").read_text())["comparable"].startswith(sentence)
+    assert "unlike" in json.loads((tmp_path / "e" / "manifest.json").read_text())["options"]["envs"]["rlvr/BabyAI-v0"]
+    assert "does not limit episodes as the package does" in (tmp_path / "e" / "summary.md").read_text()

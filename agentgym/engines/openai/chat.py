@@ -9,7 +9,8 @@ from dataclasses import replace
 from agentgym.core.json_value import JSON, Object, entries, table
 from agentgym.core.screen import storable
 from agentgym.engines import Completion, Sampling, ToolCall
-from agentgym.engines.openai.http import Garbage, Refused, ServedEngine, Servers, only_choice
+from agentgym.engines.openai.client import BESIDE
+from agentgym.engines.openai.http import TOO_LONG, Garbage, Refused, ServedEngine, Servers, only_choice
 from agentgym.errors import BadConfig
 
 KEY = "AGENTGYM_API_KEY"
@@ -20,6 +21,8 @@ _OF_TOOLS = re.compile(r"\btools?\b|\bfunctions?\b", re.IGNORECASE)
 MOST_CALLS = 64
 """Calls of one reply that are read; no model means to make more."""
 _LONGEST_ID = 200
+_CONTENT = re.compile(rb'(?<!\\)"content"\s*:\s*"((?:[^"\\]|\\.)*)', re.DOTALL)
+_ESCAPED = re.compile(r'(?:[^"\\]|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*')
 _ENDED = {"stop": "stop", "length": "length", "tool_calls": "stop", "content_filter": "stop"}
 
 
@@ -98,7 +101,12 @@ class OpenAIChatEngine(ServedEngine):
     ) -> Completion:
         try:
             return await self.servers.post(
-                "/chat/completions", body, session, lambda answer: bounded(_completion(answer), most)
+                "/chat/completions",
+                body,
+                session,
+                lambda answer: bounded(_completion(answer), most),
+                BESIDE + 2 * most,
+                lambda start: bounded(_beginning(start), most),
             )
         except Refused as refusal:
             if refusal.status in (400, 413, 422) and _TOO_LONG.search(refusal.content):
@@ -198,6 +206,19 @@ def _completion(answer: Object) -> Completion:
     if not isinstance(text, str) or not isinstance(finish, str) or finish not in _ENDED:
         raise Garbage("expected text and a finish_reason")
     return Completion([], [], _ENDED[finish], text=storable(text), usage=_usage(answer.get("usage")), calls=calls)
+
+
+def _beginning(content: bytes) -> Completion:
+    """Return the reply that an answer begins with, where the answer is longer than one is read: its text so far, no calls.
+
+    The quotes of a name within a string are escaped, so that no text can stand for the field.
+    """
+    if b'"message"' not in content:
+        raise Garbage(f"more than {len(content) >> 10} KiB, and no message", TOO_LONG)
+    found = _CONTENT.search(content)
+    text = found[1].decode("utf-8", "ignore") if found else ""
+    whole = _ESCAPED.match(text)
+    return Completion([], [], "length", text=storable(json.loads(f'"{whole[0] if whole else ""}"', strict=False)))
 
 
 def _calls(raw: JSON) -> list[ToolCall]:

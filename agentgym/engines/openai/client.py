@@ -53,3 +53,32 @@ async def _while_open(client: httpx2.AsyncClient) -> AsyncGenerator[httpx2.Async
 
 async def _ended(held: AsyncGenerator[httpx2.AsyncClient]) -> None:
     await held.aclose()
+
+
+BESIDE = 64 << 10
+"""Bytes of an answer that are read for what stands beside a reply: its frame, usage, the server's own fields."""
+
+
+def largest(tokens: int) -> int:
+    """Return the most bytes of an answer with so many tokens' ids, log-probabilities and texts: 1 KiB for each."""
+    return BESIDE + (tokens << 10)
+
+
+async def received(answer: httpx2.Response, most: int) -> tuple[bytes, bool]:
+    """Return the body of an answer and whether it is whole; of a longer one than `most` bytes the first ones."""
+    content = bytearray()
+    async for part in answer.aiter_bytes():
+        content += part
+        if len(content) > most:
+            return bytes(content[:most]), False
+    return bytes(content), True
+
+
+def received_now(answer: httpx2.Response, most: int) -> bytes:
+    """Return at most the first `most` bytes of an answer's body; blocks."""
+    content = bytearray()
+    for part in answer.iter_bytes():
+        content += part
+        if len(content) > most:
+            break
+    return bytes(content[:most])

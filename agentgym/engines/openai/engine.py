@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from agentgym.core.json_value import JSON, Object, entries, table
 from agentgym.engines import Completion, Request, Sampling, TokenEngine, watched
+from agentgym.engines.openai.client import largest
 from agentgym.engines.openai.http import Garbage, ServedEngine, Servers, only_choice
 from agentgym.engines.under_way import LARGEST_ID, check_scored, in_full
 from agentgym.errors import BadConfig, Fault
@@ -85,7 +86,7 @@ class OpenAIEngine(ServedEngine, TokenEngine):
         def read(answer: Object) -> Completion:
             return _completion(answer, request.sampling, limit, self.policy_version)
 
-        return await self.servers.post("/completions", body, request.session, read)
+        return await self.servers.post("/completions", body, request.session, read, largest(limit))
 
     async def score(self, ids: Sequence[int], temperature: float = 1.0) -> list[float]:
         """Return the log-probability of each token after the first; vLLM's server offers temperature 1 only."""
@@ -105,7 +106,7 @@ class OpenAIEngine(ServedEngine, TokenEngine):
                 raise Garbage(f"expected {len(ids)} prompt_logprobs")
             return [scored(entry, id) for entry, id in zip(rows[1:], ids[1:], strict=True)]
 
-        scores = await self.asked(lambda: self.servers.post("/completions", body, "score", read), "score")
+        scores = await self.asked(lambda: self.servers.post("/completions", body, "score", read, largest(len(ids))), "score")
         if scores is None:
             raise Fault("the engine was closed while a server scored", reason="engine")
         return scores

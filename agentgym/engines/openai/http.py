@@ -6,12 +6,13 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from agentgym.core.json_value import JSON, Object
-from agentgym.engines.openai.client import LoopClient
+from agentgym.engines.openai.client import LoopClient, received, received_now
 from agentgym.engines.openai.traffic import Server, Traffic
 from agentgym.engines.under_way import UnderWay
 from agentgym.errors import BadConfig, EngineDead, Fault, MissingExtra, how_to_install
@@ -21,8 +22,8 @@ try:
 except ImportError as error:
     raise MissingExtra(f"talking to a server needs httpx2: {how_to_install('serve')}") from error
 
-LARGEST = 64 << 20  # bytes of an answer; a server that sends more is not believed
-LARGEST_REFUSAL = 4 << 20  # bytes of a refusal that are read
+LARGEST = 4 << 20  # bytes of a refusal, and of what a server says of itself, that are read
+TOO_LONG = "an answer too long"
 SLOW_TRIES = 3  # times a request is sent that gets no answer in time: each costs all of it
 T = TypeVar("T")
 _QUOTED = 300  # characters of a server's own words in an error
@@ -93,10 +94,11 @@ class Servers:
             if attempt:
                 time.sleep(min(self._backoff * 2**attempt, self._longest))
             try:
-                answer = httpx2.get(url, headers=self._headers, timeout=min(self._timeout, 30.0))
+                with httpx2.stream("GET", url, headers=self._headers, timeout=min(self._timeout, 30.0)) as answer:
+                    content = received_now(answer, LARGEST)
                 if answer.status_code < 500 and answer.status_code not in _TRANSIENT:
                     answer.raise_for_status()
-                    rows = read_object(answer.content)["data"]
+                    rows = read_object(content)["data"]
                     if isinstance(rows, list):
                         return [model for model in rows if isinstance(model, dict)]
                 problem = f"status {answer.status_code}"
@@ -115,14 +117,27 @@ class Servers:
                 self.met[problem] += 1
         raise BadConfig(f"{url} does not list its models ({problem}); expected an OpenAI-compatible server")
 
-    async def post(self, path: str, body: dict[str, object], session: str, read: Callable[[Object], T]) -> T:
-        """Return `read(answer)`; `read` raises Garbage where the JSON object is not what it should be."""
+    async def post(
+        self,
+        path: str,
+        body: dict[str, object],
+        session: str,
+        read: Callable[[Object], T],
+        most: int,
+        cut: Callable[[bytes], T] | None = None,
+    ) -> T:
+        """Return `read(answer)`; `read` raises Garbage where the JSON object is not what it should be.
+
+        Of an answer at most `most` bytes are read: `cut` makes something of the beginning of a longer one, which without
+        it is garbage.
+        """
+        reading = _Reading(read, most, cut)
         client, slow = await self._client.opened(), 0
         met: list[str] = []
         while len(met) <= self._retries and slow < SLOW_TRIES:
             server = await self._traffic.enter(session)
             try:
-                problem, answer = await self._ask(client, server, path, body, session, read)
+                problem, answer = await self._ask(client, server, path, body, session, reading)
             finally:
                 self._traffic.leave(server)
             server.heard |= not problem.startswith(("no connection", "no answer"))
@@ -151,14 +166,14 @@ class Servers:
         path: str,
         body: dict[str, object],
         session: str,
-        read: Callable[[Object], T],
+        reading: "_Reading[T]",
     ) -> tuple[str, T | None]:
         """Return what went wrong, and the answer where nothing did; BadConfig or Refused where nothing else would help."""
         try:
             async with asyncio.timeout(self._timeout):  # of all: each byte of an answer that drips may come in time
-                status, wait, content = await self._send(client, server, path, body, session)
+                status, wait, content, whole = await self._send(client, server, path, body, session, reading.most)
             if status == 200:
-                answer = read(read_object(content))
+                answer = reading.of(content, whole)
                 self._traffic.well(server)
                 return "", answer
         except (TimeoutError, httpx2.RequestError) as error:
@@ -180,24 +195,33 @@ class Servers:
         return BadConfig(f"{said}; {hint}") if hint else Refused(said, status, content)
 
     async def _send(
-        self, client: httpx2.AsyncClient, server: Server, path: str, body: dict[str, object], session: str
-    ) -> tuple[int, float, bytes]:
+        self, client: httpx2.AsyncClient, server: Server, path: str, body: dict[str, object], session: str, most: int
+    ) -> tuple[int, float, bytes, bool]:
         headers = {**self._headers, "X-Session-Id": session.encode("ascii", "replace").decode().replace("\n", "?")[:200]}
-        content = bytearray()
         async with client.stream("POST", f"{server.url}{path}", json=body, headers=headers) as answer:
-            async for part in answer.aiter_bytes():
-                content += part
-                if answer.status_code != 200 and len(content) > LARGEST_REFUSAL:
-                    del content[LARGEST_REFUSAL:]
-                    break
-                if len(content) > LARGEST:
-                    raise Garbage("it was not read to its end", f"an answer above {LARGEST >> 20} MiB")
-            told = bytes(content).replace(self._key, b"[key]") if self._key else bytes(content)
-            return answer.status_code, _seconds(answer.headers.get("retry-after")), told
+            content, whole = await received(answer, most if answer.status_code == 200 else LARGEST)
+            content = content.replace(self._key, b"[key]") if self._key else content
+            return answer.status_code, _seconds(answer.headers.get("retry-after")), content, whole
 
     def close(self) -> None:
         """Close all connections; a later request opens new ones."""
         self._client.close()
+
+
+@dataclass(frozen=True)
+class _Reading(Generic[T]):
+    """What to make of an answer."""
+
+    read: Callable[[Object], T]
+    most: int
+    cut: Callable[[bytes], T] | None
+
+    def of(self, content: bytes, whole: bool) -> T:
+        if whole:
+            return self.read(read_object(content))
+        if self.cut is None:
+            raise Garbage(f"more than {self.most >> 10} KiB", TOO_LONG)
+        return self.cut(content)
 
 
 def only_choice(answer: Object) -> Object:

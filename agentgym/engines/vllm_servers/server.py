@@ -11,7 +11,7 @@ from agentgym.core.json_value import Object, entries, table
 from agentgym.engines import Sampling
 from agentgym.engines.fleet.backend import About, Answer, Lost, Scores, Trouble
 from agentgym.engines.fleet.weights import ADAPTERS
-from agentgym.engines.openai.client import LoopClient, httpx2
+from agentgym.engines.openai.client import LoopClient, httpx2, largest, received, received_now
 from agentgym.engines.openai.engine import checked, numbers, scored
 from agentgym.engines.openai.http import LARGEST, Garbage, read_object
 from agentgym.engines.under_way import in_full
@@ -67,11 +67,12 @@ class VLLMServer:
     def about(self) -> About:
         """Return the one model that it serves."""
         try:
-            answer = httpx2.get(f"{self.url}/v1/models", headers=self._headers, timeout=self._limits.sign)
+            with httpx2.stream("GET", f"{self.url}/v1/models", headers=self._headers, timeout=self._limits.sign) as answer:
+                content = received_now(answer, LARGEST)
         except (httpx2.RequestError, httpx2.InvalidURL) as error:
             raise Lost(_broken(error, self._limits.sign)) from error
         try:
-            told = self._read("/v1/models", answer.status_code, answer.content)
+            told = self._read("/v1/models", answer.status_code, content)
         except Refused as error:
             raise BadConfig(f"{error}; expected the address of a vLLM server") from error
         models = [table(model) for model in entries(told.get("data"))]
@@ -107,7 +108,7 @@ class VLLMServer:
             cached = table(table(answer.get("usage")).get("prompt_tokens_details")).get("cached_tokens")
             return Answer(done, _label(choice), cached if type(cached) is int and 0 <= cached <= len(prompt) else None)
 
-        return await self._generated(prompt, asked, read)
+        return await self._generated(prompt, asked, read, largest(limit))
 
     async def score(self, ids: list[int]) -> Scores:
         """Score a text."""
@@ -119,13 +120,13 @@ class VLLMServer:
                 raise Garbage(f"expected {len(ids)} prompt_logprobs")
             return Scores([scored(row, id) for row, id in zip(rows[1:], ids[1:], strict=True)], _label(_only(answer)))
 
-        return await self._generated(ids, asked, read)
+        return await self._generated(ids, asked, read, largest(len(ids)))
 
-    async def _generated(self, ids: list[int], asked: dict[str, object], read: Callable[[Object], T]) -> T:
+    async def _generated(self, ids: list[int], asked: dict[str, object], read: Callable[[Object], T], most: int) -> T:
         if not self.adapter and not self._model:
             await asyncio.to_thread(self.about)
         body = {"model": self.adapter or self._model, "token_ids": ids, "sampling_params": asked, "stream": False}
-        answer = await self._call("POST", _GENERATE, self._limits.request, body)
+        answer = await self._call("POST", _GENERATE, self._limits.request, body, most=most)
         try:
             return read(answer)
         except Garbage as error:
@@ -185,23 +186,29 @@ class VLLMServer:
         await self._call("POST", path, self._limits.update, body, told=False)
 
     async def _call(
-        self, method: str, path: str, seconds: float, body: dict[str, Any] | None = None, *, told: bool = True
+        self,
+        method: str,
+        path: str,
+        seconds: float,
+        body: dict[str, Any] | None = None,
+        *,
+        told: bool = True,
+        most: int = LARGEST,
     ) -> Object:
-        """Return the JSON object that answers; without `told` {}: that the server agreed is enough."""
-        client, content = await self._client.opened(), bytearray()
+        """Return the JSON object that answers, of at most `most` bytes; without `told` {}: that it agreed is enough."""
+        client = await self._client.opened()
         try:
             async with (
                 asyncio.timeout(seconds),  # of all: each byte of an answer that drips may come in time
                 client.stream(method, f"{self.url}{path}", json=body, headers=self._headers) as answer,
             ):
-                async for part in answer.aiter_bytes():
-                    content += part
-                    if len(content) > LARGEST:
-                        raise Trouble(f"an answer above {LARGEST >> 20} MiB")
+                content, whole = await received(answer, most)
                 status = answer.status_code
         except (TimeoutError, httpx2.RequestError) as error:
             raise Lost(f"{_broken(error, seconds)} to {path}") from error
-        return {} if status == 200 and not told else self._read(path, status, bytes(content))
+        if status == 200 and not whole:
+            raise Trouble(f"an answer above {most >> 10} KiB")
+        return {} if status == 200 and not told else self._read(path, status, content)
 
     def _read(self, path: str, status: int, content: bytes) -> Object:
         content = content.replace(self._key, b"[key]") if self._key else content

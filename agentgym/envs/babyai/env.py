@@ -1,6 +1,6 @@
 """The environment: a level of BabyAI, seen as text, acted in by seven commands."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import ClassVar, cast
 
 import numpy as np
@@ -27,10 +27,14 @@ class BabyAI(TextEnv):
     levels of difficulty 0 are one room of 8 by 8 in which that meets the goal now and then; the levels are the package's.
     """
 
-    task_settings: ClassVar[tuple[str, ...]] = ("level",)
+    task_settings: ClassVar[tuple[str, ...]] = ("level", "package_limit")
     settings: ClassVar[tuple[str, ...]] = task_settings
+    presets: ClassVar[Mapping[str, Mapping[str, object]]] = {"published": {"package_limit": True}}
     level: str = ""
     """A level of the package, for example `BossLevel`; empty: those of the difficulty."""
+    package_limit: bool = False
+    """Whether an episode has the package's own limit, which it computes from the rooms and the mission of each layout. The
+    preset `published` sets it, for success rates that are to be comparable."""
     horizon = 0  # that of the level, unless the caller says otherwise
     declared = Declarations(random_bound=0.3, expert_bound=0.9, ceilings={"word overlap": 0.4})
 
@@ -39,6 +43,7 @@ class BabyAI(TextEnv):
         levels.check_installed()
 
     def check_options(self) -> None:
+        self._own_limit = bool(self.package_limit) and "horizon" not in self.__dict__
         if "horizon" not in self.__dict__:
             self.horizon = levels.horizon(self.level, self.difficulty if self.difficulty in range(10**6) else 0)
         super().check_options()
@@ -63,6 +68,17 @@ class BabyAI(TextEnv):
 
     def split_key(self, task: Task) -> object:
         return task.data["mission"], task.data["rooms"]
+
+    def limit_of(self, task: Task) -> int:
+        """Return the level's turns, or the package's own limit: a command that changes nothing counts in both."""
+        return levels.package_limit(task.data["level"], task.data["seed"]) if self._own_limit else self.horizon
+
+    @classmethod
+    def unlike_published(cls, options: Mapping[str, object]) -> str:
+        """The package limits each layout by its rooms and its mission."""
+        if options.get("horizon") is not None or not (options.get("package_limit") or options.get("preset") == "published"):
+            return "does not limit episodes as the package does (preset='published' without horizon)"
+        return ""
 
     # The episode
 

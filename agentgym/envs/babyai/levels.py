@@ -86,6 +86,14 @@ def _level(name: str) -> Level:
     return importlib.import_module("gymnasium").make(known()[name], disable_env_checker=True).unwrapped
 
 
+def package_limit(name: str, seed: int) -> int:
+    """Return the steps after which the package truncates an episode of the level as that seed lays it out."""
+    known()
+    level = copy.copy(_level(name))
+    level.reset(seed=seed)
+    return int(level.max_steps)
+
+
 def layout(name: str, seed: int) -> Level:
     """Return the level as that seed lays it out: an object of its own, with what a reset never changes in common."""
     known()

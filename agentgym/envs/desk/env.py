@@ -70,6 +70,13 @@ class Desk(TextEnv):
         ceilings={"stale_policy": 0.5, "report_all": 0.1},
     )
 
+    @classmethod
+    def unlike_published(cls, options: Mapping[str, object]) -> str:
+        """With `data` it is tau2-bench; its own domains are published nowhere else."""
+        from agentgym.envs.desk.tau2_env import Tau2Desk
+
+        return Tau2Desk.unlike_published(options) if options.get("data") else ""
+
     def __new__(cls, **options: Any) -> Self:
         """Return the environment of the domains here; with `data`, that of tau2-bench's tasks."""
         if not options.get("data"):

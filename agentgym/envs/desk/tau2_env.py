@@ -80,6 +80,11 @@ class Tau2Desk(TextEnv):
         if self._model_user is not None:
             self._model_user.close()
 
+    @classmethod
+    def unlike_published(cls, options: Mapping[str, object]) -> str:
+        """tau2's orchestrator counts the messages of everybody (sierra-research/tau2-bench 07a1081, `orchestrator.py`)."""
+        return "counts the agent's turns; tau2-bench counts every message (200 of them), and ends after 10 errors of tools"
+
     # Tasks
 
     def split_key(self, task: Task) -> object:

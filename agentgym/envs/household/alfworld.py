@@ -71,6 +71,12 @@ class ALFWorld(HouseEnv):
     types: tuple[str, ...] = TASK_TYPES
     """Task types that are used, by name or by their published number."""
 
+    @classmethod
+    def unlike_published(cls, options: Mapping[str, object]) -> str:
+        """ALFWorld ends an episode after 50 commands, one that means nothing among them (`max_nb_steps_per_episode`)."""
+        horizon = options.get("horizon")
+        return "" if horizon in (None, 50) else f"ends after {horizon} turns and not after ALFWorld's 50 steps (horizon=50)"
+
     def setup(self) -> None:
         """List the games of the split."""
         super().setup()

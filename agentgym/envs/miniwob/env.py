@@ -113,6 +113,16 @@ class MiniWoB(BrowserEnv):
     def limit_of(self, task: Task) -> int:
         return self.horizon if "horizon" in self.__dict__ else LIMITS.get(task.data["type"], self.horizon)
 
+    @classmethod
+    def unlike_published(cls, options: Mapping[str, object]) -> str:
+        """BrowserGym ends every task after 10 steps, and each of its actions is one; so is each command here."""
+        options = {"names": cls.names, **cls.presets.get(str(options.get("preset")), {}), **options}
+        names = cast("str | tuple[str, ...]", options["names"])
+        longer = {*((names,) if isinstance(names, str) else names)} & LIMITS.keys()
+        if options.get("horizon", cls.horizon) == cls.horizon and not ("horizon" not in options and longer):
+            return ""
+        return f"limits tasks to other numbers of steps than BrowserGym's {cls.horizon} (horizon={cls.horizon})"
+
     # The page
 
     def start(self, task: Task) -> tuple[object, str]:

@@ -16,6 +16,9 @@ from agentgym.envs.scienceworld.simulator import STEP, Simulator, refused
 from agentgym.envs.scienceworld.solve import Key, plan
 from agentgym.errors import BadConfig, Fault, UnknownName, unknown
 
+LOOKS = 10
+"""Turns that an episode has for each of its moves."""
+
 
 class ScienceWorld(TextEnv):
     """Do a task of elementary science in a house with a kitchen, a workshop and a greenhouse.
@@ -31,14 +34,15 @@ class ScienceWorld(TextEnv):
     snapshot_kind = "replay"
     task_settings: ClassVar[tuple[str, ...]] = ("tasks_of", "simplifications", "moves")
     settings: ClassVar[tuple[str, ...]] = task_settings
-    presets: ClassVar[Mapping[str, Mapping[str, object]]] = {"published": {"moves": 100, "horizon": 1000}}
+    presets: ClassVar[Mapping[str, Mapping[str, object]]] = {"published": {"moves": published.LIMIT}}
     tasks_of: str | Sequence[str] = ()
     """Names of tasks as in the package (`boil`, `find-animal`, …); empty is all thirty."""
     simplifications: str = ""
     """The package's simplifications, joined by commas (`easy`, `openDoors`, …)."""
     moves: int = 0
     """The package's limit (`envStepLimit`, 100 there): an episode fails after more moves. Looking takes none, `wait1` 2,
-    `wait` 11. 0 counts turns alone. The preset `published` has 100, for scores that are to be comparable."""
+    `wait` 11. Turns are limited to ten times as many then, unless `horizon` says otherwise. 0 counts turns alone, which some
+    of the package's own solutions need; the preset `published` has 100, for scores that are to be comparable."""
     # the expert over all thirty; it solves 0.96 of them, and none of mendelian-genetics-unknown-plant
     declared = Declarations(random_bound=0.02, expert_bound=0.8)
 
@@ -95,8 +99,28 @@ class ScienceWorld(TextEnv):
         return sum(len(published.variations(name, split or self.split)) for name in self.names)
 
     def limit_of(self, task: Task) -> int:
-        """Return the turns a task may take: more where the simulator's own solution takes more than `horizon`."""
-        return self.horizon if "horizon" in self.__dict__ else published.TURNS.get(task.data["name"], self.horizon)
+        """Return the turns a task may take: more where the simulator's own solution takes more than `horizon`.
+
+        Where moves are limited, looking is free in the package: turns only bound how often.
+        """
+        if "horizon" in self.__dict__:
+            return self.horizon
+        return LOOKS * self.moves or published.TURNS.get(task.data["name"], self.horizon)
+
+    @classmethod
+    def unlike_published(cls, options: Mapping[str, object]) -> str:
+        """The package counts moves, up to 100; tasks with its simplifications are other ones than those published."""
+        options = {**cls.presets.get(str(options.get("preset")), {}), **options}
+        moves, horizon = options.get("moves", cls.moves), options.get("horizon")
+        if moves == 0:
+            return "counts turns and not the package's moves, which preset='published' counts"
+        if moves != published.LIMIT:
+            return f"ends after more than {moves} moves and not after the package's {published.LIMIT} (preset='published')"
+        if isinstance(horizon, int) and horizon < LOOKS * published.LIMIT:
+            return (
+                f"ends after {horizon} turns too, and looking around takes none of the package's moves (leave horizon out)"
+            )
+        return ""
 
     # The episode
 

@@ -34,6 +34,8 @@ VARIATIONS = {
 }
 """How many variations each task has, in the order of the package's list (scienceworld 1.2.3)."""
 
+LIMIT = 100
+"""Moves after more than which an episode ends: the default of the package's `envStepLimit` (scienceworld 1.2.3)."""
 TURNS = {
     "boil": 250,
     "melt": 200,

@@ -3,7 +3,7 @@
 import importlib
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar, cast
 
@@ -98,6 +98,16 @@ class TextWorld(TextEnv):
 
     def limit_of(self, task: Task) -> int:
         return self.horizon if "horizon" in self.__dict__ else min(LEEWAY * task.data["turns"], self.horizon)
+
+    @classmethod
+    def unlike_published(cls, options: Mapping[str, object]) -> str:
+        """The package limits games by a number alone, and counts each command, one that means nothing too, as done here."""
+        if options.get("horizon") is not None:
+            return ""
+        return (
+            f"limits a game to {LEEWAY} times the turns of its solution; the package has one limit for all games (50 unless "
+            "another is named: horizon=50)"
+        )
 
     # The episode
 

@@ -150,3 +150,26 @@ def test_environments_in_several_threads_are_each_their_own():
     alone = begun(0)
     with ThreadPoolExecutor(4) as threads:
         assert list(threads.map(begun, range(4))) == [alone] * 4
+
+
+@pytest.mark.parametrize("name", ["GoToLocal", "PutNextLocal", "GoToSeq"])
+def test_the_preset_published_ends_where_the_package_does(name: str) -> None:
+    """minigrid 3.2.0 side by side: its limit follows from rooms and mission, and what changes nothing counts."""
+    env = environment(preset="published", level=name)
+    task = env.numbered(0)
+    package = __import__("gymnasium").make(f"BabyAI-{name}-v0").unwrapped
+    package.reset(seed=task.data["seed"])
+    env.reset(options={"task": task})
+    assert package.mission == task.data["mission"] and env.limit == package.max_steps != environment(level=name).horizon
+    for turn in range(1, package.max_steps + 1):  # "drop" with empty hands: nothing changes
+        truncated = package.step(4)[3]
+        *_, over, info = env.step("drop")
+        assert over == truncated == (turn == package.max_steps) and not info["valid"]
+    assert info["reason"] == "horizon"
+    assert environment(preset="published", level=name, horizon=7).limit_of(task) == 7
+
+
+def test_an_evaluation_says_that_other_limits_are_not_the_packages() -> None:
+    unlike = type(environment()).unlike_published
+    assert unlike({}) == unlike({"level": "GoTo"}) != "" and unlike({"preset": "published", "horizon": 9})
+    assert unlike({"preset": "published", "level": "GoTo"}) == "" == unlike({"package_limit": True})

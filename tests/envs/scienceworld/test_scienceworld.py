@@ -200,6 +200,7 @@ def test_the_preset_published_ends_where_the_package_does() -> None:
             if ended:
                 break
         assert ended and infos["moves"] == 101 and info["reason"] == "failure"
+        assert env.limit == 1000  # looking is free in the package: turns only bound how often
     finally:
         package.close()
         env.close()

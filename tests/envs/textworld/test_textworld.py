@@ -168,3 +168,21 @@ def test_the_oracle_solves_two_hundred_tasks(challenge, difficulty):
             env.step(next(env.oracle()))
         assert env.success, task.id
     env.close()
+
+
+def test_turns_are_counted_as_the_package_counts_steps() -> None:
+    """The `Limit` of textworld 1.7.0 over the same game: commands that mean nothing count in both."""
+    limit = __import__("textworld.envs.wrappers.limit", fromlist=["Limit"]).Limit
+    env, other = environment(challenge="coin_collector", horizon=5), environment(challenge="coin_collector")
+    for one in (env, other):
+        one.reset(seed=0, options={"task": 0})
+    package = limit(other._game, max_episode_steps=5)
+    package.reset()
+    for turn in range(1, 6):
+        *_, truncated, info = env.step("fly to the moon" if turn % 2 else "look")
+        _, _, done = package.step("fly to the moon" if turn % 2 else "look")
+        assert truncated == done == (turn == 5), turn
+        assert info["valid"] == (turn % 2 == 0)
+    assert "3 times" in type(env).unlike_published({"difficulty": 1}) and type(env).unlike_published({"horizon": 50}) == ""
+    for one in (env, other):
+        one.close()
