@@ -29,6 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "play": ("agentgym.cli.play", "play an environment yourself, or watch a policy play it"),
     "new": ("agentgym.cli.new", "start a package with an environment of yours"),
     "check": ("agentgym.cli.check", "check an environment against the contract"),
+    "package": ("agentgym.cli.package", "package an environment for OpenEnv, verifiers or NeMo Gym"),
     "doctor": ("agentgym.cli.doctor", "show what is installed, what is missing and how to get it"),
     "init-policy": ("agentgym.cli.init_policy", "make a small policy and tokenizer from an environment's own text"),
     "train": ("agentgym.cli.train", "train an agent by a recipe"),

@@ -13,6 +13,7 @@ env = agentgym.make("openenv:http://localhost:8000")
 
 import contextlib
 import json
+import re
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -80,12 +81,20 @@ class ServedEnv(Environment[TextAction, TextObservation, TextState]):
     def reset(
         self, seed: int | None = None, episode_id: str | None = None, task: str | int | None = None, **others: Any
     ) -> TextObservation:
-        """Start an episode; `split` and `index` name a task as OpenEnv's own do."""
+        """Start an episode; `split` and `index` name a task as OpenEnv's own do.
+
+        `injected_state` = `{"task": ID, "actions": [TEXT, …]}` sets the state that the actions lead to; the reward so far
+        comes with it. It reaches no state that the actions of an agent do not reach.
+        """
         env, split, index = self._session.env, others.get("split"), others.get("index")
-        named = env.numbered(int(index or 0), split) if split is not None or index is not None else task
+        state = others.get("injected_state") or {}
+        named = env.numbered(int(index or 0), split) if split is not None or index is not None else state.get("task", task)
         text = self._session.reset(named, seed=seed or 0)
         self._episode = episode_id
-        return self._observation(text, None, [tool.schema() for tool in env.tools.values()])
+        for action in state.get("actions", ()):
+            text = self._session.act(action)
+        reward = self._session.reward if state else None
+        return self._observation(text, reward, [tool.schema() for tool in env.tools.values()])
 
     def step(self, action: TextAction, timeout_s: float | None = None, **_: object) -> TextObservation:
         """Carry out an action; after the end nothing is done, and `done` stays."""
@@ -139,7 +148,12 @@ def app(env: str, *, sessions: int = 64, **options: object) -> Any:
         return ServedEnv(env, options)
 
     return create_fastapi_app(
-        made, TextAction, TextObservation, max_concurrent_envs=sessions, env_name=env, state_cls=TextState
+        made,
+        TextAction,
+        TextObservation,
+        max_concurrent_envs=sessions,
+        env_name=re.sub(r"[^\w.-]+", "-", env),
+        state_cls=TextState,
     )
 
 

@@ -16,9 +16,9 @@ import skyrl_gym
 from skyrl_gym.envs.base_text_env import BaseTextEnv
 
 from agentgym import registry
-from agentgym.agents.fields import field_values
-from agentgym.agents.prompt import is_file, load_prompt
+from agentgym.agents.prompt import is_file
 from agentgym.errors import BadConfig
+from agentgym.integrations.conversation import Conversation
 from agentgym.rollout.session import Session
 
 ID = "agentgym"
@@ -50,32 +50,27 @@ class AgentgymEnv(BaseTextEnv):
         self.row, self.seed = row, int(row.get("seed", 0))
         if is_file(str(row.get("prompt") or "")):
             raise BadConfig(f"a row of the dataset names the file {row['prompt']!r}; expected a prompt of the package")
-        self.form = load_prompt(row.get("prompt") or ("react-tools" if self.session.env.tools else "react"))
-        self.said = 0
+        self.talk = Conversation(self.session, row.get("prompt") or "")
 
     def init(self, prompt: Any) -> tuple[list[dict[str, str]], dict[str, Any]]:
         """Start the episode; the first messages are our prompt's."""
-        seen = self.session.reset(self.row["task_id"], seed=self.seed)
+        system, user = self.talk.begin(self.row["task_id"], self.seed)
         self.max_turns = self.session.env.limit
-        values = self._values(seen)
-        system, user = "".join(self.form.system.fill(values)), "".join(self.form.first.fill(values))
         messages = [{"role": "system", "content": system}] if system else []
         return [*messages, {"role": "user", "content": user}], {}
 
     def step(self, action: str) -> Any:
         """Carry out the action in a reply; a fault raises, and the generator decides."""
         session = self.session
-        read, _ = self.form.reply.parse(action, session.env.tools)
-        paid, self.said = session.reward, self.said + 1
         self.turns += 1
-        seen = session.act(read)
+        message, reward = self.talk.reply(action)
         if session.done and session.success is None:
             raise RuntimeError(f"{session.reason}: {session.error}")
-        shown = [] if session.done else [{"role": "user", "content": "".join(self.form.later(self._values(seen)))}]
+        shown = [] if message is None else [{"role": "user", "content": message}]
         told = {"reason": session.reason, "success": session.success, "valid": session.info["valid"]}
         return {
             "observations": shown,
-            "reward": session.reward - paid,
+            "reward": reward,
             "done": session.done,
             "metadata": {**told, "state_key": session.info["state_key"]},
             "postprocessed_action": action,
@@ -89,10 +84,3 @@ class AgentgymEnv(BaseTextEnv):
     def close(self) -> None:
         """Free the environment."""
         self.session.close()
-
-    def _values(self, seen: str) -> dict[str, Any]:
-        def task() -> str:
-            return self.session.task.instruction or seen
-
-        tools = self.session.env.tools
-        return field_values(lambda text: text, seen, self.session.info, task=task, tools=tools, turns=self.said)

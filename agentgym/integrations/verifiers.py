@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import verifiers.v1 as vf
+from pydantic import create_model
 
 from agentgym import registry
 from agentgym.agents.message_agent import MessageAgent
@@ -83,6 +84,17 @@ class AgentgymTaskset(vf.Taskset[AgentgymTask, AgentgymConfig]):
             data = AgentgymData(id=task.id, name=task.id, env=config.env, options=options, task_id=task.id)
             yield AgentgymTask(data, config.task)
         env.close()
+
+
+def taskset_of(env: str, options: dict[str, Any]) -> type[AgentgymTaskset]:
+    """Return a taskset class of one environment, for a package of its own: `__all__ = ["AgentgymEnv", "Packaged"]`."""
+    fields = {"env": (str, env), "options": (dict[str, Any], options)}
+    config = create_model("PackagedConfig", __base__=AgentgymConfig, **fields)  # type: ignore[call-overload]
+
+    class Packaged(AgentgymTaskset, vf.Taskset[AgentgymTask, config]):  # type: ignore[valid-type]
+        """The tasks of a split."""
+
+    return Packaged
 
 
 class AgentgymEnvConfig(vf.EnvConfig):

@@ -1,4 +1,4 @@
-"""The files of a new environment's package, as `agentgym new` writes them."""
+"""The files of packages, as `agentgym new` and `agentgym package` write them."""
 
 import keyword
 import re

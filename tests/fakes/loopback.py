@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import socket
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -166,3 +167,10 @@ def faulty(script: Sequence[Any], then: Any = GOOD) -> Iterator[tuple[Faulty, st
             server.free.set()
             server.shutdown()
             thread.join(30)
+
+
+def free_port() -> int:
+    """Return a port that nothing listened on a moment ago."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        return bound.getsockname()[1]
