@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 import agentgym
+from agentgym.rollout.draw import Draw
 from agentgym.trainers.credit.scores import punished
 from agentgym.trainers.credit.state_td import factor_to_grpo
 from agentgym.trainers.data.turn_rewards import turn_rewards
-from agentgym.trainers.samplers.interface import Draw, TaskSource, Uniform
+from agentgym.trainers.samplers.interface import TaskSource, Uniform
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,8 @@ from accelerate.utils import broadcast_object_list  # pyright: ignore[reportUnkn
 from agentgym.core.loops import own_loop
 from agentgym.episodes.episode import Episode, Group, groups
 from agentgym.rollout.collect import runner
+from agentgym.rollout.draw import Draw
+from agentgym.rollout.overlap import Ahead, Pace
 from agentgym.trainers.config.train_config import TrainConfig
 from agentgym.trainers.credit.interface import Credit
 from agentgym.trainers.data.minibatches import minibatches, training_rows
@@ -37,12 +39,11 @@ from agentgym.trainers.run.assemble import Run
 from agentgym.trainers.run.interrupt import uninterrupted
 from agentgym.trainers.run.measure import Measures
 from agentgym.trainers.run.metrics import ages, first_fault, step_row
-from agentgym.trainers.run.overlap import Ahead, in_thread
 from agentgym.trainers.run.preflight import extended
 from agentgym.trainers.run.record import Record
 from agentgym.trainers.run.sitting import Show, Sitting, joined
 from agentgym.trainers.run.tally import LOST_STEPS, Tally
-from agentgym.trainers.samplers.interface import Draw, Seen
+from agentgym.trainers.samplers.interface import Seen
 from agentgym.trainers.seam import Stage
 
 
@@ -115,7 +116,9 @@ class Loop(Sitting):
         self.tally = Tally(**counted)
         self.run = Run.assemble(config, record.folder, accelerator, state)
         self.learner = self.run.learner
-        self.ahead = Ahead(self.run, self._counting, {} if state is None else state.get("ahead", {}))
+        first = math.ceil(config.tasks_per_step * self.run.selection.option("oversample", 1.0))
+        pace = Pace(config.async_level, config.steps, first, f"sampler {config.sampler!r}")
+        self.ahead = Ahead(self.run, pace, self._counting, {} if state is None else state.get("ahead", {}))
         self.measures = Measures(self.run, record, self.show, {} if state is None else state["results"])
         self.end: tuple[int, int] | None = None if state is None else state["end"]  # of the files before the last measure
         with ExitStack() as unless_whole:
@@ -207,7 +210,7 @@ class Loop(Sitting):
             together = any(run.gathered([bool(selected)]))  # who has no group still takes part
             metrics: dict[str, float] = dict(needed)
             if together and config.async_level:  # later steps are played meanwhile
-                metrics |= self.await_(in_thread(run.accelerator, partial(learn, run, selected, step)))
+                metrics |= self.await_(run.in_thread(partial(learn, run, selected, step)))
             elif together:
                 self.await_(run.learner.rest())
                 metrics |= learn(run, selected, step)
@@ -300,8 +303,7 @@ class Loop(Sitting):
     def _counting(self, step: int, draws: Sequence[Draw]) -> Callable[[Episode], None]:
         """Return what shows how many episodes of this process's share have ended; of a queue's, whose share is not known."""
         numbers, what = itertools.count(1), f"step {step + 1}, episode"
-        mine = draws if self.run.queue else self.run.share(draws)
-        total = sum(draw.attempts or self.config.group_size for draw in mine)
+        total = sum(draw.attempts or self.config.group_size for draw in self.run.dealer.share(draws))
         return lambda _: self.show("progress", {"what": what, "done": next(numbers), "total": total})
 
     def _about(self) -> dict[str, object]:

@@ -4,9 +4,9 @@ import numpy as np
 from tabular import TURNS, Tabular
 
 from agentgym.episodes.episode import Episode, Group, Turn
-from agentgym.trainers.branching.interface import BRANCHINGS, Growth
+from agentgym.rollout.branched import Growth, graft
+from agentgym.trainers.branching.interface import BRANCHINGS
 from agentgym.trainers.data.trees import settled, told
-from agentgym.trainers.run.branched import graft
 
 
 class TabularTree(Tabular):

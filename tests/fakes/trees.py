@@ -1,7 +1,7 @@
 """Groups written by hand whose episodes branch off from one another."""
 
 from agentgym.episodes.episode import Episode, Group, Turn
-from agentgym.trainers.run.branched import graft
+from agentgym.rollout.branched import graft
 
 
 def turn(name, tokens=(1, 2), logprobs=(-0.5, -0.5), reward=0.0):

@@ -8,7 +8,8 @@ from typing import Annotated
 import numpy as np
 
 from agentgym.episodes.episode import Episode
-from agentgym.trainers.branching.interface import Branch, Growth, branching, surprise
+from agentgym.rollout.branched import Branch, Growth
+from agentgym.trainers.branching.interface import branching, surprise
 from agentgym.trainers.seam import Within
 
 Chance = Callable[[float, int], float]

@@ -1,14 +1,11 @@
 """The branching stage: which episodes of a group begin inside another one of it."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from agentgym.agents.spec import AGENTS
 from agentgym.core.env import TextEnv
-from agentgym.episodes.episode import Episode, Turn
+from agentgym.episodes.episode import Turn
 from agentgym.errors import BadConfig
 from agentgym.trainers.seam import Seam, Stage, Target, parameters
 
@@ -25,42 +22,6 @@ BRANCHINGS = Seam(
         "pairs": "agentgym.trainers.branching.pairs:pairs",
     },
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Branch:
-    """Episodes to play: on from before a turn (counted from 0) of an attempt, or from the beginning of the task."""
-
-    number: int = 1
-    attempt: int | None = None
-    turn: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Growth:
-    """A group of episodes that is being played."""
-
-    size: int
-    """How many episodes it will have."""
-    left: int
-    """How many of them are still to be played."""
-    episodes: Sequence[Episode]
-    """What was played so far, infrastructure errors left out."""
-    new: Sequence[Episode]
-    """Those of them that the last round brought."""
-    rounds: int
-    """How many rounds there were that brought an episode: one of infrastructure errors alone does not count."""
-    chance: np.random.Generator
-    """All chance of the decision comes from it: it depends on seed, step, group and round."""
-
-    def taken(self, episode: Episode) -> dict[int, int]:
-        """Return by turn how many branches left the path of an episode there so far, its own included."""
-        counts: dict[int, int] = {}
-        for other in self.episodes:
-            for attempt, turn, _ in other.forks[-1:]:
-                if turn <= len(episode.turns) and episode.origin_of(turn - 1) == attempt:
-                    counts[turn] = counts.get(turn, 0) + 1
-        return counts
 
 
 def branching(name: str) -> Callable[[Target], Target]:

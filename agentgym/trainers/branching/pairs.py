@@ -2,7 +2,8 @@
 
 import math
 
-from agentgym.trainers.branching.interface import Branch, Growth, branching
+from agentgym.rollout.branched import Branch, Growth
+from agentgym.trainers.branching.interface import branching
 
 
 @branching("pairs")

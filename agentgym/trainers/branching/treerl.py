@@ -4,7 +4,8 @@ import math
 from typing import Annotated
 
 from agentgym.episodes.episode import Episode, Turn
-from agentgym.trainers.branching.interface import Branch, Growth, branching, surprise
+from agentgym.rollout.branched import Branch, Growth
+from agentgym.trainers.branching.interface import branching, surprise
 from agentgym.trainers.seam import Within
 
 Few = Annotated[int, Within(1, 1000)]

@@ -4,7 +4,8 @@ import math
 from collections import Counter
 from typing import Annotated, Literal
 
-from agentgym.trainers.branching.interface import Branch, Growth, branching, surprise
+from agentgym.rollout.branched import Branch, Growth
+from agentgym.trainers.branching.interface import branching, surprise
 from agentgym.trainers.seam import Within
 
 At = Literal["all", "uncertain", "anchors", "alone"]

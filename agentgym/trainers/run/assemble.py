@@ -1,20 +1,25 @@
 """What a run is made of, put together from its configuration: what the loop works with and stages may look at."""
 
 # accelerate is typed in parts only
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportMissingTypeStubs=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportMissingTypeStubs=false, reportPrivateUsage=false
 
+import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+import torch
 from accelerate import Accelerator
 from accelerate.utils import gather_object
+from torch import distributed
 
 from agentgym.core.tasks import Task
 from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig, unknown
+from agentgym.rollout.dealing import Dealer, EvenShare, Progress, TaskQueue
+from agentgym.rollout.draw import Draw
 from agentgym.trainers.config.train_config import TrainConfig
 from agentgym.trainers.credit.interface import Credit, resolve
 from agentgym.trainers.generation.interface import GENERATIONS, Generation
@@ -24,9 +29,8 @@ from agentgym.trainers.losses.interface import resolve_loss
 from agentgym.trainers.needs.interface import critic_options, finished, resolve_needs
 from agentgym.trainers.rewards.interface import resolve_rewards
 from agentgym.trainers.run.demonstrations import Demonstrations
-from agentgym.trainers.run.rollouts import Progress, Rollouts
-from agentgym.trainers.run.task_queue import TaskQueue, check_queued
-from agentgym.trainers.samplers.interface import SAMPLERS, Draw, Sampler, Seen
+from agentgym.trainers.run.rollouts import Rollouts
+from agentgym.trainers.samplers.interface import SAMPLERS, Sampler, Seen
 from agentgym.trainers.seam import Stage, parameters
 from agentgym.trainers.selections.interface import SELECTIONS
 
@@ -49,12 +53,15 @@ class Run:
     credit: Credit
     loss: Stage
     generation: Generation
-    queue: TaskQueue | None = None
-    """What deals a step's groups to the processes; None where each has an even share."""
+    dealer: Dealer = field(init=False)
+    """Deals a step's groups to the processes."""
     played_again: list[Episode] = field(default_factory=list[Episode])
     """What a stage of the present step played besides and hands to the loop, which counts and keeps it with the rest."""
     held: dict[str, Any] = field(default_factory=dict[str, Any])
     """By name, what stages made for the whole run; it is closed with it."""
+
+    def __post_init__(self) -> None:
+        self.dealer = _dealer(self.rollouts, self.accelerator)
 
     @classmethod
     def assemble(cls, config: TrainConfig, folder: Path, accelerator: Accelerator, state: dict[str, Any] | None) -> "Run":
@@ -91,7 +98,6 @@ class Run:
                 Generation(),
             )
             run.credit = replace(credit, run=run)
-            run.queue = TaskQueue(rollouts) if config.task_queue and run.processes > 1 else None
             generation = GENERATIONS.resolve(config.generation, config.generation_options)
             run.generation = rollouts.generation = generation(run)
             if state is not None:
@@ -130,13 +136,28 @@ class Run:
         """Return this process's part of what all processes know."""
         return list(items[self.rank :: self.processes])
 
+    async def in_thread(self, work: Callable[[], T]) -> T:
+        """Return what some work returns; the event loop goes on beside it."""
+
+        def on_device() -> T:
+            if self.accelerator.device.type == "cuda":  # which device is current is a thread's own affair
+                torch.cuda.set_device(self.accelerator.device)
+            return work()
+
+        return await asyncio.to_thread(on_device)
+
+    async def meet(self) -> None:
+        """Wait until all processes are here, while episodes go on."""
+        if self.processes > 1:
+            await self.in_thread(self.accelerator.wait_for_everyone)
+
     async def collect(self, draws: Sequence[Draw], step: int, key: str, progress: Progress | None = None) -> list[Episode]:
         """Play this process's part of a step's draws, which all processes know; `key` names them, once in a sitting."""
-        if self.queue is None:
-            return await self.rollouts.collect(self.share(draws), step, progress)
-        for draw in draws:
-            check_queued(draw, self.config.sampler)
-        return await self.queue.collect(draws, step, key, progress)
+        return await self.dealer.collect(draws, step, key, progress)
+
+    def find(self, env: str, task_id: str) -> Task:
+        """Return the task of an id in one of the environments."""
+        return self.rollouts.env(env).find(task_id)
 
     def env_name(self, episode: Episode) -> str:
         """Return what the episode's environment is called in the run."""
@@ -214,6 +235,18 @@ class Run:
             for thing in self.held.values():
                 if hasattr(thing, "close"):
                     closing.callback(thing.close)
+
+
+def _dealer(rollouts: Rollouts, accelerator: Accelerator) -> Dealer:
+    """Return what deals a step's groups to the processes: even shares, or one queue in the store through which they met."""
+    config = rollouts.config
+    if not config.task_queue or accelerator.num_processes == 1:
+        return EvenShare(rollouts.collect, accelerator.process_index, accelerator.num_processes)
+    store: Any = distributed.distributed_c10d._get_default_store()
+    own = store.clone()  # a connection of its own: on the other one collectives wait
+    drawn_by = f"sampler {config.sampler!r}"
+    places = {"concurrency": config.concurrency, "group_size": config.group_size}
+    return TaskQueue(rollouts.collect, own, **places, drawn_by=drawn_by)
 
 
 def _own(states: Sequence[dict[str, Any]], rank: int, processes: int) -> dict[str, Any]:

@@ -10,10 +10,11 @@ from agentgym.agents.demonstrator import Demonstrator
 from agentgym.agents.policies import Noise
 from agentgym.core.seeding import derive
 from agentgym.episodes.episode import Episode
+from agentgym.rollout.draw import Draw
 from agentgym.rollout.play import Job, Start
 from agentgym.trainers.run import sft
 from agentgym.trainers.run.rollouts import Rollouts
-from agentgym.trainers.samplers.interface import Draw, dealt
+from agentgym.trainers.samplers.interface import dealt
 
 
 class Demonstrations:

@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 from agentgym.core.seeding import generator
 from agentgym.errors import BadConfig
-from agentgym.trainers.samplers.interface import Draw, Seen, TaskSource, Uniform, sampler
+from agentgym.rollout.draw import Draw
+from agentgym.trainers.samplers.interface import Seen, TaskSource, Uniform, sampler
 from agentgym.trainers.seam import Within
 
 

@@ -3,17 +3,16 @@
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any
 
 from agentgym.core.env import TextEnv
-from agentgym.core.hints import Hint
 from agentgym.core.seeding import generator
 from agentgym.core.tasks import Task
 from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig
-from agentgym.rollout.play import Start
+from agentgym.rollout.draw import Draw
 from agentgym.trainers.seam import Seam, Stateful, Target, Within, required
 
 SAMPLERS = Seam(
@@ -33,45 +32,6 @@ SAMPLERS = Seam(
     },
     {"requires": ()},
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Draw:
-    """A task to play: one group of episodes."""
-
-    task: Task
-    epoch: int = 0
-    """How often the split was gone through before: part of the seeds and the session, so that a task which comes twice in
-    a step is played in two ways."""
-    env: str = ""
-    """The environment's name in the run."""
-    attempts: int | None = None
-    """Episodes; None for the run's group size."""
-    horizon: int | None = None
-    """Turns; None for the run's schedule."""
-    sampling: Mapping[str, float] = field(default_factory=dict[str, float])
-    """What of the agent's way to draw replies is different."""
-    start: Start | None = None
-    """Where the episodes begin; None at the beginning of the task."""
-    label: str = ""
-    """What tells two groups of one task and epoch apart, such as two starts."""
-    hint: Hint | None = None
-    """What the agent is told besides; None for nothing."""
-    hinted: int | None = None
-    """How many of the attempts, the last ones, have the hint; None for all of them."""
-
-    def __post_init__(self) -> None:
-        for name in ("attempts", "horizon", "hinted"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise BadConfig(f"{name} of a draw of task {self.task.id!r} is {value}; expected at least 1, or None")
-        if self.hinted is not None and self.hint is None:
-            raise BadConfig(f"a draw of task {self.task.id!r} has hinted {self.hinted} and no hint; give it one")
-        if self.hint is not None and self.start is not None:
-            raise BadConfig(
-                f"a draw of task {self.task.id!r} has a start and a hint: a hint cannot be added to a conversation that "
-                "has begun, so remove one of the two"
-            )
 
 
 @dataclass(frozen=True, slots=True)

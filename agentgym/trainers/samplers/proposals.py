@@ -11,7 +11,8 @@ from agentgym.core.seeding import generator
 from agentgym.core.tasks import Data, Task
 from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig
-from agentgym.trainers.samplers.interface import Draw, Sampler, Seen, TaskSource, sampler
+from agentgym.rollout.draw import Draw
+from agentgym.trainers.samplers.interface import Sampler, Seen, TaskSource, sampler
 from agentgym.trainers.seam import Within
 
 CAPACITY, EXAMPLES = 200, 2

@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 from agentgym.core.hints import Hint
 from agentgym.errors import BadConfig
-from agentgym.trainers.samplers.interface import Draw, TaskSource, Uniform, sampler
+from agentgym.rollout.draw import Draw
+from agentgym.trainers.samplers.interface import TaskSource, Uniform, sampler
 from agentgym.trainers.seam import Within
 
 Share = Annotated[float, Within(0, 1)]

@@ -5,7 +5,8 @@ from dataclasses import replace
 from typing import Annotated, Any
 
 from agentgym.errors import BadConfig
-from agentgym.trainers.samplers.interface import Draw, Seen, TaskSource, Uniform, sampler
+from agentgym.rollout.draw import Draw
+from agentgym.trainers.samplers.interface import Seen, TaskSource, Uniform, sampler
 from agentgym.trainers.seam import Within
 
 

@@ -5,8 +5,9 @@ from dataclasses import replace
 from typing import Annotated, Any
 
 from agentgym.errors import BadConfig
+from agentgym.rollout.draw import Draw
 from agentgym.trainers.samplers.history import Remembering
-from agentgym.trainers.samplers.interface import Draw, Seen, TaskSource, sampler
+from agentgym.trainers.samplers.interface import Seen, TaskSource, sampler
 from agentgym.trainers.seam import Within
 
 

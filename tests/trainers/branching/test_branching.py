@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from trees import branch, whole
 
-from agentgym.trainers.branching.interface import BRANCHINGS, Branch, Growth, surprise
+from agentgym.rollout.branched import Branch, Growth
+from agentgym.trainers.branching.interface import BRANCHINGS, surprise
 
 
 def sure(episode, *values):

@@ -17,6 +17,7 @@ import agentgym
 from agentgym.engines.scripted import ScriptedEngine
 from agentgym.episodes.episode import Episode, Group, groups
 from agentgym.errors import BadConfig, BadData
+from agentgym.rollout.draw import Draw
 from agentgym.trainers import Branch, TrainConfig
 from agentgym.trainers.credit.interface import resolve
 from agentgym.trainers.data import prefixes
@@ -28,7 +29,6 @@ from agentgym.trainers.learners.step import Scorer, TrainedModel
 from agentgym.trainers.needs.interface import place
 from agentgym.trainers.run.metrics import branched, played
 from agentgym.trainers.run.preflight import looked_at
-from agentgym.trainers.samplers.interface import Draw
 
 
 def test_who_played_a_turn_by_hand():

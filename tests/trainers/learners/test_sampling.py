@@ -17,6 +17,7 @@ from agentgym.engines.scripted import ScriptedEngine
 from agentgym.envs.guess_number import GuessNumber
 from agentgym.errors import BadConfig
 from agentgym.registry import make
+from agentgym.rollout.draw import Draw
 from agentgym.rollout.play import Job
 from agentgym.rollout.pool import RolloutPool
 from agentgym.trainers.config.train_config import TrainConfig
@@ -27,7 +28,6 @@ from agentgym.trainers.model import logprobs
 from agentgym.trainers.model.logprobs import policy_logprobs, project
 from agentgym.trainers.model.policy import PolicySize, init_policy, load_policy
 from agentgym.trainers.run.rollouts import Rollouts
-from agentgym.trainers.samplers.interface import Draw
 
 TINY = PolicySize(width=32, layers=1, heads=2, vocabulary=400)
 

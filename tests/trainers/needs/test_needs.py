@@ -19,6 +19,7 @@ from agentgym.engines.scripted import ScriptedEngine
 from agentgym.envs.guess_number import GuessNumber
 from agentgym.episodes.episode import groups
 from agentgym.errors import BadConfig
+from agentgym.rollout.draw import Draw
 from agentgym.trainers import TrainConfig, train
 from agentgym.trainers.config.recipe_files import read_config, to_toml
 from agentgym.trainers.credit.interface import resolve
@@ -31,7 +32,7 @@ from agentgym.trainers.needs.interface import resolve_needs
 from agentgym.trainers.run.assemble import Run
 from agentgym.trainers.run.preflight import looked_at
 from agentgym.trainers.run.rollouts import Rollouts
-from agentgym.trainers.samplers.interface import SAMPLERS, Draw
+from agentgym.trainers.samplers.interface import SAMPLERS
 
 sys.path.append(str(Path(__file__).parents[3] / "examples" / "stages"))
 

@@ -23,6 +23,8 @@ from agentgym.engines.hf.engine import HFEngine
 from agentgym.episodes.episode import groups
 from agentgym.errors import BadConfig
 from agentgym.rollout.collect import jobs_of
+from agentgym.rollout.draw import Draw
+from agentgym.rollout.overlap import Ahead, Pace
 from agentgym.rollout.play import Start
 from agentgym.rollout.pool import RolloutConfig, RolloutPool
 from agentgym.rollout.workers import Workers
@@ -35,9 +37,8 @@ from agentgym.trainers.learners.interface import Learner, learner
 from agentgym.trainers.learners.step import Scorer, TrainedModel
 from agentgym.trainers.learners.updates import Updated
 from agentgym.trainers.model.policy import load_policy
-from agentgym.trainers.run.overlap import Ahead
 from agentgym.trainers.run.preflight import looked_at
-from agentgym.trainers.samplers.interface import Draw, TaskSource
+from agentgym.trainers.samplers.interface import TaskSource
 from agentgym.trainers.weights.sync import weight_sync
 
 UNEVEN = f"{small_envs.__name__}:small/Uneven-v0"
@@ -282,13 +283,14 @@ def test_no_step_is_drawn_before_its_time_and_each_is_played_once(level, lengths
         played.append(step)
         return [step]
 
-    config = SimpleNamespace(async_level=level, steps=len(lengths), tasks_per_step=2, sampler="x")
-    selection = SimpleNamespace(option=lambda name, value: value)
-    run = SimpleNamespace(config=config, draw=draw, collect=collect, selection=selection, processes=1)
+    async def meet():
+        """There is no other process."""
+
+    run = SimpleNamespace(draw=draw, collect=collect, meet=meet)
 
     async def steps():
         nonlocal updates
-        ahead = Ahead(run, lambda step, draws: None, {})
+        ahead = Ahead(run, Pace(level, len(lengths), 2, "sampler 'x'"), lambda step, draws: None, {})
         for step in range(len(lengths)):
             assert await ahead.take(step) == ([Draw(Task(id=str(step)))] * 2, [step])
             held = {number: [task["task"] for task in draws] for number, draws in ahead.state_dict().items()}
@@ -357,10 +359,9 @@ def test_a_start_cannot_be_in_flight():
     async def draw(step, number, before):
         return draws
 
-    config = SimpleNamespace(async_level=1, steps=1, tasks_per_step=1, sampler="mine")
-    run = SimpleNamespace(config=config, draw=draw, selection=SimpleNamespace(option=lambda name, value: value))
+    pace = Pace(level=1, steps=1, draws=1, drawn_by="sampler 'mine'")
     with pytest.raises(BadConfig, match="sampler 'mine' drew task 't' with a start"):
-        asyncio.run(Ahead(run, lambda step, draws: None, {}).take(0))
+        asyncio.run(Ahead(SimpleNamespace(draw=draw), pace, lambda step, draws: None, {}).take(0))
 
 
 def test_a_loss_that_leaves_out_old_tokens_goes_with_overlap_over_the_trainers_own_engine():

@@ -15,10 +15,11 @@ from small_runs import curve, episodes, goes_on_to_the_last_digit, small
 import agentgym
 from agentgym.agents.demonstrator import Demonstrator
 from agentgym.errors import BadConfig, UnknownName
+from agentgym.rollout.draw import Draw
 from agentgym.trainers import resume, train
 from agentgym.trainers.config.train_config import newest_checkpoint
 from agentgym.trainers.samplers.history import HardAttempts, Prioritized
-from agentgym.trainers.samplers.interface import SAMPLERS, Draw, Seen, TaskSource, Uniform, Window
+from agentgym.trainers.samplers.interface import SAMPLERS, Seen, TaskSource, Uniform, Window
 from agentgym.trainers.samplers.starts import Starts
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -14,11 +14,11 @@ from test_needs import made, played
 import agentgym
 from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig
+from agentgym.rollout.branched import graft
 from agentgym.rollout.play import Job
 from agentgym.trainers import TrainConfig, resume, train
 from agentgym.trainers.config.recipe_files import to_toml
 from agentgym.trainers.data.trees import settled
-from agentgym.trainers.run.branched import graft
 from agentgym.trainers.run.preflight import looked_at
 from agentgym.trainers.selections.interface import SELECTIONS
 from agentgym.trainers.selections.mixing import stand_in

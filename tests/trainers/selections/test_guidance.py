@@ -20,6 +20,7 @@ from agentgym.episodes.episode import Episode, Group, Turn
 from agentgym.evaluate.summary import summarize
 from agentgym.report.html import write_report
 from agentgym.report.run_folder import open_run
+from agentgym.rollout.draw import Draw, drawn
 from agentgym.trainers import resume, train
 from agentgym.trainers.config.train_config import newest_checkpoint
 from agentgym.trainers.data.packing import pack, token_weights
@@ -28,10 +29,10 @@ from agentgym.trainers.data.stored import Filter
 from agentgym.trainers.losses.policy import means, policy_loss
 from agentgym.trainers.model.logprobs import Scores
 from agentgym.trainers.model.policy import init_policy
-from agentgym.trainers.run import overlap, preflight
+from agentgym.trainers.run import preflight
 from agentgym.trainers.run.metrics import merged, played
 from agentgym.trainers.run.rollouts import Rollouts
-from agentgym.trainers.samplers.interface import Draw, TaskSource
+from agentgym.trainers.samplers.interface import TaskSource
 from agentgym.trainers.samplers.questa import QuestA
 from agentgym.trainers.selections import guidance
 from agentgym.trainers.selections.interface import SELECTIONS
@@ -245,9 +246,8 @@ def test_questa_shrinks_the_level_from_stage_to_stage():
 
 def test_some_of_a_groups_attempts_may_have_the_hint():
     task = Small().numbered(0, "train")
-    config = SimpleNamespace(group_size=4, seed=0, horizon_at=lambda step, stages: None)
-    env = SimpleNamespace(horizon=())
-    rollouts = SimpleNamespace(config=config, envs={"env": env}, group_id=lambda draw, prefix: "g")
+    settings = SimpleNamespace(group_size=4, seed=0)
+    rollouts = SimpleNamespace(settings=settings, horizon=lambda env, step: None, group_id=lambda draw, prefix: "g")
     jobs = Rollouts.jobs(rollouts, Draw(task, env="env", hint=TOLD, hinted=1), 7, "1/", 0)
     bare = Rollouts.jobs(rollouts, Draw(task, env="env"), 7, "1/", 0)
     assert [job.hint for job in jobs] == [None, None, None, TOLD]
@@ -256,11 +256,10 @@ def test_some_of_a_groups_attempts_may_have_the_hint():
 
 def test_a_draw_in_flight_keeps_its_hint_in_the_checkpoint():
     draw = Draw(Small().numbered(3, "train"), env="env", hint=TOLD, hinted=2)
-    held = json.loads(json.dumps(overlap._plain(draw)))
-    run = SimpleNamespace(rollouts=SimpleNamespace(env=lambda name: Small()))
-    assert overlap._drawn(run, held) == dataclasses.replace(draw, task=Small().find("file-3"))
+    held = json.loads(json.dumps(draw.plain()))
+    assert drawn(draw.task, held) == draw
     del held["hint"], held["hinted"]  # of a checkpoint from before there were hints
-    assert overlap._drawn(run, held).hint is None
+    assert drawn(draw.task, held).hint is None
 
 
 def test_draws_that_cannot_be_are_refused():
@@ -270,7 +269,7 @@ def test_draws_that_cannot_be_are_refused():
     with pytest.raises(BadConfig, match="has a start and a hint"):
         Draw(task, hint=TOLD, start=SimpleNamespace())
     with pytest.raises(BadConfig, match="an evaluation is asked to play with hints"):
-        asyncio.run(Rollouts.evaluate(SimpleNamespace(config=SimpleNamespace(seed=0)), [Draw(task, hint=TOLD)], "eval/1/"))
+        asyncio.run(Rollouts.evaluate(SimpleNamespace(settings=SimpleNamespace(seed=0)), [Draw(task, hint=TOLD)], "eval/1/"))
 
 
 # Runs

@@ -2,27 +2,88 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
 
 from agentgym.core.seeding import generator
 from agentgym.episodes.episode import Episode, Turn
 from agentgym.errors import BadConfig
 from agentgym.rollout.play import Job, Start
-from agentgym.trainers.branching.interface import Branch, Growth
-from agentgym.trainers.seam import Stage
-
-if TYPE_CHECKING:
-    from agentgym.trainers.run.rollouts import Rollouts
+from agentgym.rollout.pool import RolloutPool
 
 Progress = Callable[[Episode], None]
 
 
-class Grower:
-    """Plays groups round by round, as a branching stage asks for them."""
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """Episodes to play: on from before a turn (counted from 0) of an attempt, or from the beginning of the task."""
 
-    def __init__(self, rollouts: "Rollouts", stage: Stage) -> None:
-        self.rollouts, self.stage = rollouts, stage
+    number: int = 1
+    attempt: int | None = None
+    turn: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """A group of episodes that is being played."""
+
+    size: int
+    """How many episodes it will have."""
+    left: int
+    """How many of them are still to be played."""
+    episodes: Sequence[Episode]
+    """What was played so far, infrastructure errors left out."""
+    new: Sequence[Episode]
+    """Those of them that the last round brought."""
+    rounds: int
+    """How many rounds there were that brought an episode: one of infrastructure errors alone does not count."""
+    chance: np.random.Generator
+    """All chance of the decision comes from it: it depends on seed, step, group and round."""
+
+    def taken(self, episode: Episode) -> dict[int, int]:
+        """Return by turn how many branches left the path of an episode there so far, its own included."""
+        counts: dict[int, int] = {}
+        for other in self.episodes:
+            for attempt, turn, _ in other.forks[-1:]:
+                if turn <= len(episode.turns) and episode.origin_of(turn - 1) == attempt:
+                    counts[turn] = counts.get(turn, 0) + 1
+        return counts
+
+
+class Branching(Protocol):
+    """Says what is played next of a group."""
+
+    name: str
+
+    def __call__(self, growth: Growth, *, step: int) -> Sequence[Branch]:
+        """Return episodes to play; for an empty list the rest of the group begins at the beginning of the task."""
+        ...
+
+
+class Player(Protocol):
+    """Plays the jobs of a step, in order."""
+
+    pool: RolloutPool
+
+    @property
+    def seed(self) -> int:
+        """All chance of the run comes from it."""
+        ...
+
+    async def play(
+        self, agents: Mapping[str, Any], jobs: Sequence[Job], progress: Progress | None = None, rank: int = -1
+    ) -> list[Episode]:
+        """Return their episodes; of several steps at a time the lower rank goes first."""
+        ...
+
+
+class Grower:
+    """Plays groups round by round, as a branching asks for them."""
+
+    def __init__(self, player: Player, branching: Branching) -> None:
+        self.player, self.branching = player, branching
         self.lost = 0
         """Branches that could not be played, since their turn was not reached again; since the last `take_lost`."""
 
@@ -37,17 +98,17 @@ class Grower:
         """Play the jobs of one group, in order; some begin inside the episode of another."""
         if jobs[0].start is not None:
             raise BadConfig(
-                f"task {jobs[0].task.id!r} was drawn with a start, and branching {self.stage.name!r} goes through episodes "
-                "from the beginning of their task: use a task sampler without starts, or no branching"
+                f"task {jobs[0].task.id!r} was drawn with a start, and branching {self.branching.name!r} goes through "
+                "episodes from the beginning of their task: use a task sampler without starts, or no branching"
             )
         played: list[Episode] = []
         new: list[Episode] = []
         rounds = 0
         while len(played) < len(jobs):
-            chance = generator("branching", self.rollouts.config.seed, step, jobs[0].group_id, rounds)
+            chance = generator("branching", self.player.seed, step, jobs[0].group_id, rounds)
             good = [episode for episode in played if not episode.fault]
             growth = Growth(len(jobs), len(jobs) - len(played), good, [e for e in new if not e.fault], rounds, chance)
-            asked: list[Branch] = list(self.stage(growth, step=step))
+            asked: list[Branch] = list(self.branching(growth, step=step))
             origins = await self._origins(agents, jobs[0], asked, growth)
             if not origins:
                 origins = [None] * growth.left
@@ -70,7 +131,7 @@ class Grower:
         for parent, turn in filter(None, wanted):
             turns.setdefault(parent.attempt, set()).add(turn)
         question = [(job.task, parents[attempt], sorted(turns[attempt])) for attempt in turns]
-        reached = await self.rollouts.pool.starts(agents[job.env], job.env, question) if question else []
+        reached = await self.player.pool.starts(agents[job.env], job.env, question) if question else []
         starts = dict(zip(turns, reached, strict=True))
         origins: list[tuple[Episode, int, Start] | None] = []
         for origin in wanted:
@@ -88,7 +149,7 @@ class Grower:
         parent = by_attempt.get(-1 if branch.attempt is None else branch.attempt)
         if parent is None or not 0 <= branch.turn < len(parent.turns):
             raise BadConfig(
-                f"branching {self.stage.name!r} asked for turn {branch.turn} of attempt {branch.attempt}; expected an "
+                f"branching {self.branching.name!r} asked for turn {branch.turn} of attempt {branch.attempt}; expected an "
                 f"attempt of {sorted(by_attempt)} and one of its turns, counted from 0"
             )
         return by_attempt.get(parent.origin_of(branch.turn - 1), parent), branch.turn
@@ -102,7 +163,7 @@ class Grower:
         progress: Progress | None,
     ) -> list[Episode]:
         begun = [job if origin is None else replace(job, start=origin[2]) for job, origin in zip(jobs, origins, strict=True)]
-        episodes = await self.rollouts.play(agents, begun, progress, step)
+        episodes = await self.player.play(agents, begun, progress, step)
         for episode, origin in zip(episodes, origins, strict=True):
             if origin is not None:
                 graft(episode, origin[0], origin[1])

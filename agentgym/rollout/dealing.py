@@ -1,0 +1,112 @@
+"""How the groups of a step are dealt to the processes of a run: an even share of each, or one queue for all of them."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Protocol
+
+from agentgym.episodes.episode import Episode
+from agentgym.errors import BadConfig
+from agentgym.rollout.draw import Draw
+
+Progress = Callable[[Episode], None]
+Play = Callable[[Sequence[Draw], int, Progress | None], Coroutine[Any, Any, list[Episode]]]
+"""Plays draws for a step, counted from 0."""
+
+
+class Dealer(Protocol):
+    """Plays this process's part of a step's draws."""
+
+    def share(self, draws: Sequence[Draw]) -> Sequence[Draw]:
+        """Return the draws that this process may play."""
+        ...
+
+    async def collect(self, draws: Sequence[Draw], step: int, key: str, progress: Progress | None = None) -> list[Episode]:
+        """Return this process's episodes of draws that all processes know; `key` names them, once in a sitting."""
+        ...
+
+
+class EvenShare:
+    """Deals each process its fixed share."""
+
+    def __init__(self, play: Play, rank: int, processes: int) -> None:
+        self._play, self._rank, self._processes = play, rank, processes
+
+    def share(self, draws: Sequence[Draw]) -> Sequence[Draw]:
+        """Return every so-manieth draw."""
+        return list(draws[self._rank :: self._processes])
+
+    async def collect(self, draws: Sequence[Draw], step: int, key: str, progress: Progress | None = None) -> list[Episode]:
+        """Return the episodes of the share, in the order of the draws."""
+        del key
+        return await self._play(self.share(draws), step, progress)
+
+
+class TaskQueue:
+    """Deals the draws of a step to the processes of a run by a counter in a store that all of them reach.
+
+    A process takes a group when a place is free, so one with long episodes takes fewer. Of two steps in flight the earlier
+    one is served first. `store.add(key, 1)` counts one up and returns the new number; it may block.
+    """
+
+    def __init__(self, play: Play, store: Any, *, concurrency: int, group_size: int, drawn_by: str) -> None:
+        self._drawn_by = drawn_by
+        self._play, self._store, self._concurrency, self._size = play, store, concurrency, group_size
+        self._places = asyncio.Semaphore(self._concurrency)
+        self._turn = asyncio.Lock()
+
+    def share(self, draws: Sequence[Draw]) -> Sequence[Draw]:
+        """Return all draws: which of them this process takes is not known before they are played."""
+        return draws
+
+    async def collect(self, draws: Sequence[Draw], step: int, key: str, progress: Progress | None = None) -> list[Episode]:
+        """Return the episodes of the draws that this process took, in the order of the draws."""
+        for draw in draws:
+            _check(draw, self._drawn_by)
+        playing: list[asyncio.Task[list[Episode]]] = []
+        try:
+            while True:
+                async with self._turn:
+                    await self._places.acquire()
+                    number = int(await asyncio.to_thread(self._store.add, f"agentgym/groups/{key}", 1)) - 1
+                    if number >= len(draws):
+                        self._places.release()
+                        break
+                    attempts = min(draws[number].attempts or self._size, self._concurrency)
+                    for _ in range(attempts - 1):
+                        await self._places.acquire()
+                playing.append(asyncio.ensure_future(self._played(draws[number], step, attempts, progress)))
+            return [episode for group in await asyncio.gather(*playing) for episode in group]
+        except BaseException:
+            for task in playing:
+                task.cancel()
+            with contextlib.suppress(BaseException):
+                await asyncio.gather(*playing, return_exceptions=True)
+            raise
+
+    async def _played(self, draw: Draw, step: int, places: int, progress: Progress | None) -> list[Episode]:
+        """Play a group; each episode that ends frees its place."""
+        left = places
+
+        def ended(episode: Episode) -> None:
+            nonlocal left
+            if left:
+                left -= 1
+                self._places.release()
+            if progress:
+                progress(episode)
+
+        try:
+            return await self._play([draw], step, ended)
+        finally:
+            for _ in range(left):
+                self._places.release()
+
+
+def _check(draw: Draw, drawn_by: str) -> None:
+    """Raise BadConfig for a draw that only the process which made it can play."""
+    if draw.start is not None:
+        raise BadConfig(
+            f"task_queue with {drawn_by}, which drew task {draw.task.id!r} with a start that no other process has; leave "
+            "task_queue off"
+        )

@@ -1,0 +1,211 @@
+"""Groups of episodes: the draws of a step become jobs, branch off from one another where asked, and are played in a pool."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Protocol, runtime_checkable
+
+from agentgym.core.seeding import derive
+from agentgym.core.tasks import Task
+from agentgym.episodes.episode import Episode
+from agentgym.errors import BadConfig
+from agentgym.rollout.branched import Branching, Grower, together
+from agentgym.rollout.collect import group_of
+from agentgym.rollout.draw import Draw, check_sampling
+from agentgym.rollout.play import Job
+from agentgym.rollout.pool import RolloutPool
+
+Progress = Callable[[Episode], None]
+
+
+class GroupSettings(Protocol):
+    """What the groups of a run follow."""
+
+    @property
+    def seed(self) -> int:
+        """All chance of the run comes from it."""
+        ...
+
+    @property
+    def group_size(self) -> int:
+        """Episodes of a draw that names no number."""
+        ...
+
+    @property
+    def concurrency(self) -> int:
+        """Episodes in flight."""
+        ...
+
+    @property
+    def temperature(self) -> float:
+        """That of training."""
+        ...
+
+    @property
+    def test_temperature(self) -> float:
+        """That of evaluations."""
+        ...
+
+
+class Generation(Protocol):
+    """Plays the jobs of a training step in a way of its own."""
+
+    async def play(
+        self,
+        agents: Mapping[str, Any],
+        jobs: Sequence[Job],
+        play: Callable[[Mapping[str, Any], Sequence[Job]], Awaitable[list[Episode]]],
+        step: int,
+    ) -> list[Episode]:
+        """Return their episodes; `play` plays jobs plainly."""
+        ...
+
+
+@runtime_checkable
+class Elsewhere(Protocol):
+    """An agent that plays whole attempts by itself, in an environment wherever it is."""
+
+    async def collect(
+        self,
+        env: str,
+        *,
+        tasks: Sequence[Task],
+        attempts: int = 1,
+        seed: int = 0,
+        concurrency: int = 64,
+        group_prefix: str = "",
+        repeats: Sequence[int] = (),
+    ) -> list[Episode]:
+        """Play `attempts` at every task and return the episodes in order."""
+        ...
+
+
+class Groups(ABC):
+    """Plays draws in a pool that lives as long as this does. To inherit from: `agents` and `horizon` are to be written.
+
+    `ids`: by the name of each environment, its full id.
+    """
+
+    generation: Generation | None = None
+    """How the episodes of training steps are played; None for each by itself."""
+
+    def __init__(
+        self, settings: GroupSettings, pool: RolloutPool, ids: Mapping[str, str], branching: Branching | None = None
+    ) -> None:
+        self.settings, self.pool, self.ids = settings, pool, ids
+        self.grower = Grower(self, branching) if branching else None
+        """What plays groups whose episodes branch off from one another, where they do."""
+
+    @abstractmethod
+    def agents(self, temperature: float) -> Mapping[str, Any]:
+        """Return the agent of each environment, sampling at a temperature."""
+
+    @abstractmethod
+    def horizon(self, env: str, step: int) -> int | None:
+        """Return the turns of an episode of a training step; None leaves them to the environment."""
+
+    @property
+    def seed(self) -> int:
+        """All chance of the run comes from it."""
+        return self.settings.seed
+
+    @property
+    def seconds(self) -> float:
+        """Seconds spent in environments of this process."""
+        return self.pool.seconds
+
+    async def collect(self, draws: Sequence[Draw], step: int, progress: Progress | None = None) -> list[Episode]:
+        """Play a group of episodes of every draw, for a step counted from 0; of several at a time earlier ones go first."""
+        seed, agents = derive("train", self.settings.seed, step), self.agents(self.settings.temperature)
+        if self.grower is None:
+            return await self._played(agents, draws, seed, f"{step + 1}/", progress, step)
+        grown = await together(
+            self.grower.grow(agents, self.jobs(draw, seed, f"{step + 1}/", step), step, progress) for draw in draws
+        )
+        return [episode for group in grown for episode in group]
+
+    async def evaluate(self, draws: Sequence[Draw], prefix: str, progress: Progress | None = None) -> list[Episode]:
+        """Play one episode of every draw."""
+        seed = derive("evaluate", self.settings.seed)
+        if any(draw.hint for draw in draws):
+            raise BadConfig("an evaluation is asked to play with hints; expected none: hints are for training alone")
+        draws = [replace(draw, attempts=1) for draw in draws]
+        return await self._played(self.agents(self.settings.test_temperature), draws, seed, prefix, progress)
+
+    async def _played(
+        self,
+        agents: Mapping[str, Any],
+        draws: Sequence[Draw],
+        seed: int,
+        prefix: str,
+        progress: Progress | None,
+        step: int | None = None,
+    ) -> list[Episode]:
+        """Play every draw; of a training step, by its schedule of horizons."""
+        agent, rank = next(iter(agents.values())), -1 if step is None else step
+        if isinstance(agent, Elsewhere):
+            return await self._elsewhere(agent, draws, seed, prefix)
+        jobs = [job for draw in draws for job in self.jobs(draw, seed, prefix, step)]
+        if step is None or self.generation is None:
+            return await self.play(agents, jobs, progress, rank)
+        return await self.generation.play(agents, jobs, partial(self.play, progress=progress, rank=rank), step)
+
+    async def _elsewhere(self, agent: Elsewhere, draws: Sequence[Draw], seed: int, prefix: str) -> list[Episode]:
+        """Play with an agent of others, whose environment is wherever it plays."""
+        for draw in draws:
+            for name in ("start", "horizon", "sampling", "label", "hint"):
+                if getattr(draw, name):
+                    raise BadConfig(
+                        f"a draw of task {draw.task.id!r} has {name}, and the run's agent plays in an "
+                        "environment of its own: use a task sampler without it"
+                    )
+        episodes: list[Episode] = []
+        for attempts in dict.fromkeys(draw.attempts or self.settings.group_size for draw in draws):
+            alike = [draw for draw in draws if (draw.attempts or self.settings.group_size) == attempts]
+            episodes += await agent.collect(
+                next(iter(self.ids.values())),
+                tasks=[draw.task for draw in alike],
+                repeats=[draw.epoch for draw in alike],
+                attempts=attempts,
+                seed=seed,
+                concurrency=self.settings.concurrency,
+                group_prefix=prefix,
+            )
+        return episodes
+
+    async def play(
+        self, agents: Mapping[str, Any], jobs: Sequence[Job], progress: Progress | None = None, rank: int = -1
+    ) -> list[Episode]:
+        """Play jobs and say of each episode where it was played."""
+        episodes = await self.pool.collect(agents, jobs, progress=progress, rank=rank)
+        for job, episode in zip(jobs, episodes, strict=True):
+            episode.env = self.ids[job.env]
+            if len(self.ids) > 1:
+                episode.labels["env"] = job.env
+        return episodes
+
+    def jobs(self, draw: Draw, seed: int, prefix: str, step: int | None = None) -> list[Job]:
+        """Return the episodes of a draw; of a training step, with the horizon of its schedule."""
+        seed = derive("again", seed, draw.epoch) if draw.epoch else seed
+        seed = derive("label", seed, draw.label) if draw.label else seed
+        group = self.group_id(draw, prefix)
+        horizon = draw.horizon
+        if horizon is None and step is not None:
+            horizon = self.horizon(draw.env, step)
+        if step is not None:
+            check_sampling(draw)
+        attempts = draw.attempts or self.settings.group_size
+        plain = 0 if draw.hinted is None else attempts - draw.hinted
+        return [
+            Job(draw.task, n, seed, group, draw.env, horizon, draw.start, draw.sampling, draw.hint if n >= plain else None)
+            for n in range(attempts)
+        ]
+
+    def group_id(self, draw: Draw, prefix: str) -> str:
+        """Return what the episodes of a draw have in common."""
+        return group_of(f"{prefix}{draw.env}/" if len(self.ids) > 1 else prefix, draw.task, draw.epoch) + draw.label
+
+    def close(self) -> None:
+        """Free all environments."""
+        self.pool.close()
