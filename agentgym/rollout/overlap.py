@@ -1,6 +1,7 @@
 """Overlap: the episodes of later steps are played while the learner is at an earlier one, never too far ahead of it."""
 
 import asyncio
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -27,6 +28,10 @@ class Stepping(Protocol):
         """Play this process's part of the draws."""
         ...
 
+    def group_id(self, draw: Draw, step: int) -> str:
+        """Return what the episodes of a draw of a step have in common."""
+        ...
+
     def find(self, env: str, task_id: str) -> Task:
         """Return the task of an id."""
         ...
@@ -44,8 +49,10 @@ class Pace:
     """Steps beyond the one that is trained."""
     steps: int
     """Steps of the run."""
-    draws: int
-    """Tasks of a step's first round."""
+    tasks: int
+    """Groups that a step trains on."""
+    oversample: float
+    """Times as many are drawn in each round."""
     drawn_by: str
     """What draws them, for errors."""
 
@@ -71,10 +78,24 @@ class Ahead:
     ) -> None:
         self.run, self.pace, self.counting = run, pace, counting
         self.plans: dict[int, InFlight] = {}
+        self._groups: set[str] = set()
+        """The groups that the present step has drawn."""
         self._again = {
             int(step): [drawn(run.find(values["env"], values["task"]), values) for values in draws]
             for step, draws in state.items()
         }
+
+    async def round(self, step: int, number: int, wanted: int) -> tuple[list[Draw], list[Episode]]:
+        """Return the draws of a round of a step and this process's episodes of them.
+
+        The first round was begun ahead; a later one draws fresh tasks for so many groups that are still wanted.
+        """
+        if number == 0:
+            draws, episodes = await self.take(step)
+            self._groups = {self.run.group_id(draw, step) for draw in draws}
+            return draws, episodes
+        draws = await self.run.draw(step, math.ceil(wanted * self.pace.oversample), self._groups)
+        return draws, await self.run.collect(draws, step, f"{step}/{number}", self.counting(step, draws))
 
     async def take(self, step: int) -> tuple[list[Draw], list[Episode]]:
         """Return the draws of a step and this process's episodes of them; later steps begin as far as they may."""
@@ -89,7 +110,8 @@ class Ahead:
 
     async def _begun(self, step: int) -> InFlight:
         """Draw a step and begin to play it."""
-        draws = self._again.pop(step, None) or await self.run.draw(step, self.pace.draws, set())
+        again = self._again.pop(step, None)
+        draws = again or await self.run.draw(step, math.ceil(self.pace.tasks * self.pace.oversample), set())
         for draw in draws if self.pace.level else ():
             _check(draw, self.pace.drawn_by)
         playing = asyncio.ensure_future(self.run.collect(draws, step, f"{step}/0", self.counting(step, draws)))

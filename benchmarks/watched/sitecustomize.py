@@ -17,9 +17,9 @@ PHASES = (  # the first whose (file, function) is on the stack
     ("summary", {("loop.py", "_summary"), ("summary.py", "summarize"), ("manifest.py", "write_json")}),
     ("weights sent", {("sync.py", "push")}),
     ("update", {("loop.py", "learn")}),
-    ("SFT warm start", {("loop.py", "_sft_step")}),
+    ("SFT warm start", {("training.py", "_sft_step")}),
     ("evaluation", {("measure.py", "_play"), ("run.py", "evaluate")}),
-    ("rollouts", {("loop.py", "_step")}),
+    ("rollouts", {("loop.py", "step")}),
 )
 
 

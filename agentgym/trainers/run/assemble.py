@@ -155,6 +155,15 @@ class Run:
         """Play this process's part of a step's draws, which all processes know; `key` names them, once in a sitting."""
         return await self.dealer.collect(draws, step, key, progress)
 
+    def group_id(self, draw: Draw, step: int) -> str:
+        """Return what the episodes of a draw of a step have in common."""
+        return self.rollouts.group_id(draw, f"{step + 1}/")
+
+    def take_played_again(self) -> list[Episode]:
+        """Return what stages played besides since this was last called."""
+        episodes, self.played_again = self.played_again, []
+        return episodes
+
     def find(self, env: str, task_id: str) -> Task:
         """Return the task of an id in one of the environments."""
         return self.rollouts.env(env).find(task_id)
@@ -174,7 +183,7 @@ class Run:
         asked = {"run": self} if "run" in parameters(sampler.draw) else {}
         draws: list[Draw] = [self._placed(draw) for draw in await finished(sampler.draw(step, number, **asked))]
         for draw in draws:
-            group = self.rollouts.group_id(draw, f"{step + 1}/")
+            group = self.group_id(draw, step)
             if group in before:
                 raise BadConfig(
                     f"sampler {self.config.sampler!r} drew task {draw.task.id!r} of {draw.env} twice in step {step + 1}; "
@@ -200,7 +209,7 @@ class Run:
             ended.setdefault(group_id, []).append(end)
         groups: list[Seen] = []
         for draw in draws:
-            ends = ended.get(self.rollouts.group_id(draw, f"{step + 1}/"), [])
+            ends = ended.get(self.group_id(draw, step), [])
             rewards, successes, hinted = zip(*ends, strict=True) if ends else ((), (), ())
             groups.append(Seen(draw.env, draw.task.id, draw.task.difficulty, rewards, successes, draw.label, hinted))
         return groups

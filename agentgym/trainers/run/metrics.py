@@ -1,20 +1,38 @@
 """What a step of training amounts to, in one flat row of numbers."""
 
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from agentgym.episodes.episode import Episode, Group, unhinted
+from agentgym.episodes.episode import Episode, Group, groups, unhinted
 from agentgym.trainers.credit.gigpo import ANCHORS, anchor_statistics
 
 if TYPE_CHECKING:
     from agentgym.trainers.run.assemble import Run
+    from agentgym.trainers.run.rollouts import Rollouts
 
 COUNTED = ("branched_episodes", "branched_tokens", "branched_turns_shared", "branched_lost")
 LIMIT = 20.0
 """Log-ratios are held within it, so that exp stays finite."""
+
+
+class Clock:
+    """Seconds of a step, from when this is made."""
+
+    def __init__(self, rollouts: "Rollouts") -> None:
+        self._rollouts, self._before = rollouts, rollouts.seconds
+        self.started = self._rolled = time.perf_counter()
+
+    def rollout_ends(self) -> None:
+        """Note that everything is played and the update begins."""
+        self.in_envs, self._rolled = self._rollouts.seconds - self._before, time.perf_counter()
+
+    def shares(self, episodes: list[Episode]) -> dict[str, float]:
+        """Return throughput and where the time went, the update ending now."""
+        return shares(episodes, self.in_envs, self._rolled - self.started, time.perf_counter() - self._rolled)
 
 
 class Mean(NamedTuple):
@@ -146,14 +164,14 @@ def step_row(
     step: int,
     selected: list[Group],
     episodes: list[Episode],
-    dropped: int,
-    seconds: tuple[float, float, float],
+    clock: Clock,
     metrics: dict[str, float],
     run: "Run",
 ) -> dict[str, Any]:
-    """Return the numbers of a step over all processes. `seconds`: in environments, of the rollout, of the update."""
+    """Return the numbers of a step over all processes, whose update has just ended."""
+    dropped = len(groups(episodes)) - len(selected)
     row: dict[str, Any] = {**played(episodes), "groups_dropped": dropped, "episodes": len(episodes)}
-    row |= success_by_env("success_train", episodes) | shares(episodes, *seconds)
+    row |= success_by_env("success_train", episodes) | clock.shares(episodes)
     if run.rollouts.grower:
         row |= branched(episodes, run.rollouts.grower.take_lost())
     if run.rewards:

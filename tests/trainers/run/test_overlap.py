@@ -37,6 +37,7 @@ from agentgym.trainers.learners.interface import Learner, learner
 from agentgym.trainers.learners.step import Scorer, TrainedModel
 from agentgym.trainers.learners.updates import Updated
 from agentgym.trainers.model.policy import load_policy
+from agentgym.trainers.run import training
 from agentgym.trainers.run.preflight import looked_at
 from agentgym.trainers.samplers.interface import TaskSource
 from agentgym.trainers.weights.sync import weight_sync
@@ -119,7 +120,7 @@ class InTurn(Ahead):
 def test_a_run_that_plays_nothing_ahead_is_the_serial_run_to_the_last_digit(level, ahead, solves, tmp_path, monkeypatch):
     """Level 0; and a higher one, with its copy of the weights and its update in a thread, where age is all that differs."""
     expected = by_hand(small(tmp_path / "hand", solves))
-    monkeypatch.setattr(loop, "Ahead", ahead)
+    monkeypatch.setattr(training, "Ahead", ahead)
     train(small(tmp_path / "run", solves, async_level=level))
     assert sum(row["grad_norm"] > 0 for row in curve(tmp_path / "run")) > 1
     assert episodes(tmp_path / "run") == episodes(tmp_path / "hand")
@@ -290,7 +291,7 @@ def test_no_step_is_drawn_before_its_time_and_each_is_played_once(level, lengths
 
     async def steps():
         nonlocal updates
-        ahead = Ahead(run, Pace(level, len(lengths), 2, "sampler 'x'"), lambda step, draws: None, {})
+        ahead = Ahead(run, Pace(level, len(lengths), 2, 1.0, "sampler 'x'"), lambda step, draws: None, {})
         for step in range(len(lengths)):
             assert await ahead.take(step) == ([Draw(Task(id=str(step)))] * 2, [step])
             held = {number: [task["task"] for task in draws] for number, draws in ahead.state_dict().items()}
@@ -359,7 +360,7 @@ def test_a_start_cannot_be_in_flight():
     async def draw(step, number, before):
         return draws
 
-    pace = Pace(level=1, steps=1, draws=1, drawn_by="sampler 'mine'")
+    pace = Pace(level=1, steps=1, tasks=1, oversample=1.0, drawn_by="sampler 'mine'")
     with pytest.raises(BadConfig, match="sampler 'mine' drew task 't' with a start"):
         asyncio.run(Ahead(SimpleNamespace(draw=draw), pace, lambda step, draws: None, {}).take(0))
 

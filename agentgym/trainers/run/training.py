@@ -1,0 +1,228 @@
+"""A sitting of a training run from its start to its end: what is around the steps, which `trainers/loop.py` takes."""
+
+# accelerate is typed in parts only
+# pyright: reportUnknownMemberType=false, reportMissingTypeStubs=false
+
+import copy
+import itertools
+import time
+import warnings
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+from accelerate import Accelerator
+from accelerate.utils import broadcast_object_list  # pyright: ignore[reportUnknownVariableType]
+
+from agentgym.episodes.episode import Episode, Group
+from agentgym.rollout.collect import runner
+from agentgym.rollout.draw import Draw
+from agentgym.rollout.overlap import Ahead, Pace
+from agentgym.trainers.config.train_config import TrainConfig
+from agentgym.trainers.learners.interface import Parts
+from agentgym.trainers.learners.step import CannotGoOn
+from agentgym.trainers.loggers import interface as loggers
+from agentgym.trainers.model import precision
+from agentgym.trainers.run import fits, preflight, sft
+from agentgym.trainers.run.assemble import Run
+from agentgym.trainers.run.interrupt import uninterrupted
+from agentgym.trainers.run.measure import Measures
+from agentgym.trainers.run.metrics import Clock, first_fault, step_row
+from agentgym.trainers.run.preflight import extended
+from agentgym.trainers.run.record import Record
+from agentgym.trainers.run.sitting import Show, Sitting, joined
+from agentgym.trainers.run.tally import LOST_STEPS, Tally
+
+
+class Training(Sitting):
+    """One sitting of a run, from its start or from a checkpoint: the SFT warm start, then the steps."""
+
+    command = "train"
+
+    def __init__(self, accelerator: Accelerator, record: Record, state: dict[str, Any] | None, show: Show | None) -> None:
+        super().__init__(accelerator, record, show)
+        self.config = config = record.config
+        counted: dict[str, Any] = {} if state is None else state["tally"]
+        self.tally = Tally(**counted)
+        self.run = Run.assemble(config, record.folder, accelerator, state)
+        self.learner = self.run.learner
+        oversample: float = self.run.selection.option("oversample", 1.0)
+        pace = Pace(config.async_level, config.steps, config.tasks_per_step, oversample, f"sampler {config.sampler!r}")
+        self.ahead = Ahead(self.run, pace, self._counting, {} if state is None else state.get("ahead", {}))
+        self.measures = Measures(self.run, record, self.show, {} if state is None else state["results"])
+        self.end: tuple[int, int] | None = None if state is None else state["end"]  # of the files before the last measure
+        with ExitStack() as unless_whole:
+            unless_whole.callback(self.run.close)
+            self.loggers = unless_whole.enter_context(
+                closing(loggers.start(config, record.folder, accelerator.is_main_process))
+            )
+            self.run.learner.begin("sft" if self.tally.position < config.sft_steps else "rl", record.folder)
+            if state is not None:
+                self.run.learner.load_state_dict(state["learner"])
+            self._settle()
+            self.show("start", self._about())
+            unless_whole.pop_all()
+
+    @classmethod
+    def fresh(cls, config: TrainConfig, show: Show | None = None) -> Self:
+        """Begin a run in a fresh folder; see `train`."""
+        accelerator = joined(config.processes, "train")
+        config = preflight.looked_at(config, fresh=accelerator.is_main_process)  # may fill the folder before others look
+        config = replace(config, precision=precision.resolve(config.precision, accelerator.device))
+        if accelerator.is_main_process:
+            for caution in preflight.cautions(config):
+                warnings.warn(caution, stacklevel=2)
+            config = fits.check(config)
+        if config.engine_kind.gpu_share and accelerator.num_processes > 1:  # the first process planned the engine's share
+            config = broadcast_object_list([config])[0]
+        record = Record.fresh(config, accelerator.is_main_process)
+        try:
+            return cls(accelerator, record, None, show)
+        except BaseException:
+            record.discard()
+            raise
+
+    @classmethod
+    def resumed(
+        cls,
+        folder: str | Path,
+        show: Show | None = None,
+        *,
+        steps: int | None = None,
+        processes: int | None = None,
+        settings: Mapping[str, object] | None = None,
+    ) -> Self:
+        """Go on from the newest checkpoint of a run; see `resume`."""
+        changed: dict[str, Any] = {"steps": steps, "processes": processes, "settings": settings}
+        accelerator = joined(extended(folder, **changed).processes, "train")
+        record, state = Record.resumed(folder, accelerator.is_main_process, **changed)
+        try:
+            return cls(accelerator, record, state, show)
+        except BaseException:
+            record.close()
+            raise
+
+    def to_the_end(self) -> dict[str, object]:
+        """Run to the end and return the summary."""
+        config, tally = self.config, self.tally
+        with closing(self.record):
+            with closing(self.run), closing(self.loggers), runner() as loop, self.stopping():
+                self.await_ = self.measures.await_ = loop.run
+                self.await_(self.run.learner.publish(tally.position))
+                self.measures.once("success_before")
+                while (done := tally.position) < config.sft_steps:
+                    self._sft_step()
+                    self.updated(due=done + 1 == config.sft_steps or (done + 1) % (20 * config.checkpoint_every) == 0)
+                self.measures.once("success_sft")
+                while (done := tally.position - config.sft_steps) < config.steps:
+                    self.step(done)
+                    self._go_on()
+                    self.updated(due=(done + 1) % config.checkpoint_every == 0)
+                self.end = self.end if "success_after" in self.measures.results else self.record.offsets()
+                self.measures.once("success_after")
+            summary = self.measures.summary(tally)
+            if best := self.record.best_step():
+                summary |= {"best_step": best["step"], "best_success_valid": best["success_valid"]}
+            self.show("end", summary)
+            return self.ended(summary)
+
+    @abstractmethod
+    def step(self, step: int) -> None:
+        """Take a training step, counted from 0, and end it with `step_ended`."""
+
+    def step_ended(
+        self, step: int, selected: list[Group], episodes: list[Episode], metrics: dict[str, float], clock: Clock
+    ) -> None:
+        """Count, evaluate, log and show a step after its update."""
+        config, run, tally = self.config, self.run, self.tally
+        row = step_row(step, selected, episodes, clock, metrics, run)
+        tally.count(row)
+        tally.note_faults(run.gathered([(any(not e.fault for e in episodes), first_fault(episodes))]))
+        self.record.keep(episodes[: config.keep_episodes])
+        self._settle()
+        row |= self.measures.valid(step)
+        row["seconds"] = time.perf_counter() - clock.started
+        row["eta_seconds"] = row["seconds"] * (config.steps - step - 1)
+        self.log(row)
+        self.show("step", row)
+        if config.keep_best and "success_valid" in row:
+            self._keep_best(step, row["success_valid"])
+        tally.seconds += time.perf_counter() - clock.started
+
+    def _go_on(self) -> None:
+        """Raise CannotGoOn after steps of infrastructure errors alone."""
+        if self.tally.lost_steps >= LOST_STEPS:
+            self.checkpoint()  # with the position behind the steps that were lost: --resume goes on with other tasks
+            raise CannotGoOn(
+                f"every episode of the last {LOST_STEPS} steps ended in an infrastructure error, the last with: "
+                f"{self.tally.fault}"
+            )
+
+    def _keep_best(self, step: int, success: float) -> None:
+        """Keep the policy where it is the best so far, which the process that writes knows."""
+        if any(self.gathered([self.record.is_best(success)])):
+            together = isinstance(self.learner, Parts)
+            self.record.keep_best(self.learner.save, step + 1, success, together=together)
+
+    def _sft_step(self) -> None:
+        """Imitate one batch of fresh demonstrations."""
+        config, run, tally, started = self.config, self.run, self.tally, time.perf_counter()
+        self.progress("SFT warm start, update", tally.position + 1, config.sft_steps)
+        draws = run.share(run.demonstrations.draws(tally.position))
+        episodes = self.await_(run.demonstrations.batch(draws, tally.position))
+        with uninterrupted():
+            episodes = sft.faultless(episodes, tally, config, run.gathered)
+            metrics = run.learner.imitate(episodes, config.sft_lr * sft.schedule(tally.position, config.sft_steps))
+            tally.position += 1
+            tally.played += sum(run.gathered([len(episodes)]))
+            valid = self.measures.valid_sft(tally.position)
+            if valid or tally.position % 20 == 0 or tally.position == config.sft_steps:
+                row: dict[str, Any] = {"step": tally.position, "phase": "sft", **metrics, **valid}
+                row["demonstrations_lost"] = tally.lost
+                row["seconds"] = time.perf_counter() - started
+                row["eta_seconds"] = tally.seconds / tally.position * (config.sft_steps - tally.position)
+                self.log(row)
+                self.show("sft", row)
+            if tally.position == config.sft_steps:
+                run.learner.begin("rl", self.record.folder)
+                self.await_(run.learner.publish(tally.position))
+            tally.seconds += time.perf_counter() - started
+
+    def _counting(self, step: int, draws: Sequence[Draw]) -> Callable[[Episode], None]:
+        """Return what shows how many episodes of this process's share have ended; of a queue's, whose share is not known."""
+        numbers, what = itertools.count(1), f"step {step + 1}, episode"
+        total = sum(draw.attempts or self.config.group_size for draw in self.run.dealer.share(draws))
+        return lambda _: self.progress(what, next(numbers), total)
+
+    def progress(self, what: str, done: int, total: int) -> None:
+        """Show what is being done."""
+        self.show("progress", {"what": what, "done": done, "total": total})
+
+    def _about(self) -> dict[str, object]:
+        config = self.config
+        correction = config.tis_cap if config.differs and config.steps else None
+        where = {"position": self.tally.position, "sft_steps": config.sft_steps, "steps": config.steps}
+        return {**where, **self.run.learner.about(), "correction": correction}
+
+    def _settle(self) -> None:
+        """Note the state of the stages as it is between two steps: Ctrl-C may come after the sampler drew for the next."""
+        self.settled, self.settled_ahead = copy.deepcopy(self.run.state_dict()), self.ahead.state_dict()
+
+    @property
+    def position(self) -> int:
+        """Updates so far, those of the SFT warm start included."""
+        return self.tally.position
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what a later sitting goes on with; the stages of each process have a state of their own."""
+        return {
+            "tally": self.tally.state_dict(),
+            "end": self.end,
+            "results": self.measures.results,
+            "stages": self.gathered([self.settled]),
+            "ahead": self.settled_ahead,
+            "learner": self.run.learner.state_dict(),
+        }
