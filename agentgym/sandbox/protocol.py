@@ -171,6 +171,7 @@ class ContainerOptions(TypedDict, total=False):
     capabilities: Sequence[str]
     environment: Mapping[str, str]
     cpus: float | None
+    storage_mb: float | None
     daemon: str
 
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
 from agentgym.errors import BadConfig
 from agentgym.sandbox.docker import frames as frames
@@ -97,6 +97,8 @@ class Asked:
     """Variables beyond the image's own."""
     cpus: float | None = None
     """Processor cores at most."""
+    storage_mb: float | None = None
+    """Megabytes of changes to the image's files at most, where the daemon's storage can bound them."""
     daemon: str = ""
     """URL of the daemon."""
 
@@ -114,8 +116,17 @@ class Asked:
 KNOWN = tuple(entry.name for entry in dataclasses.fields(Asked))
 
 
-def image_of(daemon: Daemon, asked: Asked) -> tuple[str, dict[str, str]]:
-    """Return the image's name, built where that was asked for, and its variables; BadConfig where the daemon has none."""
+class Image(NamedTuple):
+    """What a daemon knows of an image."""
+
+    name: str
+    variables: dict[str, str]
+    user: str
+    """Who its programs run as, unless somebody else is named."""
+
+
+def image_of(daemon: Daemon, asked: Asked) -> Image:
+    """Return an image, built where that was asked for; BadConfig where the daemon has none."""
     library = docker()
     name = _built(daemon, Path(asked.build), asked.image, asked.build_seconds) if asked.build else asked.image
     try:
@@ -125,7 +136,8 @@ def image_of(daemon: Daemon, asked: Asked) -> tuple[str, dict[str, str]]:
         tool = "podman" if daemon.podman else "docker"
         raise BadConfig(f"{daemon} has no image {asked.image!r}: {tool} pull {asked.image}") from error
     listed: list[str] = facts["Config"].get("Env") or []
-    return name, {variable: value for variable, _, value in (pair.partition("=") for pair in listed)}
+    variables = {variable: value for variable, _, value in (pair.partition("=") for pair in listed)}
+    return Image(name, variables, facts["Config"].get("User") or "root")
 
 
 def _built(daemon: Daemon, folder: Path, name: str, seconds: float) -> str:
@@ -166,7 +178,8 @@ def _content(folder: Path) -> str:
 
 
 def create(daemon: Daemon, image: str, asked: Asked, limits: Limits, network: str) -> tuple[str, list[str]]:
-    """Create a container and return its id, and what its daemon does not bound (`memory`, `processes`, `files`)."""
+    """Create a container and return its id, and what its daemon does not bound (`memory`, `processes`, `files`,
+    `storage`)."""
     api, memory = daemon.client.api, limits.memory + limits.disk  # files in memory are charged too
     host = api.create_host_config(
         network_mode=network,
@@ -184,11 +197,30 @@ def create(daemon: Daemon, image: str, asked: Asked, limits: Limits, network: st
         ulimits=[
             docker().types.Ulimit(name=name, soft=most, hard=most) for name, most in _resources(daemon, limits).items()
         ],
+        storage_opt=None if asked.storage_mb is None else {"size": f"{asked.storage_mb:.0f}m"},
         log_config={"type": "none", "config": {}},  # else the daemon writes all that passes to its disk
         auto_remove=True,
     )
+    bounded = True
+    try:
+        container = _created(daemon, image, asked, host)
+    except SandboxFault as fault:
+        if asked.storage_mb is None or "storage" not in str(fault):
+            raise
+        bounded = False  # few kinds of storage have quotas
+        container = _created(daemon, image, asked, {**host, "StorageOpt": None})
     with faults():
-        container = api.create_container(
+        facts = api.inspect_container(container)["HostConfig"]
+    loose = [] if facts.get("Memory") == memory else ["memory"]
+    loose += [] if (facts.get("PidsLimit") or 0) > 0 else ["processes"]
+    loose += ["files"] if daemon.podman else []
+    loose += [] if bounded else ["storage"]
+    return container, loose
+
+
+def _created(daemon: Daemon, image: str, asked: Asked, host: dict[str, Any]) -> str:
+    with faults():
+        return daemon.client.api.create_container(
             image,
             entrypoint=["/bin/sh", "-c", START, BOOT],
             user=asked.user,
@@ -200,12 +232,7 @@ def create(daemon: Daemon, image: str, asked: Asked, limits: Limits, network: st
             healthcheck={"test": ["NONE"]},  # the image's own would run programs beside ours
             labels={LABEL: owner()},
             host_config=host,
-        )
-        facts = api.inspect_container(container["Id"])["HostConfig"]
-    loose = [] if facts.get("Memory") == memory else ["memory"]
-    loose += [] if (facts.get("PidsLimit") or 0) > 0 else ["processes"]
-    loose += ["files"] if daemon.podman else []
-    return container["Id"], loose
+        )["Id"]
 
 
 def _resources(daemon: Daemon, limits: Limits) -> dict[str, int]:

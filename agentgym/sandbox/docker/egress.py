@@ -14,6 +14,8 @@ PORT = 3128
 NOWHERE = "192.0.2.1"
 """A name server that nobody has (RFC 5737): names are looked up by the proxy alone, so that no name carries data out."""
 PROGRAM = Path(__file__).parents[1] / "inside" / "proxy.py"
+EVERYWHERE = ("*",)
+"""A list that lets every host through."""
 NAMES = ("http_proxy", "https_proxy", "all_proxy")
 
 

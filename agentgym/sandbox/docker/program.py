@@ -1,9 +1,11 @@
 """One program in a container: its process and its streams. Runs inside: standard library only, from Python 3.8 on."""
 
 import contextlib
+import grp
 import io
 import json
 import os
+import pwd
 import signal
 import sys
 import time
@@ -78,6 +80,8 @@ def be_program(request: dict[str, Any], files: list[int], settings: dict[str, An
             with contextlib.suppress(OSError, ValueError):
                 signal.signal(number, signal.SIG_DFL)
         system.limit(settings["limits"])
+        if "user" in request:
+            become(request["user"], request["env"])
         system.prctl(system.DUMPABLE, 1)
         kind = request["kind"]
         if kind == "command":
@@ -88,6 +92,30 @@ def be_program(request: dict[str, Any], files: list[int], settings: dict[str, An
     except BaseException as error:
         os.write(2, f"{type(error).__name__}: {error}\n".encode())
         os._exit(127 if isinstance(error, OSError) else 1)
+
+
+def become(user: str, environment: dict[str, str]) -> None:
+    """Become a user, given as a name or a number and a group after a colon; the environment gets its home.
+
+    ValueError for a name that this system does not have.
+    """
+    name, _, group = user.partition(":")
+    try:
+        entry = pwd.getpwuid(int(name)) if name.isdigit() else pwd.getpwnam(name)
+    except KeyError:
+        if not name.isdigit():
+            raise ValueError(f"no user {name!r} in this image") from None
+        entry = pwd.struct_passwd((name, "", int(name), 0, "", "/", ""))
+    if group:
+        number = int(group) if group.isdigit() else grp.getgrnam(group).gr_gid
+        os.setgroups([number])
+    else:
+        number = entry.pw_gid
+        os.initgroups(entry.pw_name, number)
+    os.setgid(number)
+    os.setuid(entry.pw_uid)
+    if entry.pw_uid:
+        environment.update(HOME=entry.pw_dir, USER=entry.pw_name, LOGNAME=entry.pw_name)
 
 
 def stream(number: int) -> io.TextIOWrapper:

@@ -20,11 +20,11 @@ from agentgym.sandbox.docker import frames as frames
 from agentgym.sandbox.docker.channel import Channel, told_in
 from agentgym.sandbox.docker.container import KNOWN, ROOT_CAPABILITIES, Asked, attach, create, image_of
 from agentgym.sandbox.docker.daemon import Daemon, connect, faults
-from agentgym.sandbox.docker.egress import Egress
+from agentgym.sandbox.docker.egress import EVERYWHERE, Egress
 from agentgym.sandbox.docker.kernel import DockerKernel
 from agentgym.sandbox.docker.shell import Shell
 from agentgym.sandbox.local.fork_server_sandbox import ENVIRONMENT
-from agentgym.sandbox.protocol import ContainerOptions, Limits, Result, SandboxFault
+from agentgym.sandbox.protocol import MEGABYTE, ContainerOptions, Limits, Result, SandboxFault
 from agentgym.sandbox.seccomp import denied_calls
 
 __all__ = ["ROOT_CAPABILITIES", "Docker"]
@@ -61,20 +61,21 @@ class Docker(BaseSandbox):
         self._numbers = itertools.count(1)
         self._channel: Channel | None = None
         self._shell: Shell | None = None
-        self._image, brought = image_of(self.daemon, self.asked)
+        self._image, brought, self._user = image_of(self.daemon, self.asked)
         home = "/root" if self.asked.writable and self.asked.user.partition(":")[0] in ("root", "0") else self.work
         self._environment = {**ENVIRONMENT, "HOME": home, **brought, **self.asked.environment}
         held = contextlib.ExitStack()
         self._nets = contextlib.ExitStack()
-        network = self._network(self.asked.network, self.asked.allowed_hosts)
+        self._on = (self.asked.network, self.asked.allowed_hosts)
+        network = self._network(*self._on)
         try:
-            self.container, loose = create(self.daemon, self._image, self.asked, self.limits, network)
+            self.container, self._loose = create(self.daemon, self._image, self.asked, self.limits, network)
         except BaseException:
             self._nets.close()
             raise
         self._let_go = weakref.finalize(self, _free, os.getpid(), self.daemon, self.container, held, self._nets)
         try:
-            self.version = self._begin(list(packages), loose, held)
+            self.version = self._begin(list(packages), self._loose, held)
             """Of the image's Python; empty where it has none that serves."""
             self._prepare()
         except BaseException:
@@ -152,6 +153,11 @@ class Docker(BaseSandbox):
 
     def reconnect(self, network: str = "none", allowed_hosts: Sequence[str] | None = None) -> None:
         """Put the container on another network, for what runs from now on; none by default."""
+        if (network, allowed_hosts) == self._on:
+            return
+        self._on = (network, allowed_hosts)
+        if allowed_hosts is None and network != "none" and self.asked.allowed_hosts is not None:
+            allowed_hosts = EVERYWHERE  # the container has had no name server from its beginning
         api = self.daemon.client.api
         with faults():
             for name in api.inspect_container(self.container)["NetworkSettings"]["Networks"]:
@@ -159,6 +165,22 @@ class Docker(BaseSandbox):
         self._nets.close()
         with faults():
             api.connect_container_to_network(self.container, self._network(network, allowed_hosts))
+
+    def run_as(self, user: str, command: Sequence[str], *, timeout: float | None = None) -> Result:
+        """Run a program as a user of the image: a name or a number, and a group after a colon; empty for the image's own.
+
+        The sandbox's own user is root. A user that the image does not have is said on standard error, with exit code 127.
+        """
+        return self._execute({"kind": "command", "command": list(command), "user": user or self._user}, b"", timeout)
+
+    @property
+    def overfull(self) -> bool:
+        """Whether the image's files were changed by more than `storage_mb`, which the daemon did not prevent."""
+        if "storage" not in self._loose:
+            return False
+        with faults():
+            (facts,) = self.daemon.client.api.containers(filters={"id": self.container}, size=True)
+        return facts.get("SizeRw", 0) > (self.asked.storage_mb or 0) * MEGABYTE
 
     # What the protocol asks for
 

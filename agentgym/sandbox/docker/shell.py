@@ -41,7 +41,7 @@ class Shell:
         script = SCRIPT.replace("{}", f"cd {shlex.quote(request['cwd'])} && exec {words}")
         with self._one:
             started = time.monotonic()
-            execution, kept, stream = self._start(["/bin/sh", "-c", script], request["env"])
+            execution, kept, stream = self._start(["/bin/sh", "-c", script], request)
             try:
                 reading = _Reading(stream, request["cap"], f"{len(stdin)}\n".encode() + stdin)
                 reason = reading.until(started + request["timeout"])
@@ -58,10 +58,10 @@ class Shell:
                 self._channel.put(b"\n", time.monotonic() + PATIENCE)  # process 1 takes in its orphans
             return reading.result(code, reason, time.monotonic() - started)
 
-    def _start(self, command: list[str], environment: dict[str, str]) -> tuple[str, Any, socket.socket]:
-        api = self._daemon.client.api
+    def _start(self, command: list[str], request: dict[str, Any]) -> tuple[str, Any, socket.socket]:
+        api, user = self._daemon.client.api, request.get("user", self._user)
         with faults():
-            execution = api.exec_create(self._container, command, stdin=True, user=self._user, environment=environment)
+            execution = api.exec_create(self._container, command, stdin=True, user=user, environment=request["env"])
             kept = api.exec_start(execution["Id"], socket=True)
         stream: socket.socket = getattr(kept, "_sock", kept)
         stream.setblocking(False)

@@ -1,14 +1,16 @@
 """Task folders of Harbor: what is read, and what is said of folders that are not what they should be."""
 
 import io
+import shutil
 import tarfile
 
 import pytest
 
 import agentgym
-from agentgym.envs.terminal.harbor.files import load
+from agentgym.envs.terminal.harbor import tables
+from agentgym.envs.terminal.harbor.files import load, packed
 from agentgym.envs.terminal.harbor.health import Health
-from agentgym.envs.terminal.harbor.verifying import _content, own_variables
+from agentgym.envs.terminal.harbor.verifying import _content
 from agentgym.errors import BadConfig, BadData, UnknownName
 
 TOML = """
@@ -51,27 +53,31 @@ def write(folder, toml=TOML, **files):
 def test_a_folder_is_read(tmp_path):
     (task,) = load(write(tmp_path / "hello")).values()
     assert (task.name, task.instruction, task.difficulty) == ("hello", "Make `hello.txt`.", 1)
-    assert (task.work, task.user, task.image, task.solved) == ("/srv/app", "root", "", True)
-    assert (task.agent_seconds, task.verifier_seconds, task.cpus, task.memory_mb) == (300, 90, 2, 4096)
-    assert task.verifier_env == {"KEY": "value"} and task.solution_env == {}
-    with tarfile.open(fileobj=io.BytesIO(task.packed("tests"))) as archive:
+    (step,), place = task.steps, task.place
+    assert (place.work, step.user, place.image, task.solved) == ("/srv/app", "", "", True)
+    assert (step.seconds, step.verifier.seconds) == (300, 90)
+    assert (place.cpus, place.memory_mb, place.storage_mb) == (2, 4096, 10240)
+    assert step.verifier.variables == {"KEY": "value"} and task.solution_env == {} and step.verifier.place is None
+    with tarfile.open(fileobj=io.BytesIO(packed(step.tests))) as archive:
         assert [(member.name, member.mode & 0o111) for member in archive] == [("test.sh", 0o111)]
 
 
 def test_defaults_are_harbors(tmp_path):
     (task,) = load(write(tmp_path / "t", "", environment__Dockerfile="FROM debian\n", solution__solve_sh=None)).values()
-    assert (task.agent_seconds, task.cpus, task.memory_mb) == (None, None, None)
-    assert (task.verifier_seconds, task.build_seconds) == (600, 600)
-    assert (task.work, task.difficulty, task.solved) == ("/app", 0, False)
+    (step,), place = task.steps, task.place
+    assert (step.seconds, place.cpus, place.memory_mb, place.storage_mb) == (None, None, None, None)
+    assert (step.verifier.seconds, place.build_seconds, task.strategy) == (600, 600, "mean")
+    assert (place.work, task.difficulty, task.solved) == ("/app", 0, False)
 
 
 def test_newer_spellings(tmp_path):
     toml = '[environment]\nmemory_mb = 512\nmemory = ".5G"\ncpus = 0.5\nworkdir = "/testbed"\ndocker_image = "img:1"\n'
     toml += 'skills_dir = "/skills"\n'
     toml += '[agent]\nuser = "me"\n'
-    (task,) = load(write(tmp_path / "t", toml + '[verifier]\nuser = "me"\n', environment__Dockerfile=None)).values()
-    assert task.skills == "/skills"
-    assert (task.memory_mb, task.cpus, task.work, task.image, task.user) == (512, 0.5, "/testbed", "img:1", "me")
+    (task,) = load(write(tmp_path / "t", toml + "[verifier]\nuser = 1000\n", environment__Dockerfile=None)).values()
+    (step,), place = task.steps, task.place
+    assert task.skills == "/skills" and (step.user, step.verifier.user) == ("me", "1000")
+    assert (place.memory_mb, place.cpus, place.work, place.image) == (512, 0.5, "/testbed", "img:1")
 
 
 BROKEN = {
@@ -87,19 +93,30 @@ BROKEN = {
     ),
     "a limit without end": (dict(toml="[agent]\ntimeout_sec = inf\n"), "timeout_sec is inf"),
     "variables that are none": (dict(toml='[verifier]\nenv = ["A"]\n'), r"env of \[verifier\]"),
-    "two users": (dict(toml='[agent]\nuser = "me"\n'), "different users"),
     "no instruction": (dict(instruction__md=None), "instruction.md is missing"),
     "an empty instruction": (dict(instruction__md="\n"), "instruction.md is empty"),
     "no tests": (dict(tests__test_sh=None), "no tests/test.sh"),
     "no image": (dict(environment__Dockerfile=None), "neither environment/Dockerfile nor docker_image"),
     "a working folder nobody knows": (dict(environment__Dockerfile="FROM x\nWORKDIR $HOME/x\n"), "working folder"),
     "several containers": (dict(**{"environment__docker-compose_yaml": "services: {}\n"}), "docker-compose"),
-    "steps": (dict(toml='[[steps]]\nname = "a"\n'), "asks for steps"),
     "GPUs": (dict(toml="[environment]\ngpus = 1\n"), "asks for GPUs"),
     "TPUs": (dict(toml='[environment.tpu]\ntype = "v4"\ntopology = "2x2"\n'), "asks for TPUs"),
-    "a verifier's own image": (dict(toml="[verifier.environment]\ncpus = 1\n"), "of its own for the verifier"),
-    "hooks": (dict(toml='[[verifier.collect]]\ncommand = "true"\n'), "asks for hooks"),
-    "a verifier elsewhere": (dict(toml='[verifier]\nenvironment_mode = "separate"\n'), "of its own for the verifier"),
+    "MCP servers": (dict(toml='[[environment.mcp_servers]]\nname = "a"\nurl = "x"\n'), "asks for MCP servers"),
+    "a GPU of the verifier": (dict(toml="[verifier.environment]\ngpus = 1\n"), "asks for GPUs"),
+    "steps that are none": (dict(toml="steps = 3\n"), r"steps is 3; expected tables \[\[steps\]\]"),
+    "a step without a folder": (dict(toml='[[steps]]\nname = "a"\n'), "no folder steps/a"),
+    "a step that leads out": (dict(toml='[[steps]]\nname = ".."\n'), "a step is called '..'"),
+    "a step of another folder": (dict(toml='[[steps]]\nname = "a/../../b"\n'), "a step is called"),
+    "a hook without a command": (dict(toml="[[verifier.collect]]\nuser = 1\n"), "has no command"),
+    "a hook elsewhere": (dict(toml='[[verifier.collect]]\ncommand = "true"\nservice = "db"\n'), "service is 'db'"),
+    "an artifact that leads out": (dict(toml='artifacts = ["/app/../etc"]\n'), "artifact's source is '/app/../etc'"),
+    "an artifact that is everything": (dict(toml='artifacts = ["/"]\n'), "artifact's source is '/'"),
+    "a mode that is none": (dict(toml='[verifier]\nenvironment_mode = "own"\n'), "environment_mode is 'own'"),
+    "a shared verifier with an environment": (
+        dict(toml='[verifier]\nenvironment_mode = "shared"\n[verifier.environment]\ncpus = 1\n'),
+        "'shared' has an environment",
+    ),
+    "a strategy that is none": (dict(toml='multi_step_reward_strategy = "max"\n'), "multi_step_reward_strategy is 'max'"),
 }
 
 
@@ -144,7 +161,7 @@ def test_health_checks_are_tables_with_a_command(line, tmp_path):
 
 def test_a_health_check_has_harbors_defaults(tmp_path):
     (task,) = load(write(tmp_path / "t", '[environment]\nhealthcheck = {command = "true"}\n')).values()
-    assert task.health == Health("true", 5.0, 30.0, 0.0, 5.0, 3)  # harbor 0.26.0
+    assert task.place.health == Health("true", 5.0, 30.0, 0.0, 5.0, 3)  # harbor 0.26.0
 
 
 @pytest.mark.parametrize("value", [0, -1, True, "2", float("nan")])
@@ -161,8 +178,14 @@ def test_links_in_tests_are_not_followed(tmp_path):
     folder = write(tmp_path / "tasks" / "t")
     (folder / "tests" / "link").symlink_to(secret)
     (task,) = load(folder).values()
-    with tarfile.open(fileobj=io.BytesIO(task.packed("tests"))) as archive:
+    with tarfile.open(fileobj=io.BytesIO(packed(task.steps[0].tests))) as archive:
         assert archive.getmember("link").issym()
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test.sh").write_text("secret")
+    shutil.rmtree(folder / "tests")
+    (folder / "tests").symlink_to(tmp_path / "tests")
+    with pytest.raises(BadData, match="tests is a link that leads out"):
+        load(folder)
 
 
 def test_a_reward_that_is_no_small_file_is_none():
@@ -177,6 +200,8 @@ def test_a_reward_that_is_no_small_file_is_none():
 
 def test_no_variable_of_this_machine_is_handed_on(tmp_path, monkeypatch):
     monkeypatch.setenv("API_KEY", "secret")
-    (task,) = load(write(tmp_path / "t", '[verifier.env]\nKEY = "${API_KEY}"\n')).values()
+    toml = '[verifier.env]\nKEY = "${API_KEY}"\n[solution.env]\nKEY = "${API_KEY:-none}/x"\n'
+    (task,) = load(write(tmp_path / "t", toml)).values()
     with pytest.raises(BadData, match=r"KEY of \[verifier.env\]"):
-        own_variables(task.verifier_env, task, "verifier")
+        tables.resolved(task.steps[0].verifier.variables, "verifier", task.file)
+    assert tables.resolved(task.solution_env, "solution", task.file) == {"KEY": "none/x"}

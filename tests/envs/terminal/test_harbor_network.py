@@ -23,7 +23,7 @@ LIST = 'network_mode = "allowlist"\nallowed_hosts = ["Index.Test.", "*.test", "1
 )
 def test_a_phase_has_its_own_policy_or_the_environments(toml, agent, verifier, tmp_path):
     (task,) = load(write(tmp_path / "t", toml)).values()
-    assert (task.network, task.verifier_network) == (agent, verifier)
+    assert (task.steps[0].network, task.steps[0].verifier.network) == (agent, verifier)
 
 
 @pytest.mark.parametrize(

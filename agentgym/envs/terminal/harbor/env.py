@@ -1,28 +1,30 @@
 """The environment over task folders of Harbor (Terminal-Bench 2), each played in a container of its own."""
 
 import base64
+import contextlib
 import gzip
-import importlib
-import os
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 from agentgym.core.actions import spell, tool
 from agentgym.core.declared import Declarations
 from agentgym.core.env import Outcome, Task
-from agentgym.envs.terminal.harbor.files import HarborTask, load
+from agentgym.envs.terminal.harbor import tables
+from agentgym.envs.terminal.harbor.containers import Containers, least
+from agentgym.envs.terminal.harbor.files import HarborTask, load, packed
 from agentgym.envs.terminal.harbor.health import wait_until_healthy
-from agentgym.envs.terminal.harbor.network import EVERYWHERE, STATED
+from agentgym.envs.terminal.harbor.network import STATED
 from agentgym.envs.terminal.harbor.network import options as network_options
-from agentgym.envs.terminal.harbor.rewards import NoVerdict, check_rule, one_number
-from agentgym.envs.terminal.harbor.verifying import own_variables, verified
+from agentgym.envs.terminal.harbor.rewards import NoVerdict, check_rule, combined, one_number
+from agentgym.envs.terminal.harbor.steps import Step
+from agentgym.envs.terminal.harbor.verifying import verified
 from agentgym.envs.terminal.shell import ShellState, shown, started, unfit
 from agentgym.errors import RULED_OUT, BadConfig, Fault, unknown
 from agentgym.registry import register_foreign
 from agentgym.sandbox.env import SandboxEnv
-from agentgym.sandbox.protocol import MEGABYTE, Limits, Sandbox, SandboxFault, sandbox
+from agentgym.sandbox.protocol import Sandbox, SandboxFault
 from agentgym.tasks.library import ALL, HASHED, hashed
 
 PIECE = 60_000
@@ -45,9 +47,10 @@ class Harbor(SandboxEnv):
 
     Reward: 1 if the task's own `tests/test.sh` gives at least 1, else 0; what it gave is the measure `reward`. Where the
     tests give no reward, they are run again without the agent's part: if that gives one, the episode is lost, else it ends
-    as an infrastructure error. Tests are
-    copied into the container when the agent hands in, and its solution never, except by the oracle. As in Harbor they run in
-    the agent's own container, after all that the agent started has ended (`docs/terminal.md` says what follows from that).
+    as an infrastructure error. A task with steps is one episode; `submit` hands in a step. Tests are copied into the
+    container when the agent hands in, and its solution never, except by the oracle. As in Harbor they run in the agent's own
+    container, after all that the agent started has ended (`docs/terminal.md` says what follows from that), unless the task
+    has a separate verifier.
     """
 
     horizon = 50
@@ -88,10 +91,10 @@ class Harbor(SandboxEnv):
         super().check_options()
         if not self.path:
             raise BadConfig("Harbor plays task folders of yours: give path=FOLDER (one task, or a folder of tasks)")
-        for name, least, most in (("seconds", 0.1, 36_000), ("shown", 100, 30_000)):
+        for name, lowest, most in (("seconds", 0.1, 36_000), ("shown", 100, 30_000)):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
-                raise BadConfig(f"{name} of Harbor is {value!r}; expected a number from {least} to {most}")
+            if isinstance(value, bool) or not isinstance(value, int | float) or not lowest <= value <= most:
+                raise BadConfig(f"{name} of Harbor is {value!r}; expected a number from {lowest} to {most}")
         if not isinstance(self.background, bool):  # pyright: ignore[reportUnnecessaryIsInstance]  # users do pass other things
             raise BadConfig(f"background of Harbor is {self.background!r}; expected true or false")
         if self.background and self.backend != "docker":
@@ -105,10 +108,10 @@ class Harbor(SandboxEnv):
     def setup(self) -> None:
         super().setup()
         self._library = load(Path(self.path).expanduser())
-        longest = max(task.verifier_seconds for task in self._library.values())
-        building = max(task.build_seconds for task in self._library.values())
-        building += max(task.health.longest if task.health else 0.0 for task in self._library.values())
-        self.step_seconds = building + longest + TRIES * (longest + CONTROL_SECONDS)
+        self.step_seconds = max(task.longest + TRIES * (task.longest + CONTROL_SECONDS) for task in self._library.values())
+        self._containers = Containers(
+            *(self.backend, self.backend_options, self.network, self.seconds, self.max_cpus, self.max_memory_mb)
+        )
         self._tasks = {
             name: Task(task.instruction, {"name": name}, name, hashed("Harbor", name), task.difficulty)
             for name, task in self._library.items()
@@ -158,67 +161,81 @@ class Harbor(SandboxEnv):
 
     # The episode
 
+    def limit_of(self, task: Task) -> int:
+        """Return the horizon for each step of a task."""
+        return self.horizon * len(self._library[task.data["name"]].steps)
+
     def begin(self, task: Task) -> str:
+        self.past: tuple[tuple[str, ...], ...] = ()
         self.commands: tuple[str, ...] = ()
+        self.rewards: tuple[dict[str, float], ...] = ()
         self.used, self.given = 0.0, 0.0
-        self._shell = self._opened(self.sandbox)
-        network = network_options(self._present.network, self.network, self.backend)["network"]
-        skills = f" Skills are in `{task_skills}`." if (task_skills := self._present.skills) else ""
-        closed = "There is no network. " if network == "none" else ""
-        return (
-            f"{task.instruction}\n\nThe shell is in `{self._present.work}`.{skills} "
-            f"{closed}You have {self.limit} turns; call submit when it is done."
-        )
+        self._shell = ShellState("/", "/", ())
+        return f"{self._introduced(self.sandbox)} You have {self.limit} turns; call submit when it is done."
+
+    @property
+    def _step(self) -> Step:
+        return self._present.steps[len(self.past)]
+
+    def _introduced(self, sandbox: Sandbox) -> str:
+        """Return the instruction of the step that begins, and where its shell is."""
+        task, step = self._present, self._step
+        self._shell = self._opened(sandbox, step)
+        network = network_options(step.network, self.network, self.backend)["network"]
+        skills = f" Skills are in `{task.skills}`." if task.skills else ""
+        closed = " There is no network." if network == "none" else ""
+        steps = f" This is step {len(self.past) + 1} of {len(task.steps)}." if len(task.steps) > 1 else ""
+        return f"{step.instruction}\n\nThe shell is in `{task.place.work}`.{skills}{closed}{steps}"
 
     def _take(self) -> Sandbox:
         """Start a container of the task's image; none is made ahead, for each task has its own."""
         task = self._present
-        options: dict[str, Any] = {
-            "user": task.user,
-            "writable": True,
-            "work": task.work,
-            **network_options(task.network, self.network, self.backend),
-            "cpus": _least(task.cpus, self.max_cpus),
-            "environment": own_variables(task.environment_env, task, "environment"),
-            **({"background": True} if self.background else {}),
-            "capabilities": _root_capabilities() if task.user == "root" else (),
-            **({"image": task.image} if task.image else self._build(task)),
-            **self.backend_options,
-        }
-        limits = Limits(
-            timeout=self.seconds,
-            memory=int((_least(task.memory_mb, self.max_memory_mb) or _machine_mb()) * MEGABYTE),
-            processes=1000,
-            disk=256 * MEGABYTE,
-            files=100_000,
-            open_files=1024,
-        )
-        made = sandbox(self.backend, limits=limits, **options)
-        try:
-            if task.health:
-                wait_until_healthy(made, task.health)
-        except BaseException:
-            made.close()
-            raise
-        return made
-
-    def _build(self, task: HarborTask) -> dict[str, Any]:
-        """Return the options that build an image; Harbor's own environments keep their own time limit."""
-        limit = {"build_seconds": task.build_seconds} if self.backend == "docker" else {}
-        return {"build": str(task.folder / "environment"), **limit}
+        return self._containers.make(task.place, task.steps[0].network, task.file, background=self.background)
 
     def prepare(self, sandbox: Sandbox) -> None:
         """Do again in a fresh container what the agent did."""
-        self._shell = self._opened(sandbox)
-        for command in self.commands:
-            self._shell = self._shell.after(sandbox.run(self._shell.command(command, {}), timeout=self.seconds), {})
+        task = self._present
+        for step, commands in zip(task.steps, (*self.past, self.commands), strict=False):
+            self._enter(sandbox, step)
+            shell = self._opened(sandbox, step)
+            for command in commands:
+                result = self._commanded(sandbox, step, shell, command, self.seconds)
+                shell = shell.after(result, {})
+            self._shell = shell
+            if step is not self._step and step.verifier.place is None:  # the tests may have changed something
+                with contextlib.suppress(NoVerdict):
+                    verified(task, step, sandbox, self._containers)
 
-    def _opened(self, sandbox: Sandbox) -> ShellState:
+    def _enter(self, sandbox: Any, step: Step) -> None:
+        """Make a container ready for a step; SandboxFault where it does not get ready."""
+        task = self._present
+        if step is not task.steps[0]:
+            self._containers.connect(sandbox, task.steps[0].network, step.network, task.name)
+        if step.workdir:
+            sandbox.copy_in(packed([step.workdir]), task.place.work)
+            if (step.workdir / "setup.sh").is_file():
+                script = 'cd -- "$1" && exec bash "$1/setup.sh"'
+                result = sandbox.run_as(
+                    step.user, ["/bin/bash", "-c", script, "bash", task.place.work], timeout=CONTROL_SECONDS
+                )
+                if not result.ok:
+                    raise SandboxFault(f"setup.sh of step {step.name!r} failed ({result.reason}): {result.text[-300:]}")
+        if step.health:
+            wait_until_healthy(sandbox, step.health, step.user)
+
+    def _opened(self, sandbox: Any, step: Step) -> ShellState:
         """Return the state of a new shell; BadConfig where the image has none."""
-        result = sandbox.run("test -x /bin/bash && test -x /usr/bin/env && exec /usr/bin/env -0")
-        if not result.ok:
-            raise BadConfig(f"the image of {self._present.name} has no /bin/bash or no /usr/bin/env, which its shell needs")
-        return started(result, self._present.work)
+        script = "test -x /bin/bash && test -x /usr/bin/env && exec /usr/bin/env -0"
+        result = sandbox.run_as(step.user, ["/bin/sh", "-c", script])
+        if not result.ok and not self.past:
+            raise BadConfig(
+                f"the image of {self._present.name} has no /bin/bash, no /usr/bin/env or no user {step.user!r}, which its "
+                f"shell needs: {result.text[-200:]}"
+            )
+        return started(result, self._present.place.work) if result.ok else self._shell
+
+    def _commanded(self, sandbox: Any, step: Step, shell: ShellState, command: str, seconds: float) -> Any:
+        return sandbox.run_as(step.user, shell.command(command, {}), timeout=seconds)
 
     @tool
     def bash(self, command: str) -> str | Outcome:
@@ -228,62 +245,79 @@ class Harbor(SandboxEnv):
         wrong = unfit(command)
         if wrong:
             return self.invalid(wrong)
-        most = _least(self._present.agent_seconds, self.max_agent_seconds)
+        step = self._step
+        most = least(step.seconds, self.max_agent_seconds)
         if most is not None and self.used >= most:
             return f"[the {most:g} seconds that this task has for commands are used up: submit]"
         seconds = self.seconds if most is None else min(self.seconds, most - self.used)
-        result = self._twice(lambda: self.sandbox.run(self._shell.command(command, {}), timeout=seconds))
+        result = self._twice(lambda: self._commanded(self.sandbox, step, self._shell, command, seconds))
         self.used += result.seconds
         self.commands = (*self.commands, command)
         self._shell = self._shell.after(result, {})
+        if self._present.place.storage_mb and getattr(self.sandbox, "overfull", False):
+            return self.lose(f"The container holds more than the {self._present.place.storage_mb:g} MB of its task.")
         return shown(result, int(self.shown), seconds)
 
     @tool
-    def submit(self) -> Outcome:
-        """Hand in the container as it is now; this ends the episode."""
+    def submit(self) -> str | Outcome:
+        """Hand in the container as it is now; this ends the episode, or the step of a task with several."""
+        task, step = self._present, self._step
         try:
-            self.given = self._verified(self._twice(lambda: self.sandbox))
+            rewards = verified(task, step, self._twice(lambda: self.sandbox), self._containers)
+            number = one_number(rewards, self.metric_rule)
         except (NoVerdict, SandboxFault) as problem:
-            self._require_working_tests(problem)
+            at = len(self.past)
+            self._require("the tests give no reward", problem, at + 1, lambda sandbox: self._judged(sandbox, step))
             return self.lose(f"The tests give no reward after this: {problem}.")
+        self.rewards = (*self.rewards, rewards)
+        if len(self.rewards) < len(task.steps) and not step.stops(rewards):
+            return self._next_step(number)
+        self.given = one_number(combined(self.rewards, task.strategy), self.metric_rule)
         if self.given >= 1:
             return self.win("The tests pass.")
-        return self.lose(f"The tests do not pass: their reward is {self.given:g}.")
+        stopped = ", and the task ends with this step" if len(self.rewards) < len(task.steps) else ""
+        return self.lose(f"The tests do not pass: their reward is {self.given:g}{stopped}.")
+
+    def _next_step(self, number: float) -> str | Outcome:
+        """Go on to the next step, after one that gave a reward."""
+        task = self._present
+        if task.strategy == "mean":
+            self.given += min(max(number, 0.0), 1.0) / len(task.steps)
+        self.past, self.commands, self.used = (*self.past, self.commands), (), 0.0
+        try:
+            self._enter(self.sandbox, self._step)
+        except SandboxFault as problem:
+            at, step = len(self.past), self._step
+            self._require(f"step {step.name!r} does not begin", problem, at, lambda sandbox: self._enter(sandbox, step))
+            return self.lose(f"The next step cannot begin after this: {problem}.")
+        return self._introduced(self.sandbox)
 
     def measures(self) -> dict[str, float]:
         return {"reward": min(max(self.given, 0.0), 1.0)}
 
     # Grading
 
-    def _require_working_tests(self, problem: Exception) -> None:
-        """Raise a Fault where the tests give no reward without the agent's part: untouched, or after the solution."""
-        for script in ([], self._solution()) if self._present.solved else ([],):
+    def _require(self, wrong: str, problem: Exception, number: int, work: Callable[[Any], None]) -> None:
+        """Raise a Fault where something fails without the agent's part, too: in a container in which so many steps were
+        played by doing nothing, and in one in which they were solved.
+        """
+        for solved in (False, True) if self._present.solved else (False,):
             try:
-                self.elsewhere(lambda sandbox, script=script: self._verified_after(script, sandbox))
+                self.elsewhere(lambda sandbox, solved=solved: (self._played(sandbox, number, solved=solved), work(sandbox)))
             except (NoVerdict, SandboxFault) as error:
                 problem = error
             else:
                 return
-        raise Fault(f"{RULED_OUT}the tests of {self._present.name} give no reward: {problem}", reason="crash")
+        raise Fault(f"{RULED_OUT}{wrong} ({self._present.name}): {problem}", reason="crash")
 
-    def _verified_after(self, script: list[str], sandbox: Any) -> None:
-        for command in script:
-            sandbox.run(["/bin/bash", "-c", command], timeout=CONTROL_SECONDS)
-        self._verified(sandbox)
+    def _played(self, sandbox: Any, number: int, *, solved: bool) -> None:
+        for step in self._present.steps[:number]:
+            self._enter(sandbox, step)
+            for command in self._solution(step) if solved else ():
+                sandbox.run_as(step.user, ["/bin/bash", "-c", command], timeout=CONTROL_SECONDS)
 
-    def _verified(self, sandbox: Any) -> float:
-        """Return the reward of the task's tests in a container, on the verifier's network."""
-        agents, tests = (
-            network_options(policy, self.network, self.backend)
-            for policy in (self._present.network, self._present.verifier_network)
-        )
-        if agents != tests:
-            if self.backend != "docker":
-                raise BadConfig(f"{self._present.name} changes its network for the tests, which only docker can")
-            if "allowed_hosts" in agents and "allowed_hosts" not in tests and tests["network"] != "none":
-                tests |= {"allowed_hosts": EVERYWHERE}  # the container has had no name server from its beginning
-            sandbox.reconnect(**tests)
-        return one_number(verified(self._present, sandbox), self.metric_rule)
+    def _judged(self, sandbox: Any, step: Step) -> None:
+        verified(self._present, step, sandbox, self._containers)
 
     def fingerprint(self, task: Task) -> str:
         """Return the hash of every file of a task's folder."""
@@ -302,40 +336,31 @@ class Harbor(SandboxEnv):
     # Who plays
 
     def oracle(self) -> Iterator[str]:
-        """Send the task's solution, run it, hand in."""
+        """Send the solution of each step, run it, hand in."""
         if not self._present.solved:
             raise NotImplementedError(f"task {self._present.name} has no solution/solve.sh")
         while True:
             yield self._next()
 
     def _next(self) -> str:
-        plan, commands = self._solution(), list(self.commands)
+        plan, commands = self._solution(self._step), list(self.commands)
         for done in range(min(len(plan), len(commands)), 0, -1):
             if commands[-done:] == plan[:done]:
                 return spell("bash", plan[done]) if done < len(plan) else spell("submit")
         return spell("bash", plan[0])
 
-    def _solution(self) -> list[str]:
+    def _solution(self, step: Step) -> Sequence[str]:
+        """Return the commands that send a step's solution and run it; /solution needs root, so others have it in /tmp."""
         task = self._present
-        text = base64.b64encode(gzip.compress(task.packed("solution"), mtime=0)).decode()
+        assert step.solution is not None
+        text = base64.b64encode(gzip.compress(packed([step.solution]), mtime=0)).decode()
         pieces = [text[place : place + PIECE] for place in range(0, len(text), PIECE)]
-        variables = " ".join(shlex.quote(f"{k}={v}") for k, v in own_variables(task.solution_env, task, "solution").items())
+        given = tables.resolved(task.solution_env, "solution", task.file)
+        variables = " ".join(shlex.quote(f"{k}={v}") for k, v in given.items())
         return [
-            "rm -rf /solution; mkdir -p /solution; rm -f /tmp/.solution",
+            "rm -rf /solution /tmp/.solution; mkdir -p /solution 2> /dev/null || true",
             *(f"printf %s {piece} >> /tmp/.solution" for piece in pieces),
-            f"base64 -d /tmp/.solution | gzip -d | tar xf - -C /solution; rm /tmp/.solution; cd {shlex.quote(task.work)}; "
-            f"env {variables} bash /solution/solve.sh",
+            "S=/solution; test -w $S || { S=/tmp/solution; rm -rf $S; mkdir -p $S; }; "
+            f"base64 -d /tmp/.solution | gzip -d | tar xf - -C $S; rm /tmp/.solution; cd {shlex.quote(task.place.work)}; "
+            f"env {variables} bash $S/solve.sh",
         ]
-
-
-def _root_capabilities() -> tuple[str, ...]:
-    return vars(importlib.import_module("agentgym.sandbox.docker.sandbox"))["ROOT_CAPABILITIES"]
-
-
-def _least(own: float | None, cap: float | None) -> float | None:
-    """Return the lower of a task's own limit and the caller's cap; None for no limit."""
-    return min((limit for limit in (own, cap) if limit is not None), default=None)
-
-
-def _machine_mb() -> float:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / MEGABYTE

@@ -45,12 +45,12 @@ def health_in(table: Mapping[str, object], file: Path) -> Health | None:
     return Health(**known)
 
 
-def wait_until_healthy(sandbox: Any, health: Health) -> None:
+def wait_until_healthy(sandbox: Any, health: Health, user: str = "") -> None:
     """Try the check until it succeeds; SandboxFault after so many failures in a row."""
     begin, failures = time.monotonic(), 0
     while True:
         starting = time.monotonic() < begin + health.start_period_sec
-        result = sandbox.run(["/bin/bash", "-c", health.command], timeout=max(health.timeout_sec, 0.1))
+        result = sandbox.run_as(user, ["/bin/bash", "-c", health.command], timeout=max(health.timeout_sec, 0.1))
         if result.ok:
             return
         failures += not starting

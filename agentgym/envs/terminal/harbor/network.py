@@ -13,8 +13,6 @@ MODES = ("no-network", "public", "allowlist")
 STATED, TASK, NONE = "stated", "task", "none"
 PUBLIC = "bridge"
 """The daemon's network for `public`, unless the caller names another."""
-EVERYWHERE = ("*",)
-"""A list for the proxy that lets every host through."""
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 
@@ -27,17 +25,15 @@ class Policy:
     hosts: tuple[str, ...] = ()
 
 
-def policies(raw: Mapping[str, Mapping[str, object]], file: Path) -> tuple[Policy, Policy]:
-    """Return the policies of the agent and of the verifier: their own, else that of [environment]."""
-    base = _policy(raw["environment"], "environment", file)
-    internet = raw["environment"].get("allow_internet")  # the older spelling
-    if base is None and isinstance(internet, bool):
-        base = Policy("public" if internet else "no-network")
-    agent, verifier = (_policy(raw[name], name, file) or base or Policy() for name in ("agent", "verifier"))
-    return agent, verifier
+def baseline(table: Mapping[str, object], name: str, file: Path) -> Policy:
+    """Return the policy of an environment, with the older spelling `allow_internet`."""
+    internet = table.get("allow_internet")
+    older = Policy("public" if internet else "no-network") if isinstance(internet, bool) else Policy()
+    return policy(table, name, file) or older
 
 
-def _policy(table: Mapping[str, object], name: str, file: Path) -> Policy | None:
+def policy(table: Mapping[str, object], name: str, file: Path) -> Policy | None:
+    """Return the policy that a table states, None where it states none."""
     mode, listed = table.get("network_mode"), table.get("allowed_hosts")
     if mode is None and listed is None:
         return None

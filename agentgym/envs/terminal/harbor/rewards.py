@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from math import fsum
 from statistics import fmean
 from typing import cast
@@ -50,6 +50,14 @@ def rewards_in(name: str, content: bytes) -> dict[str, float]:
             raise NoVerdict(f"{metric!r:.40} in {name} is {number}, which is not finite")
         rewards[metric] = number
     return rewards
+
+
+def combined(rewards: Sequence[Mapping[str, float]], strategy: str) -> Mapping[str, float]:
+    """Return the rewards of a task from those of the steps that were judged: of the `final` one, or each metric's mean."""
+    if strategy == "final":
+        return rewards[-1]
+    names = dict.fromkeys(name for step in rewards for name in step)
+    return {name: fsum(step.get(name, 0.0) for step in rewards) / len(rewards) for name in names}
 
 
 def one_number(rewards: Mapping[str, float], rule: str) -> float:

@@ -1,32 +1,59 @@
-"""Verifying: the task's tests run in a container, and the reward that they write is read."""
+"""Verifying: a step's tests run in the agent's container or in one of their own, and the reward that they write is read."""
 
 import io
 import tarfile
-from collections.abc import Mapping
 from typing import Any
 
-from agentgym.envs.terminal.harbor.files import HarborTask
+from agentgym.envs.terminal.harbor import artifacts, tables
+from agentgym.envs.terminal.harbor.containers import Containers
+from agentgym.envs.terminal.harbor.files import HarborTask, packed
 from agentgym.envs.terminal.harbor.rewards import FILES, NoVerdict, rewards_in
-from agentgym.errors import BadData
+from agentgym.envs.terminal.harbor.steps import Place, Step
 from agentgym.sandbox.protocol import MEGABYTE
 
 REASONS = {"timeout": "took too long", "memory": "took too much memory", "output": "printed too much"}
+LOGS = "mkdir -p /logs/verifier /logs/agent /logs/artifacts; chmod 777 /logs/verifier /logs/agent /logs/artifacts"
 
 
-def verified(task: HarborTask, sandbox: Any) -> dict[str, float]:
-    """Run a task's tests in a container and return the rewards that they wrote; NoVerdict where they wrote none.
+def verified(task: HarborTask, step: Step, sandbox: Any, containers: Containers) -> dict[str, float]:
+    """Judge a step by what the agent's container holds, and return the rewards by name; NoVerdict where there are none.
 
-    Files that the agent put in place of the tests or of a reward are removed first.
+    In the agent's container, what the agent put in place of the tests or of a reward is removed first, and tests and reward
+    are removed afterwards. A verifier of its own gets artifacts alone.
     """
-    sandbox.run("rm -rf /tests /logs/verifier; mkdir -p /logs/verifier /logs/agent /logs/artifacts")
-    for place in ("/tests", *(f"/logs/verifier/{name}" for name in FILES)):
+    own = step.verifier.place
+    if own is None:
+        containers.connect(sandbox, task.steps[0].network, step.verifier.network, task.name)
+        _clear(sandbox, "/tests", "/logs/verifier")
+        sandbox.copy_in(packed(step.tests), "/tests")
+        rewards = _run(task, step, task.place, sandbox)
+        _clear(sandbox, "/tests", "/logs/verifier")
+        return rewards
+    found = artifacts.collect(sandbox, task.place.work, step.hooks, step.artifacts)
+    if containers.backend == "docker":
+        sandbox.reconnect()  # what the agent left running reaches nobody
+    with containers.made(own, step.verifier.network, task.file) as other:
+        artifacts.put(other, found)
+        _clear(other, "/logs/verifier")
+        if not step.verifier.bundled:
+            other.copy_in(packed(step.tests), "/tests")
+        return _run(task, step, own, other)
+
+
+def _clear(sandbox: Any, *places: str) -> None:
+    sandbox.run(f"rm -rf {' '.join(places)}; {LOGS}")
+    for place in (*(place for place in places if place == "/tests"), *(f"/logs/verifier/{name}" for name in FILES)):
         if _exists(sandbox, place):  # the agent may have replaced rm
-            raise NoVerdict(f"{place} was there before, and could not be removed")
-    sandbox.copy_in(task.packed("tests"), "/tests")
-    variables = [f"{name}={value}" for name, value in own_variables(task.verifier_env, task, "verifier").items()]
-    quiet = 'exec "$@" > /logs/verifier/test-stdout.txt 2>&1'
-    words = ["/bin/bash", "-c", quiet, "bash", "/usr/bin/env", *variables, "/bin/bash", "/tests/test.sh"]
-    result = sandbox.run(words, timeout=task.verifier_seconds)
+            raise NoVerdict(f"{place} could not be removed")
+
+
+def _run(task: HarborTask, step: Step, place: Place, sandbox: Any) -> dict[str, float]:
+    verifier = step.verifier
+    variables = tables.resolved(verifier.variables, "verifier", task.file)
+    given = [f"{name}={value}" for name, value in variables.items()]
+    quiet = 'cd -- "$1" && shift && exec "$@" > /logs/verifier/test-stdout.txt 2>&1'
+    words = ["/bin/bash", "-c", quiet, "bash", place.work, "/usr/bin/env", *given, "/bin/bash", "/tests/test.sh"]
+    result = sandbox.run_as(verifier.user, words, timeout=verifier.seconds)
     if result.reason != "exit":
         raise NoVerdict(f"they {REASONS.get(result.reason, 'were ended')}")
     for name in FILES:
@@ -38,17 +65,6 @@ def verified(task: HarborTask, sandbox: Any) -> dict[str, float]:
             raise NoVerdict(f"{name} cannot be read: {error}") from None
         return rewards_in(name, content)
     raise NoVerdict("they wrote no reward")
-
-
-def own_variables(variables: Mapping[str, str], task: HarborTask, table: str) -> dict[str, str]:
-    """Return variables of a task; BadData for one that asks for a secret of this machine."""
-    for name, value in variables.items():
-        if "${" in value:
-            raise BadData(
-                f"{task.folder / 'task.toml'}: {name} of [{table}.env] is {value!r}, a variable of this machine, and none "
-                "is handed on to a container: write its value there, or leave it out"
-            )
-    return dict(variables)
 
 
 def _exists(sandbox: Any, path: str) -> bool:

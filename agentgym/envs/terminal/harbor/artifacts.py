@@ -1,0 +1,191 @@
+"""Artifacts: what an agent's container hands to a separate verifier, and the hooks that write some of it.
+
+Collected as the container's root, cleaned on this side, and put at the same paths of the other container. An agent made
+them: a link that leads out of its artifact, a device or a set-user bit never arrives.
+"""
+
+import contextlib
+import fnmatch
+import io
+import tarfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any, cast
+
+from agentgym.envs.terminal.harbor import tables
+from agentgym.errors import BadData
+from agentgym.sandbox.protocol import SandboxFault
+
+PUBLISHED = "/logs/artifacts"
+"""What every task collects, named or not."""
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """A file or folder of the agent's container."""
+
+    source: str
+    destination: str = ""
+    """Where Harbor keeps it on the host; two artifacts of one place are one, the first."""
+    exclude: tuple[str, ...] = ()
+    """Patterns of `tar --exclude`; of a folder."""
+
+    @property
+    def output(self) -> PurePosixPath:
+        """Its place among the artifacts of a trial."""
+        return PurePosixPath("/", self.destination or self.source)
+
+    def covers(self, other: "Artifact") -> bool:
+        """Whether all of another artifact is in this one, at the same place."""
+        mine, others = PurePosixPath(self.source), PurePosixPath(other.source)
+        if not others.is_relative_to(mine):
+            return False
+        if others == mine and other.output == self.output:
+            return self.exclude == other.exclude
+        return not self.exclude and other.output == self.output / others.relative_to(mine)
+
+    def clashes(self, other: "Artifact") -> bool:
+        """Whether two artifacts would overwrite each other."""
+        one, two = self.output, other.output
+        return one.is_relative_to(two) or two.is_relative_to(one)
+
+
+@dataclass(frozen=True)
+class Hook:
+    """A command that runs after the agent and before artifacts are collected."""
+
+    command: str
+    user: str = ""
+    seconds: float = 60.0
+
+
+def artifacts_in(raw: Mapping[str, object], file: Path) -> tuple[Artifact, ...]:
+    """Return the artifacts that a table lists."""
+    listed: object = raw.get("artifacts") or list[object]()
+    if not isinstance(listed, list):
+        raise BadData(f"{file}: artifacts is {listed!r:.60}; expected a list of paths or tables")
+    return tuple(_artifact(entry, file) for entry in cast("list[object]", listed))
+
+
+def _artifact(entry: object, file: Path) -> Artifact:
+    if not isinstance(entry, dict | str):
+        raise BadData(f"{file}: an artifact is {entry!r:.60}; expected a path or a table with a source")
+    raw = {"source": entry} if isinstance(entry, str) else cast("tables.Table", entry)
+    _refuse_service(raw, file)
+    source, destination = tables.text(raw, "source", file), tables.text(raw, "destination", file)
+    if not source.startswith("/") or ".." in PurePosixPath(source).parts or PurePosixPath(source) == PurePosixPath("/"):
+        raise BadData(f"{file}: the artifact's source is {source!r:.60}; expected an absolute path without '..'")
+    if destination.startswith("/") or ".." in PurePosixPath(destination).parts:
+        raise BadData(f"{file}: the artifact's destination is {destination!r:.60}; expected a relative path without '..'")
+    return Artifact(source.rstrip("/"), destination, tables.texts(raw, "exclude", file))
+
+
+def hooks_in(verifier: Mapping[str, object], file: Path) -> tuple[Hook, ...]:
+    """Return the hooks of a verifier's table."""
+    found: list[Hook] = []
+    for raw in tables.tables(verifier, "collect", file):
+        _refuse_service(raw, file)
+        if not (command := tables.text(raw, "command", file)):
+            raise BadData(f"{file}: a hook of [[verifier.collect]] has no command")
+        found.append(Hook(command, tables.text(raw, "user", file), tables.number(raw, "timeout_sec", file) or 60.0))
+    return tuple(found)
+
+
+def _refuse_service(raw: Mapping[str, object], file: Path) -> None:
+    if raw.get("service", "main") != "main":
+        raise BadData(f"{file}: service is {raw['service']!r:.60}, another container, which rlvr/Harbor-v0 has not")
+
+
+def collect(sandbox: Any, work: str, hooks: Sequence[Hook], artifacts: Sequence[Artifact]) -> dict[str, bytes]:
+    """Run the hooks, and return the artifacts that are there: clean tar archives by path. A hook may fail."""
+    for hook in hooks:
+        script = ["/bin/bash", "-c", 'cd -- "$1" && eval "$2"', "bash", work, hook.command]
+        sandbox.run_as(hook.user, script, timeout=hook.seconds)
+    found, claimed = dict[str, bytes](), list[Artifact]()
+    for artifact in _with_published(artifacts):
+        if any(prior.clashes(artifact) and not prior.covers(artifact) for prior in claimed):
+            continue
+        claimed.append(artifact)
+        with contextlib.suppress(OSError, tarfile.TarError):  # absent, or larger than may be read: collected best it can
+            found[artifact.source] = cleaned(sandbox.copy_out(artifact.source), artifact.exclude)
+    return found
+
+
+def _with_published(artifacts: Sequence[Artifact]) -> list[Artifact]:
+    listed = list(artifacts)
+    return listed if any(artifact.source == PUBLISHED for artifact in listed) else [Artifact(PUBLISHED), *listed]
+
+
+def put(sandbox: Any, artifacts: Mapping[str, bytes]) -> None:
+    """Put artifacts at their paths in another container; a folder replaces what was there."""
+    for path, archive in artifacts.items():
+        with tarfile.open(fileobj=io.BytesIO(archive)) as opened:
+            first = opened.next()
+            if first is None:
+                continue
+            if first.isdir():
+                removed = sandbox.run_as("root", ["/bin/sh", "-c", 'rm -rf -- "$1" && mkdir -p -- "$1"', "sh", path])
+                if not removed.ok:
+                    raise SandboxFault(f"{path} of the verifier's container could not be emptied: {removed.text[-200:]}")
+        sandbox.copy_in(archive, str(PurePosixPath(path).parent))
+
+
+def cleaned(archive: bytes, exclude: Sequence[str] = ()) -> bytes:
+    """Return an archive of one file or folder with what can do no harm: plain files, folders, links that stay within.
+
+    The archive may have been packed by a program that the agent replaced.
+    """
+    made, written, links = io.BytesIO(), set[str](), set[str]()
+    with tarfile.open(fileobj=io.BytesIO(archive)) as opened, tarfile.open(fileobj=made, mode="w") as packed:
+        for member in opened:
+            parts = PurePosixPath(member.name).parts
+            above = {"/".join(parts[:length]) for length in range(1, len(parts))}
+            name, within = "/".join(parts), "/".join(parts[1:])
+            if not name or name.startswith("/") or ".." in parts or name in written or above & links:
+                continue  # below a link, it would be written where the link leads
+            if (not within and written) or (within and _excluded(within, exclude)):
+                continue
+            harmless = _harmless(opened, member, parts)
+            if harmless is None:
+                continue
+            written |= {name, *above}
+            links |= {name} if member.issym() else set()
+            member.mode = member.mode & 0o755 | (0o755 if member.isdir() else 0o444)
+            member.uid = member.gid = 0
+            member.uname = member.gname = "root"
+            packed.addfile(member, io.BytesIO(harmless))
+    return made.getvalue()
+
+
+def _harmless(opened: tarfile.TarFile, member: tarfile.TarInfo, parts: tuple[str, ...]) -> bytes | None:
+    """Return a member's content, and make a hard link a file of its own; None for what must not arrive."""
+    if member.isdir():
+        return b""
+    if member.issym():
+        return b"" if len(parts) > 1 and _stays(parts[1:-1], member.linkname) else None
+    if not member.isreg() and not member.islnk():
+        return None
+    try:
+        file = opened.extractfile(member)
+    except (KeyError, RecursionError, tarfile.TarError):  # another name of a file that is not in here
+        return None
+    content = b"" if file is None else file.read()
+    member.type, member.linkname, member.size = tarfile.REGTYPE, "", len(content)
+    return content
+
+
+def _stays(folder: tuple[str, ...], target: str) -> bool:
+    """Whether a link in a folder of an artifact leads to a place in it: upward at first, and never above its top."""
+    parts = PurePosixPath(target).parts
+    up = 0
+    while up < len(parts) and parts[up] == "..":
+        up += 1
+    return not target.startswith("/") and ".." not in parts[up:] and up <= len(folder)
+
+
+def _excluded(name: str, patterns: Sequence[str]) -> bool:
+    """Whether GNU tar leaves a name below `.` out: a pattern fits the name or a folder of it, from any slash on."""
+    parts = [".", *name.split("/")]
+    pieces = ["/".join(parts[begin:end]) for begin in range(len(parts)) for end in range(begin + 1, len(parts) + 1)]
+    return any(fnmatch.fnmatchcase(piece, pattern) for piece in pieces for pattern in patterns)

@@ -1,0 +1,94 @@
+"""Containers of a task: the agent's, and those of separate verifiers."""
+
+import contextlib
+import importlib
+import os
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agentgym.envs.terminal.harbor import tables
+from agentgym.envs.terminal.harbor.health import wait_until_healthy
+from agentgym.envs.terminal.harbor.network import Policy
+from agentgym.envs.terminal.harbor.network import options as network_options
+from agentgym.envs.terminal.harbor.steps import Place
+from agentgym.errors import BadConfig
+from agentgym.sandbox.protocol import MEGABYTE, Limits, sandbox
+
+
+@dataclass(frozen=True)
+class Containers:
+    """Makes containers as the caller lets tasks have them. A cap of None is no cap."""
+
+    backend: str
+    options: Mapping[str, Any]
+    network: str
+    """The caller's `network`; see `Harbor.network`."""
+    seconds: float
+    """Seconds that a command may take."""
+    max_cpus: float | None
+    max_memory_mb: float | None
+
+    def make(self, place: Place, policy: Policy, file: Path, *, background: bool = False) -> Any:
+        """Start a container with root as its user; programs of others are started with `run_as`."""
+        options: dict[str, Any] = {
+            "user": "root",
+            "writable": True,
+            "work": place.work,
+            **network_options(policy, self.network, self.backend),
+            "cpus": least(place.cpus, self.max_cpus),
+            "environment": tables.resolved(place.variables, "environment", file),
+            **({"background": True} if background else {}),
+            **({"storage_mb": place.storage_mb} if place.storage_mb and self.backend == "docker" else {}),
+            "capabilities": vars(importlib.import_module("agentgym.sandbox.docker.sandbox"))["ROOT_CAPABILITIES"],
+            **({"image": place.image} if place.image else self._build(place)),
+            **self.options,
+        }
+        limits = Limits(
+            timeout=self.seconds,
+            memory=int((least(place.memory_mb, self.max_memory_mb) or _machine_mb()) * MEGABYTE),
+            processes=1000,
+            disk=256 * MEGABYTE,
+            files=100_000,
+            open_files=1024,
+        )
+        made: Any = sandbox(self.backend, limits=limits, **options)
+        try:
+            if place.health:
+                wait_until_healthy(made, place.health)
+        except BaseException:
+            made.close()
+            raise
+        return made
+
+    @contextlib.contextmanager
+    def made(self, place: Place, policy: Policy, file: Path) -> Generator[Any]:
+        """Start a container, and end it."""
+        container = self.make(place, policy, file)
+        try:
+            yield container
+        finally:
+            container.close()
+
+    def connect(self, container: Any, first: Policy, now: Policy, name: str) -> None:
+        """Put a container that was made with one policy on the network of another phase."""
+        made, wanted = (network_options(policy, self.network, self.backend) for policy in (first, now))
+        if self.backend == "docker":
+            container.reconnect(**wanted)
+        elif made != wanted:
+            raise BadConfig(f"{name} changes its network between phases, which only docker can")
+
+    def _build(self, place: Place) -> dict[str, Any]:
+        """Return the options that build an image; Harbor's own environments keep their own time limit."""
+        limit = {"build_seconds": place.build_seconds} if self.backend == "docker" else {}
+        return {"build": str(place.build), **limit}
+
+
+def least(own: float | None, cap: float | None) -> float | None:
+    """Return the lower of a task's own limit and the caller's cap; None for no limit."""
+    return min((limit for limit in (own, cap) if limit is not None), default=None)
+
+
+def _machine_mb() -> float:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / MEGABYTE

@@ -1,0 +1,265 @@
+"""The parts of a task as the format has them: where containers come from, and steps with an agent's and a verifier's phase.
+
+A task without `[[steps]]` is one step without a name.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast
+
+from agentgym.envs.terminal.harbor import tables
+from agentgym.envs.terminal.harbor.artifacts import Artifact, Hook, artifacts_in, hooks_in
+from agentgym.envs.terminal.harbor.health import Health, health_in
+from agentgym.envs.terminal.harbor.network import Policy, baseline, policy
+from agentgym.errors import BadData
+
+MODES = ("shared", "separate")
+_NAME = re.compile(r"[^<>:\"/\\|?*\x00-\x1f\x7f]{1,100}")
+
+
+@dataclass(frozen=True)
+class Place:
+    """A container: its image and what it may use. None is no limit."""
+
+    image: str
+    """Name of a ready image; empty where `build` is to be built."""
+    build: Path
+    """The folder with the Dockerfile."""
+    work: str
+    """Where commands begin."""
+    cpus: float | None = None
+    memory_mb: float | None = None
+    storage_mb: float | None = None
+    build_seconds: float = 600.0
+    variables: Mapping[str, str] = field(default_factory=dict[str, str])
+    health: Health | None = None
+    network: Policy = field(default_factory=Policy)
+    """Outside of the phases that state their own."""
+
+
+@dataclass(frozen=True)
+class Verifier:
+    """How a step is judged."""
+
+    seconds: float = 600.0
+    user: str = ""
+    """Who runs the tests; empty for the image's own user."""
+    variables: Mapping[str, str] = field(default_factory=dict[str, str])
+    network: Policy = field(default_factory=Policy)
+    place: Place | None = None
+    """A container of its own; None for the agent's."""
+    bundled: bool = False
+    """Whether its image brings `/tests` along."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One agent's phase and its judging."""
+
+    name: str
+    instruction: str
+    tests: tuple[Path, ...]
+    """Folders that are laid over one another in `/tests`."""
+    solution: Path | None
+    """The folder with `solve.sh`."""
+    workdir: Path | None
+    """Files that are put where the agent works before it begins; `setup.sh` among them is run."""
+    seconds: float | None
+    """Seconds that all commands may take together."""
+    user: str
+    """Who the agent is; empty for the image's own user."""
+    network: Policy
+    verifier: Verifier
+    health: Health | None = None
+    """What must succeed before the agent begins, beyond the task's own check."""
+    min_reward: Mapping[str, float] = field(default_factory=dict[str, float])
+    """The task ends where a metric is below this, or missing."""
+    artifacts: tuple[Artifact, ...] = ()
+    hooks: tuple[Hook, ...] = ()
+
+    def stops(self, rewards: Mapping[str, float]) -> bool:
+        """Whether rewards end the task before its other steps."""
+        return any(rewards.get(name, float("-inf")) < least for name, least in self.min_reward.items())
+
+
+def place_in(raw: tables.Table, build: Path, name: str, file: Path, inherited: str = "") -> Place:
+    """Return the container of an environment's table; `inherited` is an image that counts where it names none."""
+    image = tables.text(raw, "docker_image", file) or inherited
+    dockerfile = build / "Dockerfile"
+    if not image and not dockerfile.is_file():
+        raise BadData(f"{file.parent}: neither {build.name}/Dockerfile nor docker_image in [{name}]; expected one of them")
+    written = dockerfile.read_text(encoding="utf-8-sig", errors="replace") if dockerfile.is_file() else ""
+    return Place(
+        image=image,
+        build=build,
+        work=_work(tables.text(raw, "workdir", file) or _last_workdir(written), file),
+        cpus=tables.number(raw, "cpus", file),
+        memory_mb=tables.size(raw, "memory_mb", "memory", file),
+        storage_mb=tables.size(raw, "storage_mb", "storage", file),
+        build_seconds=tables.number(raw, "build_timeout_sec", file) or 600.0,
+        variables=tables.variables(raw, name, file),
+        health=health_in(raw, file),
+        network=baseline(raw, name, file),
+    )
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Reads the steps of one `task.toml`."""
+
+    file: Path
+    raw: tables.Table
+    place: Place
+
+    def steps(self) -> tuple[Step, ...]:
+        """Return the task's steps."""
+        listed = tables.tables(self.raw, "steps", self.file)
+        steps = tuple(self._step(entry) for entry in listed) or (self._step(None),)
+        names = [step.name.casefold() for step in steps]
+        if twice := next((name for name in names if names.count(name) > 1), ""):
+            raise BadData(f"{self.file}: two steps are called {twice!r}")
+        return steps
+
+    def _step(self, own: tables.Table | None) -> Step:
+        folder, entry = self.file.parent, own or {}
+        name = ""
+        if own is not None:
+            name = tables.text(entry, "name", self.file)
+            if not _NAME.fullmatch(name) or name.strip(" .") != name:
+                raise BadData(f"{self.file}: a step is called {name!r:.60}; expected the name of a folder in steps/")
+            folder = folder / "steps" / name
+            if not folder.is_dir():
+                raise BadData(f"{self.file}: there is no folder steps/{name} for the step of that name")
+        agents = self._levels(entry, "agent")
+        shared = (self.file.parent / "tests", folder / "tests") if own is not None else (folder / "tests",)
+        solutions = [path for path in (folder / "solution", self.file.parent / "solution") if (path / "solve.sh").is_file()]
+        return Step(
+            name=name,
+            instruction=instruction_in(folder / "instruction.md"),
+            tests=tuple(path for path in shared if path.is_dir()),
+            solution=solutions[0] if solutions else None,
+            workdir=folder / "workdir" if own is not None and (folder / "workdir").is_dir() else None,
+            seconds=next((found for raw in agents if (found := tables.number(raw, "timeout_sec", self.file))), None),
+            user=next((found for raw in agents if (found := tables.text(raw, "user", self.file))), ""),
+            network=self._phase(agents, "agent") or self.place.network,
+            verifier=self._verifier(entry, folder, own is not None),
+            health=health_in(entry, self.file),
+            min_reward=self._least(entry),
+            artifacts=artifacts_in(self.raw, self.file) + (artifacts_in(entry, self.file) if own is not None else ()),
+            hooks=tuple(hook for raw in reversed(self._levels(entry, "verifier")) for hook in hooks_in(raw, self.file)),
+        )
+
+    def _levels(self, entry: tables.Table, name: str) -> list[tables.Table]:
+        """Return a table of the step, then that of the task."""
+        return [tables.table(entry, name, self.file), tables.table(self.raw, name, self.file)]
+
+    def _phase(self, levels: Sequence[tables.Table], name: str) -> Policy | None:
+        return next((found for raw in levels if (found := policy(raw, name, self.file))), None)
+
+    def _verifier(self, entry: tables.Table, folder: Path, named: bool) -> Verifier:
+        levels = self._levels(entry, "verifier")
+        place, bundled = self._place_of(levels, folder, named)
+        if not bundled and not any((path / "tests" / "test.sh").is_file() for path in (folder, self.file.parent)):
+            raise BadData(f"{folder}: no tests/test.sh, which decides the reward")
+        # As in Harbor, a step has its own time limit or the format's, and never the task's.
+        seconds = tables.number(levels[0] if named else levels[1], "timeout_sec", self.file)
+        return Verifier(
+            seconds=seconds or 600.0,
+            user=next((found for raw in levels if (found := tables.text(raw, "user", self.file))), ""),
+            variables={k: v for raw in reversed(levels) for k, v in tables.variables(raw, "verifier", self.file).items()},
+            network=self._phase(levels, "verifier") or (place or self.place).network,
+            place=place,
+            bundled=bundled,
+        )
+
+    def _place_of(self, levels: Sequence[tables.Table], folder: Path, named: bool) -> tuple[Place | None, bool]:
+        """Return the verifier's own container, if it has one, and whether tests are in its image."""
+        mode = next((found for raw in levels if (found := self._mode(raw))), "shared")
+        if mode == "shared":
+            return None, False
+        own = next((tables.table(raw, "environment", self.file) for raw in levels if "environment" in raw), None)
+        refuse_hardware(own or {}, self.file)
+        for raw, tests in zip(levels, (folder / "tests", self.file.parent / "tests"), strict=True):
+            stated = tables.table(raw, "environment", self.file)
+            if image := tables.text(stated, "docker_image", self.file):
+                return place_in({**(own or {}), "docker_image": image}, tests, "verifier.environment", self.file), True
+            if (tests / "docker-compose.yaml").is_file():
+                raise BadData(f"{tests}: several containers for the verifier, which rlvr/Harbor-v0 has not")
+            if (tests / "Dockerfile").is_file():
+                return place_in({**(own or {}), "docker_image": ""}, tests, "verifier.environment", self.file), True
+        if own is None:
+            return self.place, False
+        fresh = place_in(own, self.place.build, "verifier.environment", self.file, self.place.image)
+        return fresh, False
+
+    def _mode(self, raw: tables.Table) -> str:
+        mode = raw.get("environment_mode")
+        if mode is not None and mode not in MODES:
+            raise BadData(f"{self.file}: environment_mode is {mode!r:.60}; expected {' or '.join(MODES)}")
+        if mode == "shared" and "environment" in raw:
+            raise BadData(
+                f"{self.file}: a verifier with environment_mode 'shared' has an environment; leave one of them out"
+            )
+        return str(mode or ("separate" if "environment" in raw else ""))
+
+    def _least(self, entry: tables.Table) -> dict[str, float]:
+        value = entry.get("min_reward")
+        given: dict[str, object] = cast("dict[str, object]", value) if isinstance(value, dict) else {"reward": value}
+        if value is None:
+            return {}
+        for name, least in given.items():
+            if isinstance(least, bool) or not isinstance(least, int | float):
+                raise BadData(f"{self.file}: min_reward of {name} is {least!r:.60}; expected a number")
+        return {name: float(cast("float", least)) for name, least in given.items()}
+
+
+def refuse_hardware(raw: tables.Table, file: Path) -> None:
+    """Refuse what no container here has; a task that is played otherwise than it was meant would give a wrong number."""
+    absent = {
+        "GPUs": bool(raw.get("gpus")),
+        "TPUs": bool(raw.get("tpu")),
+        "MCP servers": bool(raw.get("mcp_servers")),
+        "Windows": str(raw.get("os", "linux")).lower() != "linux",
+    }
+    for what, wanted in absent.items():
+        if wanted:
+            raise BadData(
+                f"{file.parent}: the task asks for {what}, which rlvr/Harbor-v0 has not; leave it out of the folder"
+            )
+
+
+def instruction_in(file: Path) -> str:
+    """Return the words of an instruction, without canary lines at its top."""
+    try:
+        lines = file.read_text(encoding="utf-8-sig").splitlines()
+    except FileNotFoundError:
+        raise BadData(f"{file} is missing: expected the task in words") from None
+    except UnicodeDecodeError as error:
+        raise BadData(f"{file}: {error}; expected UTF-8") from error
+    while lines and (not lines[0].strip() or re.match(r"(<!--|#).*canary", lines[0], re.IGNORECASE)):
+        del lines[0]
+    if not lines:
+        raise BadData(f"{file} is empty: expected the task in words")
+    return "\n".join(lines).strip()
+
+
+def _last_workdir(dockerfile: str) -> str:
+    """Return where the last stage of a Dockerfile ends up, as its WORKDIR lines say."""
+    work = ""
+    for line in dockerfile.splitlines():
+        word, _, rest = line.strip().partition(" ")
+        if word.upper() == "FROM":
+            work = ""
+        elif word.upper() == "WORKDIR":
+            path = rest.strip().strip("\"'")
+            work = path if path.startswith("/") else f"{work.rstrip('/')}/{path}"
+    return work
+
+
+def _work(path: str, file: Path) -> str:
+    path = path or "/app"
+    if "$" in path or not path.startswith("/"):
+        raise BadData(f"{file}: the working folder is {path!r}; say which in workdir of [environment], as an absolute path")
+    return "/root" if path == "/" else path

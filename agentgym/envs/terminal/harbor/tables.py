@@ -1,0 +1,100 @@
+"""Values of `task.toml`, each read with its kind; BadData says what is wrong, and in which file."""
+
+import math
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import cast
+
+from agentgym.errors import BadData
+
+_UNITS = {"K": 1 / 1024, "M": 1, "G": 1024}
+_DEFAULT = re.compile(r"\$\{\w+:-([^}]*)\}")
+Table = dict[str, object]
+
+
+def toml(file: Path) -> Table:
+    """Return what a TOML file holds."""
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8-sig"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadData(f"{file}: {error}; expected TOML in UTF-8") from error
+
+
+def table(raw: Mapping[str, object], name: str, file: Path) -> Table:
+    """Return a table, empty where there is none."""
+    value = raw.get(name, {})
+    if not isinstance(value, dict):
+        raise BadData(f"{file}: {name} is {value!r:.60}; expected a table [{name}]")
+    return cast("Table", value)
+
+
+def tables(raw: Mapping[str, object], name: str, file: Path) -> list[Table]:
+    """Return a list of tables, empty where there is none."""
+    value: object = raw.get(name) or list[object]()
+    if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in cast("list[object]", value)):
+        raise BadData(f"{file}: {name} is {value!r:.60}; expected tables [[{name}]]")
+    return cast("list[Table]", value)
+
+
+def text(raw: Mapping[str, object], key: str, file: Path) -> str:
+    """Return a text, or a number as one."""
+    value = raw.get(key, "")
+    if not isinstance(value, str | int) or isinstance(value, bool):
+        raise BadData(f"{file}: {key} is {value!r:.60}; expected a text")
+    return str(value)
+
+
+def texts(raw: Mapping[str, object], key: str, file: Path) -> tuple[str, ...]:
+    """Return a list of texts."""
+    value: object = raw.get(key) or list[object]()
+    if not isinstance(value, list) or not all(isinstance(entry, str) for entry in cast("list[object]", value)):
+        raise BadData(f"{file}: {key} is {value!r:.60}; expected a list of texts")
+    return tuple(cast("list[str]", value))
+
+
+def number(raw: Mapping[str, object], key: str, file: Path) -> float | None:
+    """Return a number above 0."""
+    value = raw.get(key)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+        raise BadData(f"{file}: {key} is {value!r:.60}; expected a number above 0")
+    return float(value)
+
+
+def size(raw: Mapping[str, object], key: str, older: str, file: Path) -> float | None:
+    """Return megabytes, from a number or from an older text like `2G`; both must say the same."""
+    megabytes = number(raw, key, file)
+    if not isinstance(written := raw.get(older), str):
+        return megabytes
+    match = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([KMG])\s*", written, re.IGNORECASE)
+    if match is None or not float(match[1]):
+        raise BadData(f"{file}: {older} is {written!r:.60}; expected a size such as '2G', or {key} = 2048")
+    converted = float(int(float(match[1]) * _UNITS[match[2].upper()]))
+    if megabytes not in (None, converted):
+        raise BadData(
+            f"{file}: {older} is {written!r} ({converted:g} MB), but {key} is {megabytes:g}; leave one of them out"
+        )
+    return converted
+
+
+def variables(raw: Mapping[str, object], name: str, file: Path) -> dict[str, str]:
+    """Return the variables of a table's `env`, as they are written."""
+    value: object = raw.get("env") or {}
+    if not isinstance(value, dict):
+        raise BadData(f"{file}: env of [{name}] is {value!r:.60}; expected a table of texts")
+    return {str(key): str(entry) for key, entry in cast("Table", value).items()}
+
+
+def resolved(found: Mapping[str, str], name: str, file: Path) -> dict[str, str]:
+    """Return variables with the defaults of `${NAME:-default}`; BadData for one that asks for a secret of this machine."""
+    values = {key: _DEFAULT.sub(r"\1", entry) for key, entry in found.items()}
+    for key, entry in values.items():
+        if "${" in entry:
+            raise BadData(
+                f"{file}: {key} of [{name}.env] is {entry!r}, a variable of this machine, and none is handed on to a "
+                "container: write its value there, or leave it out"
+            )
+    return values
