@@ -1,16 +1,19 @@
-"""Write episodes as Parquet, with the columns that TRL's trainers read; `datasets` and pandas read it too.
+"""Write episodes as Parquet, with the columns that TRL's trainers read; `datasets` and pandas read it too. Or as ATIF.
 
 agentgym export runs/demo --as sft --success --split train --out data.parquet   successes to imitate
 agentgym export runs/demo --out data.parquet --push ME/NAME   as a dataset on the hub, with a card
 agentgym export runs/eval-a --as dpo --out pairs.parquet     pairs of attempts at a task, for DPO
+agentgym export runs/demo --as atif --out trajectories       a document of Harbor's trajectory format for each episode
 """
 
+import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
 from agentgym.cli.flags import Options
-from agentgym.core.folders import write_whole
+from agentgym.core.folders import check_folder, write_whole
+from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig
 from agentgym.options import Alias, Positional
 from agentgym.trainers.data.stored import Filter, read_files
@@ -23,9 +26,10 @@ class Config:
     files: Positional[tuple[str, ...]]
     """Files of episodes, or folders of runs and evaluations."""
     out: str
-    """File to write."""
-    form: Annotated[Literal["sft", "dpo", "grpo", "episodes"], Alias("as")] = "sft"
-    """`sft` (one conversation per row), `dpo` (one pair of a group per row), `grpo` (with advantages), `episodes` (all)."""
+    """File to write; with `atif`, a folder."""
+    form: Annotated[Literal["sft", "dpo", "grpo", "episodes", "atif"], Alias("as")] = "sft"
+    """`sft` (one conversation per row), `dpo` (one pair of a group per row), `grpo` (with advantages), `episodes` (all),
+    `atif` (a JSON document per episode)."""
     success: bool = False
     """Only successful episodes."""
     env: str = ""
@@ -55,7 +59,10 @@ def run(config: Config) -> int:
     out = Path(config.out)
     if not config.files:
         raise BadConfig("no file of episodes is given; for example: agentgym export runs/demo --out data.parquet")
-    if out.suffix != ".parquet":
+    if config.form == "atif":
+        if config.card or config.push:
+            raise BadConfig("--card and --push are of a table: use --as episodes")
+    elif out.suffix != ".parquet":
         raise BadConfig(f"out is {config.out}; expected a name that ends with .parquet")
     if (config.credit or config.credit_options) and (config.form != "grpo" or not config.credit):
         raise BadConfig("credit goes with --as grpo --credit NAME: other forms have no advantages")
@@ -68,6 +75,8 @@ def run(config: Config) -> int:
     for number, episodes in enumerate(files if len(files) > 1 else []):
         for episode in episodes:  # groups of two files are not one, whatever they are called
             episode.group_id = f"{number}/{episode.group_id}"
+    if config.form == "atif":
+        return write_documents(out, [episode for file in files for episode in file])
     from agentgym.trainers.credit.interface import resolve
     from agentgym.trainers.data.export import Rows, write_parquet
 
@@ -90,4 +99,21 @@ def run(config: Config) -> int:
             text = card(rows, episodes, config.form, source, pushed=True)
             print(push(config.push, out, text, private=config.private))
     print(f"{out}: {len(rows)} rows from {len(episodes)} episodes; columns {', '.join(rows[0])}")
+    return 0
+
+
+def write_documents(folder: Path, episodes: list[Episode]) -> int:
+    """Write an ATIF document for each episode into a folder that is empty or new."""
+    from agentgym.evaluate.atif import file_name, to_atif
+    from agentgym.trainers.data.export import tools_of
+
+    check_folder(folder)
+    if folder.is_dir() and any(folder.iterdir()):
+        raise BadConfig(f"out is {folder}, which is not empty; expected a new folder for the documents")
+    folder.mkdir(parents=True, exist_ok=True)
+    tools = {env: tools_of(env) for env in dict.fromkeys(episode.env for episode in episodes)}
+    for number, episode in enumerate(episodes):
+        document = json.dumps(to_atif(episode, tools[episode.env]), indent=1)
+        write_whole(folder / file_name(episode, number), f"{document}\n")
+    print(f"{folder}: {len(episodes)} documents")
     return 0

@@ -1,0 +1,259 @@
+"""Episodes as documents of ATIF (Agent Trajectory Interchange Format, version 1.8), and back.
+
+One document is one episode: instruction and first observation are a step of the user, each turn is a step of the agent
+with what the environment answered. Token ids, log-probabilities, calls and thoughts have fields of the format. Rewards and
+advantages have none: they are in a step's `extra`. What else an episode holds is in `extra["agentgym"]`, so that reading a
+document of ours gives the same episode. Checked beside harbor 0.26.0, whose models read the documents.
+"""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
+from typing import Any, cast
+
+import agentgym
+from agentgym.agents.parse import split_thought
+from agentgym.core.actions import Call, Tool, parse_call
+from agentgym.episodes.episode import Episode, Turn
+from agentgym.errors import BadData
+
+VERSION = "ATIF-v1.8"
+OURS = "agentgym"
+"""Key in `extra` of what is ours."""
+Json = dict[str, Any]
+_PLACED = frozenset(("observation", "prompt_ids", "output_ids", "logprobs", "notes"))
+"""Fields of a turn that have a place of their own."""
+
+
+def to_atif(episode: Episode, tools: Mapping[str, Tool] | None = None) -> Json:
+    """Return the document of an episode; `tools` are its environment's, where they are known."""
+    steps: list[Json] = []
+    first = episode.turns[0].observation if episode.turns else episode.final_observation
+    system = [str(m.get("content")) for turn in episode.turns[:1] for m in turn.messages if m.get("role") == "system"]
+    for source, text in (*(("system", text) for text in system), ("user", first or episode.instruction)):
+        steps.append({"step_id": len(steps) + 1, "source": source, "message": _clean(text)})
+    answers = [turn.observation for turn in episode.turns[1:]] + [episode.final_observation]
+    for turn, answer in zip(episode.turns, answers, strict=False):
+        for call in turn.calls:
+            steps.append({"step_id": len(steps) + 1, **_step(call, tools or {}, note=call is not turn)})
+        result = {"content": _clean(answer)}
+        if "tool_calls" in steps[-1]:
+            result["source_call_id"] = steps[-1]["tool_calls"][0]["tool_call_id"]
+        steps[-1]["observation"] = {"results": [result]}
+    agent: Json = {"name": OURS, "version": agentgym.__version__}
+    if tools:
+        agent["tool_definitions"] = [tool.schema() for tool in tools.values()]
+    about = {f.name: getattr(episode, f.name) for f in fields(episode) if f.name not in ("turns", "hint")}
+    about["hint"] = None if episode.hint is None else json.loads(episode.to_json())["hint"]
+    sampled = [call for turn in episode.turns for call in turn.calls]
+    return _plain(
+        {
+            "schema_version": VERSION,
+            "session_id": episode.group_id,
+            "trajectory_id": f"{episode.env}/{episode.task_id}/{episode.attempt}",
+            "agent": agent,
+            "steps": steps,
+            "final_metrics": {
+                "total_prompt_tokens": sum(len(call.prompt_ids) for call in sampled),
+                "total_completion_tokens": sum(len(call.output_ids) for call in sampled),
+                "total_steps": len(steps),
+                "extra": {"reward": episode.reward, "success": episode.success, "reason": episode.reason},
+            },
+            "extra": {OURS: about},
+        }
+    )
+
+
+def _step(turn: Turn, tools: Mapping[str, Tool], *, note: bool) -> Json:
+    whole, _, rest = split_thought(turn.text, opened="</think>" in turn.text)
+    thought = turn.text.rpartition("</think>")[0].replace("<think>", "", 1).strip() if whole else ""
+    message = _clean(rest if whole else turn.text)
+    rest_of = {f.name: getattr(turn, f.name) for f in fields(turn) if f.name not in _PLACED}
+    extra: Json = {"reward": turn.reward, "rewards": turn.rewards, OURS: {**rest_of, "note": note}}
+    if _clean(turn.observation) != turn.observation:
+        extra[OURS]["observation"] = turn.observation
+    if "advantage" in turn.extra:
+        extra["advantage"] = turn.extra["advantage"]
+    step: Json = {"source": "agent", "message": message, "llm_call_count": int(bool(turn.output_ids or turn.text))}
+    if step["llm_call_count"]:
+        step["metrics"] = {"prompt_tokens": len(turn.prompt_ids), "completion_tokens": len(turn.output_ids)}
+        step |= {"reasoning_content": _clean(thought)} if thought else {}
+    if turn.output_ids or turn.prompt_ids:
+        ids = {"prompt_token_ids": list(turn.prompt_ids), "completion_token_ids": turn.output_ids}
+        if step["llm_call_count"]:
+            step["metrics"] |= ids
+        else:
+            extra[OURS] |= ids
+    if turn.logprobs:
+        fits = step["llm_call_count"] and all(map(math.isfinite, turn.logprobs))
+        values = [value if math.isfinite(value) else None for value in turn.logprobs]  # JSON has no NaN
+        (step["metrics"] if fits else extra[OURS])["logprobs"] = values
+    call = parse_call(turn.action, tools) if tools and turn.action and not note else None
+    if isinstance(call, Call):
+        step["tool_calls"] = [{"tool_call_id": "call_1", "function_name": call.name, "arguments": call.arguments}]
+    return {**step, "extra": extra}
+
+
+def _clean(text: str) -> str:
+    """Return text without halves of characters, which the format does not take; `extra` has them."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _plain(document: Json) -> Json:
+    """Return a document as JSON values, arrays as lists."""
+    return json.loads(json.dumps(document, default=_listed))
+
+
+def _listed(value: Any) -> object:
+    return value.tolist() if hasattr(value, "tolist") else list(value)
+
+
+def from_atif(document: object, name: str, lost: Counter[str] | None = None) -> Episode:
+    """Return the episode of a document; BadData for one that is none. `lost` counts what an episode has no place for.
+
+    A document of another's: its texts are observations, each step of its agent a turn, and its verdict is unknown.
+    """
+    raw = _object(document, f"{name}: the document")
+    if not str(raw.get("schema_version")).startswith("ATIF-v1."):
+        raise BadData(f"{name}: schema_version is {raw.get('schema_version')!r:.40}; expected ATIF-v1.0 to {VERSION}")
+    steps = raw.get("steps")
+    if not isinstance(steps, list) or not steps:
+        raise BadData(f"{name}: it has no steps")
+    entries = [_object(step, f"{name}: step {place}") for place, step in enumerate(cast("list[object]", steps), 1)]
+    about = _mapping(_mapping(raw.get("extra")).get(OURS))
+    told = _ours(about, entries) if about else _others(raw, entries, name, lost if lost is not None else Counter())
+    try:
+        return Episode.from_json(json.dumps(told))
+    except BadData as error:
+        raise BadData(f"{name}: {error}") from None
+
+
+def _ours(about: Json, steps: Iterable[Json]) -> Json:
+    """Return an episode's fields from a document of ours."""
+    turns, notes, seen = list[Json](), list[Json](), list[str]()
+    for step in steps:
+        if step.get("source") != "agent":
+            seen = [_text(step.get("message"), Counter())]
+            continue
+        mine = dict(_mapping(_mapping(step.get("extra")).get(OURS)))
+        metrics = {**mine, **_mapping(step.get("metrics"))}
+        prompt: object = metrics.get("prompt_token_ids") or list[object]()
+        output: object = metrics.get("completion_token_ids") or list[object]()
+        note = mine.pop("note", False)
+        told: Json = {name: mine[name] for name in mine if name in Turn.__dataclass_fields__}
+        told |= {"prompt_ids": [0, prompt], "output_ids": output, "logprobs": _numbers(metrics.get("logprobs"))}
+        if told.get("plain_ids"):
+            told["plain_ids"] = [0, told["plain_ids"]]
+        else:
+            told.pop("plain_ids", None)
+        told.setdefault("observation", "" if note else seen[-1] if seen else "")
+        if note:
+            notes.append(told)
+            continue
+        turns.append({**told, "notes": notes} if notes else told)
+        notes, seen = [], [_results(step, Counter())]
+    fields_of_ours = {name: about[name] for name in about if name in Episode.__dataclass_fields__}
+    return {**{k: v for k, v in fields_of_ours.items() if k != "hint" or v is not None}, "turns": turns}
+
+
+_UNPLACED = {"timestamp": "times", "reasoning_effort": "reasoning efforts"}
+
+
+def _others(raw: Json, steps: Iterable[Json], name: str, lost: Counter[str]) -> Json:
+    """Return an episode's fields from a document of another program."""
+    turns, pending, reward = list[Json](), list[str](), 0.0
+    instruction = ""
+    lost["subagents"] += len(raw.get("subagent_trajectories") or ())
+    for step in steps:
+        for key, what in _UNPLACED.items():
+            lost[what] += step.get(key) is not None
+        if step.get("is_copied_context"):
+            lost["steps copied from another trajectory"] += 1
+            continue
+        text = _text(step.get("message"), lost)
+        if step.get("source") != "agent":
+            instruction = instruction or (text if step.get("source") == "user" else "")
+            pending += [text, _results(step, lost)]
+            continue
+        metrics = _mapping(step.get("metrics"))
+        lost["costs"] += metrics.get("cost_usd") is not None
+        paid = _number(_mapping(step.get("extra")).get("reward"))
+        reward += paid
+        turns.append(
+            {
+                "observation": "\n\n".join(filter(None, pending)),
+                "text": _reply(step, text),
+                "action": _action(step, text),
+                "prompt_ids": [0, metrics.get("prompt_token_ids") or []],
+                "output_ids": metrics.get("completion_token_ids") or [],
+                "logprobs": metrics.get("logprobs") or [],
+                "reward": paid,
+                "rewards": {"reward": paid} if paid else {},
+            }
+        )
+        pending = [_results(step, lost)]
+    told: Json = {"env": "atif", "group_id": name, "seed": 0, "instruction": instruction, "turns": turns, "format": 1}
+    told["task_id"] = str(raw.get("trajectory_id") or raw.get("session_id") or name)
+    told |= {"final_observation": "\n\n".join(filter(None, pending)), "reward": reward, "success": None, "reason": ""}
+    return {**told, "labels": {"agent": str(_mapping(raw.get("agent")).get("name"))}}
+
+
+def _reply(step: Json, text: str) -> str:
+    thought = step.get("reasoning_content")
+    return f"<think>\n{thought}\n</think>\n\n{text}" if isinstance(thought, str) and thought else text
+
+
+def _action(step: Json, text: str) -> str:
+    calls = [_mapping(call) for call in cast("list[object]", step.get("tool_calls") or [])]
+    told = [{"name": call.get("function_name"), "arguments": call.get("arguments")} for call in calls]
+    return json.dumps(told[0] if len(told) == 1 else told, ensure_ascii=False) if told else text
+
+
+def _results(step: Json, lost: Counter[str]) -> str:
+    results: object = _mapping(step.get("observation")).get("results") or list[object]()
+    listed = [_mapping(result) for result in cast("list[object]", results)]
+    return "\n".join(_text(result.get("content"), lost) for result in listed)
+
+
+def _text(message: object, lost: Counter[str]) -> str:
+    """Return a message's text; parts of other kinds are lost."""
+    if message is None or isinstance(message, str):
+        return message or ""
+    if not isinstance(message, list):
+        raise BadData(f"a message is {message!r:.40}; expected a text or a list of parts")
+    parts = [_mapping(part) for part in cast("list[object]", message)]
+    lost["images and sounds"] += sum(part.get("type") != "text" for part in parts)
+    return "\n".join(str(part.get("text") or "") for part in parts if part.get("type") == "text")
+
+
+def _numbers(values: object) -> object:
+    """Return log-probabilities of ours: null stands for NaN."""
+    listed = cast("list[object]", values) if isinstance(values, list) else []
+    return [math.nan if value is None else value for value in listed]
+
+
+def _number(value: object) -> float:
+    usable = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return float(cast("float", value)) if usable else 0.0
+
+
+def _mapping(value: object) -> Json:
+    return cast("Json", value) if isinstance(value, dict) else {}
+
+
+def _object(value: object, what: str) -> Json:
+    if not isinstance(value, dict):
+        raise BadData(f"{what} is {value!r:.40}; expected an object")
+    return cast("Json", value)
+
+
+Tools = Callable[[str], Mapping[str, Tool] | None]
+"""Returns the tools of an environment, None where they are not known."""
+
+
+def file_name(episode: Episode, number: int) -> str:
+    """Return the name of an episode's file: nothing of a task's id decides where it lies."""
+    safe = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in episode.task_id)[:60]
+    return f"{number:05d}-{safe}-{episode.attempt}.json"

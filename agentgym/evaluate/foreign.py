@@ -1,0 +1,207 @@
+"""Episodes of other programs' logs: ATIF documents, folders of Harbor's jobs, and inspect_ai's `.eval` files.
+
+Only the standard library reads them. A log comes from a stranger: no path in it is followed, and its verdicts are those of
+its own program. `Logs.lost` counts what an episode has no place for.
+"""
+
+import json
+import math
+import zipfile
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+from agentgym.envs.terminal.harbor.rewards import NoVerdict, one_number
+from agentgym.episodes.episode import Episode
+from agentgym.errors import BadConfig, BadData
+from agentgym.evaluate.atif import from_atif
+
+Json = dict[str, Any]
+LARGEST = 256 << 20
+"""Bytes of one file in a log."""
+RULE = "min"
+"""One number of several metrics, as `rlvr/Harbor-v0` takes it."""
+LETTERS = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
+"""Grades of inspect_ai: correct, incorrect, partial, no answer."""
+
+
+@dataclass
+class Logs:
+    """What was read."""
+
+    episodes: list[Episode] = field(default_factory=list[Episode])
+    lost: Counter[str] = field(default_factory=Counter[str])
+    kinds: Counter[str] = field(default_factory=Counter[str])
+
+    def read(self, path: Path) -> None:
+        """Add the episodes of a file or a folder; BadConfig where it holds no log, BadData where one is broken."""
+        if path.is_dir():
+            found = self._folder(path)
+        elif path.suffix == ".eval":
+            found = [*self._inspect(path)]
+        elif path.suffix == ".json":
+            found = [from_atif(_json(path), path.name, self.lost)]
+            self.kinds["ATIF documents"] += 1
+        else:
+            raise BadConfig(f"{path} is no log; expected an ATIF .json, an .eval file, or the folder of a Harbor job")
+        self.episodes += found
+        self._number_attempts()
+
+    def _folder(self, folder: Path) -> list[Episode]:
+        trials = [path.parent for path in sorted(folder.rglob("result.json")) if "trial_name" in _json(path)]
+        if trials:
+            self.kinds["Harbor trials"] += len(trials)
+            return [self._trial(trial) for trial in trials]
+        documents = [path for path in sorted(folder.glob("*.json")) if "schema_version" in _json(path)]
+        if not documents:
+            raise BadConfig(f"{folder} holds no log; expected result.json of Harbor's trials, or ATIF documents")
+        self.kinds["ATIF documents"] += len(documents)
+        return [from_atif(_json(path), path.name, self.lost) for path in documents]
+
+    def _trial(self, folder: Path) -> Episode:
+        """Return the episode of a trial of Harbor; a trial without a reward is an infrastructure error."""
+        raw = _json(folder / "result.json")
+        parts = [folder / "agent", *sorted((folder / "steps").glob("*/agent"))]
+        files = [part / "trajectory.json" for part in parts if (part / "trajectory.json").is_file()]
+        told = [from_atif(_json(file), str(file), self.lost) for file in files]
+        self.lost["trials without a trajectory"] += not told
+        made = Episode("rlvr/Harbor-v0", _text(raw, "task_name"), _text(raw, "task_name"), 0)
+        for episode in told:
+            made.instruction = made.instruction or episode.instruction
+            made.final_observation = episode.final_observation
+            for turn in episode.turns:
+                made.add(turn)
+        agent = _mapping(raw.get("agent_info"))
+        made.labels = {"agent": str(agent.get("name"))}
+        rewards = _numbers(_mapping(raw.get("verifier_result")).get("rewards"))
+        exception = _mapping(raw.get("exception_info"))
+        if exception:
+            made.error = f"{exception.get('exception_type')}: {exception.get('exception_message')}"[:1000]
+        return _judged(made, rewards, failed=not rewards)
+
+    def _inspect(self, path: Path) -> Iterator[Episode]:
+        """Yield the episodes of an .eval file of inspect_ai: one for each sample and epoch."""
+        try:
+            with zipfile.ZipFile(path) as opened:
+                header = _member(opened, "header.json")
+                task = str(_mapping(header.get("eval")).get("task"))
+                names = [name for name in opened.namelist() if name.startswith("samples/") and name.endswith(".json")]
+                for name in names:
+                    yield self._sample(_member(opened, name), task)
+        except (zipfile.BadZipFile, KeyError, NotImplementedError, OSError) as error:
+            raise BadData(
+                f"{path}: {error}; expected an .eval file that this Python can unzip: `inspect log convert` writes another"
+            ) from error
+        self.kinds["samples of inspect_ai"] += len(names)
+
+    def _sample(self, raw: Json, task: str) -> Episode:
+        messages = [_mapping(message) for message in cast("list[object]", raw.get("messages") or [])]
+        steps: list[Json] = []
+        for message in messages:
+            role, content = message.get("role"), message.get("content")
+            if role == "tool" and steps and steps[-1]["source"] == "agent":
+                results = steps[-1].setdefault("observation", {"results": []})["results"]
+                results.append({"content": _parts(content)})
+                continue
+            source = "agent" if role == "assistant" else "system" if role == "system" else "user"
+            step: Json = {"source": source, "message": _parts(content)}
+            calls = [_mapping(call) for call in cast("list[object]", message.get("tool_calls") or [])]
+            if calls and source == "agent":
+                step["tool_calls"] = [{"function_name": c.get("function"), "arguments": c.get("arguments")} for c in calls]
+            steps.append(step)
+        self.lost["events of samples"] += len(raw.get("events") or ())
+        self.lost["targets"] += bool(raw.get("target"))
+        name = str(raw.get("id"))
+        steps = steps or [{"source": "user", "message": _parts(raw.get("input"))}]
+        made = from_atif({"schema_version": "ATIF-v1.8", "steps": steps}, name, self.lost)
+        made.env, made.task_id, made.group_id, made.labels = f"inspect_ai/{task}", name, name, {}
+        scores = {key: _grade(_mapping(score).get("value")) for key, score in _mapping(raw.get("scores")).items()}
+        error = _mapping(raw.get("error"))
+        if error:
+            made.error = str(error.get("message"))[:1000]
+        return _judged(made, {key: value for key, value in scores.items() if value is not None}, failed=bool(error))
+
+    def _number_attempts(self) -> None:
+        """Give every attempt at a task a number of its own: the one that it has, else the next that is free."""
+        seen = set[tuple[str, str, int]]()
+        for episode in self.episodes:
+            while (key := (episode.env, episode.task_id, episode.attempt)) in seen:
+                episode.attempt += 1
+            seen.add(key)
+
+
+def _judged(episode: Episode, rewards: Mapping[str, float], *, failed: bool) -> Episode:
+    """Give an episode its verdict: success from 1 on; none where there is no reward."""
+    episode.metrics = dict(rewards)
+    if failed or not rewards:
+        episode.success, episode.reason = None, "crash"
+        return episode
+    try:
+        number = one_number(rewards, RULE)
+    except NoVerdict:
+        number = 0.0
+    episode.success, episode.reward = number >= 1, float(number >= 1)
+    episode.reason = "success" if episode.success else "failure"
+    episode.final_rewards = {"agent": episode.reward}
+    if episode.turns:
+        episode.turns[-1].reward = episode.reward
+        episode.turns[-1].rewards = {"success": episode.reward} if episode.success else {}
+    return episode
+
+
+def _grade(value: object) -> float | None:
+    if isinstance(value, str):
+        return LETTERS.get(value)
+    usable = isinstance(value, int | float) and math.isfinite(value)
+    return float(cast("float", value)) if usable else None
+
+
+def _parts(content: object) -> object:
+    """Return a message's content as ATIF has it; thoughts of inspect_ai are text in front."""
+    if not isinstance(content, list):
+        return content if isinstance(content, str) or content is None else str(content)
+    parts: list[Json] = []
+    for part in map(_mapping, cast("list[object]", content)):
+        thought = part.get("reasoning")
+        text = {"type": "text", "text": f"<think>\n{thought}\n</think>\n"} if thought else part
+        parts.append(text)
+    return parts
+
+
+def _json(path: Path) -> Json:
+    if path.stat().st_size > LARGEST:
+        raise BadData(f"{path} has more than {LARGEST >> 20} MB")
+    try:
+        return _mapping(json.loads(path.read_text(encoding="utf-8")))
+    except (ValueError, RecursionError) as error:
+        raise BadData(f"{path}: {error}; expected JSON") from error
+
+
+def _member(opened: zipfile.ZipFile, name: str) -> Json:
+    """Return a JSON file of an archive, read up to a limit, whatever the archive says of its size."""
+    with opened.open(name) as file:
+        content = file.read(LARGEST + 1)
+    if len(content) > LARGEST:
+        raise BadData(f"{name} has more than {LARGEST >> 20} MB")
+    try:
+        return _mapping(json.loads(content))
+    except (ValueError, RecursionError) as error:
+        raise BadData(f"{name}: {error}; expected JSON") from error
+
+
+def _text(raw: Json, name: str) -> str:
+    value = raw.get(name)
+    if not isinstance(value, str):
+        raise BadData(f"{name} of result.json is {value!r:.40}; expected a text")
+    return value
+
+
+def _numbers(value: object) -> dict[str, float]:
+    found = {name: _grade(number) for name, number in _mapping(value).items() if not isinstance(number, str)}
+    return {name: number for name, number in found.items() if number is not None}
+
+
+def _mapping(value: object) -> Json:
+    return cast("Json", value) if isinstance(value, dict) else {}

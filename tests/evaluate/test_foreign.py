@@ -1,0 +1,156 @@
+"""Logs of Harbor and inspect_ai, in the shape their programs write them, as episodes that every command reads."""
+
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from agentgym.cli import main
+from agentgym.episodes.episode import Episode, Turn, read_episodes
+from agentgym.errors import BadConfig, BadData
+from agentgym.evaluate.foreign import Logs
+
+STEPS = [
+    {"step_id": 1, "source": "user", "message": "Do it."},
+    {
+        "step_id": 2,
+        "source": "agent",
+        "message": "I do.",
+        "tool_calls": [{"tool_call_id": "1", "function_name": "bash", "arguments": {"command": "ls"}}],
+        "observation": {"results": [{"source_call_id": "1", "content": "a"}]},
+    },
+]
+DOCUMENT = {"schema_version": "ATIF-v1.8", "agent": {"name": "x", "version": "1"}, "steps": STEPS}
+
+
+def trial(job: Path, name: str, rewards, *, task: str = "hello", exception=None, steps: bool = False) -> None:
+    folder = job / name
+    (folder / ("steps/a/agent" if steps else "agent")).mkdir(parents=True)
+    result = {"trial_name": name, "task_name": task, "agent_info": {"name": "codex", "version": "1"}}
+    result["verifier_result"] = None if rewards is None else {"rewards": rewards}
+    result["exception_info"] = exception
+    (folder / "result.json").write_text(json.dumps(result))
+    (folder / ("steps/a/agent" if steps else "agent") / "trajectory.json").write_text(json.dumps(DOCUMENT))
+
+
+def job(folder: Path, first: float = 1.0) -> Path:
+    (folder).mkdir()
+    (folder / "result.json").write_text('{"n_total_trials": 3}')
+    trial(folder, "hello__a", {"reward": first})
+    trial(folder, "hello__b", {"one": 1, "two": 0.5}, steps=True)
+    trial(folder, "other__c", {"reward": 0}, task="other")
+    return folder
+
+
+def test_a_job_of_harbor(tmp_path):
+    logs = Logs()
+    logs.read(job(tmp_path / "job"))
+    told = [(e.env, e.task_id, e.attempt, e.success, e.reward, len(e.turns), e.instruction) for e in logs.episodes]
+    assert told == [
+        ("rlvr/Harbor-v0", "hello", 0, True, 1.0, 1, "Do it."),
+        ("rlvr/Harbor-v0", "hello", 1, False, 0.0, 1, "Do it."),
+        ("rlvr/Harbor-v0", "other", 0, False, 0.0, 1, "Do it."),
+    ]
+    assert logs.episodes[1].metrics == {"one": 1.0, "two": 0.5} and logs.episodes[0].turns[0].rewards == {"success": 1.0}
+    assert json.loads(logs.episodes[0].turns[0].action) == {"name": "bash", "arguments": {"command": "ls"}}
+    assert logs.episodes[0].final_observation == "a"
+
+
+def test_a_trial_without_a_reward_is_an_infrastructure_error(tmp_path):
+    (tmp_path / "job").mkdir()
+    trial(tmp_path / "job", "x", None, exception={"exception_type": "EnvironmentError", "exception_message": "gone"})
+    trial(tmp_path / "job", "y", {"reward": 1}, exception={"exception_type": "AgentTimeoutError", "exception_message": ""})
+    logs = Logs()
+    logs.read(tmp_path / "job")
+    assert [(e.success, e.reason, e.error) for e in logs.episodes] == [
+        (None, "crash", "EnvironmentError: gone"),
+        (True, "success", "AgentTimeoutError: "),
+    ]
+
+
+def sample(number: int, value, **changes) -> dict:
+    messages = [
+        {"role": "system", "content": "Be good."},
+        {"role": "user", "content": [{"type": "text", "text": "1 + 1?"}]},
+        {
+            "role": "assistant",
+            "content": [{"type": "reasoning", "reasoning": "hm"}, {"type": "text", "text": "I count."}],
+            "tool_calls": [{"id": "1", "function": "python", "arguments": {"code": "1 + 1"}, "type": "function"}],
+        },
+        {"role": "tool", "content": "2", "tool_call_id": "1"},
+        {"role": "assistant", "content": "2"},
+    ]
+    scores = {"match": {"value": value}}
+    return {"id": number, "epoch": 1, "input": "1 + 1?", "target": "2", "messages": messages, "scores": scores, **changes}
+
+
+def log(file: Path, samples: list[dict]) -> Path:
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("header.json", json.dumps({"version": 2, "eval": {"task": "arith"}}))
+        for entry in samples:
+            archive.writestr(f"samples/{entry['id']}_epoch_{entry['epoch']}.json", json.dumps(entry))
+    return file
+
+
+def test_a_log_of_inspect_ai(tmp_path):
+    logs = Logs()
+    error = {"message": "lost", "traceback": ""}
+    logs.read(
+        log(tmp_path / "x.eval", [sample(1, "C"), sample(1, 0.5, epoch=2), sample(2, "I"), sample(3, None, error=error)])
+    )
+    told = [(e.env, e.task_id, e.attempt, e.success, e.reason) for e in logs.episodes]
+    assert told == [
+        ("inspect_ai/arith", "1", 0, True, "success"),
+        ("inspect_ai/arith", "1", 1, False, "failure"),
+        ("inspect_ai/arith", "2", 0, False, "failure"),
+        ("inspect_ai/arith", "3", 0, None, "crash"),
+    ]
+    first, second = logs.episodes[0].turns
+    assert (first.observation, second.observation, second.text) == ("Be good.\n\n1 + 1?", "2", "2")
+    assert first.text == "<think>\nhm\n</think>\n\nI count." and json.loads(first.action)["name"] == "python"
+
+
+def test_broken_logs_are_refused(tmp_path):
+    (tmp_path / "a.eval").write_bytes(b"PK\x03\x04 no")
+    (tmp_path / "b.json").write_text("[" * 100_000)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "c.txt").write_text("")
+    for name, kind in (("a.eval", BadData), ("b.json", BadData), ("empty", BadConfig), ("c.txt", BadConfig)):
+        with pytest.raises(kind, match=name):
+            Logs().read(tmp_path / name)
+
+
+def test_a_large_member_is_not_read_whole(tmp_path, monkeypatch):
+    monkeypatch.setattr("agentgym.evaluate.foreign.LARGEST", 1000)
+    with pytest.raises(BadData, match="has more than"):
+        Logs().read(log(tmp_path / "x.eval", [sample(1, "C", store="x" * 10_000)]))
+
+
+def test_commands_read_what_was_imported(tmp_path, capsys):
+    for name, first in (("a", 0.0), ("b", 1.0)):
+        assert main(["import", str(job(tmp_path / f"job-{name}", first)), "--out", str(tmp_path / name)]) == 0
+    out = capsys.readouterr().out
+    assert "3 episodes from 3 Harbor trials" in out
+    assert main(["import", str(tmp_path / "job-a"), "--out", str(tmp_path / "a")]) != 0
+    assert "holds episodes" in capsys.readouterr().err
+    a, b = str(tmp_path / "a"), str(tmp_path / "b")
+    assert main(["view", a]) == 0 and "Do it." in (tmp_path / "a" / "report.html").read_text()
+    assert main(["compare", a, b, "--json"]) == 0
+    compared = capsys.readouterr().out
+    assert json.loads(compared[compared.index("{") :])["all"]["b"] > 0
+    assert main(["leaderboard", a, b, "--out", str(tmp_path / "board.html")]) == 0
+    assert "rlvr/Harbor-v0" in (tmp_path / "board.html").read_text()
+
+
+def test_our_documents_come_back(tmp_path, capsys):
+    held = Episode("rlvr/GuessNumber-v0", "train/0/3", "g", 5, 2, instruction="Guess.", success=True, reason="success")
+    held.reward = 1.0
+    held.add(Turn("Guess.", "k", None, [1, 2], [3], [-0.5], text="5", action="5", reward=1.0, rewards={"success": 1.0}))
+    (tmp_path / "episodes.jsonl").write_text(f"{held.to_json()}\n")
+    assert main(["export", str(tmp_path), "--as", "atif", "--out", str(tmp_path / "atif")]) == 0
+    assert main(["import", str(tmp_path / "atif"), "--out", str(tmp_path / "back")]) == 0, capsys.readouterr().err
+    (again,) = read_episodes(tmp_path / "back" / "episodes.jsonl")
+    assert again.to_json() == held.to_json()
+    assert main(["export", str(tmp_path), "--as", "atif", "--out", str(tmp_path / "atif")]) != 0
+    assert "not empty" in capsys.readouterr().err
