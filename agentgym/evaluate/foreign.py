@@ -4,18 +4,20 @@ Only the standard library reads them. A log comes from a stranger: no path in it
 its own program. `Logs.lost` counts what an episode has no place for.
 """
 
+import importlib
 import json
 import math
+import struct
 import zipfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import IO, Any, cast
 
 from agentgym.envs.terminal.harbor.rewards import NoVerdict, one_number
 from agentgym.episodes.episode import Episode
-from agentgym.errors import BadConfig, BadData
+from agentgym.errors import BadConfig, BadData, MissingExtra
 from agentgym.evaluate.atif import from_atif
 
 Json = dict[str, Any]
@@ -23,6 +25,9 @@ LARGEST = 256 << 20
 """Bytes of one file in a log."""
 RULE = "min"
 """One number of several metrics, as `rlvr/Harbor-v0` takes it."""
+ZSTANDARD = 93
+HEADER = struct.Struct("<26xHH")
+"""Of a file in an archive: how long its name is, and what follows the name."""
 LETTERS = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
 """Grades of inspect_ai: correct, incorrect, partial, no answer."""
 
@@ -42,8 +47,7 @@ class Logs:
         elif path.suffix == ".eval":
             found = [*self._inspect(path)]
         elif path.suffix == ".json":
-            found = [from_atif(_json(path), path.name, self.lost)]
-            self.kinds["ATIF documents"] += 1
+            found = self._document(path)
         else:
             raise BadConfig(f"{path} is no log; expected an ATIF .json, an .eval file, or the folder of a Harbor job")
         self.episodes += found
@@ -59,6 +63,15 @@ class Logs:
             raise BadConfig(f"{folder} holds no log; expected result.json of Harbor's trials, or ATIF documents")
         self.kinds["ATIF documents"] += len(documents)
         return [from_atif(_json(path), path.name, self.lost) for path in documents]
+
+    def _document(self, path: Path) -> list[Episode]:
+        raw = _json(path)
+        if "eval" in raw and isinstance(samples := raw.get("samples"), list):
+            listed = [_mapping(sample) for sample in cast("list[object]", samples)]
+            self.kinds["samples of inspect_ai"] += len(listed)
+            return [self._sample(sample, str(_mapping(raw["eval"]).get("task"))) for sample in listed]
+        self.kinds["ATIF documents"] += 1
+        return [from_atif(raw, path.name, self.lost)]
 
     def _trial(self, folder: Path) -> Episode:
         """Return the episode of a trial of Harbor; a trial without a reward is an infrastructure error."""
@@ -90,10 +103,8 @@ class Logs:
                 names = [name for name in opened.namelist() if name.startswith("samples/") and name.endswith(".json")]
                 for name in names:
                     yield self._sample(_member(opened, name), task)
-        except (zipfile.BadZipFile, KeyError, NotImplementedError, OSError) as error:
-            raise BadData(
-                f"{path}: {error}; expected an .eval file that this Python can unzip: `inspect log convert` writes another"
-            ) from error
+        except (zipfile.BadZipFile, KeyError, OSError) as error:
+            raise BadData(f"{path}: {error}; expected an .eval file of inspect_ai") from error
         self.kinds["samples of inspect_ai"] += len(names)
 
     def _sample(self, raw: Json, task: str) -> Episode:
@@ -181,14 +192,37 @@ def _json(path: Path) -> Json:
 
 def _member(opened: zipfile.ZipFile, name: str) -> Json:
     """Return a JSON file of an archive, read up to a limit, whatever the archive says of its size."""
-    with opened.open(name) as file:
-        content = file.read(LARGEST + 1)
+    content = _unzipped(opened, opened.getinfo(name))
     if len(content) > LARGEST:
         raise BadData(f"{name} has more than {LARGEST >> 20} MB")
     try:
         return _mapping(json.loads(content))
     except (ValueError, RecursionError) as error:
         raise BadData(f"{name}: {error}; expected JSON") from error
+
+
+def _unzipped(opened: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
+    """Return a file of an archive; zipfile has no Zstandard, in which inspect_ai writes, before Python 3.14."""
+    if member.compress_type != ZSTANDARD:
+        with opened.open(member) as file:
+            return file.read(LARGEST + 1)
+    try:
+        zstandard = importlib.import_module("zstandard")
+    except ImportError as error:
+        raise MissingExtra(
+            f"{opened.filename} is compressed with Zstandard: pip install zstandard, or write it as JSON by "
+            "`inspect log convert FILE --to json --output-dir FOLDER`"
+        ) from error
+    source = cast("IO[bytes]", opened.fp)
+    source.seek(member.header_offset)
+    header = source.read(HEADER.size)
+    if len(header) < HEADER.size or not header.startswith(b"PK\3\4"):
+        raise zipfile.BadZipFile(f"no header of {member.filename!r:.80}")
+    source.seek(sum(HEADER.unpack(header)), 1)
+    try:
+        return zstandard.ZstdDecompressor().stream_reader(source.read(member.compress_size)).read(LARGEST + 1)
+    except zstandard.ZstdError as error:
+        raise zipfile.BadZipFile(str(error)) from error
 
 
 def _text(raw: Json, name: str) -> str:

@@ -1,7 +1,9 @@
 """Logs of Harbor and inspect_ai, in the shape their programs write them, as episodes that every command reads."""
 
 import json
+import struct
 import zipfile
+import zlib
 from pathlib import Path
 
 import pytest
@@ -109,6 +111,38 @@ def test_a_log_of_inspect_ai(tmp_path):
     first, second = logs.episodes[0].turns
     assert (first.observation, second.observation, second.text) == ("Be good.\n\n1 + 1?", "2", "2")
     assert first.text == "<think>\nhm\n</think>\n\nI count." and json.loads(first.action)["name"] == "python"
+
+
+def test_a_log_of_inspect_ai_as_json(tmp_path):
+    made = {"version": 2, "eval": {"task": "arith"}, "samples": [sample(1, "C"), sample(2, "I")]}
+    (tmp_path / "x.json").write_text(json.dumps(made))
+    logs = Logs()
+    logs.read(tmp_path / "x.json")
+    assert [(e.env, e.task_id, e.success) for e in logs.episodes] == [
+        ("inspect_ai/arith", "1", True),
+        ("inspect_ai/arith", "2", False),
+    ]
+
+
+def test_a_log_that_zstandard_compressed(tmp_path):
+    """The archive that inspect_ai 0.3.285 writes: the same, with method 93."""
+    zstandard = pytest.importorskip("zstandard")
+    plain = log(tmp_path / "plain.eval", [sample(1, "C")])
+    made, directory = b"", b""
+    with zipfile.ZipFile(plain) as archive:
+        entries = {name: archive.read(name) for name in archive.namelist()}
+    for name, content in entries.items():
+        packed = zstandard.ZstdCompressor().compress(content)
+        common = struct.pack("<HHHHHIIIHH", 63, 0, 93, 0, 33, zlib.crc32(content), len(packed), len(content), len(name), 0)
+        directory += (
+            b"PK\x01\x02" + struct.pack("<H", 63) + common + struct.pack("<HHHII", 0, 0, 0, 0, len(made)) + name.encode()
+        )
+        made += b"PK\x03\x04" + common + name.encode() + packed
+    end = struct.pack("<HHHHIIH", 0, 0, len(entries), len(entries), len(directory), len(made), 0)
+    (tmp_path / "x.eval").write_bytes(made + directory + b"PK\x05\x06" + end)
+    logs = Logs()
+    logs.read(tmp_path / "x.eval")
+    assert [(e.task_id, e.success) for e in logs.episodes] == [("1", True)]
 
 
 def test_broken_logs_are_refused(tmp_path):

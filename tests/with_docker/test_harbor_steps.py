@@ -106,7 +106,7 @@ def test_agent_and_verifier_are_different_users(own, tmp_path):
     toml = toml.replace(f'docker_image = "{IMAGE}"\n', "")
     env = make(write(tmp_path / "t", toml, files))
     env.reset(seed=0)
-    assert env.step(bash("id -un; echo $HOME; touch /root/x || id -un > who"))[0].startswith("nobody\n/nonexistent\n")
+    assert env.step(bash("id -un; echo $HOME; touch /etc/x || id -un > who"))[0].startswith("nobody\n/nonexistent\n")
     assert "Operation not permitted" in env.step(bash("kill -9 1"))[0]
     assert "[exit code 1" in env.step(bash("grep -q '^CapEff:.*[1-9a-f]' /proc/self/status"))[0]
     assert env.step("submit[]")[1] == 1.0
