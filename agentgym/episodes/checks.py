@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+from functools import lru_cache
 from typing import Any, cast
 
 FAULTS = ("timeout", "crash", "engine")
@@ -67,23 +68,46 @@ _KINDS: dict[str, tuple[type, ...]] = {
 
 def check_turn(raw: dict[str, Any]) -> None:
     """Raise TypeError where a field of a stored turn is of another type."""
+    if not _known_shape((*raw, *map(type, raw.values()))):
+        _check_kinds(raw)
+    if not math.isfinite(raw.get("reward", 0.0)) or not all(map(_is_number, raw.get("rewards", _EMPTY).values())):
+        raise TypeError(
+            f"reward of a turn is {raw.get('reward')!r}, rewards {str(raw.get('rewards'))[:40]}; expected finite numbers"
+        )
+    if messages := cast("list[object]", raw.get("messages")):
+        _check_messages(messages)
+    try:  # sums look at every number, without a loop of Python's; bool counts as an integer
+        whole = type(sum(raw.get("output_ids", ()))) is int and type(sum(raw.get("logprobs", ()))) in (int, float)
+    except TypeError:
+        whole = False
+    if not whole:
+        raise TypeError("output_ids of a turn must be integers, and logprobs numbers")
+
+
+_EMPTY: dict[str, object] = {}
+
+
+def _check_messages(messages: list[object]) -> None:
+    for message in messages:
+        fields = cast("dict[str, object]", message) if isinstance(message, dict) else _EMPTY
+        if not isinstance(fields.get("role"), str):
+            raise TypeError(f"a message is {repr(cast('object', message))[:40]}; expected an object with the text `role`")
+
+
+@lru_cache(maxsize=256)
+def _known_shape(names_and_types: tuple[object, ...]) -> bool:
+    """Return whether the names of a turn's fields, followed by their types, are as they should be: few shapes are met."""
+    half = len(names_and_types) // 2
+    pairs = zip(names_and_types[:half], names_and_types[half:], strict=True)
+    return all(kind in _KINDS.get(cast("str", name), (kind,)) for name, kind in pairs)
+
+
+def _check_kinds(raw: dict[str, Any]) -> None:
     for name, value in raw.items():
         kinds = _KINDS.get(name)
         if kinds is not None and type(value) not in kinds:
             expected = " or ".join(kind.__name__ for kind in kinds)
             raise TypeError(f"{name} of a turn is {str(value)[:40]!r}; expected {expected}")
-    if not math.isfinite(raw.get("reward", 0.0)) or not all(map(_is_number, raw.get("rewards", {}).values())):
-        raise TypeError(
-            f"reward of a turn is {raw.get('reward')!r}, rewards {str(raw.get('rewards'))[:40]}; expected finite numbers"
-        )
-    for message in cast("list[object]", raw.get("messages") or []):
-        fields = cast("dict[str, object]", message) if isinstance(message, dict) else {}
-        if not isinstance(fields.get("role"), str):
-            raise TypeError(f"a message is {repr(cast('object', message))[:40]}; expected an object with the text `role`")
-    for name, types in (("output_ids", {int}), ("logprobs", {int, float})):
-        numbers = cast("list[object]", raw.get(name) or [])
-        if not types.issuperset(map(type, numbers)):  # of many thousands: no loop of Python's
-            raise TypeError(f"{name} of a turn must be {'integers' if name == 'output_ids' else 'numbers'}")
 
 
 def _is_fork(fork: Any) -> bool:

@@ -236,7 +236,7 @@ class Episode:
             if raw.get("format") != FORMAT:
                 raise BadData(f"episode format {raw.get('format')!r}; this version reads {FORMAT}")
             check_fields(raw)
-            held: dict[str, list[int]] = {name: [] for name in _PROMPTS}
+            held: dict[str, tuple[list[int], list[int]]] = {name: ([], []) for name in _PROMPTS}
             turns = raw.pop("turns")
             hint = raw.pop("hint", None)
             episode = Episode(**raw, hint=None if hint is None else Hint(**hint))
@@ -246,8 +246,13 @@ class Episode:
                     check_turn(written)
                     for name in _PROMPTS if "plain_ids" in written else _PROMPTS[:1]:
                         common, added = written[name]
-                        written[name] = held[name][:common] + added
-                        held[name] = written[name] + written.get("output_ids", [])
+                        if type(added) is not list:
+                            raise TypeError(f"{name} ends with {str(added)[:40]!r}; expected a list of ids")
+                        prompt, output = held[name]
+                        ids = prompt[:common] if common <= len(prompt) else prompt + output[: common - len(prompt)]
+                        ids += added
+                        written[name] = ids
+                        held[name] = ids, written.get("output_ids", [])
                     calls.append(Turn(**written))
                 turn = calls.pop()
                 turn.notes = calls

@@ -104,8 +104,9 @@ def _near(value: Fraction, wanted: Number, rounded: bool) -> bool:
 
 def _fraction(body: str) -> tuple[Fraction, bool] | None:
     if match := _PLAIN.fullmatch(body):
-        power = int(match["power"] or 0)
-        value = Fraction(match["decimal"].replace(",", "").rstrip(".")) * Fraction(10) ** power
+        value = Fraction(match["decimal"].replace(",", "").rstrip("."))
+        if match["power"] is not None:
+            value *= Fraction(10) ** int(match["power"])
         return value, "." in match["decimal"] or match["power"] is not None
     if match := _REPEATING.fullmatch(body):
         start, cycle = match["start"], match["braced"] or match["one"] or match["round"]

@@ -77,19 +77,24 @@ def _lowered(keys: tuple[str, ...]) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=256)
+def _small(names: frozenset[str]) -> frozenset[str]:
+    return frozenset(name.lower() for name in names)
+
+
+@lru_cache(maxsize=256)
 def bare(keys: tuple[str, ...], read: frozenset[str]) -> bool:
     """Return whether rows of these columns hold a question alone: no premise, no choices, nothing that nobody reads."""
     return not any(_MARKS.fullmatch(name) for name in keys) and not _suspects(keys, read, ())
 
 
 def whole_question(
-    raw: Row, question: str, read: Iterable[str], ignore: tuple[str, ...], where: str, after: Iterable[str] = ()
+    raw: Row, question: str, read: frozenset[str], ignore: tuple[str, ...], where: str, after: Iterable[str] = ()
 ) -> str:
     """Return a question with the premises of its row before it and the columns of `after` behind it, each under its name.
 
     `read` are the columns that the reader knows. Raises Unread for one with text that nobody reads.
     """
-    row, known = lowered(raw), frozenset(name.lower() for name in read)
+    row, known = lowered(raw), _small(read)
     if bare(tuple(row), known):
         return question
     found = set(known)

@@ -108,4 +108,4 @@ def boxed(text: str) -> str | None:
 def _text(value: object, what: str) -> str:
     if not isinstance(value, str) or not value.strip():
         raise BadData(f"{what} is {str(value)[:60]!r}; expected text")
-    return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace").strip()
+    return (value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")).strip()

@@ -14,7 +14,6 @@ file that names none, the hash of the id decides (80 % train, 10 % valid, 10 % t
 it was trained on. Split `all` is the whole.
 """
 
-import dataclasses
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -34,7 +33,7 @@ from agentgym.tasks import library
 from agentgym.tasks.columns import Row, bare, choices, lowered, premises, refuse_unread, right_choice, with_choices
 from agentgym.tasks.library import ALL, hashed
 from agentgym.tasks.lines import objects, raw_lines, stamp
-from agentgym.tasks.reading import PLAIN, Reading, Rows
+from agentgym.tasks.reading import PLAIN, Reading, playable
 
 Stamp = tuple[str, int, int]
 """A file's path, and what tells its present content from another."""
@@ -72,28 +71,30 @@ def load_questions(questions: str, retriever: Retriever, name: str, reading: Rea
 @lru_cache(maxsize=4)
 def _hotpot(path: str, _time: int, _size: int, reading: Reading) -> Library:
     documents: dict[tuple[str, str], Document] = {}
-    tasks: dict[str, Task] = {}
-    rows, of_ids = Rows(path, reading), id_aliases(path)
-    for number, (where, raw) in enumerate(_records(path)):
-        try:
-            paragraphs = _paragraphs(raw, where)
-            for title, text in paragraphs.items():
-                documents.setdefault((title, text), Document(str(len(documents)), title, text))
-            question, answers = _question(raw, where, reading, of_ids)
-            id = read_id(raw, "_id" if "_id" in raw else "id", where, f"{Path(path).stem}/{number}")
-            evidence: list[str] = []
-            for title in _supporting_titles(raw, where):
-                if title in paragraphs:
-                    evidence.append(documents[title, paragraphs[title]].id)
-                elif reading.strict:
-                    raise BadData(f"{where}: supporting fact {title!r} is not among the titles of its context")
-            if id in tasks:
-                raise BadData(f"{where}: the id {id!r} was given before; expected one question per id")
-            tasks[id] = _task(id, question, answers, evidence, _split(raw, id, where))
-        except BadData as error:
-            rows.skip(error)
-    rows.close(len(tasks))
-    return _library(path, documents.values(), tasks)
+    of_ids, stem = id_aliases(path), Path(path).stem
+
+    def read(where: str, number: int, raw: dict[str, object]) -> Task:
+        paragraphs = _paragraphs(raw, where)
+        for title, text in paragraphs.items():
+            documents.setdefault((title, text), Document(str(len(documents)), title, text))
+        question, answers = _question(raw, where, reading, of_ids)
+        id = read_id(raw, "_id" if "_id" in raw else "id", where, f"{stem}/{number}")
+        evidence: list[str] = []
+        for title in _supporting_titles(raw, where):
+            if title in paragraphs:
+                evidence.append(documents[title, paragraphs[title]].id)
+            elif reading.strict:
+                raise BadData(f"{where}: supporting fact {title!r} is not among the titles of its context")
+        data = {"question": question, "answers": answers, "evidence": list(dict.fromkeys(evidence))}
+        return Task(instruction=question, data=data, id=id, split=_split(raw, id, where))
+
+    tasks = playable(path, _numbered(_records(path)), read, reading, "question")
+    return Library(path, tuple(tasks.values()), "question", corpus=Corpus(list(documents.values())))
+
+
+def _numbered(records: Iterable[tuple[str, dict[str, object]]]) -> Iterator[tuple[str, int, dict[str, object]]]:
+    """Yield records with their numbers: without an id of its own, a question has that of its place."""
+    return ((where, number, raw) for number, (where, raw) in enumerate(records))
 
 
 def _question(raw: dict[str, object], where: str, reading: Reading, of_ids: dict[str, list[str]]) -> tuple[str, list[str]]:
@@ -181,7 +182,8 @@ def _lines(stamped: Stamp, questions: tuple[QuestionFile, ...], reading: Reading
     corpus = stamped[0]
     documents = read_corpus(corpus)
     by_title = {_line(document.title): document.id for document in reversed(documents)}
-    return _library(_sources(questions), documents, _tasks(questions, corpus, by_title, reading))
+    tasks = _tasks(questions, corpus, by_title, reading)
+    return Library(_sources(questions), tuple(tasks.values()), "question", corpus=Corpus(documents))
 
 
 @lru_cache(maxsize=4)
@@ -200,8 +202,6 @@ def _tasks(
             if task.id in tasks:
                 raise BadData(f"{file.path}: the id {task.id!r} was given before; expected one question per id")
             tasks[task.id] = task
-    if not tasks:
-        raise BadData(f"{_sources(questions)} holds no question; expected at least one")
     return tasks
 
 
@@ -209,25 +209,21 @@ def _sources(questions: tuple[QuestionFile, ...]) -> str:
     return ",".join(file.path for file in questions)
 
 
-def _asked(file: QuestionFile, corpus: str, by_title: dict[str, str] | None, reading: Reading) -> Iterator[Task]:
-    """Yield the questions of a file; of a kind, where there are several files."""
-    path, kind, seen = file.path, file.kind, set[str]()
-    rows, of_ids = Rows(path, reading), id_aliases(path)
-    for number, (where, raw) in enumerate(objects(path)):
-        try:
-            id = read_id(raw, "id", where, f"{Path(path).name.split('.')[0]}/{number}")
-            if id in seen:
-                raise BadData(f"{where}: the id {id!r} was given before; expected one question per id")
-            question, answers = _question(raw, where, reading, of_ids)
-            task = _task(id, question, answers, [], file.split or _split(raw, id, where))
-            chain = _chain(raw, where, corpus, by_title, reading.strict)
-            task = dataclasses.replace(task, data={**task.data, **chain})
-        except BadData as error:
-            rows.skip(error)
-            continue
-        seen.add(id)
-        yield dataclasses.replace(task, id=f"{kind}/{id}", data={**task.data, "type": kind}) if kind else task
-    rows.close(len(seen))
+def _asked(file: QuestionFile, corpus: str, by_title: dict[str, str] | None, reading: Reading) -> Iterable[Task]:
+    """Return the questions of a file; of a kind, where there are several files."""
+    path, kind = file.path, file.kind
+    of_ids, stem = id_aliases(path), Path(path).name.split(".")[0]
+    typed = {"type": kind} if kind else {}
+
+    def read(where: str, number: int, raw: dict[str, object]) -> Task:
+        id = read_id(raw, "id", where, f"{stem}/{number}")
+        question, answers = _question(raw, where, reading, of_ids)
+        split = file.split or _split(raw, id, where)
+        chain = _chain(raw, where, corpus, by_title, reading.strict)
+        data: dict[str, object] = {"question": question, "answers": answers, "evidence": [], **chain, **typed}
+        return Task(instruction=question, data=data, id=f"{kind}/{id}" if kind else id, split=split)
+
+    return playable(path, _numbered(objects(path)), read, reading, "question").values()
 
 
 def _chain(
@@ -247,17 +243,6 @@ def _chain(
     named: object = cast("dict[str, object]", facts).get("title") if isinstance(facts, dict) else None
     titles = [title for title in cast("list[object]", named if isinstance(named, list) else []) if isinstance(title, str)]
     return {"titles": list(dict.fromkeys(map(_line, titles)))} if titles else {}
-
-
-def _library(path: str, documents: Iterable[Document], tasks: dict[str, Task]) -> Library:
-    if not tasks:
-        raise BadData(f"{path} holds no question; expected at least one")
-    return Library(path, tuple(tasks.values()), "question", corpus=Corpus(list(documents)))
-
-
-def _task(id: str, question: str, answers: list[str], evidence: list[str], split: str) -> Task:
-    data = {"question": question, "answers": answers, "evidence": list(dict.fromkeys(evidence))}
-    return Task(instruction=question, data=data, id=id, split=split)
 
 
 def _split(raw: dict[str, object], id: str, where: str) -> str:
