@@ -226,7 +226,7 @@ def test_lists_of_runs_refuse_strange_verdicts_too(tmp_path):
 def test_prompts_are_put_together_from_what_came_before() -> None:
     """A prompt may end within the reply before it; ids that are no list, or no integers, are refused."""
     prompts, outputs = [[1, 2, 3], [1, 2, 3, 4, 9], [1, 2, 8], [7]], [[4, 5], [6], [], [0]]
-    turns = [Turn(prompt_ids=ids, output_ids=out) for ids, out in zip(prompts, outputs, strict=True)]
+    turns = [Turn("", prompt_ids=ids, output_ids=out) for ids, out in zip(prompts, outputs, strict=True)]
     line = Episode("e", "t", "g", 0, turns=turns).to_json()
     assert [list(turn.prompt_ids) for turn in Episode.from_json(line).turns] == prompts
     raw = json.loads(line)
