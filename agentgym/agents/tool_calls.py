@@ -131,7 +131,9 @@ class _Bare:
 
     A value may hold its own closing tag, the end of a call, or whole calls. Its end is the first closing tag that the next
     parameter or the end of the call follows, outside of whole calls in it, and with no other closing tag before the next
-    call. A value that ends its own call and opens another cannot be told from two calls, and is read as these.
+    call. A value that ends its own call and opens another cannot be told from two calls, and is read as these: the format
+    has no escapes. vLLM's parser (081866a6, `glm4_moe_tool_parser.py`) ends a call at the first `</tool_call>` anywhere, so
+    it reads these two and cuts values that are whole here.
     """
 
     def __init__(self, text: str, marks: re.Pattern[str], close: str, opening: str) -> None:

@@ -7,13 +7,17 @@ Its options are its keyword-only parameters. Three names are not options but are
 
 import inspect
 import math
-from collections.abc import Callable, Container, Mapping, Sequence
+import signal
+from collections.abc import Callable, Container, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, Protocol, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from agentgym.errors import BadConfig, bad_option
 from agentgym.registry import load
 
+SECOND_CTRL_C = 128 + signal.SIGINT
+"""Exit code of a program that a second Ctrl-C ends."""
 HANDED_IN = ("step", "state", "run")
 """Parameters of a stage that are no options: who calls it fills them in."""
 REQUIRED = {
@@ -132,7 +136,8 @@ class Stage:
         """Call the target with its options and with what it asks to be handed, of `step`, `state` and `run`."""
         asked = parameters(self.target)
         values = {name: value for name, value in {**handed, "state": self.state}.items() if name in asked}
-        return self.target(*arguments, **self.options, **values)
+        with contained(f"{self.kind} {self.name!r}"):
+            return self.target(*arguments, **self.options, **values)
 
     def option(self, name: str, default: object) -> Any:
         """Return the value of an option, as it was given or as the target has it; `default` where it has none."""
@@ -147,6 +152,20 @@ class Stage:
         """Take what a checkpoint holds."""
         self.state.clear()
         self.state.update(state)
+
+
+@contextmanager
+def contained(name: str) -> Generator[None]:
+    """Raise RuntimeError in place of a SystemExit or GeneratorExit of a stage, which would end a run without a word.
+
+    The SystemExit of a second Ctrl-C (`trainers.run.interrupt`) is the user's.
+    """
+    try:
+        yield
+    except (SystemExit, GeneratorExit) as error:
+        if isinstance(error, SystemExit) and error.code == SECOND_CTRL_C:
+            raise
+        raise RuntimeError(f"{name} raised {error!r}; expected a result, or an error that says what is wrong") from error
 
 
 class Seam:

@@ -213,6 +213,9 @@ def _layout(keys: str, read: Callable[[Data, str], Data], further: str) -> Layou
     return Layout(frozenset(keys.split()), read, frozenset((*keys.split(), *further.split())))
 
 
+# further columns: get_human_eval_plus of evalplus has contract, base_input, atol and plus_input; bigcode/humanevalpack has
+# declaration, buggy_solution, bug_type, failure_symptoms, import, test_setup, example_test, signature, docstring and
+# instruction (features of its card)
 _OF_PLUS = "base_input plus_input atol contract assertion test test_setup example_test"
 LAYOUTS: Sequence[Layout] = (
     _layout(

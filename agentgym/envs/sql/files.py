@@ -34,7 +34,8 @@ KNOWN = ("db_id", "question", "query", "SQL", "sql", "evidence", "question_id", 
 """Columns of Spider and BIRD."""
 _OF_KAGGLE = "GeoNuclearData GreaterManchesterCrime Pesticide StudentMathScore TheHistoryofBaseball USWildFires WhatCDHipHop"
 KAGGLE = frozenset((*_OF_KAGGLE.split(), "WorldSoccerDataBase"))
-"""Databases of KaggleDBQA, whose questions have Spider's layout."""
+"""Databases of KaggleDBQA, whose questions have Spider's layout (the eight folders of its `databases`, named so too in
+semiotic/SynQL-KaggleDBQA-Topics)."""
 TRIES = 12
 """Variants that are tried for a question."""
 UNTOLD = (
@@ -183,13 +184,18 @@ def _refuse_others(path: Path) -> None:
 
 
 def _refuse_other(path: Path, raw: dict[str, object]) -> None:
+    """Refuse a question of another set.
+
+    Sources: salesforce/WikiSQL 01264b66, README.md (`sel`, `agg`, `conds`); xlang-ai/Spider2 0c85cc21,
+    spider2-lite/evaluation_suite/evaluate.py (`condition_cols`, gold results as CSV; BigQuery, Snowflake, SQLite).
+    """
     name = ""
     if "table_id" in raw and isinstance(raw.get("sql"), dict):
-        name = "WikiSQL, whose tables are no SQLite databases and whose logical forms are compared"
+        name = "WikiSQL, whose answers are no SQL but numbers of a column, an operator and conditions"
     elif "instance_id" in raw and ("external_knowledge" in raw or "db" in raw):
         name = "Spider 2, which compares results with chosen columns of its own files, most of them not of SQLite"
     elif raw.get("db_id") in KAGGLE:
-        name = "KaggleDBQA, which compares the parts of queries and not their results"
+        name = "KaggleDBQA, whose own rules are not implemented"
     if name:
         raise BadData(f"{path} is a file of {name}; expected Spider or BIRD, the evaluations that are known here")
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from agentgym.core.folders import write_whole
 from agentgym.errors import BadConfig, MissingExtra, how_to_install
-from agentgym.trainers.seam import Seam, Stage, Target, shared_out
+from agentgym.trainers.seam import SECOND_CTRL_C, Seam, Stage, Target, shared_out
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -97,7 +97,9 @@ class Loggers:
     def _safely(self, name: str, call: Callable[..., None], *arguments: object) -> None:
         try:
             call(*arguments)
-        except Exception as error:  # of a service that is not reached, a disk that is full, code of the user's
+        except (Exception, SystemExit, GeneratorExit) as error:  # of a service, a disk that is full, code of the user's
+            if isinstance(error, SystemExit) and error.code == SECOND_CTRL_C:  # the user
+                raise
             if name not in self.failed:
                 why = f"{type(error).__name__}: {error}"
                 said = f"logger {name} failed ({why}); the run continues, and metrics.jsonl is complete"

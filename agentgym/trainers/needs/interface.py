@@ -11,7 +11,7 @@ from agentgym.episodes.episode import Episode, Group, Turn
 from agentgym.errors import BadConfig
 from agentgym.trainers.data.segments import Segment, build
 from agentgym.trainers.data.trees import told
-from agentgym.trainers.seam import Processes, Seam, Stage, Target, Within, options_of, shared_out
+from agentgym.trainers.seam import Processes, Seam, Stage, Target, Within, contained, options_of, shared_out
 
 if TYPE_CHECKING:
     from agentgym.trainers.config.train_config import TrainConfig
@@ -176,4 +176,7 @@ async def compute(groups: Sequence[Group], stages: Sequence[Stage], run: Scoring
 
 async def finished(result: Any) -> Any:
     """Return what a stage returned, awaited where the stage is a coroutine."""
-    return await result if hasattr(result, "__await__") else result
+    if not hasattr(result, "__await__"):
+        return result
+    with contained(f"the coroutine {getattr(result, '__qualname__', result)!s:.100}"):
+        return await result

@@ -4,6 +4,8 @@ import signal
 from collections.abc import Generator
 from contextlib import contextmanager
 
+from agentgym.trainers.seam import SECOND_CTRL_C
+
 
 @contextmanager
 def uninterrupted() -> Generator[None]:
@@ -12,7 +14,7 @@ def uninterrupted() -> Generator[None]:
 
     def hold(*_: object) -> None:
         if held:
-            raise SystemExit(128 + signal.SIGINT)  # no checkpoint: the state is not whole; the last one stands
+            raise SystemExit(SECOND_CTRL_C)  # no checkpoint: the state is not whole; the last one stands
         held.append(True)
 
     before = signal.signal(signal.SIGINT, hold)

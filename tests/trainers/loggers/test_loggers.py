@@ -2,6 +2,7 @@
 
 import json
 import signal
+import sys
 import warnings
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from agentgym.errors import BadConfig, MissingExtra
 from agentgym.trainers import resume, train
 from agentgym.trainers.config.recipe_files import read_config, to_toml
 from agentgym.trainers.loggers import interface as loggers
+from agentgym.trainers.seam import SECOND_CTRL_C
 
 
 @loggers.logger("notes")
@@ -29,7 +31,7 @@ class Notes:
 
     def log(self, position, row):
         if self.fail:
-            raise OSError("nobody answers")
+            raise {"exit": SystemExit(0), "generator": GeneratorExit()}.get(self.fail, OSError("nobody answers"))
         self.write({"position": position, "phase": row["phase"], "step": row["step"]})
 
     def close(self):
@@ -88,6 +90,22 @@ def test_a_logger_that_fails_ends_nothing_and_is_named_once(tmp_path):
         assert train(config)["steps"] == 4
     about = [str(one.message) for one in said if "logger notes failed" in str(one.message)]
     assert about == ["logger notes failed (OSError: nobody answers); the run continues, and metrics.jsonl is complete"]
+
+
+@pytest.mark.parametrize("fail", ["exit", "generator"])
+def test_a_logger_cannot_end_the_program(tmp_path, fail):
+    logger = Notes(tmp_path, {"env": "e"}, fail=fail)
+    held = loggers.Loggers(tmp_path, {"notes": logger})
+    with pytest.warns(UserWarning, match="logger notes failed"):
+        held.log(3, {"phase": "train", "step": 1})
+    assert held.failed == {"notes"}
+
+
+def test_the_users_second_ctrl_c_is_no_failure_of_a_logger(tmp_path):
+    logger = Notes(tmp_path, {"env": "e"})
+    logger.log = lambda *_: sys.exit(SECOND_CTRL_C)
+    with pytest.raises(SystemExit):
+        loggers.Loggers(tmp_path, {"notes": logger}).log(3, {"phase": "train", "step": 1})
 
 
 def test_what_cannot_be_is_refused_before_anything_is_loaded(tmp_path, monkeypatch):

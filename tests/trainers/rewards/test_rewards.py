@@ -12,14 +12,16 @@ from paid_episodes import episode, paid
 
 import agentgym
 from agentgym.agents.policies import RandomAgent
-from agentgym.episodes.episode import FAULTS, Episode, view
+from agentgym.episodes.episode import FAULTS, Episode, Group, view
 from agentgym.errors import BadConfig, EngineDead, Fault, UnknownName
 from agentgym.trainers.config.recipe_files import read_config, to_toml
+from agentgym.trainers.credit.interface import resolve as resolve_credit
 from agentgym.trainers.rewards.interface import resolve_rewards
 from agentgym.trainers.rewards.length import excess
 from agentgym.trainers.rewards.noise import noise
 from agentgym.trainers.rewards.repetition import repeated
 from agentgym.trainers.run.metrics import merged, part_names, parts
+from agentgym.trainers.seam import SECOND_CTRL_C, contained
 
 # the package's own, by hand-computed numbers
 
@@ -258,3 +260,28 @@ def test_in_self_play_each_role_is_paid_for_its_own_part():
             assert own[-1].rewards["length"] == pytest.approx(penalty) and own[-1].rewards.get("noise", 0.0) == flipped
             assert view(e, role).reward == pytest.approx(before[role] + penalty + flipped)
         assert e.reward == pytest.approx(sum(turn.reward for turn in e.turns))
+
+
+@pytest.mark.parametrize("error", [SystemExit(0), GeneratorExit()])
+def test_a_stage_cannot_end_the_program_without_a_word(error: BaseException) -> None:
+    """Rewards, credits and every other stage, plain or async: an error that names it, in place of exit code 0."""
+
+    @agentgym.reward("leaving")
+    def leaving(episodes: Any) -> list[dict[str, float]]:
+        raise error
+
+    @agentgym.reward("leaving_later")
+    async def leaving_later(episodes: Any) -> list[dict[str, float]]:
+        raise error
+
+    @agentgym.credit("leaving_credit", scope="group")
+    def leaving_credit(group: Any) -> list[Any]:
+        raise error
+
+    for name in ("leaving", "leaving_later"):
+        with pytest.raises(RuntimeError, match=rf"leaving.* raised {type(error).__name__}"):
+            paid([episode([1])], [name])
+    with pytest.raises(RuntimeError, match="credit 'leaving_credit' raised"):
+        resolve_credit("leaving_credit")([Group("t", "agent", [])])
+    with pytest.raises(SystemExit), contained("a reward"):
+        raise SystemExit(SECOND_CTRL_C)  # the user's second Ctrl-C
