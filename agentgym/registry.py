@@ -71,6 +71,11 @@ ENVS: dict[str, tuple[str, str, dict[str, object]]] = {
         "carry out requests with many functions that look alike (BFCL, ToolSandbox)",
         {},
     ),
+    "rlvr/Instructions-v0": (
+        "agentgym.envs.instructions:Instructions",
+        "keep rules that change from message to message (IFEval, IHEval)",
+        {},
+    ),
     "rlvr/Wordle-v0": ("agentgym.envs.wordle:Wordle", "guess hidden words from feedback on letters", {}),
 }
 DESCRIPTIONS: dict[str, str] = {}

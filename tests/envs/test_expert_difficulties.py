@@ -24,6 +24,7 @@ QUICK = (
     "GuessNumber",
     "SQL",
     "Functions",
+    "Instructions",
 )
 
 

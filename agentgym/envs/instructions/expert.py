@@ -1,0 +1,44 @@
+"""The expert: it reads system, document and messages, and keeps count of what holds."""
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from agentgym.envs.instructions.generate import PLURALS
+from agentgym.envs.instructions.reply import Item, write
+from agentgym.envs.instructions.rules import Operation, Rules, after, read
+
+_ITEM = re.compile(r"- (\w+) \((\w+), (\d+) kg\)")
+_ASKED = re.compile(r"List the ([\w ]+) of the document\.")
+
+
+def understood(texts: Sequence[str]) -> tuple[Rules, list[Item], str]:
+    """Return the rules that hold, the items and the category to list, from all that was shown."""
+    head, _, first = texts[0].rpartition("\nUser: ")
+    instructions, _, document = head.partition("\nDocument:\n")
+    system = _operations([line.removeprefix("System: ") for line in instructions.splitlines()])
+    items = [(name, kind, int(weight)) for name, kind, weight in _ITEM.findall(document)]
+    messages = [first, *(text.partition("User: ")[2] for text in texts[1:])]
+    wishes = [operation for message in messages for operation in _operations(message.splitlines())]
+    listed = _ASKED.findall(messages[-1])
+    category = {plural: kind for kind, plural in PLURALS.items()}.get(listed[0] if listed else "", "")
+    return after(wishes, after(system, {})), items, category
+
+
+def _operations(lines: Sequence[str]) -> list[Operation]:
+    return [operation for line in lines if (operation := read(line)) is not None]
+
+
+def reply(texts: Sequence[str]) -> str:
+    """Return a reply to the last message."""
+    return write(*understood(texts))
+
+
+def slip(texts: Sequence[str], rng: np.random.Generator) -> str | None:
+    """Return the reply of somebody who forgets one of the rules; None if there is none to forget."""
+    rules, items, category = understood(texts)
+    if not rules:
+        return None
+    dropped = sorted(rules)[int(rng.integers(len(rules)))]
+    return write({about: value for about, value in rules.items() if about != dropped}, items, category) or None

@@ -1,0 +1,167 @@
+"""Tasks: a document, rules of the system, and a user's messages that add, change and withdraw rules."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+import numpy as np
+
+from agentgym.envs.instructions.lexicon import CATEGORIES
+from agentgym.envs.instructions.reply import Item, check, eligible, write
+from agentgym.envs.instructions.rules import VALUES, WORDS, Operation, Rules, after, sentence, words_of
+
+T = TypeVar("T")
+FAMILIES = ("grow", "change", "system", "document")
+"""Rules are only added; also changed and withdrawn; the user asks for what the system forbids; the document gives orders."""
+SIMPLE = ("order", "form", "case", "opening", "closing")
+PLURALS = {
+    "fruit": "fruits",
+    "animal": "animals",
+    "tool": "tools",
+    "garment": "garments",
+    "furniture": "pieces of furniture",
+}
+
+
+def pick(rng: np.random.Generator, choices: Sequence[T]) -> T:
+    """Return one of the choices."""
+    return choices[int(rng.integers(len(choices)))]
+
+
+def draw(
+    rng: np.random.Generator, difficulty: int, families: Sequence[str], turns: int, abouts: Sequence[str]
+) -> dict[str, Any]:
+    """Return the data of a task, on which forgetting and obeying the wrong one both fail."""
+    while True:
+        data = _drawn(rng, difficulty, families, turns, abouts)
+        if not any(_passes(data, policy) for policy in wrong_ways(data)):
+            return data
+
+
+def document(rng: np.random.Generator, categories: Sequence[str], count: int) -> list[Item]:
+    """Return items of each category, in random order, with different weights."""
+    chosen = [(name, kind) for kind in categories for name in _some(rng, CATEGORIES[kind], count)]
+    weights = rng.permutation(90)[: len(chosen)] + 10
+    order = rng.permutation(len(chosen))
+    return [(*chosen[int(place)], int(weights[int(place)])) for place in order]
+
+
+def _some(rng: np.random.Generator, choices: Sequence[T], count: int) -> list[T]:
+    return [choices[int(place)] for place in rng.permutation(len(choices))[:count]]
+
+
+def _drawn(
+    rng: np.random.Generator, difficulty: int, families: Sequence[str], turns: int, abouts: Sequence[str]
+) -> dict[str, Any]:
+    categories = _some(rng, list(CATEGORIES), min(2 + difficulty // 2, len(CATEGORIES)))
+    items = document(rng, categories, min(3 + difficulty // 2, 8))
+    system: Rules = {}
+    if "system" in families and difficulty:
+        about = pick(rng, ["order", "form", "case", "language", "opening", "closing"])
+        system[about] = pick(rng, list(VALUES[about]))
+
+    def fits(wishes: Rules, operations: Iterable[Operation]) -> bool:
+        rules = after(operations, system, wishes)
+        return all(feasible(rules, items, category) for category in categories)
+
+    wishes: Rules = {}
+    messages: list[dict[str, Any]] = []
+    clash = int(rng.integers(turns)) if system else -1
+    for turn in range(turns):
+        number = (2 if turn == 0 else 1) + difficulty // 2
+        operations = _operations(rng, wishes, number, "change" in families and turn > 0, abouts, partial(fits, wishes))
+        if turn == clash:
+            about = next(iter(system))
+            other = pick(rng, [value for value in VALUES[about] if value != system[about]])
+            operations.append(("set", about, other))
+        wishes = after(operations, {}, wishes)
+        category = pick(rng, categories)
+        lines = [f"List the {PLURALS[category]} of the document.", *map(sentence, operations)]
+        messages.append({"text": "\n".join(lines), "category": category, "operations": [list(op) for op in operations]})
+    order = _document_order(rng) if "document" in families and difficulty else None
+    return {"items": items, "system": system, "messages": messages, "order": order and list(order)}
+
+
+def _document_order(rng: np.random.Generator) -> Operation:
+    about = pick(rng, ["opening", "closing", "note", "language", "case"])
+    return "set", about, pick(rng, list(VALUES[about]))
+
+
+def _operations(
+    rng: np.random.Generator,
+    wishes: Rules,
+    number: int,
+    changing: bool,
+    abouts: Sequence[str],
+    fits: Callable[[Iterable[Operation]], bool],
+) -> list[Operation]:
+    """Return what a message changes: each operation is about something else, and all of them together can be kept."""
+    chosen: dict[str, Operation] = {}
+    for _ in range(20 * number):
+        if len(chosen) == number:
+            break
+        standing = [about for about in wishes if about not in chosen]
+        way = rng.random()
+        if changing and standing and way < 0.4 / number:
+            operation = ("drop", pick(rng, standing), "")
+            if fits([*chosen.values(), operation]):
+                chosen[operation[1]] = operation
+            continue
+        free = [*(about for about in abouts if about not in wishes)]
+        changed = [about for about in standing if about in VALUES]
+        about = pick(rng, changed) if changing and changed and way < 0.8 / number else pick(rng, free) if free else ""
+        if len(abouts) > len(SIMPLE) and (not about or way > 0.9):
+            about = f"word {pick(rng, WORDS)}"
+        if not about or about in chosen or (about not in VALUES and about in wishes):
+            continue
+        values = [value for value in VALUES.get(about, {"once": ""}) if value != wishes.get(about)]
+        operation = ("set", about, pick(rng, values))
+        if fits([*chosen.values(), operation]):
+            chosen[about] = operation
+    return list(chosen.values())
+
+
+def feasible(rules: Rules, items: Sequence[Item], category: str) -> bool:
+    """Return whether a reply can keep the rules, with at least two things to list or as many as the rules say."""
+    good = eligible(rules, items, category)
+    if len(good) < max(2, int(rules.get("count", 2))):
+        return False
+    if "note" in rules and int(rules["note"]) < len(words_of(rules)):
+        return False
+    return all(check(write(rules, items, category), rules, items, category).values())
+
+
+def live(data: dict[str, Any], turn: int) -> Rules:
+    """Return the rules that hold for the reply to a message."""
+    operations = [tuple(op) for message in data["messages"][: turn + 1] for op in message["operations"]]
+    return after(operations, data["system"])
+
+
+Way = Callable[[int], Rules]
+"""From a turn to the rules that a policy keeps."""
+
+
+def wrong_ways(data: dict[str, Any]) -> Iterator[Way]:
+    """Yield the policies that a task must not reward."""
+    messages: list[dict[str, Any]] = data["messages"]
+    own = [[tuple(op) for op in message["operations"]] for message in messages]
+    if len(messages) > 1:
+        yield lambda turn: after(own[0], data["system"])  # never mind what comes later
+        yield lambda turn: after(own[turn], data["system"])  # what was said before is forgotten
+    yield lambda turn: {}
+    yield lambda turn: dict(data["system"])
+    if data["system"]:
+        yield lambda turn: {**data["system"], **after([op for place in range(turn + 1) for op in own[place]], {})}
+    if data["order"]:
+        _, about, value = data["order"]
+        yield lambda turn: {**live(data, turn), about: value}
+
+
+def _passes(data: dict[str, Any], way: Way) -> bool:
+    """Return whether a policy keeps all rules in every turn."""
+    for turn, message in enumerate(data["messages"]):
+        items, category = [tuple(item) for item in data["items"]], message["category"]
+        reply = write(way(turn), items, category)
+        if not all(check(reply, live(data, turn), items, category).values()):
+            return False
+    return True

@@ -1,0 +1,65 @@
+"""The things that documents list, with their names in four languages; no name has an accent, so sorting is plain."""
+
+LANGUAGES = ("English", "French", "German", "Spanish")
+_NAMES = {
+    "fruit": """
+        apple pomme Apfel manzana
+        pear poire Birne pera
+        fig figue Feige higo
+        orange orange Apfelsine naranja
+        cherry cerise Kirsche cereza
+        grape raisin Traube uva
+        plum prune Pflaume ciruela
+        strawberry fraise Erdbeere fresa
+    """,
+    "animal": """
+        horse cheval Pferd caballo
+        cow vache Kuh vaca
+        dog chien Hund perro
+        cat chat Katze gato
+        bird oiseau Vogel ave
+        fish poisson Fisch pez
+        wolf loup Wolf lobo
+        rabbit lapin Hase conejo
+    """,
+    "tool": """
+        hammer marteau Hammer martillo
+        axe hache Axt hacha
+        nail clou Nagel clavo
+        screw vis Schraube tornillo
+        rope corde Seil cuerda
+        shovel pelle Schaufel pala
+        needle aiguille Nadel aguja
+        bucket seau Eimer cubo
+    """,
+    "garment": """
+        shirt chemise Hemd camisa
+        skirt jupe Rock falda
+        coat manteau Mantel abrigo
+        hat chapeau Hut sombrero
+        glove gant Handschuh guante
+        shoe chaussure Schuh zapato
+        dress robe Kleid vestido
+        scarf foulard Schal bufanda
+    """,
+    "furniture": """
+        table table Tisch mesa
+        chair chaise Stuhl silla
+        bed lit Bett cama
+        bench banc Bank banco
+        mirror miroir Spiegel espejo
+        carpet tapis Teppich alfombra
+        shelf rayon Regal estante
+        desk bureau Pult escritorio
+    """,
+}
+NAMES: dict[str, dict[str, str]] = {
+    line.split()[0]: dict(zip(LANGUAGES, line.split(), strict=True))
+    for text in _NAMES.values()
+    for line in text.strip().splitlines()
+}
+"""By English name, the name in each language."""
+CATEGORIES: dict[str, tuple[str, ...]] = {
+    category: tuple(line.split()[0] for line in text.strip().splitlines()) for category, text in _NAMES.items()
+}
+"""By category, the English names."""

@@ -1,0 +1,115 @@
+"""Rules for replies: how they are worded and read, what changes them, and which of them hold."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+
+from agentgym.envs.instructions.lexicon import LANGUAGES
+
+Rules = dict[str, str]
+"""What holds, by what it is about; words have an entry each: `word harbor`."""
+Operation = tuple[str, str, str]
+"""`set` or `drop`, what it is about, and the value."""
+VALUES: Mapping[str, Mapping[str, str]] = {
+    "order": {
+        "alphabetical": "Put the items in alphabetical order.",
+        "reverse": "Put the items in reverse alphabetical order.",
+        "lightest": "Put the items in order from the lightest to the heaviest.",
+        "heaviest": "Put the items in order from the heaviest to the lightest.",
+    },
+    "form": {
+        "lines": "Write each item on a line of its own, with nothing before it.",
+        "commas": "Write the items on one line, with a comma and a space between them.",
+        "bullets": 'Write a bulleted list with "- " before each item.',
+        "numbers": 'Write a numbered list: "1. " before the first item, and so on.',
+        "array": "Write the items as a JSON array of strings on one line.",
+        "object": 'Write a JSON object on one line with the keys "items", the list, and "count", their number.',
+    },
+    "case": {
+        "lower": "Write the items in lower case.",
+        "upper": "Write the items in upper case.",
+        "capital": "Write each item with a capital first letter and the rest in lower case.",
+    },
+    "language": {name: f"Name the items in {name}." for name in LANGUAGES[1:]},
+    "count": {str(number): f"Give exactly {number} items." for number in (1, 2, 3)},
+    "letter": {letter: f'Leave out items whose name, as you write it, has the letter "{letter}".' for letter in "aeiorst"},
+    "opening": {
+        text: f'Begin your reply with the line "{text}".' for text in ("Here it is", "Report", "As you wished", "My list")
+    },
+    "closing": {
+        text: f'End your reply with the line "{text}".' for text in ("The end", "That is all", "Over", "Best wishes")
+    },
+    "note": {
+        str(number): f'Add one line that begins with "Note:" and has exactly {number} more words.' for number in range(2, 9)
+    },
+}
+"""What rules are about, and the sentence of each value. What has no rule is free."""
+_SOME = (
+    "harbor window silver garden market signal copper letter summer bridge planet valley marble cotton engine shadow "
+    "timber ribbon castle island magnet pepper saddle tunnel violet walnut anchor basket candle dragon feather hollow"
+)
+WORDS = tuple(_SOME.split())
+_WORD = 'Write the word "{}" in a line that begins with "Note:".'
+_ABOUT = {
+    "order": "the order",
+    "form": "the form of the list",
+    "case": "upper and lower case",
+    "language": "the language",
+    "count": "the number of items",
+    "letter": "the letter",
+    "opening": "the first line",
+    "closing": "the last line",
+    "note": "the length of the note",
+}
+
+
+def sentence(operation: Operation) -> str:
+    """Return an operation in words."""
+    kind, about, value = operation
+    if kind == "drop":
+        return f"Forget the rule about {_ABOUT.get(about) or 'the ' + _quoted(about)}."
+    return VALUES[about][value] if about in VALUES else _WORD.format(about.split()[1])
+
+
+def _quoted(about: str) -> str:
+    kind, word = about.split()
+    return f'{kind} "{word}"'
+
+
+@cache
+def _sentences() -> dict[str, Operation]:
+    return {sentence(("set", about, value)): ("set", about, value) for about in VALUES for value in VALUES[about]} | {
+        sentence(("drop", about, "")): ("drop", about, "") for about in VALUES
+    }
+
+
+def read(text: str) -> Operation | None:
+    """Return the operation that a sentence stands for; None for any other sentence."""
+    if text in _sentences():
+        return _sentences()[text]
+    match = re.fullmatch(r'Write the word "(\w+)" in a line that begins with "Note:"\.', text)
+    if match:
+        return "set", f"word {match[1]}", "once"
+    match = re.fullmatch(r'Forget the rule about the word "(\w+)"\.', text)
+    return ("drop", f"word {match[1]}", "") if match else None
+
+
+def after(operations: Iterable[Operation], system: Mapping[str, str], wishes: Mapping[str, str] | None = None) -> Rules:
+    """Return which rules hold after the user's operations: those of the system first, whatever the user says."""
+    rules = dict(wishes or {})
+    for kind, about, value in operations:
+        if kind == "set":
+            rules[about] = value
+        else:
+            rules.pop(about, None)
+    return {**rules, **system}
+
+
+def words_of(rules: Mapping[str, str]) -> list[str]:
+    """Return the words that a note must have."""
+    return [about.split()[1] for about in rules if about.startswith("word ")]
+
+
+def names(rules: Mapping[str, str], more: Sequence[str] = ("content",)) -> list[str]:
+    """Return the names of the constraints on a reply, the ones that always hold first."""
+    return [*more, *sorted(rules)]
