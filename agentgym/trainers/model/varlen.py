@@ -4,6 +4,7 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false, reportMissingImports=false, reportAttributeAccessIssue=false
 
 import importlib
+import inspect
 from collections.abc import Callable
 from functools import cache
 
@@ -62,6 +63,8 @@ def _packaged(function: Callable[..., Tensor]) -> Kernel:
 
 
 def _torchs(function: Callable[..., Tensor]) -> Kernel:
+    shares_heads = "enable_gqa" in inspect.signature(function).parameters  # not yet in torch 2.10 and 2.11
+
     def attend(
         query: Tensor,
         key: Tensor,
@@ -74,6 +77,11 @@ def _torchs(function: Callable[..., Tensor]) -> Kernel:
     ) -> Tensor:
         if cap is not None:
             raise NotImplementedError("torch's variable-length attention does not cap scores")
+        groups, options = query.shape[1] // key.shape[1], {}
+        if groups > 1 and shares_heads:
+            options["enable_gqa"] = True
+        elif groups > 1:
+            key, value = (tensor.repeat_interleave(groups, 1) for tensor in (key, value))
         return function(
             query,
             key,
@@ -84,7 +92,7 @@ def _torchs(function: Callable[..., Tensor]) -> Kernel:
             longest,
             scale=scale,
             window_size=(-1 if window is None else window - 1, 0),
-            enable_gqa=query.shape[1] != key.shape[1],
+            **options,
         )
 
     return attend
