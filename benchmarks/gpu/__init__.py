@@ -1,1 +1,1 @@
-"""What is measured on a GPU, by phase: see `benchmarks/gpu.sh`."""
+"""What is measured on a GPU, by cell: see `benchmarks/gpu.sh`."""

@@ -1,70 +1,78 @@
-"""Phase 5, learning: a policy of about 100 M parameters made from nothing, on houses of the published size.
-
-One call trains for eight minutes and leaves a checkpoint; the next goes on from it (`--before` the folder of the last).
-"""
+"""Cell e, does it learn: the recipe `household` with a policy of 20 M parameters, success by second."""
 
 import json
-import shutil
 import signal
 import subprocess
 import sys
 import time
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from gpu.machine import MINUTES, Cells
+from gpu.cell import Parts
+from gpu.machine import scratch
 
-SECONDS = MINUTES * 60 - 30
-LARGE = ["--width", "960", "--layers", "12", "--context", "4096"]  # about 100 M parameters
-RUNS = {"gigpo": ["--credit", "gigpo", "--seed", "0"], "grpo": ["--credit", "grpo", "--seed", "0"]}
-FULL = [
-    "--env.preset", "full", "--agent", "window", "--prompt", "bare", "--temperature", "1.2", "--turn-tokens", "16",
-    "--horizon", "50", "--context-tokens", "2048", "--tasks-per-step", "16", "--group-size", "8", "--lr", "2e-4",
-    "--sft-lr", "1e-3", "--sft-episodes", "20000", "--steps", "150", "--eval-every", "10", "--eval-tasks", "64",
-    "--test-tasks", "134", "--concurrency", "256", "--processes", "1",
-]  # fmt: skip
+LARGE = ["--width", "512", "--layers", "8", "--episodes", "300"]  # about 20 M parameters
+WIDER = 512 / 128  # than the recipe's own policy: learning rates of Adam and Muon go down with the width
+FLAGS = ["--sft-lr", str(8e-3 / WIDER), "--lr", str(1e-3 / WIDER), "--batch-tokens", "32768", "--concurrency", "128"]
+SHORT = ["--sft-episodes", "5760", "--test-tasks", "0", "--eval-every", "5", "--eval-tasks", "64"]  # half of the recipe's
 SMALL = [
-    "--env.preset", "tiny", "--sft-episodes", "64", "--steps", "2", "--tasks-per-step", "2", "--group-size", "2",
-    "--test-tasks", "4", "--eval-every", "0", "--processes", "1", "--select", "keep",
+    "--sft-episodes", "64", "--steps", "2", "--tasks-per-step", "2", "--group-size", "2", "--test-tasks", "4",
+    "--eval-every", "1", "--eval-tasks", "4", "--select", "keep",
 ]  # fmt: skip
+MARGIN = 12.0
+"""Seconds in which a run that is asked to stop leaves a checkpoint."""
 
 
-def measure(cells: Cells, out: Path, before: Path | None) -> None:
-    for name, flags in RUNS.items():
-        cells.run(name, lambda n=name, f=flags: train(n, f, out, before, cells.rehearse), SECONDS - 60)
+def measure(parts: Parts) -> None:
+    with scratch(parts.out, "learning") as folder:
+        parts.run("policy", lambda: policy(folder / "policy", parts.rehearse), 15)
+        parts.run("household", lambda: train(parts, folder / "run", folder / "policy"), 25)
 
 
-def policy(out: Path, rehearse: bool) -> Path:
-    """Return the folder of a policy made from nothing, the same for all runs."""
-    folder = out / "policy"
-    if not folder.exists():
-        sizes = ["--width", "64", "--layers", "2"] if rehearse else LARGE
-        command = [sys.executable, "-m", "agentgym", "init-policy", "rlvr/Household-v0", *sizes, "--out", str(folder)]
-        subprocess.run(command, check=True)
-    return folder
+def agentgym(*words: str) -> list[str]:
+    return [sys.executable, "-m", "agentgym", *words]
 
 
-def train(name: str, flags: list[str], out: Path, before: Path | None, rehearse: bool) -> dict[str, Any]:
-    """Begin a run, or go on with it, and stop it in time with a checkpoint; an unfinished run is tried again next time."""
-    run = out / f"run-{name}"
-    if before and (before / run.name).exists() and not run.exists():
-        shutil.copytree(before / run.name, run)
-    command = [sys.executable, "-m", "agentgym", "train"]
+def policy(folder: Path, rehearse: bool) -> dict[str, Any]:
+    """Make the policy from nothing."""
+    sizes = ["--width", "64", "--layers", "2", "--episodes", "100"] if rehearse else LARGE
+    words = ["--env.preset", "tiny", "--env.search", "listed", *sizes, "--out", str(folder)]
+    subprocess.run(agentgym("init-policy", "rlvr/Household-v0", *words), check=True, stdin=subprocess.DEVNULL, timeout=120)
+    return {"bytes": (folder / "model.safetensors").stat().st_size}
+
+
+def train(parts: Parts, run: Path, folder: Path) -> dict[str, Any]:
+    """Begin the run, or go on with it, and stop it in time with a checkpoint."""
     if (run / "config.toml").exists() or (run / "metrics.jsonl").exists():
-        command += ["--resume", str(run)]
+        command = agentgym("train", "--resume", str(run))
     else:
-        command += ["--env", "rlvr/Household-v0", *flags, *(SMALL if rehearse else FULL)]
-        command += ["--model", str(policy(out, rehearse)), "--out", str(run)]
+        words = ["--model", str(folder), "--processes", "1", *FLAGS, *(SMALL if parts.rehearse else SHORT)]
+        command = agentgym("train", "household", *words, "--out", str(run))
     print("+", *command)
-    began = time.monotonic()
-    process = subprocess.Popen(command)
+    began, stopped = time.monotonic(), False
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
     try:
-        code = process.wait(SECONDS)
+        code = process.wait(max(parts.left() - MARGIN, 1))
     except subprocess.TimeoutExpired:
+        stopped = True
         process.send_signal(signal.SIGINT)  # leaves a checkpoint
-        process.wait(60)
-        raise RuntimeError(f"not finished after {time.monotonic() - began:.0f} s; the next call goes on") from None
-    if code:
-        raise RuntimeError(f"training ended with {code}")
-    summary = json.loads((run / "summary.json").read_text(encoding="utf-8"))
-    return {key: summary.get(key) for key in ("success_before", "success_sft", "success_after", "train_seconds", "seed")}
+        code = process.wait(max(parts.left() - 2, 1))
+    found = curve(run)
+    found |= {"seconds": time.monotonic() - began, "stopped": stopped, "exit": code}
+    if code and not stopped:
+        raise RuntimeError(f"training ended with {code}; {found}")
+    return found
+
+
+def curve(run: Path) -> dict[str, Any]:
+    """Return success by second, from the metrics that are there."""
+    file = run / "metrics.jsonl"
+    lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.exists() else []
+    trained = [line for line in lines if line.get("phase") == "rl"]
+    clock = accumulate(line["seconds"] for line in trained)  # without the warm start
+    points = [
+        [line["step"], round(seconds, 2), line.get("success_train"), line.get("success_valid")]
+        for line, seconds in zip(trained, clock, strict=True)
+    ]
+    return {"updates": len(trained), "step_seconds_train_valid": points}

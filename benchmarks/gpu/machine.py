@@ -1,13 +1,13 @@
-"""What all phases share: the machine, its two limits, models of published shapes, and cells that are measured once."""
+"""What all cells share: the machine and its two limits, models of published shapes, and clocks that wait for the device."""
 
-import json
+import gc
+import os
 import platform
+import shutil
 import subprocess
 import time
-import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,97 +16,62 @@ import transformers
 
 from agentgym.planner.shapes import published
 
-MINUTES = 8.5
 TINY = {
-    "vocab_size": 512, "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4,
-    "num_key_value_heads": 2, "max_position_embeddings": 2048, "model_type": "qwen2", "tie_word_embeddings": True,
+    "vocab_size": 1024, "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "max_position_embeddings": 4096, "model_type": "qwen2", "tie_word_embeddings": True,
 }  # fmt: skip
-
-
-class Lacking(Exception):
-    """What the machine has not: the phase says it in one sentence and ends."""
-
-
-@dataclass
-class Cells:
-    """Results by cell, in a file: what is in it is not measured again."""
-
-    file: Path
-    rehearse: bool
-    results: dict[str, Any] = field(default_factory=dict[str, Any])
-    started: float = field(default_factory=time.monotonic)
-    failed: int = 0
-
-    @classmethod
-    def of(cls, phase: str, out: Path, before: Path | None, rehearse: bool) -> "Cells":
-        """Begin with the cells of an earlier call."""
-        cells = cls(out / f"{phase}.json", rehearse)
-        earlier = before / f"{phase}.json" if before else cells.file
-        if earlier.exists():
-            read = json.loads(earlier.read_text(encoding="utf-8"))
-            cells.results = {name: cell for name, cell in read.items() if "error" not in cell}
-        cells.results["machine"] = about()
-        cells.write()
-        return cells
-
-    def run(self, name: str, work: Callable[[], dict[str, Any]], seconds: float = 60.0) -> None:
-        """Measure a cell, unless it was, or would end after the call's time; a failure is a result too."""
-        if name in self.results:
-            print(f"{name}: measured before")
-            return
-        left = MINUTES * 60 - (time.monotonic() - self.started)
-        if seconds > left:
-            print(f"{name}: left to the next call ({left:.0f} s left, it takes about {seconds:.0f})")
-            return
-        began = time.monotonic()
-        try:
-            found = work()
-        except Exception as error:
-            traceback.print_exc()
-            found = {"error": f"{type(error).__name__}: {error}"[:2000]}
-            self.failed += 1
-        free()
-        self.results[name] = {**found, "seconds_of_the_cell": round(time.monotonic() - began, 1)}
-        self.write()
-        print(f"{name}: " + ", ".join(f"{key} {shown(value)}" for key, value in self.results[name].items()))
-
-    def write(self) -> None:
-        """Keep what is known."""
-        self.file.write_text(json.dumps(self.results, indent=1) + "\n", encoding="utf-8")
-
-
-def shown(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)[:300]
+ROOM = 0.9
+"""Share of the card's memory that a part may plan with."""
 
 
 def device() -> str:
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def free() -> None:
-    """Give back what the last cell held."""
-    import gc
+def low() -> torch.dtype:
+    """Return what models compute in: bf16 on a GPU."""
+    return torch.bfloat16 if torch.cuda.is_available() else torch.float32
 
+
+def free() -> None:
+    """Give back what the last part left."""
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
 
 
-def wait() -> None:
-    """Wait for the device."""
+def now() -> float:
+    """Return the time once the device has done what it was asked to."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()
+    return time.perf_counter()
+
+
+def peak() -> int | None:
+    """Return the most bytes that tensors took since `free`; None on a CPU."""
+    return torch.cuda.max_memory_allocated() if torch.cuda.is_available() else None
+
+
+def memory() -> float:
+    """Return the bytes of the card; on a CPU no limit."""
+    return float(torch.cuda.get_device_properties(0).total_memory) if torch.cuda.is_available() else float("inf")
 
 
 def about() -> dict[str, Any]:
-    """Return what the numbers were measured on."""
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False).stdout
-    found = {"python": platform.python_version(), "torch": torch.__version__, "transformers": transformers.__version__}
-    found |= {"commit": commit.strip() or "unknown", "device": "cpu"}
+    """Return what the numbers were measured on, and what compilers need."""
+    git = ["git", "rev-parse", "--short", "HEAD"]
+    commit = subprocess.run(git, capture_output=True, text=True, check=False).stdout if shutil.which("git") else ""
+    found: dict[str, Any] = {"python": platform.python_version(), "torch": torch.__version__}
+    found |= {"transformers": transformers.__version__, "commit": commit.strip() or "unknown", "cores": os.cpu_count()}
+    found |= {"compiler": shutil.which("cc") or shutil.which("gcc") or "none: nothing can be compiled", "device": "cpu"}
+    if Path("/dev/shm").exists():
+        found["shared_memory_gib"] = shutil.disk_usage("/dev/shm").free / 2**30
     if torch.cuda.is_available():
         properties = torch.cuda.get_device_properties(0)
-        found |= {"device": properties.name, "memory_gib": str(round(properties.total_memory / 2**30, 1))}
+        found |= {"device": properties.name, "memory_gib": properties.total_memory / 2**30, "cuda": torch.version.cuda}
+        found |= {"free_gib": torch.cuda.mem_get_info()[0] / 2**30, "bf16": torch.cuda.is_bf16_supported()}
+        found["tf32"] = torch.backends.cuda.matmul.allow_tf32
     return found
 
 
@@ -125,37 +90,59 @@ def median(work: Callable[[], Any], times: int = 20) -> float:
     """Return the median seconds of some work, after three runs to warm up."""
     found: list[float] = []
     for number in range(times + 3):
-        wait()
-        began = time.perf_counter()
+        began = now()
         work()
-        wait()
         if number >= 3:
-            found.append(time.perf_counter() - began)
+            found.append(now() - began)
     return sorted(found)[len(found) // 2]
 
 
 def architecture(size: str, rehearse: bool) -> Any:
-    """Return the shape of Qwen2.5 of a size (0.5B, 1.5B, 7B); rehearsed, a tiny one of the same kind."""
+    """Return the shape of Qwen2.5 of a size (0.5B, 1.5B); rehearsed, a tiny one of the same kind."""
     shape = dict(TINY if rehearse else published(f"Qwen/Qwen2.5-{size}") or {})
     return transformers.AutoConfig.for_model(**shape)
 
 
 def model_of(config: Any, dtype: torch.dtype) -> Any:
-    """Return a model of random weights on the device, never held in fp32 where that is not asked for."""
+    """Return a model of random weights on the device, never in fp32 where that is not asked for."""
     torch.manual_seed(0)
-    with default_dtype(dtype), torch.device(device()):
-        return transformers.AutoModelForCausalLM.from_config(config).eval()
-
-
-@contextmanager
-def default_dtype(dtype: torch.dtype) -> Iterator[None]:
     before = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
     try:
-        yield
+        with torch.device(device()):
+            return transformers.AutoModelForCausalLM.from_config(config).eval()
     finally:
         torch.set_default_dtype(before)
 
 
+def cache_bytes(config: Any, slots: int, tokens: int, item: int = 2) -> int:
+    """Return the bytes of keys and values of so many slots of so many tokens, in a type of `item` bytes."""
+    head = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    return slots * tokens * 2 * config.num_hidden_layers * config.num_key_value_heads * head * item
+
+
+def sampling_bytes(config: Any, slots: int, tokens: int, parameters: int, item: int = 2) -> int:
+    """Return the most bytes that sampling takes: weights, caches while they grow to twice, and what a draw computes.
+
+    A draw has logits of `item` and of 4 bytes, log-probabilities of 4, and twice 8 bytes for the cumulative sum.
+    """
+    caches = cache_bytes(config, slots, tokens, item)
+    return parameters * item + caches + caches // 2 + slots * config.vocab_size * (item + 4 + 4 + 8 + 8)
+
+
+def check_room(wanted: float, what: str) -> None:
+    """Refuse a part that would not fit the card."""
+    if wanted > ROOM * memory():
+        raise MemoryError(f"{what} takes {wanted / 1e9:.1f} GB; the card has {memory() / 1e9:.1f} GB")
+
+
 def parameters(model: Any) -> int:
     return sum(p.numel() for p in model.parameters())
+
+
+@contextmanager
+def scratch(out: Path, name: str) -> Iterator[Path]:
+    """Give a folder for what is too large to bring back, which a second call finds again."""
+    folder = out.resolve() / "scratch" / name
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    yield folder

@@ -1,72 +1,108 @@
-"""Phase 4, the published shape: GiGPO's ALFWorld setting, 16 tasks of 8 episodes to 50 turns, 1.5B, by parts."""
+"""Cell b, what the published setting costs: GiGPO's on ALFWorld, 16 tasks of 8 episodes, window of 2, 1.5B, in bf16."""
 
 import asyncio
 import tempfile
-import time
+from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-import torch
 import train_arms
-from train_env import Clock, PlannedEngine, env_tokenizer, planned
+from accelerate import Accelerator
+from train_env import Clock, PlannedEngine, env_tokenizer
 
 from agentgym.episodes.episode import groups
+from agentgym.trainers.credit.interface import resolve
+from agentgym.trainers.learners.alone import reinforce
+from agentgym.trainers.learners.optimizers import optimizers
+from agentgym.trainers.learners.step import Scorer, TrainedModel
+from agentgym.trainers.model.precision import masters
 from agentgym.trainers.weights import sync
-from gpu.machine import Cells, architecture, device, model_of, wait
+from gpu.cell import Parts
+from gpu.machine import architecture, check_room, device, limits, low, model_of, now, parameters, peak, sampling_bytes
 
-UPDATES, PUBLISHED_HOURS = 150, 24.0  # updates of a run, and the H100-hours that its authors report
-TURNS = (8, 12, 15, 18, 22, 26, 50, 50, 50)
-
-
-def measure(cells: Cells, out: Path, before: Path | None) -> None:
-    del out, before
-    for agent in ("window", "chat"):
-        name = {"window": "window of 2", "chat": "full history"}[agent]
-        cells.run(name, lambda kind=agent: asyncio.run(steps(kind, cells.rehearse)), 240)
+TURNS, HORIZON, STEPS = 6, 50, 150
+H100_HOURS, A100_SECONDS = 24.0, 1816.0
+"""Of a published run of 150 steps (1.5B, two H100 together), and of a step of another on four A100 (3B)."""
 
 
-async def steps(agent: str, rehearse: bool) -> dict[str, Any]:
-    """Return the seconds of a step by parts: one to warm up, and the mean of the steps after it."""
+def measure(parts: Parts) -> None:
+    parts.run("limits", lambda: limits(parts.rehearse), 5)
+    parts.run("step", lambda: step(parts), 70)
+
+
+def step(parts: Parts) -> dict[str, Any]:
+    """Play 6 of 50 turns and make one whole update; return seconds by part, and what 50 turns and 150 steps would take."""
+    rehearse = parts.rehearse
+    turns, tasks, group, reply, context = (2, 2, 2, 8, 2048) if rehearse else (TURNS, 16, 8, 60, 4096)
     tokenizer = env_tokenizer()
-    lengths = planned(997, 0, median=8.0 if rehearse else 80.0, most=16 if rehearse else 512)
-    turns, tasks, group = ((3, 4), 2, 2) if rehearse else (TURNS, 16, 8)
-    model = model_of(architecture("1.5B", rehearse), torch.bfloat16 if device() == "cuda" else torch.float32)
-    model.resize_token_embeddings(max(model.config.vocab_size, len(tokenizer)))
-    if not rehearse:
-        model.gradient_checkpointing_enable()
-    context = min(model.config.max_position_embeddings, 2048 if rehearse else 32768)
-    engine = PlannedEngine(model, tokenizer, Clock(), lengths, slots=tasks * group, context=context, device=device())
-    setting = train_arms.Setting(agent=agent, lengths=turns, tasks=tasks, group=group)
-    run = train_arms.Run(setting, train_arms.ARMS["packed"], model, engine, Clock(), max(lengths))
-    run.config = replace(run.config, batch_tokens=512 if rehearse else 16384)
-    spent = dict.fromkeys(("rollout", "update", "weights"), 0.0)
-    measured = 1
-    episodes: list[Any] = []
-    for number in range(1 + measured):
-        marks = [time.perf_counter()]
-        episodes = await run.play(number)
-        marks.append(_now())
-        train_arms.update(run.learner, groups(episodes), setting, run.arm, run.config)
-        marks.append(_now())
-        with tempfile.TemporaryDirectory():
-            await sync.weight_sync(model, engine).push(number + 1)
-        marks.append(_now())
-        if number:
-            for name, begin, end in zip(spent, marks, marks[1:], strict=False):
-                spent[name] += (end - begin) / measured
-    seconds = sum(spent.values())
+    shape = architecture("1.5B", rehearse)
+    model = model_of(shape, low())
+    check_room(sampling_bytes(shape, tasks * group, context, parameters(model)), "sampling")
+    clock = Clock()
+    engine = PlannedEngine(model, tokenizer, clock, [reply], slots=tasks * group, context=context, device=device())
+    env = {"preset": "tiny" if rehearse else "full"}
+    setting = train_arms.Setting(agent="window", lengths=(turns,), tasks=tasks, group=group, reply=reply, env=env)
+    run = train_arms.Run(setting, train_arms.ARMS["packed"], model, engine, clock, reply)
+    config = replace(
+        run.config, batch_tokens=1024 if rehearse else 16_384, gradient_checkpointing=not rehearse,
+        precision="bf16" if device() == "cuda" else "fp32",
+    )  # fmt: skip
+    print(f"b: a model of {parameters(model) / 1e6:.0f} M parameters and {tasks * group} slots are there")
+    marks = [now()]
+    asyncio.run(run.play(0))  # two episodes, to warm up
+    marks.append(now())
+    clock.engine, engine.prefilled, engine.decoded, run.env_seconds = 0.0, 0, 0, 0.0
+    episodes = asyncio.run(run.play(1))
+    marks.append(now())
+    print(f"b: {len(episodes)} episodes of {turns} turns took {marks[-1] - marks[-2]:.1f} s; the update begins")
+    found = _trained(model, episodes, config)
+    asyncio.run(_publish(model, engine))
+    marks.append(now())
+    return _summary(marks, turns, clock, engine, run.env_seconds, episodes, found)
+
+
+def _trained(model: Any, episodes: Sequence[Any], config: Any) -> dict[str, Any]:
+    """Make one update of all rows and return its seconds, the second of two: the first also makes what stays."""
+    accelerator = Accelerator(cpu=device() == "cpu")
+    scorer = Scorer(model, 1.0, gradient_checkpointing=config.gradient_checkpointing)
+    trained = TrainedModel(accelerator, scorer, [])
+    trained.masters = masters(model, config.precision, 1)
+    trained.optimizers = list(optimizers(trained.masters or model, 1e-6, muon=False))
+    began = now()
+    few = [episode for episode in episodes if episode.task_id == episodes[0].task_id]
+    reinforce(trained, groups(few), resolve("gigpo"), config, 0)
+    warm = now()
+    metrics = reinforce(trained, groups(list(episodes)), resolve("gigpo"), config, 1)
+    ended = now()
+    if not metrics["grad_norm"] > 0:
+        raise AssertionError("the update had no gradient")
+    found = {"seconds_warm_up": warm - began, "seconds_update": ended - warm, "attention": scorer.method}
+    return found | {"mismatch": metrics.get("mismatch_mean", metrics.get("mismatch"))}
+
+
+async def _publish(model: Any, engine: Any) -> None:
+    with tempfile.TemporaryDirectory():
+        await sync.weight_sync(model, engine).push(1)
+
+
+def _summary(
+    marks: list[float], turns: int, clock: Clock, engine: Any, env: float, episodes: Sequence[Any], found: dict[str, Any]
+) -> dict[str, Any]:
+    rollout, update = marks[2] - marks[1], found["seconds_update"]
+    whole = (rollout + update) * HORIZON / turns
+    lines = [len(turn.prompt_ids) for episode in episodes for turn in episode.turns]
     return {
-        "seconds_per_step": seconds,
-        **{f"share_{name}": part / seconds for name, part in spent.items()},
-        "share_env": run.env_seconds / (measured * seconds),
-        "hours_of_150_steps": seconds * UPDATES / 3600,
-        "published_h100_hours": PUBLISHED_HOURS,
-        "turns": sum(len(episode.turns) for episode in episodes),
-        "peak_gb": torch.cuda.max_memory_allocated() / 1e9 if device() == "cuda" else None,
+        "seconds_rollout": rollout,
+        "seconds_engine": clock.engine,
+        "seconds_environment": env,
+        **found,
+        "turns": len(lines),
+        "prompt_tokens": sum(lines) / len(lines),
+        "prefilled": engine.prefilled,
+        "decoded": engine.decoded,
+        "peak_gb": (peak() or 0) / 1e9,
+        "extrapolated_seconds_per_step": whole,
+        "extrapolated_hours_of_150_steps": whole * STEPS / 3600,
+        "published_h100_hours": H100_HOURS,
+        "published_seconds_per_step_on_4_a100": A100_SECONDS,
     }
-
-
-def _now() -> float:
-    wait()
-    return time.perf_counter()
