@@ -25,6 +25,12 @@ LEAST_OBSERVATION = 256  # characters
 _SILENT = "(no reply)"  # what stands for an empty reply in the history: several servers refuse empty messages
 _HARMLESS = "ok"  # what stands for all that the model said, and for all that it was answered
 WAYS = (AUTO, NATIVE, TEXT)
+TURN_TOKENS = 4096
+"""Most tokens of a reply where nobody says otherwise: they include thoughts that nobody sees."""
+CUT = (
+    "Your last reply was cut off at its limit of {} tokens, so its end is missing. Write shorter replies; thinking counts "
+    "toward the limit."
+)
 Message = dict[str, object]
 _ID = re.compile(r"[!-~]{1,200}")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -35,6 +41,8 @@ class MessageAgent:
 
     Its turns have text and no token ids, and training refuses them. Replies come back as assistant messages, thoughts
     included, and observations as user messages; of an observation longer than `observation_characters` the middle is cut.
+    After a reply that was cut by length the next message begins with `CUT`, except with a window, whose prompts are whole.
+    `turn_tokens` is the most tokens of a reply; None: that of `sampling`, and without any `TURN_TOKENS`.
     `tools` is `auto`, `native` (the server is given the tools, see `CallTalk`) or `text` (the prompt lists them); `auto` is
     native, except with a window.
     """
@@ -50,7 +58,7 @@ class MessageAgent:
         turn_tokens: int | None = None,
         observation_characters: int = 8192,
     ) -> None:
-        sampling = sampling or Sampling()
+        sampling = sampling or Sampling(max_tokens=TURN_TOKENS)
         limit = sampling.max_tokens if turn_tokens is None else turn_tokens
         if limit < 1 or observation_characters < LEAST_OBSERVATION or (window is not None and window < 0):
             raise BadConfig(
@@ -112,6 +120,8 @@ class MessageTalk:
         self.pairs: tuple[tuple[str, str], ...] = ()
         """The last (observation, action) pairs, where there is a window."""
         self.first_observation = ""
+        self.was_cut = False
+        """Whether the last reply was cut by length."""
         self.offer: tuple[dict[str, object], ...] = ()
         """What the server is told of the tools, as JSON Schemas."""
 
@@ -123,6 +133,7 @@ class MessageTalk:
         completion = await agent.engine.chat(asked, self.offer, dataclasses.replace(agent.sampling, seed=seed), session)
         if completion.finish in ("context", "abort"):
             return Turn(observation, messages=list(added), parsed=False, finish=completion.finish)
+        self.was_cut = completion.finish == "length"
         action, parsed = self._read(completion)
         self.messages = (*asked, self._said(completion))
         if agent.window:
@@ -154,12 +165,18 @@ class MessageTalk:
         form, agent = self.agent.prompt, self.agent
         if not self.turns:
             self.first_observation = observation
+        elif agent.window is None:
+            observation = self.noticed(observation)
         task = self.task.instruction or self.first_observation
         values = field_values(agent.cut, observation, info, task=lambda: task, tools=self.tools, turns=self.turns)
         values |= window_values(self.pairs, self.turns)
         if not self.turns or agent.window is not None:
             return tuple(form.opening(values, later=self.turns > 0).messages)
         return ({"role": "user", "content": "".join(form.later(values))},)
+
+    def noticed(self, observation: str) -> str:
+        """Return an observation after the notice that the last reply was cut, if it was."""
+        return f"{CUT.format(self.agent.sampling.max_tokens)}\n\n{observation}" if self.was_cut else observation
 
     def harmless(self, opening: Sequence[Message]) -> tuple[Message, ...]:
         """Return a conversation of the same turns after `opening`, with nothing of the model's in it.
@@ -215,7 +232,9 @@ class CallTalk(CallSide, MessageTalk):
         if not self._calls:
             return super().prompt(self.told(observation), info)
         call, *others = self._calls[self._place :]
-        return _result(call, self._shown(observation)), *(_result(other, NOT_EXECUTED) for other in others)
+        return _result(call, self.agent.cut(self.noticed(self.told(observation)))), *(
+            _result(other, NOT_EXECUTED) for other in others
+        )
 
     def _shown(self, observation: str) -> str:
         return self.agent.cut(self.told(observation))

@@ -6,7 +6,7 @@ from typing import Any
 
 from agentgym.agents.chat import HISTORY
 from agentgym.agents.decide import AUTO, TEXT, check_way, decide
-from agentgym.agents.message_agent import MessageAgent
+from agentgym.agents.message_agent import TURN_TOKENS, MessageAgent
 from agentgym.agents.prompt import load_prompt
 from agentgym.agents.table import AGENTS
 from agentgym.agents.token_agent import LEAST_OBSERVATION, TokenAgent
@@ -32,7 +32,9 @@ class AgentSpec:
     history: str = "keep"
     window_turns: int = 2
     observation_tokens: int = 2048
-    turn_tokens: int = 256
+    turn_tokens: int | None = None
+    """Most tokens of a reply. None: 256 (that of `Sampling`), or 4,096 (`message_agent.TURN_TOKENS`) over plain chat, where
+    replies include thoughts that nobody sees. Recipes of small policies set less."""
     messages: bool = False
     """Whether the model is behind plain chat (chat:URL)."""
 
@@ -45,13 +47,18 @@ class AgentSpec:
                 f"agent {self.agent!r} needs a model's tokens, and chat:URL shows none: use agent {' or '.join(able)}"
             )
         for name, least in (("observation_tokens", LEAST_OBSERVATION), ("turn_tokens", 1), ("window_turns", 0)):
-            if getattr(self, name) < least:
-                raise BadConfig(f"{name} is {getattr(self, name)}; expected at least {least}")
+            if (value := getattr(self, name)) is not None and value < least:
+                raise BadConfig(f"{name} is {value}; expected at least {least}")
         if "window_turns" not in AGENTS[self.agent].options and self.window_turns != AgentSpec.window_turns:
             raise BadConfig(f"window_turns has no effect with agent {self.agent!r}: only `window` has a window")
         self._check_history()
         self._check_tools()
         self._check_prompt()
+
+    @property
+    def reply_tokens(self) -> int:
+        """The most tokens of a reply: `turn_tokens`, or what the engine's kind has by default."""
+        return self.turn_tokens or (TURN_TOKENS if self.messages else Sampling().max_tokens)
 
     @property
     def kind(self) -> type[TokenAgent]:
@@ -116,7 +123,7 @@ class AgentSpec:
                 tools=self.tools,
                 window=self.window_turns if self.agent == "window" else None,
                 sampling=sampling,
-                turn_tokens=self.turn_tokens,
+                turn_tokens=self.reply_tokens,
                 observation_characters=CHARACTERS * self.observation_tokens,
             )
         own: dict[str, Any] = {word: getattr(self, name) for name, word in AGENTS[self.agent].options.items()}
@@ -126,7 +133,7 @@ class AgentSpec:
             prompt=self.prompt,
             tools=self.tools,
             sampling=sampling,
-            turn_tokens=self.turn_tokens,
+            turn_tokens=self.reply_tokens,
             observation_tokens=self.observation_tokens,
             **own,
         )

@@ -42,6 +42,7 @@ from agentgym.evaluate import manifest
 from agentgym.evaluate.manifest import fingerprint, read_object
 from agentgym.evaluate.protocol import too_many_faults
 from agentgym.evaluate.regret import sentence
+from agentgym.evaluate.replies import cut_warning
 from agentgym.evaluate.run import Plan, evaluate
 from agentgym.evaluate.suite import Suite, resolve
 from agentgym.options import Alias, Options, Positional
@@ -101,7 +102,8 @@ class Config:
     prompt lists them), or `auto`: native if the template supports it, and over plain chat; by default the training
     run's, else auto."""
     turn_tokens: int | None = None
-    """Maximum number of tokens in a reply; by default the training run's, else 256."""
+    """Maximum number of tokens in a reply, thoughts included; by default the training run's, else the suite's, else 4096
+    over plain chat and 256 for other models."""
     observation_tokens: int | None = None
     """Maximum number of tokens shown of an observation (four times as many characters over plain chat); by default the
     suite's, else 2048."""
@@ -187,6 +189,8 @@ def _show(config: Config, console: Console, folder: Path, summary: JsonObject, e
     if config.json:
         print(json.dumps(summary, indent=2, allow_nan=False))
         return
+    if warning := cut_warning(summary, manifest.read(folder / "manifest.json")["options"]):
+        console.print(Text(warning, style="bold yellow"), soft_wrap=True)
     console.print(table(summary), soft_wrap=True)
     if config.quiet:
         write_report(folder)

@@ -12,6 +12,7 @@ from agentgym.cli.rows import Rows
 from agentgym.core.screen import printable
 from agentgym.episodes.episode import Episode
 from agentgym.evaluate.markdown import faults
+from agentgym.evaluate.replies import COLUMN, UNFINISHED
 from agentgym.evaluate.summary import divided
 
 Row = Mapping[str, Any]
@@ -53,6 +54,9 @@ def effort(summary: Row) -> Rows:
         "invalid": lambda row: _percent(row["invalid"]),
         "unparsed": lambda row: _percent(row["unparsed"]),
     }
+    for end in UNFINISHED:
+        if summary["finish"].get(end):
+            columns[COLUMN[end]] = lambda row, end=end: _percent(row["finish"].get(end))
     return _table(summary["envs"], columns)
 
 

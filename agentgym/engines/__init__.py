@@ -59,7 +59,8 @@ class Completion:
     ids: list[int]
     logprobs: list[float]
     finish: str
-    """`stop`, `length` or `abort`; `context` from engines that know no tokens."""
+    """`stop`, `length` or `abort`; from engines that know no tokens also `context`, `filter` (the server's filter withheld
+    the reply) and `refusal` (the model declined)."""
     policy_version: int = 0
     text: str | None = None
     """Set only by engines that know no tokens."""

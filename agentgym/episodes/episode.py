@@ -50,8 +50,9 @@ class Turn:
     parsed: bool = True
     """Whether an action was found in the reply."""
     finish: str = "stop"
-    """Why generation ended: `stop`, `length`, `abort`, `context` (full), `refused` (the engine fails on the agent's own
-    text) or `silent` (a policy that knows nothing to do)."""
+    """Why generation ended: `stop`, `length` (cut), `filter` (the server's filter withheld the reply), `refusal` (the model
+    declined), `abort`, `context` (full), `refused` (the engine fails on the agent's own text) or `silent` (a policy that
+    knows nothing to do)."""
     policy_version: int = 0
     """The version of the weights that sampled the tokens."""
     reward: float = 0.0

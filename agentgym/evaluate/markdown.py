@@ -7,6 +7,7 @@ from typing import Any
 
 from agentgym.core.screen import printable
 from agentgym.evaluate.regret import sentence
+from agentgym.evaluate.replies import COLUMN, UNFINISHED, cut_warning
 from agentgym.evaluate.summary import divided
 
 Row = Mapping[str, Any]
@@ -38,6 +39,8 @@ def as_markdown(summary: Row, manifest: Row) -> str:
     facts = {name: options[name] for name in SAID if options.get(name) is not None}
     facts |= {name: versions[name] for name in ("agentgym", "commit") if versions.get(name)}
     lines = ["# Evaluation", "", *(f"- {plain(name)}: {plain(value)}" for name, value in facts.items()), ""]
+    warning = cut_warning(summary, options)
+    lines += [f"**{plain(warning)}**", ""] if warning else []
     lines += [f"**{plain(summary['comparable'])}**", "", *_table(summary), ""]
     if summary["iqm"] is not None and summary["iqm"]["runs"] * summary["iqm"]["columns"] > 1:
         mean = summary["iqm"]
@@ -76,6 +79,7 @@ def _table(summary: Row) -> list[str]:
         columns[f"pass^{k}"] = lambda row: _percent(row["pass_hat"].get(k))
     columns |= {name: _number(name) for name in ("reward", "turns", "tokens", "seconds")}
     columns |= {name: _share(name) for name in ("invalid", "unparsed")}
+    columns |= {COLUMN[end]: _ended(end) for end in UNFINISHED if summary["finish"].get(end)}
     lines = [_line(["environment", *columns]), _line([":--", *("--:" for _ in columns)])]
     for env, row in summary["envs"].items():
         lines.append(_line([f"**{plain(env)}**", *(cell(row) for cell in columns.values())]))
@@ -100,6 +104,10 @@ def _number(name: str) -> Callable[[Row], str]:
 
 def _share(name: str) -> Callable[[Row], str]:
     return lambda row: _percent(row[name])
+
+
+def _ended(end: str) -> Callable[[Row], str]:
+    return lambda row: _percent(row["finish"].get(end))
 
 
 def _percent(value: float | None) -> str:

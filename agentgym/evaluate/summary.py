@@ -15,6 +15,7 @@ from agentgym.evaluate.aggregates import (
     score_table,
 )
 from agentgym.evaluate.attempts import avg_at_k, mean_over_tasks, pass_at_k, pass_hat_k, useful_ks
+from agentgym.evaluate.replies import finishes
 from agentgym.evaluate.statistics import Outcomes, outcomes, success
 
 MEASURES = {"avg_at": avg_at_k, "pass_at": pass_at_k, "pass_hat": pass_hat_k}
@@ -24,7 +25,8 @@ def summarize(episodes: Sequence[Episode]) -> dict[str, object]:
     """Return the results of all episodes, by environment, and within each environment by task type and difficulty.
 
     Every row has `success` (mean, low, high, tasks, episodes, faults), `fault_share`, `reward`, `turns`, `tokens` (sampled)
-    and `seconds` (of turns), means over episodes; `invalid` and `unparsed` (shares of turns); `avg_at`, `pass_at` and
+    and `seconds` (of turns), means over episodes; `invalid` and `unparsed` (shares of turns); `replies` (their number) and
+    `finish` (the share of replies that ended in each way); `avg_at`, `pass_at` and
     `pass_hat` (by k, where every task had that many attempts), `reasons` (counts) and `metrics` (means). The rows of
     all episodes and of environments have `iqm` and `profile` too (`agentgym.evaluate.aggregates`; None without a whole
     attempt). Faults enter `success.faults` and `reasons` only; episodes with a hint, which are of training, nothing.
@@ -66,6 +68,7 @@ def _row(episodes: Sequence[Episode]) -> dict[str, object]:
         "seconds": _mean(math.fsum(turn.seconds for turn in episode.turns) for episode in counted),
         "invalid": _mean(not turn.valid for turn in turns),
         "unparsed": _mean(not turn.parsed for turn in turns),
+        **_finish(counted),
         **_by_k(by_task),
         "reasons": dict(Counter(episode.reason for episode in episodes).most_common()),
         "metrics": {name: _mean(e.metrics[name] for e in counted if name in e.metrics) for name in names},
@@ -76,6 +79,12 @@ def _sampled(turn: Turn) -> int:
     """Return the tokens of a reply; of an engine that shows none, as many as its server counted."""
     counted = turn.extra.get("completion_tokens", 0)
     return turn.sampled or (counted if type(counted) is int else 0)
+
+
+def _finish(episodes: Sequence[Episode]) -> dict[str, object]:
+    counts = finishes(episodes)
+    total = sum(counts.values())
+    return {"replies": total, "finish": {name: count / total for name, count in counts.items()} if total else {}}
 
 
 def _by_k(by_task: Outcomes) -> dict[str, dict[str, float]]:

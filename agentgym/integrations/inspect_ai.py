@@ -123,7 +123,8 @@ class Seat:
         config = GenerateConfig(max_tokens=sampling.max_tokens, seed=sampling.seed % 2**31)
         output = await get_model().generate(asked, config=config)
         self.messages = [*asked, output.message]
-        finish = {"max_tokens": "length", "model_length": "context"}.get(str(output.stop_reason), "stop")
+        reasons = {"max_tokens": "length", "model_length": "context", "content_filter": "filter"}
+        finish = reasons.get(str(output.stop_reason), "stop")
         usage = output.usage
         counted = None if usage is None else (usage.input_tokens, usage.output_tokens)
         return Completion([], [], finish, text=output.completion, usage=counted)

@@ -151,7 +151,7 @@ class Rollouts:
             )
         if self._own:
             self._loop.run(self.engine.load_weights(model.named_parameters(), step))
-        sampling = Sampling(temperature=trainer.args.temperature, max_tokens=self.spec.turn_tokens)
+        sampling = Sampling(temperature=trainer.args.temperature, max_tokens=self.spec.reply_tokens)
         return self.spec.make(self.engine, sampling, trainer.processing_class)
 
     def _row(self, episode: Episode, stop: int) -> dict[str, object]:

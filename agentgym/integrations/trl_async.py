@@ -111,7 +111,7 @@ class RolloutWorker:
 
     async def _played(self) -> None:
         engine = self._make_engine()
-        sampling = Sampling(temperature=self._temperature, max_tokens=self.spec.turn_tokens)
+        sampling = Sampling(temperature=self._temperature, max_tokens=self.spec.reply_tokens)
         agent = self.spec.make(engine, sampling)
         pool = RolloutPool({self.name: self._make}, RolloutConfig(concurrency=self._size))
         try:

@@ -169,7 +169,7 @@ class AgentgymLoop(AgentLoopBase):
         horizon = options.pop("horizon", None)
         settings: dict[str, Any] = {"turn_tokens": int(self.rollout_config.response_length), **options}
         spec = AgentSpec(**settings)
-        sampling = Sampling(temperature=float(params.get("temperature", 1.0)), max_tokens=spec.turn_tokens)
+        sampling = Sampling(temperature=float(params.get("temperature", 1.0)), max_tokens=spec.reply_tokens)
         agent = spec.make(ServerEngine(self.server_manager, params, context), sampling, self.tokenizer)
         task, uid = pool.probe(name).find(str(told["task_id"])), str(row.get("uid", ""))
         job = Job(task, int(row.get("session_id", 0)), 0, uid or task.id, name, horizon)

@@ -18,6 +18,7 @@ import numpy as np
 from agentgym.core.folders import write_whole
 from agentgym.core.screen import printable
 from agentgym.episodes.episode import Episode, Turn
+from agentgym.evaluate.replies import cut_warning
 from agentgym.evaluate.statistics import Interval, mean_interval
 from agentgym.evaluate.summary import level
 from agentgym.report.run_folder import TRAINED, Row, RunFolder, finite, open_run, place
@@ -43,6 +44,7 @@ def write_report(path: str | Path, *, limit: int = 300) -> Path:
         "config": run.config,
         "manifest": run.manifest,
         "summary": run.summary,
+        "cut": cut_warning(run.summary or {}, (run.manifest or {}).get("options", {})) if not run.config else "",
         "metrics": run.metrics,
         "envs": list(dict.fromkeys(row.env for row in rows)),
         "types": _by_type(rows, 2_000 if run.config else 10_000),

@@ -144,8 +144,8 @@ def test_after_the_last_retry_the_fault_says_what_was_met() -> None:
     ("answer", "expected"),
     [
         (reply("", "length"), Completion([], [], "length", text="", usage=(9, 2))),
-        (reply(None, "stop", refusal="I will not"), Completion([], [], "stop", text="I will not", usage=(9, 2))),
-        (reply(None, "content_filter"), Completion([], [], "stop", text="", usage=(9, 2))),
+        (reply(None, "stop", refusal="I will not"), Completion([], [], "refusal", text="I will not", usage=(9, 2))),
+        (reply(None, "content_filter"), Completion([], [], "filter", text="", usage=(9, 2))),
         ({**reply("\ud800x"), "usage": {"prompt_tokens": -1}}, Completion([], [], "stop", text="?x")),
     ],
 )

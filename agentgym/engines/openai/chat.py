@@ -23,7 +23,7 @@ MOST_CALLS = 64
 _LONGEST_ID = 200
 _CONTENT = re.compile(rb'(?<!\\)"content"\s*:\s*"((?:[^"\\]|\\.)*)', re.DOTALL)
 _ESCAPED = re.compile(r'(?:[^"\\]|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*')
-_ENDED = {"stop": "stop", "length": "length", "tool_calls": "stop", "content_filter": "stop"}
+_ENDED = {"stop": "stop", "length": "length", "tool_calls": "stop", "content_filter": "filter"}
 
 
 class OpenAIChatEngine(ServedEngine):
@@ -201,11 +201,13 @@ def _completion(answer: Object) -> Completion:
         raise Garbage("expected a message")
     finish, text = choice.get("finish_reason"), said.get("content")
     calls = _calls(said.get("tool_calls"))
+    refusal = said.get("refusal")
     if text is None and isinstance(finish, str):  # calls, a refusal, or a reply that was all thought
-        text = said.get("refusal") or ""
+        text = refusal or ""
     if not isinstance(text, str) or not isinstance(finish, str) or finish not in _ENDED:
         raise Garbage("expected text and a finish_reason")
-    return Completion([], [], _ENDED[finish], text=storable(text), usage=_usage(answer.get("usage")), calls=calls)
+    ended = "refusal" if refusal and finish == "stop" else _ENDED[finish]
+    return Completion([], [], ended, text=storable(text), usage=_usage(answer.get("usage")), calls=calls)
 
 
 def _beginning(content: bytes) -> Completion:

@@ -2,6 +2,8 @@
 
 const OUTCOME = { failed: "failed", succeeded: "succeeded", fault: "infrastructure error" };
 
+const FINISH = { length: "cut by length", filter: "withheld by a filter", refusal: "declined by the model", context: "context full" };
+
 function episodeView(episode, i, alone = false) {
   const facts = [
     ["task", episode.task], ["environment", episode.env], ["type", episode.type], ["difficulty", episode.difficulty], ["split", episode.split],
@@ -72,7 +74,7 @@ function turnView(turn, i) {
     isNumber(turn.advantage) ? chip("advantage " + signed(turn.advantage), turn.advantage < 0 ? "minus" : turn.advantage > 0 ? "plus" : "") : "",
     turn.valid ? "" : chip("invalid", "minus"),
     turn.parsed ? "" : chip("no action found", "minus"),
-    turn.finish === "stop" ? "" : chip("cut: " + turn.finish, "minus"),
+    turn.finish === "stop" ? "" : chip(FINISH[turn.finish] || turn.finish, "minus"),
     turn.tokens ? node("span", { class: "soft" }, `${turn.tokens} of ${turn.prompt + turn.tokens} tokens`) : "",
     isNumber(turn.logprob) ? node("span", { class: "soft" }, `mean logprob ${turn.logprob.toFixed(2)}`) : "",
   ];

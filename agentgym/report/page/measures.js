@@ -6,6 +6,7 @@ function measures(data) {
   const section = document.getElementById("measures");
   section.hidden = false;
   replace(section.querySelector(".body"),
+    data.cut ? node("p", { class: "card wrong" }, data.cut) : "",
     summary.comparable ? node("p", { class: "card" }, summary.comparable) : "",
     node("div", { class: "charts" }, attemptCharts(summary).map(chartCard)),
     effortTable(summary), contaminationTable(summary.contamination));
@@ -31,6 +32,9 @@ function attemptCharts(summary) {
   return charts;
 }
 
+// Ways of a reply to end other than by itself.
+const ENDS = [["length", "cut"], ["filter", "filtered"], ["refusal", "declined"]];
+
 function effortTable(summary) {
   const k = Object.keys(summary.pass_at || {}).reduce((most, one) => Math.max(most, Number(one)), 1);
   const columns = [
@@ -39,6 +43,7 @@ function effortTable(summary) {
     ...(k > 1 ? [[`pass@${k}`, (row) => percent(row.pass_at[k])], [`pass^${k}`, (row) => percent(row.pass_hat[k])]] : []),
     ["reward", (row) => hundredths(row.reward)], ["turns", (row) => hundredths(row.turns)], ["tokens", (row) => short(row.tokens)],
     ["seconds", (row) => short(row.seconds)], ["invalid", (row) => percent(row.invalid)], ["unparsed", (row) => percent(row.unparsed)],
+    ...ENDS.filter(([end]) => (summary.finish || {})[end]).map(([end, name]) => [name, (row) => percent((row.finish || {})[end])]),
     ["tasks", (row) => row.success.tasks], ["episodes", (row) => row.success.episodes], ["infrastructure errors", (row) => row.success.faults],
     ["their share", (row) => percent(row.fault_share)],
   ];

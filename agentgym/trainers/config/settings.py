@@ -127,7 +127,7 @@ class AgentConfig:
     """Maximum number of tokens shown of an observation; longer ones are cut in the middle."""
     temperature: float = 1.0
     """Sampling temperature, in rollouts and in the loss."""
-    turn_tokens: int = 24
+    turn_tokens: int = 256
     """Maximum number of tokens in a reply."""
     context_tokens: int = 0
     """Maximum number of tokens in a prompt plus its reply; 0 means the model's limit."""

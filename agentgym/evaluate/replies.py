@@ -1,0 +1,50 @@
+"""How the replies of a model ended: whole, cut by length, withheld by a filter, or declined."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, cast
+
+from agentgym.episodes.episode import Episode, Turn
+
+UNFINISHED = {"length": "were cut by length", "filter": "were withheld by a filter", "refusal": "were declined by the model"}
+"""Ways of a reply to end other than by itself, in the words of a report."""
+COLUMN = {"length": "cut", "filter": "filtered", "refusal": "declined"}
+"""The head of the column of each."""
+ENDS = ("stop", *UNFINISHED)
+
+
+def replies(episode: Episode) -> Iterator[Turn]:
+    """Yield the turns of an episode that each began with a request: of several calls in one reply only the first.
+
+    Policies without a model have none.
+    """
+    before = 0
+    for turn in episode.turns:
+        goes_on = bool(turn.extra.get("call")) or (before and len(turn.prompt_ids) == before)
+        before = len(turn.prompt_ids) + len(turn.output_ids)
+        if not goes_on and (turn.messages or turn.output_ids):
+            yield turn
+
+
+def finishes(episodes: Iterable[Episode]) -> dict[str, int]:
+    """Return how many replies ended in each way; those of `ENDS` always."""
+    return {**dict.fromkeys(ENDS, 0), **Counter(turn.finish for episode in episodes for turn in replies(episode))}
+
+
+def cut_warning(row: Mapping[str, Any], options: Mapping[str, Any]) -> str:
+    """Return the sentence that says which replies did not end by themselves, and what to do; empty where all did.
+
+    `row` is one of a summary's, `options` are those of the manifest.
+    """
+    total, shares = row.get("replies"), row.get("finish")
+    if type(total) is not int or not isinstance(shares, dict):  # of an older version, or damaged
+        return ""
+    ends = {name: cast("dict[str, object]", shares).get(name) for name in UNFINISHED}
+    counts = {name: count for name, share in ends.items() if isinstance(share, float) and (count := round(total * share))}
+    if not counts:
+        return ""
+    parts = [f"{count} of {total} replies ({count / total:.1%}) {UNFINISHED[name]}" for name, count in counts.items()]
+    if "length" not in counts:
+        return f"{'; '.join(parts)}: they count as what the model did"
+    advice = f"protocol {options.get('suite')} fixes that limit" if "protocol" in options else "raise --turn-tokens"
+    return f"{'; '.join(parts)} (the limit is {options.get('turn_tokens')} tokens): {advice}"
