@@ -19,6 +19,7 @@ from agentgym.core.actions import Tool, samples
 from agentgym.core.env import Task, TextEnv
 from agentgym.engines import ChatEngine, Completion, Sampling, ToolCall
 from agentgym.episodes.episode import Turn
+from agentgym.episodes.usage import to_extra
 from agentgym.errors import BadConfig, bad_option
 
 LEAST_OBSERVATION = 256  # characters
@@ -139,7 +140,6 @@ class MessageTalk:
         if agent.window:
             self.pairs = (*self.pairs, (agent.cut(observation), action))[-agent.window :]
         self.turns += 1
-        counted = completion.usage
         return Turn(
             observation,
             messages=list(added),
@@ -147,7 +147,8 @@ class MessageTalk:
             action=action,
             parsed=parsed,
             finish=completion.finish,
-            extra={} if counted is None else {"prompt_tokens": counted[0], "completion_tokens": counted[1]},
+            reasoning=completion.reasoning,
+            extra={**to_extra(completion.usage, completion.seconds)},
         )
 
     def _read(self, completion: Completion) -> tuple[str, bool]:
@@ -158,7 +159,7 @@ class MessageTalk:
     def _said(self, completion: Completion) -> Message:
         """Return a reply as the history has it."""
         text = completion.text or ""
-        return {"role": "assistant", "content": text if text.strip() else _SILENT}
+        return {"role": "assistant", "content": text if text.strip() else _SILENT, **completion.echo}
 
     def prompt(self, observation: str, info: Mapping[str, object]) -> tuple[Message, ...]:
         """Return the messages that an observation adds: with a window, the whole prompt. Asking twice gives the same."""
@@ -257,7 +258,7 @@ class CallTalk(CallSide, MessageTalk):
         if not self._calls:
             return super()._said(completion)
         text = completion.text or ""
-        return _calling(self._calls, text if text.strip() else None)
+        return {**_calling(self._calls, text if text.strip() else None), **completion.echo}
 
     def _harmless(self, reply: Message) -> tuple[Message, Message]:
         if "tool_calls" not in reply:

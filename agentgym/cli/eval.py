@@ -35,7 +35,7 @@ from agentgym.core.folders import check_folder
 from agentgym.core.screen import announce, printable
 from agentgym.engines import Sampling, engine
 from agentgym.engines.kinds import kind_of
-from agentgym.engines.model_names import check_model
+from agentgym.engines.model_names import as_chat, check_model
 from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig, MissingExtra, how_to_install, unknown
 from agentgym.evaluate import manifest
@@ -209,6 +209,9 @@ def _show(config: Config, console: Console, folder: Path, summary: JsonObject, e
     ]
     if met := manifest.met(manifest.read(folder / "manifest.json")):
         notes.append(f"server errors: {', '.join(f'{count} x {what}' for what, count in met.items())}")
+    if adapted := manifest.adapted(manifest.read(folder / "manifest.json")):
+        changes = ", ".join(f"{name} ({what})" for name, what in adapted.items())
+        notes.append(f"the server refused parameters, and requests went on without them: {changes}")
     faults = [episode for episode in episodes if episode.fault]
     if faults:
         last = (faults[0].error or faults[0].reason).strip().splitlines()[-1]
@@ -331,9 +334,7 @@ def _about(
     for name in ("history", "window_turns", "observation_tokens"):
         if getattr(spec, name) != getattr(AgentSpec(), name) or getattr(config, name, None) is not None:
             options[name] = getattr(spec, name)
-    if omitted := getattr(agent.engine, "omitted", None):
-        options["omitted"] = list(omitted)
-    return options
+    return {**options, **getattr(agent.engine, "settings", {})}
 
 
 def _spec(config: Config, trained: TrainConfig | None, *, messages: bool) -> AgentSpec:
@@ -395,7 +396,10 @@ def _resolve(config: Config, suite: Suite) -> tuple[str, TrainConfig | None]:
         kind.check_target(target)
         return model, None
     folder = model_folder(model)
-    check_model(folder)
+    try:
+        check_model(folder)
+    except BadConfig as error:
+        raise BadConfig(f"{error}. {as_chat(model)}") from None
     return f"hf:{folder}", _trained(config, suite)
 
 

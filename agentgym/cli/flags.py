@@ -362,5 +362,6 @@ def _split_off(arguments: Sequence[str], tables: set[str]) -> tuple[list[str], d
             value = next(words, None)
             if value is None:
                 raise BadConfig(f"{flag} needs a value, for example {flag} 1")
-        by_table.setdefault(table, {})[key.replace("-", "_")] = value_of(value)
+        first, dot, inner = key.partition(".")  # what lies deeper is somebody else's name
+        by_table.setdefault(table, {})[f"{first.replace('-', '_')}{dot}{inner}"] = value_of(value)
     return plain, by_table

@@ -14,8 +14,8 @@ from pathlib import Path
 from agentgym.core.folders import write_whole
 
 LIBRARIES = ("gymnasium", "numpy", "bm25s", "torch", "transformers", "tokenizers", "vllm")
-SECRETS = ("key", "token", "password", "secret")
-"""Last words of flags whose values nobody else is to read."""
+SECRETS = ("key", "apikey", "token", "password", "secret", "authorization", "sig", "signature")
+"""Last words of names whose values nobody else is to read."""
 
 
 def session(version: str) -> dict[str, object]:
@@ -35,18 +35,24 @@ def session(version: str) -> dict[str, object]:
 
 
 def command_line(arguments: Sequence[str]) -> list[str]:
-    """Return a command as it was typed, `agentgym` for the program, the values of flags such as --engine.key left out."""
+    """Return a command as it was typed, `agentgym` for the program, without the values of flags such as --engine.key and of
+    headers."""
     words = [Path(arguments[0]).name, *arguments[1:]]
     if words[0] == "__main__.py":
         words[0] = "agentgym"
     for place, word in enumerate(words):
         flag, equals, _ = word.partition("=")
-        if flag.startswith("--") and flag.replace("-", ".").replace("_", ".").rpartition(".")[2] in SECRETS:
+        if flag.startswith("--") and (is_secret(flag) or ".header." in flag):
             if equals:
                 words[place] = f"{flag}=***"
             elif place + 1 < len(words):
                 words[place + 1] = "***"
     return words
+
+
+def is_secret(name: str) -> bool:
+    """Whether something is named like a key."""
+    return name.lower().replace("-", ".").replace("_", ".").rpartition(".")[2] in SECRETS
 
 
 @functools.cache

@@ -1,12 +1,14 @@
 """Engines turn prompt tokens into completion tokens; the protocol they share, and how to name one."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 from agentgym.engines.kinds import kind_of
+from agentgym.engines.model_names import as_chat
+from agentgym.episodes.usage import Usage
 from agentgym.errors import BadConfig
 
 if TYPE_CHECKING:
@@ -64,8 +66,14 @@ class Completion:
     policy_version: int = 0
     text: str | None = None
     """Set only by engines that know no tokens."""
-    usage: tuple[int, int] | None = None
-    """Tokens of prompt and reply as such an engine's server counted them."""
+    usage: Usage | None = None
+    """Tokens as such an engine's server counted them."""
+    reasoning: str = ""
+    """What the server tells of the model's thoughts beside the reply."""
+    echo: dict[str, object] = field(default_factory=dict[str, object])
+    """What the server wants back with the reply in later requests, as keys of the reply's message: reasoning, signatures."""
+    seconds: float = field(default=0.0, compare=False)
+    """How long the request took that such an engine's server answered, without waiting and retries."""
     calls: list[ToolCall] = field(default_factory=list["ToolCall"])
     """Tool calls that such an engine's server read from the reply, in order."""
     reused: int = 0
@@ -219,9 +227,27 @@ class ChatEngine(Protocol):
 
 
 def engine(name: str, **options: object) -> TokenEngine | ChatEngine:
-    """Make an engine from `hf:PATH`, `vllm:PATH`, `vllm:URL,URL`, `openai:URL`, `chat:URL#MODEL` or `scripted:FILE`."""
+    """Make an engine from `hf:PATH`, `vllm:PATH`, `vllm:URL,URL`, `openai:URL`, `chat:URL#MODEL`, `chat:openai/NAME` or
+    `scripted:FILE`. An option `body.KEY` is the key KEY of the option `body`.
+    """
     if not all(name.partition(":")):
-        raise BadConfig(f"engine {name!r}: expected KIND:TARGET, for example hf:PATH or vllm:PATH")
+        raise BadConfig(f"engine {name!r}: expected KIND:TARGET, for example hf:PATH or vllm:PATH. {as_chat(name)}")
     kind, target = kind_of(name)
+    options = nested(options)
     kind.check_names(options)
     return kind.engine_class()(target, **options)
+
+
+def nested(options: Mapping[str, object]) -> dict[str, object]:
+    """Return options in which `a.b` is the key `b` of the table `a`."""
+    tables: dict[str, Any] = {}
+    for name, value in options.items():
+        *path, last = name.split(".")
+        place = tables
+        for part in path:
+            inner: Any = place.setdefault(part, {})
+            if not isinstance(inner, dict):
+                raise BadConfig(f"option {name}: {part} is a value already, and no table")
+            place = cast("dict[str, Any]", inner)
+        place[last] = value
+    return tables

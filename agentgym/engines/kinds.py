@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, cast
 
-from agentgym.engines.model_names import check_model, is_path
+from agentgym.engines.model_names import ANTHROPIC, PROVIDERS, as_chat, check_model, is_path, provider_of
 from agentgym.errors import BadConfig, MissingExtra, bad_option, how_to_install, unknown
 from agentgym.registry import load
 
@@ -253,7 +253,7 @@ _KINDS = (
         gpu_share=0.92,
     ),
     OpenAI("openai", "agentgym.engines.openai.engine:OpenAIEngine", trains=True, of_address=True, scales_scores=True),
-    EngineKind("chat", "agentgym.engines.openai.chat:OpenAIChatEngine", of_address=True, tokens=False),
+    EngineKind("chat", "agentgym.engines.openai.chat:OpenAIChatEngine", of_address=True, tokens=False, extra="api"),
     EngineKind("scripted", "agentgym.engines.scripted:ScriptedEngine", scales_scores=True),
 )
 ENGINES: dict[str, EngineKind] = {kind.name: kind for kind in _KINDS}
@@ -267,6 +267,10 @@ VLLM_SERVERS = VLLMServers(
     most_lora_rank=512,
 )
 """What `vllm:URL,URL,…` names, where `vllm:MODEL` names vLLM in processes of this one."""
+_ANTHROPIC = EngineKind(
+    "chat", "agentgym.engines.anthropic:AnthropicEngine", of_address=True, tokens=False, extra="anthropic"
+)
+"""What `chat:anthropic/NAME` names."""
 _AT_ADDRESSES: dict[str, EngineKind] = {VLLM_SERVERS.name: VLLM_SERVERS}
 TINKER = EngineKind("tinker", "agentgym.engines.tinker:TinkerEngine", extra="tinker")
 """What samples for a learner on a server: the learner makes it, nobody names it."""
@@ -276,7 +280,13 @@ def kind_of(name: str) -> tuple[EngineKind, str]:
     """Return the kind and the target of `KIND:TARGET`; UnknownName for a kind that there is none of."""
     kind, _, target = name.partition(":")
     if kind not in ENGINES:
-        raise unknown("engine", kind, ENGINES)
+        raise unknown("engine", kind, ENGINES, f"Known: {', '.join(ENGINES)}. {as_chat(name)}.")
+    if not target:
+        return ENGINES[kind], target
+    if ENGINES[kind].of_address and ENGINES[kind].tokens and not target.startswith(("http://", "https://")):
+        raise BadConfig(f"{name}: expected an address, {kind}:URL. {as_chat(name)}")
+    if not ENGINES[kind].tokens and (provider := provider_of(target)) and provider[0] is PROVIDERS[ANTHROPIC]:
+        return _ANTHROPIC, target
     return _of_target(kind, target) or ENGINES[kind], target
 
 

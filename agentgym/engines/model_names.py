@@ -1,9 +1,14 @@
-"""Whether the name of a model stands for a folder or for a repository of the hub, decided before anything is loaded."""
+"""What the name of a model stands for, decided before anything is loaded: a folder, a repository of the hub, or an API's
+model (`chat:openai/NAME`), with the address and the variable that holds the key."""
 
+import os
+from dataclasses import dataclass
 from pathlib import Path
 
 from agentgym.errors import BadConfig
 
+KEY = "AGENTGYM_API_KEY"
+"""The variable with the key of a server that is named by its address."""
 SECONDS = 10.0
 """That the hub has to answer; the library that loads models asks again for the better part of a minute."""
 
@@ -47,3 +52,53 @@ def is_path(name: str) -> bool:
         or name.count("/") != name.strip("/").count("/")
         or ("/" in name and (name.count("/") > 1 or first == "runs" or Path(first).is_dir()))
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """One API."""
+
+    address: str
+    key_env: str
+    address_env: str
+    """The variable that names another address, as the provider's own packages read it."""
+    limit: str = "max_tokens"
+    """What it calls the most tokens of a reply."""
+
+    @property
+    def url(self) -> str:
+        """Its address, or that of `address_env`."""
+        return os.environ.get(self.address_env, "").strip() or self.address
+
+
+ANTHROPIC = "anthropic"
+PROVIDERS = {
+    "openai": Provider("https://api.openai.com/v1", "OPENAI_API_KEY", "OPENAI_BASE_URL", "max_completion_tokens"),
+    ANTHROPIC: Provider("https://api.anthropic.com", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"),
+    "openrouter": Provider("https://openrouter.ai/api/v1", "OPENROUTER_API_KEY", "OPENROUTER_BASE_URL"),
+    "together": Provider("https://api.together.xyz/v1", "TOGETHER_API_KEY", "TOGETHER_BASE_URL"),
+}
+
+
+def provider_of(target: str) -> tuple[Provider, str] | None:
+    """Return the provider and the model of `PROVIDER/NAME`; None for addresses. BadConfig for what is neither."""
+    if target.startswith(("http://", "https://")):
+        return None
+    name, _, model = target.partition("/")
+    if name not in PROVIDERS or not model:
+        raise BadConfig(
+            f"chat:{target} names no server; expected chat:URL#MODEL with an address such as http://localhost:8000/v1, or "
+            f"{', '.join(f'chat:{known}/NAME' for known in PROVIDERS)}"
+        )
+    return PROVIDERS[name], model
+
+
+def as_chat(name: str) -> str:
+    """Return how a model behind an API is named, for the message about a name that stands for no model here."""
+    if name.startswith(("http://", "https://")):
+        return f"A server's model is chat:{name}{'' if '#' in name else '#MODEL'}"
+    kind, _, model = name.partition(":")
+    if model and kind in PROVIDERS:
+        return f"A model of its API is chat:{kind}/{model}"
+    forms = ", ".join(f"chat:{known}/{model or name}" for known in PROVIDERS)
+    return f"A model behind an API is {forms}, or chat:URL#MODEL"

@@ -54,7 +54,7 @@ def _is_number(value: object) -> bool:
 
 _NONE = type(None)
 _KINDS: dict[str, tuple[type, ...]] = {
-    **dict.fromkeys(("observation", "text", "action", "finish", "role"), (str,)),
+    **dict.fromkeys(("observation", "text", "reasoning", "action", "finish", "role"), (str,)),
     **dict.fromkeys(("state_key", "error"), (str, _NONE)),
     **dict.fromkeys(("valid", "parsed"), (bool,)),
     **dict.fromkeys(("reward", "seconds"), (float, int)),

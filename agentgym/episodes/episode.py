@@ -45,6 +45,8 @@ class Turn:
     """The chat messages this turn added to the prompt."""
     text: str = ""
     """The reply as text."""
+    reasoning: str = ""
+    """What a server told of the model's thoughts beside the reply."""
     action: str = ""
     """What was sent to the environment."""
     parsed: bool = True
@@ -68,8 +70,8 @@ class Turn:
     images: list[object] = field(default_factory=list[object])
     """Reserved for environments that show pictures."""
     extra: dict[str, Any] = field(default_factory=dict[str, Any])
-    """Arrays that a credit algorithm asked for; of an engine without tokens, its server's token counts, and `call`: the
-    place of the turn's call in its reply."""
+    """Arrays that a credit algorithm asked for; of an engine without tokens, what the request took
+    (`agentgym.episodes.usage`), and `call`: the place of the turn's call in its reply."""
     seconds: float = 0.0
     """Wall-clock time of the turn; the only field that may differ between two runs."""
     notes: list["Turn"] = field(default_factory=list["Turn"])
@@ -376,9 +378,9 @@ def _end_of_lines(file: IO[bytes]) -> int:
 
 
 def _shallow(call: Turn) -> dict[str, Any]:
-    """Return the fields of a call without its notes, and without the plain prompt of one that has none; nothing is
-    copied."""
-    left_out = ("notes",) if call.plain_ids else ("notes", "plain_ids")
+    """Return the fields of a call without its notes, and without the plain prompt and the reasoning of one that has none;
+    nothing is copied."""
+    left_out = ("notes", *(name for name in ("plain_ids", "reasoning") if not getattr(call, name)))
     return {f.name: getattr(call, f.name) for f in fields(call) if f.name not in left_out}
 
 

@@ -74,6 +74,11 @@ def met(manifest: Mapping[str, Any]) -> dict[str, int]:
     return dict(total.most_common())
 
 
+def adapted(manifest: Mapping[str, Any]) -> dict[str, str]:
+    """Return what servers refused to be told in any sitting, and what was done about it."""
+    return {name: str(what) for past in manifest["sessions"] for name, what in past.get("adapted", {}).items()}
+
+
 def read(path: Path) -> dict[str, Any]:
     """Return a manifest; raises BadData where the file is none."""
     try:

@@ -24,6 +24,8 @@ from agentgym.registry import class_of, full_id
 from agentgym.rollout.collect import collect
 from agentgym.rollout.pool import RolloutConfig
 
+NOTED = ("met", "adapted")
+"""What an engine tells of its servers: troubles with their numbers, and parameters that they refuse."""
 EVERY = 2.0  # seconds between two notes of what was met
 
 
@@ -157,9 +159,10 @@ class _Met:
     def write(self) -> None:
         """Write what was met so far, where that is news."""
         self.written = time.monotonic()
-        met: dict[str, int] = getattr(self.engine, "met", {})  # only engines over servers meet any
-        if met != self.manifest["sessions"][-1].get("met", {}):
-            self.manifest["sessions"][-1]["met"] = met
+        session: dict[str, Any] = self.manifest["sessions"][-1]
+        noted = {name: value for name in NOTED if (value := getattr(self.engine, name, None))}
+        if any(session.get(name) != value for name, value in noted.items()):
+            session |= json.loads(json.dumps(noted))  # a copy: the engine goes on
             write_json(self.path, self.manifest)
 
 

@@ -32,6 +32,7 @@ from inspect_ai.solver import Generate, TaskState, solver
 from agentgym import registry
 from agentgym.agents.message_agent import MessageAgent
 from agentgym.engines import Completion, Sampling
+from agentgym.episodes.usage import Usage
 from agentgym.rollout.play import Job
 from agentgym.rollout.pool import RolloutConfig, RolloutPool
 
@@ -126,7 +127,7 @@ class Seat:
         reasons = {"max_tokens": "length", "model_length": "context", "content_filter": "filter"}
         finish = reasons.get(str(output.stop_reason), "stop")
         usage = output.usage
-        counted = None if usage is None else (usage.input_tokens, usage.output_tokens)
+        counted = None if usage is None else Usage(usage.input_tokens, usage.output_tokens)
         return Completion([], [], finish, text=output.completion, usage=counted)
 
     def abort(self, session: str) -> None:

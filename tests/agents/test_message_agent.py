@@ -9,6 +9,7 @@ import pytest
 import agentgym
 from agentgym import BadConfig, BadData, ChatAgent, Completion, MessageAgent, Sampling, Task, WindowAgent
 from agentgym.engines.scripted import ScriptedEngine
+from agentgym.episodes.usage import Usage
 from agentgym.trainers.data.segments import build
 
 INFO = {"admissible": ["look", "go north"]}
@@ -29,7 +30,7 @@ class Chat:
     def close(self) -> None: ...
 
 
-def said(text: str, finish: str = "stop", usage: tuple[int, int] | None = None) -> Completion:
+def said(text: str, finish: str = "stop", usage: Usage | None = None) -> Completion:
     return Completion([], [], finish, text=text, usage=usage)
 
 
@@ -47,7 +48,7 @@ def play(agent: MessageAgent, turns: int, talk: Any = None) -> list[agentgym.Tur
 
 def test_the_history_is_the_messages_and_an_empty_reply_is_not_sent_empty() -> None:
     chat = Chat(
-        [said("<think>a</think><action>look</action>", usage=(7, 5)), said(" \n"), said("<action>go north</action>")]
+        [said("<think>a</think><action>look</action>", usage=Usage(7, 5)), said(" \n"), said("<action>go north</action>")]
     )
     turns = play(MessageAgent(chat), 3)
     messages, seed, session = chat.asked[2]

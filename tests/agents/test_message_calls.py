@@ -14,7 +14,8 @@ from agentgym import BadConfig, Completion, MessageAgent, Sampling, Task
 from agentgym.agents.native import NOT_EXECUTED
 from agentgym.core.actions import Call, parse_call
 from agentgym.engines import ToolCall
-from agentgym.engines.openai.chat import MOST_CALLS, _completion
+from agentgym.engines.openai.answers import MOST_CALLS, read_completion
+from agentgym.episodes.usage import Usage
 from agentgym.trainers.data.conversations import conversations
 
 
@@ -42,7 +43,7 @@ def said(*calls: tuple[str, Any] | ToolCall, text: str = "") -> Completion:
         else ToolCall(f"id-{n}", call[0], call[1] if isinstance(call[1], str) else json.dumps(call[1]))
         for n, call in enumerate(calls)
     ]
-    return Completion([], [], "stop", text=text, usage=(7, 5), calls=told)
+    return Completion([], [], "stop", text=text, usage=Usage(7, 5), calls=told)
 
 
 def play(chat: Chat, env: str = "rlvr/SQL-v0", **options: Any) -> agentgym.Episode:
@@ -192,15 +193,18 @@ def answer(*calls: Any, content: Any = None) -> dict[str, Any]:
 
 def test_what_a_server_tells_of_calls() -> None:
     call = {"id": "c1", "type": "function", "function": {"name": "query", "arguments": '{"sql": "x"}'}}
-    assert _completion(answer(call)).calls == [ToolCall("c1", "query", '{"sql": "x"}')]
+    assert read_completion(answer(call)).calls == [ToolCall("c1", "query", '{"sql": "x"}')]
     bare = {"function": {"name": "schema", "arguments": None}}
     parts = {"function": {"name": "query", "arguments": {"sql": "x"}}}
-    assert _completion(answer(bare, parts)).calls == [ToolCall("", "schema", "{}"), ToolCall("", "query", '{"sql": "x"}')]
-    assert len(_completion(answer(*[call] * 10_000)).calls) == MOST_CALLS
-    assert _completion(answer(content="hi")).calls == [] and _completion(answer(content="hi")).text == "hi"
+    assert read_completion(answer(bare, parts)).calls == [
+        ToolCall("", "schema", "{}"),
+        ToolCall("", "query", '{"sql": "x"}'),
+    ]
+    assert len(read_completion(answer(*[call] * 10_000)).calls) == MOST_CALLS
+    assert read_completion(answer(content="hi")).calls == [] and read_completion(answer(content="hi")).text == "hi"
     for odd in (7, {"function": {"name": 7, "arguments": "{}"}}, {"function": {"name": "x", "arguments": 7}}, {}):
         with pytest.raises(ValueError, match="expected tool calls"):
-            _completion(answer(odd))
+            read_completion(answer(odd))
 
 
 @pytest.mark.parametrize(

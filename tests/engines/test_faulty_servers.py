@@ -20,7 +20,7 @@ from agentgym.cli import main
 from agentgym.engines import Completion, Sampling
 from agentgym.engines.openai.chat import OpenAIChatEngine
 from agentgym.engines.openai.engine import OpenAIEngine
-from agentgym.engines.openai.http import _seconds
+from agentgym.engines.openai.http import seconds_of
 from agentgym.engines.openai.traffic import Server, Traffic
 from agentgym.engines.scripted import ByteTokenizer
 from agentgym.episodes.episode import read_episodes
@@ -236,10 +236,10 @@ def test_requests_are_spaced_where_their_number_in_a_minute_is_given() -> None:
 
 
 def test_retry_after_is_seconds_or_a_date() -> None:
-    assert _seconds("7") == 7.0 and _seconds(None) == _seconds("soon") == _seconds("-3") == _seconds("nan") == 0.0
+    assert seconds_of("7") == 7.0 and seconds_of(None) == seconds_of("soon") == seconds_of("-3") == seconds_of("nan") == 0.0
     ahead = format_datetime(datetime.now(UTC) + timedelta(seconds=50), usegmt=True)
-    assert 40 < _seconds(ahead) <= 50
-    assert _seconds("Wed, 21 Oct 2015 07:28:00 GMT") == _seconds("Wed, 99 Oct 99999 07:28:00 GMT") == 0.0
+    assert 40 < seconds_of(ahead) <= 50
+    assert seconds_of("Wed, 21 Oct 2015 07:28:00 GMT") == seconds_of("Wed, 99 Oct 99999 07:28:00 GMT") == 0.0
 
 
 def test_connections_end_with_the_engine_or_with_their_event_loop() -> None:

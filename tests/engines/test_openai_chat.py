@@ -16,9 +16,11 @@ import agentgym
 from agentgym.cli import main
 from agentgym.engines import Completion, Sampling
 from agentgym.engines.hf.engine import HFEngine
-from agentgym.engines.openai.chat import OpenAIChatEngine, _completion, bounded, characters
+from agentgym.engines.openai.answers import bounded, characters, read_completion
+from agentgym.engines.openai.chat import OpenAIChatEngine
 from agentgym.engines.scripted import ScriptedEngine
 from agentgym.episodes.episode import read_episodes
+from agentgym.episodes.usage import Usage
 from agentgym.errors import BadConfig, Fault
 from agentgym.gateway import App, Gateway
 
@@ -114,7 +116,7 @@ GARBAGE: dict[str, Any] = {
 def test_trouble_is_met_counted_and_retried(name: str) -> None:
     with loopback.faulty([TROUBLES.get(name, GARBAGE.get(name))], then=reply()) as (server, url):
         engine = client(url)
-        assert one(engine) == Completion([], [], "stop", text="hi", usage=(9, 2))
+        assert one(engine) == Completion([], [], "stop", text="hi", usage=Usage(9, 2))
     assert engine.met == {name if name in TROUBLES else "not JSON" if name in NOT_JSON else "JSON of another shape": 1}
     assert server.asked == 2
 
@@ -143,9 +145,9 @@ def test_after_the_last_retry_the_fault_says_what_was_met() -> None:
 @pytest.mark.parametrize(
     ("answer", "expected"),
     [
-        (reply("", "length"), Completion([], [], "length", text="", usage=(9, 2))),
-        (reply(None, "stop", refusal="I will not"), Completion([], [], "refusal", text="I will not", usage=(9, 2))),
-        (reply(None, "content_filter"), Completion([], [], "filter", text="", usage=(9, 2))),
+        (reply("", "length"), Completion([], [], "length", text="", usage=Usage(9, 2))),
+        (reply(None, "stop", refusal="I will not"), Completion([], [], "refusal", text="I will not", usage=Usage(9, 2))),
+        (reply(None, "content_filter"), Completion([], [], "filter", text="", usage=Usage(9, 2))),
         ({**reply("\ud800x"), "usage": {"prompt_tokens": -1}}, Completion([], [], "stop", text="?x")),
     ],
 )
@@ -187,7 +189,7 @@ def test_a_key_that_no_header_can_hold_is_not_shown(monkeypatch: pytest.MonkeyPa
 
 def test_what_is_asked_and_what_is_left_out() -> None:
     engine = OpenAIChatEngine("http://127.0.0.1:1/v1#m", omit="temperature,seed", limit="max_completion_tokens")
-    body = engine._request(ASKED, (), Sampling(temperature=0.4, max_tokens=5, seed=3))
+    body = engine.request(ASKED, (), Sampling(temperature=0.4, max_tokens=5, seed=3))
     assert body == {
         "model": "m",
         "messages": ASKED,
@@ -231,7 +233,7 @@ def test_a_reply_is_cut_at_a_multiple_of_max_tokens() -> None:
 
     def asked(text: Any, **more: Any) -> Completion:
         body = {**reply(text, **more), "logprobs": ["x" * 1000], "reasoning_content": "r" * 100_000}
-        return bounded(_completion(body), characters(8))
+        return bounded(read_completion(body), characters(8))
 
     whole = asked("t" * 768)
     assert (whole.text, whole.finish) == ("t" * 768, "stop")

@@ -52,7 +52,7 @@ class Faulty(ThreadingHTTPServer):
     """Answers each POST with the next of a script: a status, a word that `_Faulty.WORDS` knows, bytes, or an object.
 
     `(status, headers, body)` is an answer in full; a function makes one from a request's JSON. `times` holds when each was
-    asked, in seconds, `bodies` what.
+    asked, in seconds, `bodies`, `paths` and `heads` (headers) what.
     """
 
     daemon_threads = True
@@ -63,6 +63,8 @@ class Faulty(ThreadingHTTPServer):
         self.script, self.then, self.asked = list(script), then, 0
         self.times: list[float] = []
         self.bodies: list[dict[str, Any]] = []
+        self.paths: list[str] = []
+        self.heads: list[Any] = []
         self.free = threading.Event()
         self.lock = threading.Lock()
 
@@ -88,6 +90,8 @@ class _Faulty(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.server.bodies.append(body)  # type: ignore[attr-defined]
+        self.server.paths.append(self.path)  # type: ignore[attr-defined]
+        self.server.heads.append(self.headers)  # type: ignore[attr-defined]
         what = self.server.next()  # type: ignore[attr-defined]
         what = what(body) if callable(what) else what
         with contextlib.suppress(OSError):  # who asked has hung up

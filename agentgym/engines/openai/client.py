@@ -1,14 +1,14 @@
 """An HTTP client that belongs to the event loop it is used from, and is closed with it."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator
 
 from agentgym.errors import MissingExtra, how_to_install
 
 try:
     import httpx2
 except ImportError as error:
-    raise MissingExtra(f"talking to a server needs httpx2: {how_to_install('serve')}") from error
+    raise MissingExtra(f"talking to a server needs httpx2: {how_to_install('api')}") from error
 
 
 class LoopClient:
@@ -64,10 +64,10 @@ def largest(tokens: int) -> int:
     return BESIDE + (tokens << 10)
 
 
-async def received(answer: httpx2.Response, most: int) -> tuple[bytes, bool]:
+async def received(parts: AsyncIterator[bytes], most: int) -> tuple[bytes, bool]:
     """Return the body of an answer and whether it is whole; of a longer one than `most` bytes the first ones."""
     content = bytearray()
-    async for part in answer.aiter_bytes():
+    async for part in parts:
         content += part
         if len(content) > most:
             return bytes(content[:most]), False

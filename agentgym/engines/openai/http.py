@@ -5,13 +5,15 @@ import json
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Generic, TypeVar
+from urllib.parse import parse_qsl, urlsplit
 
 from agentgym.core.json_value import JSON, Object
+from agentgym.core.provenance import is_secret
 from agentgym.engines.openai.client import LoopClient, received, received_now
 from agentgym.engines.openai.traffic import Server, Traffic
 from agentgym.engines.under_way import UnderWay
@@ -20,10 +22,11 @@ from agentgym.errors import BadConfig, EngineDead, Fault, MissingExtra, how_to_i
 try:
     import httpx2
 except ImportError as error:
-    raise MissingExtra(f"talking to a server needs httpx2: {how_to_install('serve')}") from error
+    raise MissingExtra(f"talking to a server needs httpx2: {how_to_install('api')}") from error
 
 LARGEST = 4 << 20  # bytes of a refusal, and of what a server says of itself, that are read
 TOO_LONG = "an answer too long"
+LEAST_SECRET = 6  # characters: shorter values of headers are words that stand anywhere
 SLOW_TRIES = 3  # times a request is sent that gets no answer in time: each costs all of it
 T = TypeVar("T")
 _QUOTED = 300  # characters of a server's own words in an error
@@ -58,7 +61,8 @@ class Servers:
     the whole of an answer. `met` counts everything met. What no request would escape (401, 402, a 429 for want of credit;
     403, 404 and 405 of a server that never answered) is a BadConfig, any other refusal a `Refused`, both at once. Servers of
     which none was ever heard of are an EngineDead: at once where none can be connected to. Where a
-    server repeats `key` in an answer, `[key]` is read.
+    server repeats `key` or the value of a header in an answer, `[key]` is read. The key is sent as a bearer token, or as it
+    is in the header `key_header`. Addresses may have a query (`?api-version=1`).
     """
 
     def __init__(
@@ -66,6 +70,8 @@ class Servers:
         urls: Sequence[str],
         *,
         key: str | None = None,
+        key_header: str = "",
+        headers: Mapping[str, str] | None = None,
         retries: int = 6,
         backoff: float = 0.5,
         longest: float = 60.0,
@@ -79,22 +85,26 @@ class Servers:
                 f"retries {retries}, backoff {backoff}, timeout {timeout}, requests_per_minute {requests_per_minute}: "
                 "expected 0 or more, timeout above 0"
             )
-        self.servers = [Server(url.rstrip("/")) for url in urls]
+        self.servers = [_server(url) for url in urls]
         self.met: Counter[str] = Counter()
         self._traffic = Traffic(self.servers, backoff=backoff, longest=longest, per_minute=requests_per_minute)
-        self._key = (key or "").encode()
-        self._headers = {"Authorization": f"Bearer {key}"} if key else {}
+        own = dict(headers or {})
+        self._secrets = [value.encode() for value in (key or "", *own.values()) if len(value) >= LEAST_SECRET]
+        with_key = {key_header or "Authorization": key if key_header else f"Bearer {key}"} if key else {}
+        self._headers: dict[str, str] = {**with_key, **own}
+        self._key, self._own = key, own
         self._retries, self._backoff, self._longest, self._timeout = retries, backoff, longest, timeout
         self._client = LoopClient(timeout)
 
     def models(self) -> list[Object]:
         """Return what the first server lists under /models; blocks, and asks again as `post` does."""
         url, problem = f"{self.servers[0].url}/models", ""
+        asked = url + self.servers[0].query
         for attempt in range(min(self._retries, SLOW_TRIES) + 1):
             if attempt:
                 time.sleep(min(self._backoff * 2**attempt, self._longest))
             try:
-                with httpx2.stream("GET", url, headers=self._headers, timeout=min(self._timeout, 30.0)) as answer:
+                with httpx2.stream("GET", asked, headers=self._headers, timeout=min(self._timeout, 30.0)) as answer:
                     content = received_now(answer, LARGEST)
                 if answer.status_code < 500 and answer.status_code not in _TRANSIENT:
                     answer.raise_for_status()
@@ -125,13 +135,14 @@ class Servers:
         read: Callable[[Object], T],
         most: int,
         cut: Callable[[bytes], T] | None = None,
+        took: Callable[[float], object] = bool,
     ) -> T:
         """Return `read(answer)`; `read` raises Garbage where the JSON object is not what it should be.
 
         Of an answer at most `most` bytes are read: `cut` makes something of the beginning of a longer one, which without
-        it is garbage.
+        it is garbage. `took` is told how many seconds each request took, from its start to the end of its answer.
         """
-        reading = _Reading(read, most, cut)
+        reading = _Reading(read, most, cut, took)
         client, slow = await self._client.opened(), 0
         met: list[str] = []
         while len(met) <= self._retries and slow < SLOW_TRIES:
@@ -169,9 +180,11 @@ class Servers:
         reading: "_Reading[T]",
     ) -> tuple[str, T | None]:
         """Return what went wrong, and the answer where nothing did; BadConfig or Refused where nothing else would help."""
+        started = time.perf_counter()
         try:
             async with asyncio.timeout(self._timeout):  # of all: each byte of an answer that drips may come in time
                 status, wait, content, whole = await self._send(client, server, path, body, session, reading.most)
+            reading.took(time.perf_counter() - started)
             if status == 200:
                 answer = reading.of(content, whole)
                 self._traffic.well(server)
@@ -198,10 +211,16 @@ class Servers:
         self, client: httpx2.AsyncClient, server: Server, path: str, body: dict[str, object], session: str, most: int
     ) -> tuple[int, float, bytes, bool]:
         headers = {**self._headers, "X-Session-Id": session.encode("ascii", "replace").decode().replace("\n", "?")[:200]}
-        async with client.stream("POST", f"{server.url}{path}", json=body, headers=headers) as answer:
-            content, whole = await received(answer, most if answer.status_code == 200 else LARGEST)
-            content = content.replace(self._key, b"[key]") if self._key else content
-            return answer.status_code, _seconds(answer.headers.get("retry-after")), content, whole
+        url = f"{server.url}{path}{server.query}"
+        async with client.stream("POST", url, json=body, headers=headers) as answer:
+            content, whole = await received(answer.aiter_bytes(), most if answer.status_code == 200 else LARGEST)
+            return answer.status_code, seconds_of(answer.headers.get("retry-after")), self.hidden(content), whole
+
+    def hidden(self, content: bytes) -> bytes:
+        """Return what a server wrote without the secrets that it was sent."""
+        for secret in self._secrets:
+            content = content.replace(secret, b"[key]")
+        return content
 
     def close(self) -> None:
         """Close all connections; a later request opens new ones."""
@@ -215,6 +234,7 @@ class _Reading(Generic[T]):
     read: Callable[[Object], T]
     most: int
     cut: Callable[[bytes], T] | None
+    took: Callable[[float], object]
 
     def of(self, content: bytes, whole: bool) -> T:
         if whole:
@@ -256,7 +276,7 @@ def _broken(error: Exception, timeout: float) -> str:
     return "a cut answer" if "incomplete" in said or "peer closed" in said else f"a broken connection ({said[:_QUOTED]!r})"
 
 
-def _seconds(text: str | None) -> float:
+def seconds_of(text: str | None) -> float:
     """Return what `Retry-After` says, seconds or a date, in seconds from now; 0 where it says nothing of use."""
     try:
         value = float(text or 0)
@@ -267,6 +287,21 @@ def _seconds(text: str | None) -> float:
         except (ValueError, OverflowError):
             return 0.0
     return value if math.isfinite(value) and value > 0 else 0.0
+
+
+def _server(address: str) -> Server:
+    """Return the server at an address, whose query is kept for every request; BadConfig for one that holds a secret."""
+    try:
+        parts = urlsplit(address)
+    except ValueError as error:
+        raise BadConfig(f"{address[:80]!r} is no address ({error})") from None
+    if "@" in parts.netloc or any(is_secret(name) or name.lower() == "code" for name, _ in parse_qsl(parts.query, True)):
+        raise BadConfig(
+            "an address contains a key or a password: addresses are recorded. Put the key into an environment variable and "
+            "name that with --engine.key_env"
+        )
+    path = parts._replace(query="", fragment="").geturl().rstrip("/")
+    return Server(path, f"?{parts.query}" if parts.query else "")
 
 
 class ServedEngine(UnderWay):

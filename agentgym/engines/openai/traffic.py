@@ -12,6 +12,8 @@ class Server:
     """One address, and what is known of its health. Times are those of the event loop's clock."""
 
     url: str
+    query: str = ""
+    """What stands behind the path of every request, such as `?api-version=1`."""
     load: int = 0
     """Requests under way there."""
     room: float = math.inf

@@ -202,7 +202,7 @@ class VLLMServer:
                 asyncio.timeout(seconds),  # of all: each byte of an answer that drips may come in time
                 client.stream(method, f"{self.url}{path}", json=body, headers=self._headers) as answer,
             ):
-                content, whole = await received(answer, most)
+                content, whole = await received(answer.aiter_bytes(), most)
                 status = answer.status_code
         except (TimeoutError, httpx2.RequestError) as error:
             raise Lost(f"{_broken(error, seconds)} to {path}") from error

@@ -68,7 +68,7 @@ def resolve_loggers(names: Sequence[str], options: Mapping[str, object]) -> list
     for stage in bare:
         package = stage.attributes["package"]
         if package and find_spec(package) is None:
-            raise MissingExtra(f"logger {stage.name!r} needs {package}: {how_to_install('track')}")
+            raise MissingExtra(f"logger {stage.name!r} needs {package}: {how_to_install(stage.name)}")
     return [LOGGERS.resolve(name, own[stage.name]) for name, stage in zip(names, bare, strict=True)]
 
 

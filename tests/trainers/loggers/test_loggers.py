@@ -114,7 +114,7 @@ def test_what_cannot_be_is_refused_before_anything_is_loaded(tmp_path, monkeypat
     with pytest.raises(BadConfig, match="'notes' twice"):
         train(small(tmp_path / "a", loggers=("notes", "notes")))
     monkeypatch.setattr(loggers, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtra, match=r"logger 'wandb' needs wandb: .*pip install .*\[track\]"):
+    with pytest.raises(MissingExtra, match=r"logger 'wandb' needs wandb: .*pip install .*\[wandb\]"):
         train(small(tmp_path / "a", loggers=("wandb",)))
     assert not (tmp_path / "a").exists()
 

@@ -1,0 +1,175 @@
+"""Anthropic's Messages API by its own package: `tool_use`, thinking that goes back with its signature, prompt caching."""
+
+import importlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, cast
+from urllib.parse import parse_qsl
+
+import httpx2
+
+from agentgym.core.json_value import JSON, Object, table
+from agentgym.core.screen import storable
+from agentgym.engines import Completion, Sampling, ToolCall
+from agentgym.engines.openai.answers import MOST_CALLS, count
+from agentgym.engines.openai.chat import OpenAIChatEngine
+from agentgym.engines.openai.client import received
+from agentgym.engines.openai.http import Garbage, Servers, seconds_of
+from agentgym.engines.openai.traffic import Server
+from agentgym.episodes.usage import Usage
+from agentgym.errors import MissingExtra, how_to_install
+
+BLOCKS = "blocks"
+"""The key of a message with what the API wants back word for word."""
+_ENDED = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_use": "stop",
+    "pause_turn": "stop",
+    "max_tokens": "length",
+    "refusal": "refusal",
+    "model_context_window_exceeded": "context",
+}
+_EMPTY = "(nothing)"  # what stands for an empty text, which the API refuses
+
+
+class MessagesServers(Servers):
+    """The servers of the Messages API, which the package's own client talks to; it never sends a request twice itself."""
+
+    def __init__(self, urls: Sequence[str], **options: Any) -> None:
+        super().__init__(urls, **options)
+        try:
+            self._package: Any = importlib.import_module("anthropic")
+        except ImportError as error:
+            raise MissingExtra(f"chat:anthropic/NAME needs {error.name}: {how_to_install('anthropic')}") from error
+
+    async def _send(
+        self, client: httpx2.AsyncClient, server: Server, path: str, body: dict[str, object], session: str, most: int
+    ) -> tuple[int, float, bytes, bool]:
+        anthropic = self._package
+        api = anthropic.AsyncAnthropic(
+            api_key=self._key,
+            base_url=server.url,
+            max_retries=0,
+            timeout=self._timeout,
+            http_client=client,
+            default_headers=self._own,
+            default_query=dict(parse_qsl(server.query.removeprefix("?"))),
+        )
+        asked = cast("dict[str, Any]", dict(body))
+        fixed = {name: asked.pop(name) for name in ("model", "messages", "max_tokens")}
+        try:
+            async with api.messages.with_streaming_response.create(**fixed, extra_body=asked) as answer:
+                content, whole = await received(answer.iter_bytes(), most)
+                return answer.status_code, 0.0, self.hidden(content), whole
+        except anthropic.APIStatusError as error:
+            refusal = error.response
+            return refusal.status_code, seconds_of(refusal.headers.get("retry-after")), self.hidden(refusal.content), True
+        except anthropic.APITimeoutError:
+            raise TimeoutError from None
+        except anthropic.APIConnectionError as error:
+            cause = error.__cause__
+            raise cause if isinstance(cause, httpx2.RequestError) else httpx2.ReadError(str(error)) from None
+
+
+class AnthropicEngine(OpenAIChatEngine):
+    """A model of Anthropic's API, `anthropic/NAME`; options and errors are those of `OpenAIChatEngine`.
+
+    The key is in ANTHROPIC_API_KEY, another address in ANTHROPIC_BASE_URL. Thinking is asked for with the option `body`,
+    `{"thinking": …}`. Every request asks for prompt caching of all that will come again.
+    """
+
+    kind = MessagesServers
+
+    def request(
+        self, messages: Sequence[dict[str, object]], tools: Sequence[dict[str, object]], sampling: Sampling
+    ) -> dict[str, object]:
+        """Return the body of a request: nothing of it is a seed, which the API has none of."""
+        system = "\n\n".join(str(message["content"]) for message in messages if message["role"] == "system")
+        others = [message for message in messages if message["role"] != "system"]
+        body: dict[str, object] = {"model": self.model, "messages": turns(others), "max_tokens": sampling.max_tokens}
+        if system.strip():
+            body["system"] = system
+        if tools:
+            body["tools"] = [_tool(tool) for tool in tools]
+        settings: dict[str, object] = {"temperature": sampling.temperature, "cache_control": {"type": "ephemeral"}}
+        return {**body, **{name: value for name, value in settings.items() if name not in self._left_out}, **self.body}
+
+    def read(self, answer: Object) -> Completion:
+        """Return the reply in a message; Garbage where there is none."""
+        blocks, stopped = answer.get("content"), answer.get("stop_reason")
+        if not isinstance(blocks, list) or not isinstance(stopped, str) or stopped not in _ENDED:
+            raise Garbage("expected content and a stop_reason")
+        parts = [table(block) for block in blocks]
+        calls = [_call(part) for part in parts if part.get("type") == "tool_use"][:MOST_CALLS]
+        done = Completion([], [], _ENDED[stopped], text=_text(parts, "text"), calls=calls)
+        done.reasoning = _text(parts, "thinking")
+        if any(part.get("type") in ("thinking", "redacted_thinking") for part in parts):
+            done.echo = {BLOCKS: parts}
+        return replace(done, usage=_usage(answer.get("usage")))
+
+
+def turns(messages: Iterable[Mapping[str, object]]) -> list[dict[str, object]]:
+    """Return messages in the form of OpenAI as those of Anthropic: results of tools stand in messages of the user."""
+    said: list[dict[str, object]] = []
+    for message in messages:
+        role = "assistant" if message["role"] == "assistant" else "user"
+        blocks = _reply(message) if role == "assistant" else _answer(message)
+        if said and said[-1]["role"] == role:
+            cast("list[object]", said[-1]["content"]).extend(blocks)
+        else:
+            said.append({"role": role, "content": blocks})
+    return said
+
+
+def _answer(message: Mapping[str, object]) -> list[dict[str, object]]:
+    text = str(message["content"])
+    if message["role"] == "tool":
+        return [{"type": "tool_result", "tool_use_id": message["tool_call_id"], "content": text}]
+    return [{"type": "text", "text": text if text.strip() else _EMPTY}]
+
+
+def _reply(message: Mapping[str, object]) -> list[dict[str, object]]:
+    """Return the blocks of a reply: as they came, where they hold thoughts and the calls are still called the same."""
+    calls = [table(call) for call in cast("list[JSON]", message.get("tool_calls") or [])]
+    kept = [cast("dict[str, object]", block) for block in cast("list[object]", message.get(BLOCKS) or [])]
+    if kept and [block.get("id") for block in kept if block.get("type") == "tool_use"] == [call["id"] for call in calls]:
+        said = [block for block in kept if block.get("type") != "text" or str(block.get("text")).strip()]
+        silent = all(block.get("type") not in ("text", "tool_use") for block in said)
+        return [*said, {"type": "text", "text": str(message["content"])}] if silent else said
+    text = str(message.get("content") or "")
+    blocks: list[dict[str, object]] = [{"type": "text", "text": text}] if text.strip() else []
+    for call in calls:
+        function = table(call["function"])
+        called = {"id": call["id"], "name": function["name"], "input": json.loads(str(function["arguments"]))}
+        blocks.append({"type": "tool_use", **called})
+    return blocks or [{"type": "text", "text": _EMPTY}]
+
+
+def _tool(tool: Mapping[str, object]) -> dict[str, object]:
+    function = table(cast("JSON", tool["function"]))
+    return {"name": function["name"], "description": function["description"], "input_schema": function["parameters"]}
+
+
+def _call(block: Object) -> ToolCall:
+    name, id = block.get("name"), block.get("id")
+    if not isinstance(name, str):
+        raise Garbage("expected tool_use with a name")
+    arguments = json.dumps(block.get("input", {}), ensure_ascii=False)
+    return ToolCall(storable(id) if isinstance(id, str) else "", storable(name), storable(arguments))
+
+
+def _text(blocks: Sequence[Object], kind: str) -> str:
+    texts = [text for block in blocks if block.get("type") == kind and isinstance(text := block.get(kind), str)]
+    return storable("".join(texts))
+
+
+def _usage(raw: JSON) -> Usage | None:
+    counts = table(raw)
+    fresh, output = count(counts, "input_tokens"), count(counts, "output_tokens")
+    if fresh is None or output is None:
+        return None
+    cached, written = count(counts, "cache_read_input_tokens") or 0, count(counts, "cache_creation_input_tokens") or 0
+    thinking = count(table(counts.get("output_tokens_details")), "thinking_tokens") or 0
+    return Usage(fresh + cached + written, output, cached, written, thinking)

@@ -1,0 +1,103 @@
+"""What a chat server refuses of a request, and what to do about it."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+
+from agentgym.core.json_value import entries, table
+from agentgym.core.screen import storable
+from agentgym.engines.openai.http import Refused
+from agentgym.errors import BadConfig
+
+LIMITS = ("max_tokens", "max_completion_tokens")
+ECHO = "reasoning_content"
+"""What stands for all that goes back with a reply."""
+_TOO_LONG = re.compile(rb"context_length_exceeded|maximum context length|prompt is too long", re.IGNORECASE)
+_OF_TOOLS = re.compile(r"\btools?\b|\bfunctions?\b", re.IGNORECASE)
+_PLAIN = (*LIMITS, "temperature", "top_p", "top_k", "seed")  # names that mean a parameter in any sentence
+_OWN = ("messages", "model", "tools")  # parts of a request that are no setting
+_UNKNOWN = re.compile(r"unsupported|not supported|unrecogni[sz]ed|unknown|extra (?:inputs|fields)|instead", re.IGNORECASE)
+
+
+def too_long(refusal: Refused) -> bool:
+    """Whether a server says that the messages are longer than its context."""
+    return refusal.status in (400, 413, 422) and _TOO_LONG.search(refusal.content) is not None
+
+
+def unknown_there(refusal: Refused) -> bool:
+    """Whether a server says that it does not know a parameter, rather than that its value is wrong."""
+    return _UNKNOWN.search(refusal.content.decode("utf-8", "replace")) is not None
+
+
+def named_parameter(refusal: Refused, body: Mapping[str, object], *, first: bool) -> str | None:
+    """Return the parameter of a request that its refusal names; None where it names none.
+
+    Sentences are read for the first request of a conversation only: later ones may quote the model.
+    """
+    if refusal.status not in (400, 422):
+        return None
+    try:
+        answer = table(json.loads(refusal.content))
+    except (ValueError, RecursionError):
+        answer = {}
+    error = table(answer.get("error"))
+    paths = [str(error.get("param") or "")]
+    for entry in entries(answer.get("detail")):  # as FastAPI says it
+        paths.append(".".join(map(str, entries(table(entry).get("loc"))[1:])))
+    for path in paths:
+        if path.startswith("messages") and ECHO in path:
+            return ECHO
+        if (name := re.split(r"[.\[]", path)[0]) in body and name not in _OWN:
+            return name
+    return _in_sentence(refusal.content.decode("utf-8", "replace"), body) if first else None
+
+
+def _in_sentence(text: str, body: Mapping[str, object]) -> str | None:
+    """Return the parameter of a body that a sentence names first."""
+    found: dict[str, int] = {}
+    for name in body:
+        plain = rf"(?<![\w-]){re.escape(name)}(?![\w-])"
+        marked = rf"[`'\"]{re.escape(name)}[`'\"]|[\"']{re.escape(name)}(?:\.\w+)*:"
+        if name not in _OWN and (match := re.search(plain if name in _PLAIN else marked, text)):
+            found[name] = match.start()
+    return min(found, key=lambda name: found[name], default=None)
+
+
+def first_request(messages: Sequence[Mapping[str, object]]) -> bool:
+    """Whether nothing of the model's is in a conversation."""
+    return not any(message["role"] == "assistant" for message in messages)
+
+
+def tools_refused(
+    body: Mapping[str, object], messages: Sequence[Mapping[str, object]], error: Exception
+) -> BadConfig | None:
+    """Return what to do where a server refuses the tools of a request; None where it refuses something else.
+
+    Only a first request is looked at: a later one holds the model's own words, which must not end an evaluation.
+    """
+    if "tools" in body and first_request(messages) and _OF_TOOLS.search(str(error)):
+        return BadConfig(
+            f"{error}. The request offers the environment's tools as `tools=`. Where the server or its model takes none, "
+            "use --tools text (in Python: tools='text'): then the prompt lists them. vLLM takes tools when it is started "
+            "with --enable-auto-tool-choice and --tool-call-parser"
+        )
+    return None
+
+
+def results_refused(messages: Sequence[Mapping[str, object]], refusal: Refused) -> Refused | None:
+    """Return the refusal of a request that holds results of tools, with what helps where the server takes none."""
+    if all(message["role"] != "tool" for message in messages):
+        return None
+    hint = "The request holds results of tools as messages of the role `tool`: if the server takes none, use --tools text"
+    return Refused(f"{refusal}. {hint}", refusal.status, refusal.content)
+
+
+def failed_call(refusal: Refused) -> str | None:
+    """Return what the model wrote where a server (Groq's) refuses its own model's words since they make no call."""
+    if refusal.status != 400:
+        return None
+    try:
+        error = table(table(json.loads(refusal.content)).get("error"))
+    except (ValueError, RecursionError):
+        return None
+    return storable(str(error.get("failed_generation") or "")) if error.get("code") == "tool_use_failed" else None
