@@ -118,4 +118,11 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        status = main()
+    except BaseException:
+        traceback.print_exc(file=sys.stdout)
+        status = 1
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)  # torch would wait for its compilers to end, up to five minutes
