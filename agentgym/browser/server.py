@@ -50,6 +50,7 @@ class Server:
             port=0,
             threads=THREADS,
             connection_limit=4000,
+            asyncore_use_poll=True,  # select knows no more than 1024 files, and the server stops where it meets one
             channel_timeout=10,  # without a request; a browser opens another connection
             cleanup_interval=5,
             max_request_body_size=16 * 2**20,

@@ -388,7 +388,7 @@ READERS = {
     "sft": ["sft", "eval", "--model", "nothing"],
     "rescore": ["rescore", "eval", "--rewards", "length", "--reward.budget", "5", "--out", "y"],
     "eval into it": ["eval", "guessnumber", "--policy", "expert", "--tasks", "2", "--out", "eval", "--quiet"],
-    "watch": ["watch", "eval", "--once"],
+    "watch": ["watch", "eval", "--terminal"],
 }
 
 
@@ -405,7 +405,7 @@ def test_readers_of_a_hostile_folder_run_nothing_and_print_nothing_raw(words, ev
     capfd.readouterr()
     main(words)
     output = "".join(capfd.readouterr())
-    assert canary(), output
+    assert canary() and "no flag" not in output, output
     assert "\x1b]0;owned" not in output and "\u202e" not in output
     for page in tmp_path.rglob("*.html"):
         assert "\x1b" not in page.read_text(encoding="utf-8")

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from agentgym import Episode, Turn
 from agentgym.cli import COMMANDS, main
+from agentgym.retrieval.folder import ANALYSER, FORMAT
 
 EVIL = "evil_module"
 HOSTILE = "a'b; touch pwned $(touch pwned) `touch pwned` \x1b]0;owned\x07 \u202e\n#"
@@ -20,17 +22,18 @@ WORDS = {
     "check a certificate": ["check", "guessnumber", "--verify", "folder/certificate.json"],
     "check harbor tasks": ["check", "harbor:folder"],
     "play": ["play", "folder", "--policy", "expert"],
-    "play data": ["play", "math", "--policy", "expert", "--env.data", "folder/rows.jsonl"],
-    "play code": ["play", "code", "--policy", "expert", "--env.data", "folder/rows.jsonl"],
+    "play data": ["play", "math", "--policy", "random", "--env.data", "folder/math.jsonl", "--split", "test"],
+    "play code": ["play", "code", "--policy", "oracle", "--env.data", "folder/code.jsonl", "--split", "test"],
     "play webshop": ["play", "webshop", "--policy", "expert", "--env.data", "folder"],
     "play alfworld": ["play", "alfworld", "--policy", "expert", "--env.data", "folder"],
     "play sql": ["play", "sql", "--policy", "expert", "--env.data", "folder"],
     "play desk": ["play", "desk", "--policy", "oracle", "--env.data", "folder"],
     "play swe": ["play", "swe", "--policy", "oracle", "--env.data", "folder/rows.jsonl"],
-    "plan": ["train", "--resume", "folder", "--plan"],
+    "train": ["train", "--resume", "folder"],
+    "plan": ["train", "household-1.5b", "--plan", "--model", "folder"],
     "view": ["view", "folder"],
     "view of episodes": ["view", "folder/episodes.jsonl"],
-    "watch": ["watch", "folder", "--once"],
+    "watch": ["watch", "folder", "--terminal"],
     "compare": ["compare", "folder", "folder"],
     "compare checkpoints": ["compare", "folder/checkpoints", "folder"],
     "leaderboard": ["leaderboard", "folder", "folder", "--out", "b.html"],
@@ -42,17 +45,16 @@ WORDS = {
     "serve env": ["serve", "env", "folder", "--port", "0"],
     "serve env of data": ["serve", "env", "search", "--port", "0", "--env.data", "folder/rows.jsonl"],
     "serve mcp": ["serve", "mcp", "folder"],
-    "serve mcp of data": ["serve", "mcp", "math", "--env.data", "folder/rows.jsonl", "--task", "test/0/0"],
+    "serve mcp of data": ["serve", "mcp", "math", "--env.data", "folder/math.jsonl", "--task", HOSTILE],
     "serve gateway": ["serve", "gateway", "--model", "folder", "--port", "0"],
     "swe make": ["swe", "make", "folder", "--out", "t.jsonl", "--count", "1"],
     "swe predictions": ["swe", "predictions", "folder"],
     "swe score": ["swe", "score", "folder/episodes.jsonl", "--data", "folder/rows.jsonl"],
     "sft": ["sft", "folder", "--model", "folder"],
     "package": ["package", "folder", "--for", "openenv", "--out", "pk"],
-    "doctor": ["doctor", "folder"],
+    "doctor": ["doctor", "--json"],
     "envs": ["envs", "folder"],
     "eval": ["eval", "guessnumber", "--model", "folder", "--tasks", "1"],
-    "eval of a suite": ["eval", "--suite", "folder", "--policy", "expert"],
     "rescore": ["rescore", "folder", "--rewards", "length", "--reward.budget", "5", "--out", "y"],
 }
 
@@ -85,8 +87,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (place / "manifest.json").write_text(json.dumps({"format": 1, "options": options, "sessions": []}))
     (place / "summary.json").write_text(json.dumps({"suite": HOSTILE, "envs": {}}))
     (place / "certificate.json").write_text(json.dumps({"env": f"{EVIL}:ns/X-v0", "options": {"x": HOSTILE}, "checks": []}))
-    (place / "index.json").write_text(json.dumps({"kind": f"{EVIL}:Index", "encoder": "folder", "documents": 1}))
+    index = {"format": FORMAT, "analyser": ANALYSER, "kind": f"{EVIL}:Index", "encoder": "folder"}
+    (place / "index.json").write_text(json.dumps({**index, "documents": 1, "corpus": {}}))
     (place / "metrics.jsonl").write_text(json.dumps({"step": 1, "phase": HOSTILE, "env": f"{EVIL}:x"}) + "\n")
+    (place / "math.jsonl").write_text(json.dumps({"question": HOSTILE, "answer": "1", "split": "test"}) + "\n")
+    code = {"task_id": "a/0", "prompt": "def f():\n", "entry_point": "f", "canonical_solution": f"    import {EVIL}\n"}
+    (place / "code.jsonl").write_text(json.dumps({**code, "test": f"def check(f):\n    import {EVIL}\n"}) + "\n")
     row = {
         "question": HOSTILE,
         "answer": f"{EVIL}:x",
@@ -95,15 +101,17 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "hidden": [HOSTILE],
     }
     (place / "rows.jsonl").write_text(json.dumps(row) + "\n")
-    episode = {"format": 1, "env": f"{EVIL}:ns/X-v0", "task_id": HOSTILE, "group_id": HOSTILE, "turns": [], "attempt": 0}
-    (place / "episodes.jsonl").write_text(json.dumps(episode) + "\n")
+    turn = Turn(HOSTILE, action=HOSTILE, text=HOSTILE, valid=True, messages=[{"role": "user", "content": HOSTILE}])
+    episode = Episode(f"{EVIL}:ns/X-v0", HOSTILE, f"0/{HOSTILE}", 1, turns=[turn], success=True)
+    episode.reason = "success"
+    (place / "episodes.jsonl").write_text(episode.to_json() + "\n")
     (place / "checkpoints" / "step-0001" / "trainer.pt").write_bytes(f"c{EVIL}\nX\n.".encode())
     return place
 
 
 @pytest.mark.parametrize("words", WORDS.values(), ids=WORDS)
 def test_nothing_of_a_strangers_folder_is_run(words: list[str], folder: Path, capfd, monkeypatch) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO())  # for what would ask
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO()))  # for what would ask
     try:
         code = main(words)
     except SystemExit as error:  # of argparse
@@ -111,7 +119,12 @@ def test_nothing_of_a_strangers_folder_is_run(words: list[str], folder: Path, ca
     output = "".join(capfd.readouterr())
     try:
         assert EVIL not in sys.modules and not (folder.parent / "pwned").exists(), output
-        assert "\x1b]0;owned" not in output and "\u202e" not in output and "Traceback" not in output, output
+        assert (
+            "\x1b]0;owned" not in output
+            and "\u202e" not in output
+            and ("Traceback" not in output or "Logging error" in output)
+        )
+        assert "no flag" not in output and "usage:" not in output, output
         assert code in (0, 1, 2)
     finally:
         sys.modules.pop(EVIL, None)

@@ -162,6 +162,24 @@ def test_code_contests(tmp_path):
         Code(data=library.source, split="all", verify=True)
 
 
+@pytest.mark.parametrize(("column", "value"), [("input_file", "input.txt"), ("output_file", "out.txt"), ("input_file", 3)])
+def test_code_contests_of_files_are_left_out(tmp_path, column, value):
+    """A program that reads or writes a file named by the task cannot be tried by its standard input and output."""
+    problem = {
+        "name": "1_A. Halves",
+        "description": "Print half.",
+        "public_tests": {"input": ["2\n"], "output": ["1\n"]},
+    }
+    for plain in ("stdin", "", None, "standard input"):
+        fine = written(tmp_path / "fine.jsonl", {**problem, "input_file": plain})
+        assert len(load(fine).tasks) == 1
+    both = written(tmp_path / "both.jsonl", problem, {**problem, "name": "2", column: value})
+    with pytest.warns(UserWarning, match=f"1 of 2 rows are not played.*{column} is"):
+        assert [task.id for task in load(both).tasks] == ["1_A. Halves"]
+    with pytest.raises(BadData, match="expected a program of standard input and output"):
+        load(both, Reading(strict=True))
+
+
 OWN = {
     "id": "twice",
     "statement": "Write twice(n).",
