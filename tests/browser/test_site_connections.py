@@ -1,4 +1,4 @@
-"""The server of embedded sites (waitress): a connection without a whole request is ended, and others are answered meanwhile."""
+"""The server of embedded sites (waitress) ends a connection without a whole request, and answers others meanwhile."""
 
 import socket
 import time
