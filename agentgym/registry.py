@@ -76,6 +76,11 @@ ENVS: dict[str, tuple[str, str, dict[str, object]]] = {
         "keep rules that change from message to message (IFEval, IHEval)",
         {},
     ),
+    "rlvr/Memory-v0": (
+        "agentgym.envs.memory:Memory",
+        "remember what people said over a long stream, with few notes (LongMemEval)",
+        {},
+    ),
     "rlvr/Wordle-v0": ("agentgym.envs.wordle:Wordle", "guess hidden words from feedback on letters", {}),
 }
 DESCRIPTIONS: dict[str, str] = {}

@@ -25,6 +25,7 @@ QUICK = (
     "SQL",
     "Functions",
     "Instructions",
+    "Memory",
 )
 
 

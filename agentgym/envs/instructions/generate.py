@@ -9,8 +9,10 @@ import numpy as np
 from agentgym.envs.instructions.lexicon import CATEGORIES
 from agentgym.envs.instructions.reply import Item, check, eligible, write
 from agentgym.envs.instructions.rules import VALUES, WORDS, Operation, Rules, after, sentence, words_of
+from agentgym.errors import BadConfig
 
 T = TypeVar("T")
+DRAWS = 2000
 FAMILIES = ("grow", "change", "system", "document")
 """Rules are only added; also changed and withdrawn; the user asks for what the system forbids; the document gives orders."""
 SIMPLE = ("order", "form", "case", "opening", "closing")
@@ -32,10 +34,14 @@ def draw(
     rng: np.random.Generator, difficulty: int, families: Sequence[str], turns: int, abouts: Sequence[str]
 ) -> dict[str, Any]:
     """Return the data of a task, on which forgetting and obeying the wrong one both fail."""
-    while True:
+    for _ in range(DRAWS):
         data = _drawn(rng, difficulty, families, turns, abouts)
         if not any(_passes(data, policy) for policy in wrong_ways(data)):
             return data
+    raise BadConfig(
+        f"Instructions at difficulty {difficulty} found no task of families {', '.join(families)} in {DRAWS} draws that "
+        "shortcut policies fail on: name more rules or messages"
+    )
 
 
 def document(rng: np.random.Generator, categories: Sequence[str], count: int) -> list[Item]:

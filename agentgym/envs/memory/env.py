@@ -1,0 +1,210 @@
+"""The environment: a stream of sessions, notes of a limited number, and questions."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, cast
+
+import numpy as np
+
+from agentgym.core.actions import spell, tool
+from agentgym.core.declared import Declarations
+from agentgym.core.env import Outcome, TextEnv
+from agentgym.core.tasks import Task
+from agentgym.envs.memory import expert, generate
+from agentgym.envs.memory.facts import UNKNOWN
+from agentgym.errors import BadConfig, unknown
+
+LONGEST_NOTE = 80
+"""Most characters of a note."""
+FOUND = 5
+"""Notes that a search shows."""
+Saved = tuple[int, list[str], str]
+
+
+class Memory(TextEnv):
+    """Read a stream of sessions, remember what counts, and answer questions about it.
+
+    Sessions come one a turn, by `next`. People state facts about themselves, correct them and give things up; what others
+    say about them counts only if they have said nothing themselves; some facts hold until a day. Questions come in between
+    and at the end; the answer to what was never said, was given up or has expired is `unknown`. Success is every answer
+    right, compared exactly; the first wrong one ends the episode. The people that questions will be about are named first.
+
+    Notes are for agents whose window is shorter than the stream: `note`, `search_notes` and `delete_note`, with at most
+    `notes` notes of 80 characters; with `notes=0` there are none.
+
+    Difficulty d: 6 + 4 d sessions with 1 + d // 2 lines (at most 6) of others' talk, 2 + d facts (at most the number of
+    notes), 1 + (d + 1) // 2 people, 2 questions and more. Tasks are kept if each shortcut policy answers one question
+    wrongly.
+    """
+
+    horizon = 40
+    hardest = 250
+    difficulty = 1
+    task_settings: ClassVar[tuple[str, ...]] = ("families", "sessions", "notes")
+    settings: ClassVar[tuple[str, ...]] = task_settings
+    presets: ClassVar[Mapping[str, Mapping[str, object]]] = {
+        "tiny": {"difficulty": 0, "sessions": 5, "notes": 4, "horizon": 24}
+    }
+    families: str = ""
+    """Names of what facts go through, with commas between; by default all of the difficulty."""
+    sessions: int = 0
+    """Sessions of the stream; 0: as many as the difficulty has."""
+    notes: int = 12
+    """Most notes at a time; 0: no notes."""
+    declared = Declarations(random_bound=0.01, expert_bound=0.99)
+
+    def check_options(self) -> None:
+        self.family_names = [name.strip() for name in self.families.split(",") if name.strip()] or list(generate.FAMILIES)
+        for name in self.family_names:
+            if name not in generate.FAMILIES:
+                raise unknown("family of Memory", name, generate.FAMILIES)
+        for name, least, most in (("sessions", 4, 1000), ("notes", 2, 100)):
+            value: Any = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or not (value == 0 or least <= value <= most):
+                raise BadConfig(f"{name} of Memory is {value!r}; expected an integer from {least} to {most}, or 0")
+        if not {"recall", "update", "hearsay", "expiry"} & set(self.family_names):
+            raise BadConfig(f"families {self.families!r} of Memory state nothing: add recall, update, hearsay or expiry")
+        if not any(generate.FAMILIES[name] <= self.difficulty for name in self.family_names):
+            raise BadConfig(f"families {self.families!r} of Memory begin at a higher difficulty than {self.difficulty}")
+        super().check_options()
+
+    def setup(self) -> None:
+        if not self.notes:
+            for name in ("note", "search_notes", "delete_note"):
+                del self.tools[name]
+
+    # Tasks
+
+    def generate(self, rng: np.random.Generator, difficulty: int) -> Task:
+        data = generate.draw(rng, difficulty, self.family_names, self.sessions, self.notes)
+        return Task(instruction="Answer questions about what people said.", data=data)
+
+    def split_key(self, task: Task) -> object:
+        """Return the stream with its questions."""
+        return [(session["lines"], session["question"]) for session in task.data["sessions"]]
+
+    def limit_of(self, task: Task) -> int:
+        """Return `horizon`, or more turns for a long stream."""
+        lines = sum(len(session["lines"]) for session in task.data["sessions"])
+        return self.horizon if "horizon" in self.__dict__ else max(self.horizon, 3 * len(task.data["sessions"]) + lines)
+
+    # The episode
+
+    def begin(self, task: Task) -> str:
+        self.place = 0
+        """The number of the session that was shown last."""
+        self.noted: list[str] = []
+        self.found = ""
+        """The query of the last search in this session."""
+        watched = " and ".join(task.data["watched"])
+        rules = (
+            f"Sessions come one by one: read the next one with next. Questions will be about {watched}. A person's own "
+            f"latest word counts; what others say about somebody counts only if that person has said nothing. Answer "
+            f'"{UNKNOWN}" if something was never said, was given up, or holds no longer.'
+        )
+        limit = f"\nYou may keep {self.notes} notes of up to {LONGEST_NOTE} characters." if self.notes else ""
+        return f"{rules}{limit}\n\n{self._session()}"
+
+    def _session(self) -> str:
+        sessions = self.task.data["sessions"]
+        session = sessions[self.place]
+        lines = [f"Session {self.place + 1} of {len(sessions)}, day {session['day']}", *session["lines"]]
+        if session["question"]:
+            lines.append(f"Question: {session['question']['text']}")
+        return "\n".join(lines)
+
+    @property
+    def _question(self) -> dict[str, str] | None:
+        return self.task.data["sessions"][self.place]["question"]
+
+    @tool
+    def next(self) -> str | Outcome:
+        """Read the next session."""
+        if self._question:
+            return self.invalid(f"Answer the question first: {self._question['text']}")
+        return self._moved()
+
+    def _moved(self) -> str:
+        self.place, self.found = self.place + 1, ""
+        return self._session()
+
+    @tool
+    def answer(self, text: str) -> str | Outcome:
+        """Answer the question of this session, with one word or number."""
+        if not self._question:
+            return self.invalid("There is no question in this session. Read the next one with next[].")
+        if text.strip().lower().rstrip(".") != self._question["answer"].lower():
+            return self.lose("That is wrong.")
+        if self.place == len(self.task.data["sessions"]) - 1:
+            return self.win("That is right. The stream is over.")
+        return f"That is right.\n{self._moved()}"
+
+    @tool
+    def note(self, text: str) -> str | Outcome:
+        """Keep a note."""
+        if not text.strip() or len(text) > LONGEST_NOTE:
+            return self.invalid(f"A note has 1 to {LONGEST_NOTE} characters.")
+        if len(self.noted) == self.notes:
+            return self.invalid(f"There are {self.notes} notes already. Delete one with delete_note.")
+        self.noted.append(" ".join(text.split()))
+        return f"Noted as number {len(self.noted)}."
+
+    @tool
+    def search_notes(self, query: str) -> str | Outcome:
+        """Show the notes that have most words of a query."""
+        if len(query) > LONGEST_NOTE:
+            return self.invalid(f"A query has at most {LONGEST_NOTE} characters.")
+        self.found = query
+        return self._matches(query) or "No note has any of these words."
+
+    def _matches(self, query: str) -> str:
+        wanted = set(re.findall(r"\w+", query.lower()))
+        scores = {place: len(wanted & set(re.findall(r"\w+", text.lower()))) for place, text in enumerate(self.noted)}
+        best = sorted((place for place in scores if scores[place]), key=lambda place: (-scores[place], place))
+        return "\n".join(f"{place + 1}: {self.noted[place]}" for place in best[:FOUND])
+
+    @tool
+    def delete_note(self, number: int) -> str | Outcome:
+        """Delete a note; the later ones move up."""
+        if not 0 < number <= len(self.noted):
+            return self.invalid(f"There are {len(self.noted)} notes, numbered from 1.")
+        return f"Deleted: {self.noted.pop(number - 1)}"
+
+    # What the framework asks
+
+    def state(self) -> object:
+        return self.place, self.noted, self.found
+
+    def save(self) -> Saved:
+        return self.place, list(self.noted), self.found
+
+    def load(self, payload: object) -> None:
+        self.forget()
+        self.place, noted, self.found = cast("Saved", payload)
+        self.noted = list(noted)
+
+    def measures(self) -> dict[str, float]:
+        """Return the share of the stream that was read with every answer right."""
+        return {"read": self.place / len(self.task.data["sessions"])}
+
+    def oracle(self) -> Iterator[str]:
+        while True:
+            yield spell("answer", self._question["answer"]) if self._question else spell("next")
+
+    def expert(self) -> Iterator[str]:
+        while True:
+            yield expert.action(self._texts(), self.task.data["watched"], self.noted, self.found, notes=self.notes)
+
+    def _texts(self) -> Sequence[dict[str, Any]]:
+        """Return the sessions that were shown."""
+        return self.task.data["sessions"][: self.place + 1]
+
+    def mistake(self, rng: np.random.Generator) -> str | None:
+        """Return an answer that looks no further than the attribute, or `unknown`."""
+        if not self._question:
+            return spell("next")
+        return spell("answer", UNKNOWN if rng.random() < 0.5 else generate.last_of_anybody(self._texts(), self.place))
+
+    def shortcuts(self) -> Mapping[str, Callable[[list[str]], str]]:
+        names = [name for name in self.family_names if generate.FAMILIES[name] <= self.difficulty]
+        return {name: expert.shortcut(way) for name, way in generate.wrong_ways(names).items()}

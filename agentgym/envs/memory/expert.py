@@ -1,0 +1,97 @@
+"""The expert: it notes what counts about the people who matter, and answers from its notes, or from all it read."""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from agentgym.core.actions import spell
+from agentgym.envs.memory.facts import Statement, answer, counts, read, read_question, taken_in
+from agentgym.envs.memory.generate import Way, spoken
+
+_NOTE = re.compile(r"(\w+) (\w+) (?:(\w+)( heard)?(?: until (\d+))?|given up)")
+
+
+def written(statement: Statement) -> str:
+    """Return a statement as a note."""
+    if statement.kind == "given up":
+        return f"{statement.who} {statement.what} given up"
+    heard = " heard" if statement.kind == "heard" else ""
+    return f"{statement.who} {statement.what} {statement.value}{heard}" + (
+        f" until {statement.day}" if statement.day else ""
+    )
+
+
+def read_note(text: str) -> Statement | None:
+    """Return the statement of a note; None for a note in other words."""
+    match = _NOTE.fullmatch(text)
+    if match is None:
+        return None
+    if match[3] is None or text.endswith(" given up"):
+        return Statement("given up", match[1], match[2])
+    kind = "heard" if match[4] else "until" if match[5] else "own"
+    return Statement(kind, match[1], match[2], match[3], int(match[5] or 0))
+
+
+def action(
+    sessions: Sequence[dict[str, Any]], watched: Sequence[str], noted: Sequence[str], found: str, *, notes: int
+) -> str:
+    """Return the next action from the sessions that were shown and the notes; `found` is the query of the last search."""
+    session, place = sessions[-1], len(sessions) - 1
+    if not notes:
+        if not session["question"]:
+            return spell("next")
+        present = taken_in(spoken(sessions, place))
+        return spell("answer", answer(read_question(session["question"]["text"]), present, session["day"]))
+    kept = {number: note for number, text in enumerate(noted) if (note := read_note(text))}
+    for line in session["lines"]:
+        statement = read(line)
+        if statement is None or statement.who not in watched:
+            continue
+        change = _noted(statement, kept, noted, notes)
+        if change:
+            return change
+    if not session["question"]:
+        return spell("next")
+    question = read_question(session["question"]["text"])
+    query = " ".join(question[name] for name in ("who", "what", "value") if name in question)
+    if found != query:
+        return spell("search_notes", query)
+    return spell("answer", answer(question, taken_in(kept.values()), session["day"]))
+
+
+def _noted(statement: Statement, kept: dict[int, Statement], noted: Sequence[str], notes: int) -> str | None:
+    """Return what brings the notes up to date with a statement; None if they are."""
+    same = {number: note for number, note in kept.items() if (note.who, note.what) == (statement.who, statement.what)}
+    text = written(statement)
+    if text in noted or not counts(statement, next(iter(same.values()), None)):
+        return None
+    if same:
+        return spell("delete_note", next(iter(same)) + 1)
+    if len(noted) == notes:
+        others = [number for number in range(len(noted)) if number not in kept]
+        return spell("delete_note", others[0] + 1) if others else None
+    return spell("note", text)
+
+
+def shortcut(way: Way) -> Callable[[list[str]], str]:
+    """Return the policy that answers in a certain way, from all observations so far."""
+
+    def policy(seen: list[str]) -> str:
+        sessions = shown(seen)
+        return spell("answer", way(sessions, len(sessions) - 1)) if sessions[-1]["question"] else spell("next")
+
+    return policy
+
+
+def shown(seen: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the sessions in a list of observations."""
+    sessions: list[dict[str, Any]] = []
+    for text in seen:
+        match = re.search(r"Session \d+ of \d+, day (\d+)\n?(.*)", text, re.DOTALL)
+        if match:
+            lines = match[2].split("\n")
+            asked = [line.removeprefix("Question: ") for line in lines if line.startswith("Question: ")]
+            lines = [line for line in lines if not line.startswith("Question: ")]
+            question = {"text": asked[0]} if asked else None
+            sessions.append({"day": int(match[1]), "lines": lines, "question": question})
+    return sessions

@@ -1,0 +1,120 @@
+"""Facts: how people state them, how lines are read, and what is true on a day."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+
+UNKNOWN = "unknown"
+PEOPLE = (
+    "Ada Ben Carla Dmitri Elif Femi Grace Hugo Ines Jonas Kira Liam Mina Noor Oscar Priya Quinn Rosa Sami Tara Umar Vera "
+    "Wanda Yusuf"
+)
+NAMES = tuple(PEOPLE.split())
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+VALUES: Mapping[str, tuple[str, ...]] = {
+    "locker": tuple(str(number) for number in range(100, 1000)),
+    "badge": tuple(str(number) for number in range(1000, 10000)),
+    "room": _words("oak elm pine maple cedar birch alder larch willow poplar hazel linden rowan aspen juniper"),
+    "car": _words("red blue green black white silver yellow brown purple beige orange pink grey golden violet"),
+    "team": _words("falcon otter badger heron lynx marten osprey puffin raven stoat swift tern viper walrus yak"),
+}
+"""What each attribute may be."""
+WORDINGS: Mapping[str, tuple[str, ...]] = {
+    "own": ("{who}: My {what} is {value}.", "{who}: For my {what}, put down {value}."),
+    "changed": ("{who}: My {what} is now {value}.", "{who}: Correction: my {what} is {value}."),
+    "heard": ("{other}: I think {who}'s {what} is {value}.", "{other}: Somebody says that {who}'s {what} is {value}."),
+    "until": ("{who}: Until day {day} my {what} is {value}.", "{who}: My {what} is {value}, but only up to day {day}."),
+    "given up": ("{who}: I no longer have a {what}.", "{who}: Please forget my {what}, I gave it up."),
+}
+"""Lines that state something."""
+CHATTER = (
+    "{who}: See you at lunch.",
+    "{who}: The coffee machine is broken again.",
+    "{who}: Thanks, that helped.",
+    "{who}: I was late today because of the train.",
+    "{who}: Does anybody have a charger?",
+    "{who}: Good work, everybody.",
+)
+QUESTIONS: Mapping[str, tuple[str, ...]] = {
+    "value": ("What is {who}'s {what}?", "Which {what} does {who} have?"),
+    "owner": ("Whose {what} is {value}?", "Who has the {what} {value}?"),
+}
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A line that states something."""
+
+    kind: str
+    who: str
+    what: str
+    value: str = ""
+    day: int = 0
+    """Last day on which it holds; 0: without end."""
+
+
+@cache
+def _patterns(table: str) -> list[tuple[str, re.Pattern[str]]]:
+    patterns: list[tuple[str, re.Pattern[str]]] = []
+    for kind, wordings in (WORDINGS if table == "lines" else QUESTIONS).items():
+        for wording in wordings:
+            pieces = re.split(r"\{(\w+)\}", wording)
+            text = [re.escape(piece) if place % 2 == 0 else rf"(?P<{piece}>\w+)" for place, piece in enumerate(pieces)]
+            patterns.append((kind, re.compile("".join(text))))
+    return patterns
+
+
+def read(line: str) -> Statement | None:
+    """Return what a line states; None for chatter."""
+    for kind, pattern in _patterns("lines"):
+        if match := pattern.fullmatch(line):
+            parts = match.groupdict()
+            return Statement(kind, parts["who"], parts["what"], parts.get("value", ""), int(parts.get("day", 0)))
+    return None
+
+
+def read_question(text: str) -> dict[str, str]:
+    """Return the parts of a question: `what`, and `who` or `value`."""
+    return next(match.groupdict() for _, pattern in _patterns("questions") if (match := pattern.fullmatch(text)))
+
+
+Held = dict[tuple[str, str], Statement]
+"""By person and attribute, the statement that counts."""
+
+
+def counts(statement: Statement, before: Statement | None) -> bool:
+    """Return whether a new statement replaces the one that counted: what others say never replaces a person's own words."""
+    return statement.kind != "heard" or before is None or before.kind == "heard"
+
+
+def taken_in(statements: Iterable[Statement]) -> Held:
+    """Return which statements count after all of them."""
+    present: Held = {}
+    for statement in statements:
+        place = statement.who, statement.what
+        if counts(statement, present.get(place)):
+            present[place] = statement
+    return present
+
+
+def true_value(statement: Statement | None, day: int) -> str:
+    """Return the value on a day; `unknown` for what was never said, given up, or has expired."""
+    if statement is None or statement.kind == "given up" or 0 < statement.day < day:
+        return UNKNOWN
+    return statement.value
+
+
+def answer(question: Mapping[str, str], present: Held, day: int) -> str:
+    """Return the answer to a question from the statements that count."""
+    if "who" in question:
+        return true_value(present.get((question["who"], question["what"])), day)
+    for (who, what), statement in present.items():
+        if what == question["what"] and true_value(statement, day) == question["value"]:
+            return who
+    return UNKNOWN

@@ -1,0 +1,185 @@
+"""Tasks: a stream of sessions with facts about a few people, chatter about the rest, and questions."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from agentgym.envs.memory.facts import (
+    CHATTER,
+    NAMES,
+    QUESTIONS,
+    UNKNOWN,
+    VALUES,
+    WORDINGS,
+    Held,
+    Statement,
+    answer,
+    read,
+    read_question,
+    taken_in,
+    true_value,
+)
+from agentgym.errors import BadConfig
+
+T = TypeVar("T")
+DRAWS = 3000
+FAMILIES = {"recall": 0, "update": 0, "abstain": 0, "hearsay": 1, "expiry": 1, "owner": 2}
+"""What facts go through and what is asked, with the difficulty from which it occurs."""
+
+
+def pick(rng: np.random.Generator, choices: Sequence[T]) -> T:
+    """Return one of the choices."""
+    return choices[int(rng.integers(len(choices)))]
+
+
+def draw(rng: np.random.Generator, difficulty: int, families: Sequence[str], sessions: int, notes: int) -> dict[str, Any]:
+    """Return the data of a task on which every policy of `wrong_ways` gives a wrong answer."""
+    names = [name for name in families if FAMILIES[name] <= difficulty]
+    for _ in range(DRAWS):
+        data = _drawn(rng, difficulty, names, sessions or 6 + 4 * difficulty, notes)
+        if not any(_passes(data, way) for way in wrong_ways(names).values()):
+            return data
+    raise BadConfig(
+        f"Memory at difficulty {difficulty} found no stream of families {', '.join(names)} in {DRAWS} draws that shortcut "
+        "policies fail on: name more families or sessions"
+    )
+
+
+def _drawn(rng: np.random.Generator, difficulty: int, families: Sequence[str], sessions: int, notes: int) -> dict[str, Any]:
+    order = [NAMES[int(place)] for place in rng.permutation(len(NAMES))]
+    watched = order[: min(1 + (difficulty + 1) // 2, 8)]
+    others = order[8:]
+    pairs = [(who, what) for who in watched for what in VALUES]
+    chosen = [pairs[int(place)] for place in rng.permutation(len(pairs))]
+    stated = chosen[: min(2 + difficulty, notes or 12, len(chosen) - 1)]
+    asked_about = stated if "abstain" not in families else chosen[: len(stated) + 2]
+    stream = [_session(rng, 1 + 2 * place, min(1 + difficulty // 2, 6), others) for place in range(sessions)]
+    last = sessions - 1
+    for who, what in stated:
+        for statement, place in _life(rng, who, what, families, last):
+            line = _line(rng, statement, pick(rng, others))
+            lines: list[str] = stream[place]["lines"]
+            lines.insert(int(rng.integers(len(lines) + 1)), line)
+    places = sorted({last, *(int(place) for place in rng.integers(last // 2, sessions, size=1 + difficulty // 2))})
+    if len(places) < 2:
+        places = [last - 1, last]
+    for place in places:
+        stream[place]["question"] = _question(rng, stream, place, asked_about, families)
+    return {"watched": watched, "sessions": stream}
+
+
+def _session(rng: np.random.Generator, day: int, lines: int, others: Sequence[str]) -> dict[str, Any]:
+    """Return a session of chatter, some of which states facts that nobody will ask for."""
+    chatter: list[str] = []
+    for _ in range(lines):
+        who = pick(rng, others)
+        if rng.random() < 0.4:
+            what = pick(rng, list(VALUES))
+            chatter.append(_line(rng, Statement("own", who, what, pick(rng, VALUES[what])), who))
+        else:
+            chatter.append(pick(rng, CHATTER).format(who=who))
+    return {"day": day, "lines": chatter, "question": None}
+
+
+def _line(rng: np.random.Generator, statement: Statement, other: str) -> str:
+    wording = pick(rng, WORDINGS[statement.kind])
+    return wording.format(who=statement.who, what=statement.what, value=statement.value, day=statement.day, other=other)
+
+
+def _life(
+    rng: np.random.Generator, who: str, what: str, families: Sequence[str], last: int
+) -> Iterator[tuple[Statement, int]]:
+    """Yield what is said about an attribute, with the session of each, in order."""
+    values = [VALUES[what][int(place)] for place in rng.permutation(len(VALUES[what]))[:3]]
+    first = int(rng.integers(max(last // 3, 1)))
+    later = int(rng.integers(first + 1, max(last, first + 2)))
+    kinds = [name for name in families if name in ("recall", "update", "hearsay", "expiry")] or ["recall"]
+    kind = pick(rng, kinds)
+    if kind == "expiry":
+        yield Statement("until", who, what, values[0], 1 + 2 * int(rng.integers(first, last + 1))), first
+        return
+    if kind == "hearsay" and rng.random() < 0.3:  # nobody else knows better
+        yield Statement("heard", who, what, values[0]), first
+        return
+    yield Statement("own", who, what, values[0]), first
+    if kind == "update":
+        given_up = rng.random() < 0.2
+        yield Statement("given up", who, what) if given_up else Statement("changed", who, what, values[1]), later
+    if kind == "hearsay":
+        yield Statement("heard", who, what, values[2]), later
+
+
+def _question(
+    rng: np.random.Generator,
+    stream: Sequence[dict[str, Any]],
+    place: int,
+    pairs: Sequence[tuple[str, str]],
+    families: Sequence[str],
+) -> dict[str, str]:
+    who, what = pick(rng, pairs)
+    statements = list(spoken(stream, place))
+    present, day = taken_in(statements), stream[place]["day"]
+    values = [one.value for one in statements if (one.who, one.what) == (who, what) and one.value]
+    value = pick(rng, values) if values else UNKNOWN
+    owners = {one.who for one in statements if (one.what, one.value) == (what, value)}
+    if "owner" in families and len(owners) == 1 and rng.random() < 0.3:
+        text = pick(rng, QUESTIONS["owner"]).format(what=what, value=value)
+    else:
+        text = pick(rng, QUESTIONS["value"]).format(who=who, what=what)
+    return {"text": text, "answer": answer(read_question(text), present, day)}
+
+
+def spoken(stream: Sequence[dict[str, Any]], place: int) -> Iterator[Statement]:
+    """Yield what was stated up to a session, that one included."""
+    for session in stream[: place + 1]:
+        for line in session["lines"]:
+            statement = read(line)
+            if statement is not None:
+                yield statement
+
+
+Way = Callable[[Sequence[dict[str, Any]], int], str]
+"""From the sessions and the place of a question to an answer."""
+
+
+def wrong_ways(families: Sequence[str]) -> dict[str, Way]:
+    """Return the policies that a task of these families must not reward, by name."""
+
+    def by(present: Callable[[list[Statement]], Held], day: int | None = None) -> Way:
+        def way(stream: Sequence[dict[str, Any]], place: int) -> str:
+            question = read_question(stream[place]["question"]["text"])
+            return answer(question, present(list(spoken(stream, place))), stream[place]["day"] if day is None else day)
+
+        return way
+
+    def recent(stream: Sequence[dict[str, Any]], place: int) -> str:
+        question = read_question(stream[place]["question"]["text"])
+        statements = [one for session in stream[max(place - 1, 0) : place + 1] for one in spoken([session], 0)]
+        return answer(question, taken_in(statements), stream[place]["day"])
+
+    ways: dict[str, Way] = {
+        "always unknown": lambda stream, place: UNKNOWN,
+        "last two sessions": recent,
+        "last value of anybody": last_of_anybody,
+    }
+    if "update" in families:
+        ways["first mention"] = by(lambda said: {(one.who, one.what): one for one in reversed(said)})
+    if {"hearsay", "expiry"} & set(families):
+        ways["last mention"] = by(lambda said: {(one.who, one.what): one for one in said}, 0)
+    return ways
+
+
+def last_of_anybody(stream: Sequence[dict[str, Any]], place: int) -> str:
+    """Answer with what was said last about the attribute, whoever it was about."""
+    question = read_question(stream[place]["question"]["text"])
+    values = [one for one in spoken(stream, place) if one.what == question["what"] and one.value]
+    if "value" in question:
+        return values[-1].who if values else UNKNOWN
+    return true_value(values[-1], 0) if values else UNKNOWN
+
+
+def _passes(data: dict[str, Any], way: Way) -> bool:
+    stream = data["sessions"]
+    asked = [place for place, session in enumerate(stream) if session["question"]]
+    return all(way(stream, place) == stream[place]["question"]["answer"] for place in asked)
