@@ -19,7 +19,7 @@ from agentgym.core.screen import announce
 from agentgym.errors import BadConfig
 from agentgym.options import Options, Positional
 from agentgym.registry import make
-from agentgym.trainers.run.preflight import check_expert
+from agentgym.trainers.run.requirements import check_expert
 
 EXPERTS = 4
 

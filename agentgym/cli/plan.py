@@ -13,7 +13,7 @@ from agentgym.planner.forecast import Forecast, forecast
 from agentgym.planner.plan import PHASES, Plan, Workload, has_tokenizer, recomputed_token
 from agentgym.trainers.config.train_config import TrainConfig
 from agentgym.trainers.model.memory import named
-from agentgym.trainers.run.preflight import chosen_needs
+from agentgym.trainers.run.stages import Stages
 
 WIDE = 110
 """Columns of a terminal from which the notes have room."""
@@ -52,7 +52,7 @@ def show(config: TrainConfig, console: Console, *, on: str = "", as_json: bool =
 
 def left_out(config: TrainConfig) -> list[str]:
     """Return what of a run the numbers do not hold."""
-    critic = any(stage.name == "values" for stage in chosen_needs(config))
+    critic = any(stage.attributes["asks"] == "critic" for stage in Stages(config).needs)
     lines = ["The critic is not counted: a head of one row, its optimizer, a number per token."] if critic else []
     if config.share_prefixes:
         lines.append(

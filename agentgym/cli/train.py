@@ -25,6 +25,7 @@ from agentgym.trainers.learners.interface import kind_of
 from agentgym.trainers.model.memory import named
 from agentgym.trainers.run import preflight
 from agentgym.trainers.run.launch import LAUNCHER, LOST, end_with_launcher, launch, launched, leave, main_process
+from agentgym.trainers.run.stages import Stages
 
 
 @dataclasses.dataclass(frozen=True)
@@ -168,8 +169,9 @@ def run(config: Config) -> int:
         from agentgym.cli.plan import show
 
         return show(settings, console, on=config.on, as_json=config.json)
+    stages = Stages(settings)
     if not launched() and not config.resume:
-        preflight.check_reachable(preflight.looked_at(settings))
+        preflight.check_reachable(preflight.looked_at(settings, stages=stages))
     folder, engine = config.resume or settings.out, settings.engine_kind.name
     line = f"{folder}: {settings.where}, model {settings.model}, engine {engine}; loading torch"
     with _watched(config, folder, console):
@@ -186,7 +188,7 @@ def run(config: Config) -> int:
         again = [word for flag, value in config.settings.items() for word in Setting(flag, value).words]
         command = quoted(["train", "--resume", str(screen.folder), *again])
         with sitting(screen, f"agentgym {command} (in a checkout: ./dev {command})"):
-            loop = Loop.resumed(config.resume, screen, **changed) if config.resume else Loop.fresh(settings, screen)
+            loop = Loop.resumed(config.resume, screen, **changed) if config.resume else Loop.fresh(settings, screen, stages)
             summary = loop.to_the_end()
         if main_process():
             console.print(_table(summary))

@@ -1,6 +1,6 @@
 """The branching stage: which episodes of a group begin inside another one of it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from agentgym.agents.spec import AGENTS
@@ -11,6 +11,7 @@ from agentgym.trainers.seam import Seam, Stage, Target, parameters
 
 if TYPE_CHECKING:
     from agentgym.trainers.config.train_config import TrainConfig
+    from agentgym.trainers.run.stages import FreshRun
 
 BRANCHINGS = Seam(
     "branching",
@@ -62,22 +63,27 @@ def unbranchable(config: "TrainConfig", env: TextEnv, name: str) -> str:
     return ""
 
 
-def check_branching(config: "TrainConfig", env: TextEnv, name: str) -> None:
-    """Raise BadConfig where the run's branching cannot work in one of its environments."""
-    if config.branching and (reason := unbranchable(config, env, name)):
-        raise BadConfig(f"branching {config.branching!r}: {reason}. Leave it out")
-
-
-def check_beside(config: "TrainConfig", stages: Sequence[Stage]) -> None:
-    """Raise BadConfig for a sampler or a selection with which no episode can branch off."""
-    for stage in stages if config.branching else ():
-        both = f"{stage.kind} {stage.name!r} with branching {config.branching!r}"
-        if "expert" in stage.attributes["requires"] and stage.kind == "sampler":
+def check(run: "FreshRun") -> None:
+    """Raise BadConfig where episodes of a run cannot branch off, or a stage goes with no branches."""
+    config, stage = run.config, run.stages.branching
+    if stage is None:
+        return
+    if config.generation != type(config).generation:
+        raise BadConfig(
+            f"branching {config.branching!r} with generation {config.generation!r}: a group that branches is played round "
+            "by round, in the plain way; leave out one of the two"
+        )
+    for spec, env in run.envs:
+        if reason := unbranchable(config, env, spec.name):
+            raise BadConfig(f"branching {config.branching!r}: {reason}. Leave it out")
+    for other in (run.stages.sampler, run.stages.selection) if config.steps else ():
+        both = f"{other.kind} {other.name!r} with branching {config.branching!r}"
+        if "expert" in other.attributes["requires"] and other.kind == "sampler":
             raise BadConfig(
                 f"{both}: its episodes begin inside a demonstration, and branches are found by going through an episode "
                 "from the beginning of its task; leave out one of the two"
             )
-        if {"hint", "proposals"} & set(stage.attributes["requires"]):
+        if {"hint", "proposals"} & set(other.attributes["requires"]):
             raise BadConfig(f"{both}: this combination was never tested; remove one of the two")
 
 

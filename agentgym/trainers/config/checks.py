@@ -221,36 +221,16 @@ def _check_loss(config: "TrainConfig") -> None:
             f"constant is {config.constant} and has no effect with loss_aggregation {config.loss_aggregation!r}: "
             "leave it out"
         )
-    if config.loss == "icepop":
-        _check_icepop(config)
     if config.old_logprobs == "engine" and config.learner_kind.addressed:
         raise BadConfig(
             f"old_logprobs is 'engine', and learner {config.learner!r} compares with the scores of its own server: leave it "
             "at 'auto'"
-        )
-    if config.loss == "llds" and config.updates == 1 and config.steps:
-        raise BadConfig(
-            "loss 'llds' with minibatches = 1 and epochs = 1 has no effect beyond 'clip': in the only update of a step no "
-            "token has become less likely yet; set minibatches or epochs above 1"
         )
     if 0 < config.context_tokens <= config.turn_tokens:
         raise BadConfig(
             f"context_tokens is {config.context_tokens}; expected more than turn_tokens, {config.turn_tokens}, "
             "because it must also hold a prompt"
         )
-
-
-def _check_icepop(config: "TrainConfig") -> None:
-    reason = ""
-    if config.engine_kind.in_process and config.precision == "fp32" and not config.async_level:
-        reason = (
-            f"the engine {config.engine} in fp32 is the trainer's own model: choose loss 'clip', or an engine that "
-            "computes for itself"
-        )
-    elif not config.differs:
-        reason = "nothing computes the trainer's log-probabilities here: give --old-logprobs trainer"
-    if reason:
-        raise BadConfig(f"loss 'icepop' leaves out tokens on which engine and trainer differ, and {reason}")
 
 
 def _check_attention(config: "TrainConfig") -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,9 @@ from agentgym.errors import BadConfig
 from agentgym.trainers.needs.interface import NEEDS
 from agentgym.trainers.seam import Processes, Seam, Stage
 from agentgym.trainers.seam import Within as Within
+
+if TYPE_CHECKING:
+    from agentgym.trainers.run.stages import FreshRun
 
 Floats = npt.NDArray[np.float64]
 CreditFunction = Callable[..., Any]
@@ -173,3 +176,20 @@ def _made_up(needs: Sequence[str], reward: float = 0.0) -> Turn:
     turn = Turn("", state_key="", prompt_ids=[0], output_ids=[0, 0], logprobs=[-1.0, -1.0], reward=reward)
     turn.extra = {need: np.ones(2, dtype=np.float32) for need in needs}
     return turn
+
+
+def check(run: "FreshRun") -> None:
+    """Raise BadConfig where turns say what they are worth and the credit does not read it, or none do and it would."""
+    config, credit, selection = run.config, run.stages.credit, run.stages.selection
+    reads, says = credit.stage.attributes["worth"], selection.attributes["worth"]
+    if not config.steps or reads == says:
+        return
+    if says:
+        raise BadConfig(
+            f"select {config.select!r} adds turns with a worth, and credit {config.credit!r} does not "
+            f"read it: use --credit off_policy --credit.base {config.credit}"
+        )
+    raise BadConfig(
+        f"credit {config.credit!r} is for turns with a worth, and select {config.select!r} adds "
+        "none: use --select dagger or --select self_imitation, or another credit"
+    )

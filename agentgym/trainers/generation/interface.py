@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 from agentgym.agents.base import Agent
 from agentgym.episodes.episode import Episode
 from agentgym.rollout.play import Job
+from agentgym.trainers.learners.interface import check_embeds
+from agentgym.trainers.run import requirements
 from agentgym.trainers.seam import Seam, Stateful, Target, required
 
 if TYPE_CHECKING:
     from agentgym.trainers.config.train_config import TrainConfig
     from agentgym.trainers.run.assemble import Run
+    from agentgym.trainers.run.stages import FreshRun
 
 GENERATIONS = Seam(
     "generation",
@@ -64,3 +67,13 @@ class Generation(Stateful):
         All processes call it once a step, also without episodes.
         """
         return {}
+
+
+def check(run: "FreshRun") -> None:
+    """Raise BadConfig where a run cannot be played by its generation."""
+    stage = run.stages.generation
+    if stage.attributes["embeds"]:
+        check_embeds(run.config, f"{stage.kind} {stage.name!r}")
+    if stage.attributes["check"] and run.config.steps:
+        stage.attributes["check"](run.config)
+    requirements.check(stage, run)

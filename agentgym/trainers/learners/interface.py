@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from agentgym.trainers.config.train_config import TrainConfig
     from agentgym.trainers.data.minibatches import MiniBatch
     from agentgym.trainers.learners.updates import Updated
+    from agentgym.trainers.run.stages import FreshRun
 
 KINDS = {kind.name: kind for kind in (LOCAL, TINKER)}
 LEARNERS = Seam("learner", {name: kind.path for name, kind in KINDS.items()})
@@ -132,19 +133,23 @@ def resolve_learner(config: "TrainConfig") -> Stage:
     return LEARNERS.resolve(config.learner, config.learner_options)
 
 
-def check_learner(config: "TrainConfig", needed: Sequence[str]) -> None:
-    """Raise BadConfig or UnknownName where a run asks of its learner what that one cannot do; `needed`: names of needs."""
+def check(run: "FreshRun") -> None:
+    """Raise BadConfig or UnknownName where a run asks of its learner what that one cannot do."""
+    config, needed = run.config, run.stages.needs
     kind = kind_of(config.learner)
     kind.check_needs(needed, config)
     # the package's own import torch, and are known without
-    target = resolve_learner(config).target if kind is OWN or config.learner_options else None
+    target = run.stages.learner.target if kind is OWN or config.learner_options else None
     if kind is OWN:
-        _check_methods(target, config, needed)
+        _check_methods(target, config, [stage.name for stage in needed])
     if config.async_level and not (kind.overlaps or getattr(target, "overlaps", False)):
         raise BadConfig(
             f"async_level is {config.async_level}, and learner {config.learner!r} does not declare that its engine samples "
             "from its own copy of the weights during an update: leave it at 0, or declare `overlaps = True` in its class"
         )
+    for stage in needed:
+        if stage.attributes["embeds"]:
+            check_embeds(config, f"{stage.kind} {stage.name!r}")
 
 
 def check_embeds(config: "TrainConfig", what: str) -> None:

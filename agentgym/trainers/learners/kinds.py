@@ -1,7 +1,7 @@
 """What is known of a learner before anything heavy is imported: each kind answers for itself, and nobody asks its name."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ from agentgym.trainers.model import lora
 
 if TYPE_CHECKING:
     from agentgym.trainers.config.train_config import TrainConfig
+    from agentgym.trainers.seam import Stage
 
 
 @dataclass(frozen=True)
@@ -30,10 +31,14 @@ class LearnerKind:
     """It may update while its engine samples from weights of its own (`async_level`)."""
     embeds: bool = True
     """It gives the hidden states of tokens."""
+    scores_again: bool = False
+    """It scores the tokens of an update once more before it, for a loss that compares them as they are now."""
     shards: bool = False
     """It can hold a part of the weights in each of several processes (`sharding`)."""
     engine: EngineKind | None = None
     """What samples unless the run names an engine; None for what `engine` says."""
+    lacks: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Of what a need may ask of it (see `needs`), what it does not tell: `{need}` and `{learner}` are filled in."""
 
     def recipe(self, config: "TrainConfig") -> "TrainConfig":
         """Return a recipe without what it says to other learners."""
@@ -47,8 +52,11 @@ class LearnerKind:
                 "remove it"
             )
 
-    def check_needs(self, names: Sequence[str], config: "TrainConfig") -> None:
+    def check_needs(self, needed: "Sequence[Stage]", config: "TrainConfig") -> None:
         """Raise BadConfig for what credit or loss needs of it and it does not tell."""
+        for stage in needed:
+            if reason := self.lacks.get(stage.attributes["asks"]):
+                raise BadConfig(reason.format(need=stage.name, learner=config.learner))
 
     def check_installed(self, config: "TrainConfig") -> None:
         """Raise MissingExtra where a package is missing that it imports for this run."""
@@ -121,20 +129,13 @@ class TinkerKind(LearnerKind):
                 f"temperature is {config.temperature:g} with {learner}: servers compute log-probabilities at 1 only"
             )
 
-    def check_needs(self, names: Sequence[str], config: "TrainConfig") -> None:
-        """Raise BadConfig for what credit or loss needs of a trainer and servers do not tell."""
-        if "values" in names:
-            raise BadConfig(f"a critic with learner {config.learner!r}: servers give no hidden states to learn values from")
-        if "entropy" in names:
-            raise BadConfig(f"needs 'entropy' with learner {config.learner!r}: servers report only log-probabilities")
-
     def check_installed(self, config: "TrainConfig") -> None:
         """Raise MissingExtra without the client's package."""
         if find_spec("tinker") is None:
             raise MissingExtra(f"learner {config.learner!r} needs the client package: {how_to_install('tinker')}")
 
 
-LOCAL = LearnerKind("local", "agentgym.trainers.learners.sharded:local", overlaps=True, shards=True)
+LOCAL = LearnerKind("local", "agentgym.trainers.learners.sharded:local", overlaps=True, scores_again=True, shards=True)
 OWN = LearnerKind()
 """That of a class of one's own."""
 TINKER = TinkerKind(
@@ -144,4 +145,8 @@ TINKER = TinkerKind(
     in_memory=False,
     embeds=False,
     engine=TINKER_ENGINE,
+    lacks={
+        "critic": "a critic with learner {learner!r}: servers give no hidden states to learn values from",
+        "distribution": "needs {need!r} with learner {learner!r}: servers report only log-probabilities",
+    },
 )

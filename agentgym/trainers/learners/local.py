@@ -68,7 +68,7 @@ class LocalLearner(Learner):
                 compiled=config.compile,
                 shared=config.share_prefixes,
                 states="critic" in state,
-                top=top_of(resolve_loss(config)) if config.loss != "clip" else 0,
+                top=top_of(resolve_loss(config)),
             )
             self.trained = TrainedModel(accelerator, self._joined(scorer), [])
             if "critic" in state:

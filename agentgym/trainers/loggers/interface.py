@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
     from agentgym.trainers.config.settings import TrackConfig
+    from agentgym.trainers.run.stages import FreshRun
 
 TRACKERS = "agentgym.trainers.loggers.trackers"
 LOGGERS = Seam(
@@ -107,10 +108,10 @@ class Loggers:
             self.failed.add(name)
 
 
-def start(config: "TrackConfig", folder: Path, main: bool) -> Loggers:
+def start(stages: Sequence[Stage], config: "TrackConfig", folder: Path, main: bool) -> Loggers:
     """Make the loggers of a run, in its main process alone; BadConfig where one cannot start."""
     by_name: dict[str, Logger] = {}
-    for stage in resolve_loggers(config.loggers, config.logger_options) if main else ():
+    for stage in stages if main else ():
         try:
             by_name[stage.name] = stage(folder, told(config))
         except Exception as error:
@@ -145,3 +146,8 @@ def remembered(folder: Path, name: str) -> str | None:
 def remember(folder: Path, name: str, run: str) -> None:
     """Note which run of a service this is."""
     write_whole(folder / f"{name}.run", run)
+
+
+def check(run: "FreshRun") -> None:
+    """Raise BadConfig or MissingExtra for a logger that cannot be: choosing them finds out."""
+    _ = run.stages.loggers

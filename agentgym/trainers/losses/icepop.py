@@ -1,16 +1,34 @@
 """IcePop: tokens on which engine and trainer disagree are left out."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from torch import Tensor
 
+from agentgym.errors import BadConfig
 from agentgym.trainers.losses.interface import loss
 from agentgym.trainers.losses.policy import Tokens, clip
 from agentgym.trainers.run.metrics import LIMIT
 from agentgym.trainers.seam import Within
 
+if TYPE_CHECKING:
+    from agentgym.trainers.config.train_config import TrainConfig
 
-@loss("icepop")
+
+def _check(config: "TrainConfig") -> None:
+    """Raise BadConfig where engine and trainer differ on no token."""
+    reason = ""
+    if config.engine_kind.in_process and config.precision == "fp32" and not config.async_level:
+        reason = (
+            f"the engine {config.engine} in fp32 is the trainer's own model: choose loss 'clip', or an engine that "
+            "computes for itself"
+        )
+    elif not config.differs:
+        reason = "nothing computes the trainer's log-probabilities here: give --old-logprobs trainer"
+    if reason:
+        raise BadConfig(f"loss 'icepop' leaves out tokens on which engine and trainer differ, and {reason}")
+
+
+@loss("icepop", check=_check)
 def icepop(
     tokens: Tokens,
     *,

@@ -2,12 +2,16 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agentgym.errors import BadConfig
 from agentgym.trainers.config.settings import LossConfig
 from agentgym.trainers.needs.interface import NEEDS
 from agentgym.trainers.seam import Seam, Stage, Target, options_of, parameters
+
+if TYPE_CHECKING:
+    from agentgym.trainers.config.train_config import TrainConfig
+    from agentgym.trainers.run.stages import FreshRun
 
 LOSSES = Seam(
     "loss",
@@ -19,7 +23,7 @@ LOSSES = Seam(
         },
         **{name: f"agentgym.trainers.losses.covariance:{name}" for name in ("clip_cov", "kl_cov")},
     },
-    {"needs": (), "choose": None, "marks": False, "top": "", "present": False},
+    {"needs": (), "choose": None, "marks": False, "top": "", "present": False, "check": None},
 )
 FRAME = ("loss_aggregation", "constant", "kl", "kl_kind", "old_logprobs", "tis_cap")
 """Fields of `LossConfig` that hold for every loss."""
@@ -33,6 +37,7 @@ def loss(
     marks: bool = False,
     top: str = "",
     present: bool = False,
+    check: Callable[["TrainConfig"], None] | None = None,
 ) -> Callable[[Target], Target]:
     """Declare a function `(tokens, *, options) -> loss of each token`, and give it a short name.
 
@@ -49,8 +54,9 @@ def loss(
     loss finds them as `tokens.extra["chosen"]`. `top` names the option that says of how many of the likeliest tokens the
     log-probabilities are wanted, as `tokens.top`. With `present` the tokens are scored once more before each update, and
     `choose` finds what they are now in `update.present`; the update then holds all rows of the step (`minibatches` 1).
+    `check` is called with the run's settings before anything is loaded and raises BadConfig where the loss would do nothing.
     """
-    return LOSSES.declare(name, needs=tuple(needs), choose=choose, marks=marks, top=top, present=present)
+    return LOSSES.declare(name, needs=tuple(needs), choose=choose, marks=marks, top=top, present=present, check=check)
 
 
 def resolve_loss(config: LossConfig) -> Stage:
@@ -81,3 +87,34 @@ def factors(loss: Stage, update: Any, step: int) -> Any:
     choose = loss.attributes["choose"]
     own = {name: loss.option(name, parameter.default) for name, parameter in options_of(choose).items()}
     return choose(update, **own, **({"step": step} if "step" in parameters(choose) else {}))
+
+
+def check(run: "FreshRun") -> None:
+    """Raise BadConfig where a run's updates are not what its loss is for."""
+    config, loss = run.config, run.stages.named_loss
+    if loss is None:
+        return
+    if loss.attributes["check"]:
+        loss.attributes["check"](config)
+    if loss.attributes["present"]:
+        _check_present(config, loss)
+
+
+def _check_present(config: "TrainConfig", loss: Stage) -> None:
+    """Raise BadConfig where a loss that compares turns of the whole step with one another would not see them together."""
+    if config.steps and config.minibatches > 1:
+        raise BadConfig(
+            f"loss {loss.name!r} with minibatches = {config.minibatches}: it compares turns with one another, and an update "
+            "would hold some of them only; give --minibatches 1 (and --epochs for more updates)"
+        )
+    if config.steps and config.negative_advantage_weight != 1:
+        raise BadConfig(
+            f"loss {loss.name!r} with negative_advantage_weight = {config.negative_advantage_weight:g}: it is a regression "
+            "on differences of advantages, which a weight on the negative ones alone would change; set "
+            "negative_advantage_weight 1"
+        )
+    if not config.learner_kind.scores_again:
+        raise BadConfig(
+            f"loss {loss.name!r} with learner {config.learner!r}: it scores all tokens once more before each update, which "
+            "learner 'local' alone does; take that one, or another loss"
+        )

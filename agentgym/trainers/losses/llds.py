@@ -1,15 +1,28 @@
 """LLDS: what was right must not become less likely."""
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from torch import Tensor
 
+from agentgym.errors import BadConfig
 from agentgym.trainers.losses.interface import loss
 from agentgym.trainers.losses.policy import Tokens, clip
 from agentgym.trainers.seam import Within
 
+if TYPE_CHECKING:
+    from agentgym.trainers.config.train_config import TrainConfig
 
-@loss("llds")
+
+def _check(config: "TrainConfig") -> None:
+    """Raise BadConfig where no token can become less likely before an update."""
+    if config.updates == 1 and config.steps:
+        raise BadConfig(
+            "loss 'llds' with minibatches = 1 and epochs = 1 has no effect beyond 'clip': in the only update of a step no "
+            "token has become less likely yet; set minibatches or epochs above 1"
+        )
+
+
+@loss("llds", check=_check)
 def llds(
     tokens: Tokens,
     *,

@@ -1,7 +1,7 @@
 """What credit and loss functions need to know of each turn, computed into `turn.extra` before they are called."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ from agentgym.trainers.seam import Processes, Seam, Stage, Target, Within, conta
 
 if TYPE_CHECKING:
     from agentgym.trainers.config.train_config import TrainConfig
+    from agentgym.trainers.run.stages import FreshRun
 
 Values = Mapping[str, Sequence[npt.NDArray[np.float32]]]
 """By need: an array per row, [tokens]."""
@@ -34,9 +35,10 @@ NEEDS = Seam(
         "entropy_mean": "agentgym.trainers.needs.entropy_mean:entropy_mean",
         "teacher_logprobs": "agentgym.trainers.needs.teacher:teacher_logprobs",
     },
-    {"check": None, "embeds": False},
+    {"check": None, "embeds": False, "asks": ""},
     noun="need",
 )
+Asks = Literal["", "critic", "distribution"]
 Check = Callable[["TrainConfig", TextEnv, str], None]
 """Raises BadConfig where a need cannot be computed: of a run, an environment of it, and the environment's name."""
 
@@ -58,15 +60,16 @@ class Scoring(Processes, Protocol):
         ...
 
 
-def needs(name: str, check: Check | None = None, *, embeds: bool = False) -> Callable[[Target], Target]:
+def needs(name: str, check: Check | None = None, *, embeds: bool = False, asks: Asks = "") -> Callable[[Target], Target]:
     """Declare a function `(groups, *, run, options)`, async or not, that puts `turn.extra[NAME]` into every turn; name it.
 
     Of several processes each calls it on its own groups, all of them in every step, also without any group. It may return
     a mapping from names to numbers, which are added up over the processes and logged. `step`, `state` and `run` are handed
     in. `check` is called with the run's settings, each of its environments and that one's name before anything is loaded.
-    `embeds`: it asks the learner for hidden states.
+    `embeds`: it asks the learner for hidden states. `asks`: what a learner must have for it: a `critic`, which is made with
+    the options of the need, or the whole `distribution` of a token.
     """
-    return NEEDS.declare(name, check=check, embeds=embeds)
+    return NEEDS.declare(name, check=check, embeds=embeds, asks=asks)
 
 
 def resolve_needs(names: Sequence[str], options: Mapping[str, object]) -> list[Stage]:
@@ -79,14 +82,15 @@ def resolve_needs(names: Sequence[str], options: Mapping[str, object]) -> list[S
     return [NEEDS.resolve(name, own[stage.name]) for name, stage in zip(names, bare, strict=True)]
 
 
-def check_needs(stages: Sequence[Stage], config: "TrainConfig", env: TextEnv, name: str) -> None:
+def check(run: "FreshRun") -> None:
     """Raise BadConfig for a need that cannot be computed in one of the environments of a run."""
-    for stage in stages:
+    for stage in run.stages.needs:
         if stage.attributes["check"]:
-            stage.attributes["check"](config, env, name)
+            for spec, env in run.envs:
+                stage.attributes["check"](run.config, env, spec.name)
 
 
-@needs("values")
+@needs("values", asks="critic")
 def values(
     groups: Sequence[Group],
     *,
@@ -110,7 +114,7 @@ def critic_options(stage: Stage) -> dict[str, object]:
     return {name: stage.option(name, None) for name in options_of(stage.target)}
 
 
-@needs("entropy")
+@needs("entropy", asks="distribution")
 def entropy(groups: Sequence[Group], *, run: Scoring) -> None:
     """The entropy in nats of the distribution that each output token was drawn from, under the trainer's weights."""
     score([episode for group in groups for episode in group], ("entropy",), run.learner.score)

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from agentgym.episodes.episode import FAULTS, Episode, view
 from agentgym.errors import BadConfig, EngineDead, Fault
 from agentgym.trainers.needs.interface import finished
 from agentgym.trainers.seam import Seam, Stage, Target, options_of, shared_out, unfolded
+
+if TYPE_CHECKING:
+    from agentgym.trainers.run.stages import FreshRun
 
 REWARDS = Seam(
     "reward",
@@ -64,11 +67,17 @@ def reward(
     return REWARDS.declare(name, check=check, reach=reach, fits=fits)
 
 
-def check_fits(stages: Sequence[Stage], env: TextEnv, name: str) -> None:
-    """Raise BadConfig where one of the rewards is not for an environment."""
-    for stage in stages:
+def check(run: "FreshRun") -> None:
+    """Raise BadConfig where rewards would not be paid, or one of them is not for an environment of the run."""
+    if run.stages.rewards and not run.config.steps:
+        raise BadConfig(
+            f"reward {run.stages.rewards[0].name!r} has no effect with steps = 0: rewards are paid in steps of "
+            "reinforcement learning, not in an SFT warm start or an evaluation"
+        )
+    for stage in run.stages.rewards:
         if stage.attributes["fits"]:
-            stage.attributes["fits"](env, name)
+            for spec, env in run.envs:
+                stage.attributes["fits"](env, spec.name)
 
 
 def resolve_rewards(names: Sequence[str], options: Mapping[str, object]) -> list[Stage]:

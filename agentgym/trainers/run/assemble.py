@@ -21,18 +21,17 @@ from agentgym.errors import BadConfig, unknown
 from agentgym.rollout.dealing import Dealer, EvenShare, Progress, TaskQueue
 from agentgym.rollout.draw import Draw
 from agentgym.trainers.config.train_config import TrainConfig
-from agentgym.trainers.credit.interface import Credit, resolve
-from agentgym.trainers.generation.interface import GENERATIONS, Generation
+from agentgym.trainers.credit.interface import Credit
+from agentgym.trainers.generation.interface import Generation
 from agentgym.trainers.learners import parts
-from agentgym.trainers.learners.interface import Learner, resolve_learner
-from agentgym.trainers.losses.interface import resolve_loss
-from agentgym.trainers.needs.interface import critic_options, finished, resolve_needs
-from agentgym.trainers.rewards.interface import resolve_rewards
+from agentgym.trainers.learners.interface import Learner
+from agentgym.trainers.losses import interface as losses
+from agentgym.trainers.needs.interface import critic_options, finished
 from agentgym.trainers.run.demonstrations import Demonstrations
 from agentgym.trainers.run.rollouts import Rollouts
-from agentgym.trainers.samplers.interface import SAMPLERS, Sampler, Seen
+from agentgym.trainers.run.stages import FreshRun, Stages
+from agentgym.trainers.samplers.interface import Sampler, Seen
 from agentgym.trainers.seam import Stage, parameters
-from agentgym.trainers.selections.interface import SELECTIONS
 
 T = TypeVar("T")
 
@@ -64,25 +63,20 @@ class Run:
         self.dealer = _dealer(self.rollouts, self.accelerator)
 
     @classmethod
-    def assemble(cls, config: TrainConfig, folder: Path, accelerator: Accelerator, state: dict[str, Any] | None) -> "Run":
-        """Make the parts of a run, with the state of a checkpoint if there is one."""
-        credit, loss, rewards = (
-            resolve(config.credit, **config.credit_options),
-            resolve_loss(config),
-            resolve_rewards(config.reward, config.reward_options),
-        )
-        selection = SELECTIONS.resolve(config.select, config.select_options)
-        needs = resolve_needs((*credit.needs, *loss.attributes["needs"]), config.needs_options)
+    def assemble(
+        cls, config: TrainConfig, folder: Path, accelerator: Accelerator, state: dict[str, Any] | None, stages: Stages
+    ) -> "Run":
+        """Make the parts of a run from its stages, with the state of a checkpoint if there is one."""
+        losses.check(FreshRun(config, stages))  # a resumed run may have another engine than the one that was checked
         model = parts.policy_folder(accelerator, config, folder) if state is None else Path(state["folder"])
-        kind = resolve_learner(config)
         handed: dict[str, object] = {"resumed": state is not None}
-        for stage in needs:
-            if stage.name == "values":
+        for stage in stages.needs:
+            if stage.attributes["asks"] == "critic":
                 handed["critic"] = critic_options(stage)
-        learner: Learner = kind.target(accelerator, config, model, state=handed, **kind.options)
+        learner: Learner = stages.learner(accelerator, config, model, state=handed)
         try:
-            rollouts = Rollouts(config, learner.engine, learner.tokenizer)
-            sampler: Sampler = SAMPLERS.resolve(config.sampler, config.sampler_options)(rollouts.sources())
+            rollouts = Rollouts(config, learner.engine, learner.tokenizer, stages)
+            sampler: Sampler = stages.sampler(rollouts.sources())
             run = cls(
                 config,
                 folder,
@@ -90,16 +84,15 @@ class Run:
                 learner,
                 rollouts,
                 sampler,
-                rewards,
-                selection,
-                needs,
-                credit,
-                loss,
+                stages.rewards,
+                stages.selection,
+                stages.needs,
+                stages.credit,
+                stages.loss,
                 Generation(),
             )
-            run.credit = replace(credit, run=run)
-            generation = GENERATIONS.resolve(config.generation, config.generation_options)
-            run.generation = rollouts.generation = generation(run)
+            run.credit = replace(stages.credit, run=run)
+            run.generation = rollouts.generation = stages.generation(run)
             if state is not None:
                 run.load_state_dict(_own(state["stages"], accelerator.process_index, accelerator.num_processes))
             return run

@@ -26,6 +26,7 @@ from agentgym.trainers.run import preflight
 from agentgym.trainers.run.interrupt import uninterrupted
 from agentgym.trainers.run.record import Record
 from agentgym.trainers.run.sitting import Show, Sitting, joined
+from agentgym.trainers.run.stages import Stages
 
 LINES = 20
 """About so many lines of a run are shown."""
@@ -50,7 +51,8 @@ def resume_sft(
 
 def cautions(config: ImitationConfig, files: Sequence[list[Episode]]) -> list[str]:
     """Return what is allowed but seldom meant."""
-    said = preflight.cautions(replace(config.learning, steps=1, lr=config.lr))
+    learning = replace(config.learning, steps=1, lr=config.lr)
+    said = preflight.cautions(learning)
     held_out = sum(episode.split == "test" for episodes in files for episode in episodes)
     if held_out:
         said.append(
@@ -107,7 +109,8 @@ class Imitation(Sitting):
             self.learner.begin("sft", record.folder)
             if state is not None:
                 self.learner.load_state_dict(state["learner"])
-            self.loggers = loggers.start(config.learning, record.folder, accelerator.is_main_process)
+            chosen = Stages(config.learning).loggers
+            self.loggers = loggers.start(chosen, config.learning, record.folder, accelerator.is_main_process)
         except BaseException:
             self.learner.close()
             raise

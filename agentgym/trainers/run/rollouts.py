@@ -11,22 +11,22 @@ from agentgym.registry import Maker, full_id, load, make
 from agentgym.rollout.draw import Draw
 from agentgym.rollout.groups import Groups
 from agentgym.rollout.pool import RolloutPool
-from agentgym.trainers.branching.interface import resolve_branching
 from agentgym.trainers.config.settings import EnvSpec
 from agentgym.trainers.config.train_config import TrainConfig, settings_in
 from agentgym.trainers.run.gateway_agent import GatewayAgent, Play
+from agentgym.trainers.run.stages import Stages
 from agentgym.trainers.samplers.interface import TaskSource, first_tasks
 
 
 class Rollouts(Groups):
     """Plays what a task sampler draws. Environments, worker processes and browsers live as long as this does."""
 
-    def __init__(self, config: TrainConfig, engine: Any, tokenizer: object) -> None:
+    def __init__(self, config: TrainConfig, engine: Any, tokenizer: object, stages: Stages | None = None) -> None:
         self.config, self.engine, self.tokenizer = config, engine, tokenizer
         self.envs: dict[str, EnvSpec] = {env.name: env for env in config.mix}
         pool = RolloutPool({name: Maker(env.id, env.options) for name, env in self.envs.items()}, config)
         ids = {name: full_id(env.id) for name, env in self.envs.items()}
-        super().__init__(config, pool, ids, resolve_branching(config))
+        super().__init__(config, pool, ids, (stages or Stages(config)).branching)
         self._agents: dict[float, dict[str, object]] = {}
         self._askable: dict[str, TextEnv] = {}
 

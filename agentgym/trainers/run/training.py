@@ -34,6 +34,7 @@ from agentgym.trainers.run.metrics import Clock, first_fault, step_row
 from agentgym.trainers.run.preflight import extended
 from agentgym.trainers.run.record import Record
 from agentgym.trainers.run.sitting import Show, Sitting, joined
+from agentgym.trainers.run.stages import Stages
 from agentgym.trainers.run.tally import LOST_STEPS, Tally
 
 
@@ -42,12 +43,14 @@ class Training(Sitting):
 
     command = "train"
 
-    def __init__(self, accelerator: Accelerator, record: Record, state: dict[str, Any] | None, show: Show | None) -> None:
+    def __init__(
+        self, accelerator: Accelerator, record: Record, state: dict[str, Any] | None, show: Show | None, stages: Stages
+    ) -> None:
         super().__init__(accelerator, record, show)
         self.config = config = record.config
         counted: dict[str, Any] = {} if state is None else state["tally"]
         self.tally = Tally(**counted)
-        self.run = Run.assemble(config, record.folder, accelerator, state)
+        self.run = Run.assemble(config, record.folder, accelerator, state, stages)
         self.learner = self.run.learner
         oversample: float = self.run.selection.option("oversample", 1.0)
         pace = Pace(config.async_level, config.steps, config.tasks_per_step, oversample, f"sampler {config.sampler!r}")
@@ -57,7 +60,7 @@ class Training(Sitting):
         with ExitStack() as unless_whole:
             unless_whole.callback(self.run.close)
             self.loggers = unless_whole.enter_context(
-                closing(loggers.start(config, record.folder, accelerator.is_main_process))
+                closing(loggers.start(stages.loggers, config, record.folder, accelerator.is_main_process))
             )
             self.run.learner.begin("sft" if self.tally.position < config.sft_steps else "rl", record.folder)
             if state is not None:
@@ -67,20 +70,22 @@ class Training(Sitting):
             unless_whole.pop_all()
 
     @classmethod
-    def fresh(cls, config: TrainConfig, show: Show | None = None) -> Self:
-        """Begin a run in a fresh folder; see `train`."""
+    def fresh(cls, config: TrainConfig, show: Show | None = None, stages: Stages | None = None) -> Self:
+        """Begin a run in a fresh folder; see `train`. `stages`: those of the configuration, if they are resolved already."""
+        stages = stages or Stages(config)
         accelerator = joined(config.processes, "train")
-        config = preflight.looked_at(config, fresh=accelerator.is_main_process)  # may fill the folder before others look
+        fresh = accelerator.is_main_process  # it may fill the folder before others look
+        config = preflight.looked_at(config, fresh=fresh, stages=stages)
         config = replace(config, precision=precision.resolve(config.precision, accelerator.device))
         if accelerator.is_main_process:
-            for caution in preflight.cautions(config):
+            for caution in preflight.cautions(config, stages):
                 warnings.warn(caution, stacklevel=2)
             config = fits.check(config)
         if config.engine_kind.gpu_share and accelerator.num_processes > 1:  # the first process planned the engine's share
             config = broadcast_object_list([config])[0]
         record = Record.fresh(config, accelerator.is_main_process)
         try:
-            return cls(accelerator, record, None, show)
+            return cls(accelerator, record, None, show, stages)
         except BaseException:
             record.discard()
             raise
@@ -100,7 +105,7 @@ class Training(Sitting):
         accelerator = joined(extended(folder, **changed).processes, "train")
         record, state = Record.resumed(folder, accelerator.is_main_process, **changed)
         try:
-            return cls(accelerator, record, state, show)
+            return cls(accelerator, record, state, show, Stages(record.config))
         except BaseException:
             record.close()
             raise

@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from agentgym.core.env import TextEnv
 from agentgym.core.seeding import generator
@@ -13,7 +13,11 @@ from agentgym.core.tasks import Task
 from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig
 from agentgym.rollout.draw import Draw
-from agentgym.trainers.seam import Seam, Stateful, Target, Within, required
+from agentgym.trainers.run import requirements
+from agentgym.trainers.seam import Seam, Stage, Stateful, Target, Within, required, unwritten
+
+if TYPE_CHECKING:
+    from agentgym.trainers.run.stages import FreshRun
 
 SAMPLERS = Seam(
     "sampler",
@@ -237,3 +241,63 @@ class Window(Uniform):
         super().load_state_dict(state)
         self.difficulty = dict(state["difficulty"])
         self.rates = {name: list(rates) for name, rates in state["rates"].items()}
+
+
+_BOUND = {
+    "expert": ("its episodes begin inside a demonstration", "hold such a point", "no other process has that point"),
+    "proposals": (
+        "its tasks are made in the step that plays them",
+        "hold them",
+        "its proposals belong to one process",
+    ),
+}
+"""By what a sampler requires: why its draws stay in one step of one process, what no checkpoint can do, and why no queue."""
+
+
+def check(run: "FreshRun") -> None:
+    """Raise BadConfig where the task sampler cannot do in a run what it is for, alone or beside the selection."""
+    sampler = run.stages.sampler
+    for requirement in sampler.attributes["requires"]:
+        if requirement in _BOUND:
+            _check_bound(run, sampler, *_BOUND[requirement])
+    if lacks := unwritten(sampler.target, Sampler):
+        raise BadConfig(
+            f"sampler {run.config.sampler!r} lacks {lacks}; let its class inherit from agentgym.trainers.Sampler"
+        )
+    if run.config.steps:
+        sampler(run.sources)
+        requirements.check(sampler, run)
+        _check_beside(sampler, run.stages.selection)
+
+
+def _check_bound(run: "FreshRun", sampler: Stage, why: str, kept: str, queued: str) -> None:
+    """Raise BadConfig where draws that stay in one step of one process would be needed elsewhere."""
+    why = f"with sampler {sampler.name!r}: {why}, and"
+    if run.config.async_level:
+        raise BadConfig(
+            f"async_level is {run.config.async_level} {why} a checkpoint cannot {kept} for episodes in flight; use "
+            "another sampler, or leave async_level at 0"
+        )
+    if run.config.task_queue:
+        raise BadConfig(f"task_queue {why} {queued}; use another sampler, or leave it off")
+
+
+def _check_beside(sampler: Stage, selection: Stage) -> None:
+    """Raise BadConfig for a selection that plays episodes which do not go with those of the sampler's draws."""
+    both = f"sampler {sampler.name!r} with select {selection.name!r}"
+    draws, plays = set(sampler.attributes["requires"]), set(selection.attributes["requires"])
+    if "hint" in draws and "hint" in plays:
+        raise BadConfig(
+            f"{both}: both play with hints, and what fails with one hint would be played with another; use sampler "
+            "'uniform' or select 'drop'"
+        )
+    if "expert" in draws and plays:
+        raise BadConfig(
+            f"{both}: its episodes begin inside a demonstration, and those that the selection adds begin elsewhere, so they "
+            "cannot be compared; use select 'drop' or 'refill'"
+        )
+    if "proposals" in draws and {"expert", "hint"} & plays:
+        raise BadConfig(
+            f"{both}: what the selection plays at a task of proposing has no solvers, so nobody knows what it is worth; use "
+            "select 'keep', 'drop' or another that plays nothing itself"
+        )

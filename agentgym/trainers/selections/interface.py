@@ -2,12 +2,16 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
 from agentgym.episodes.episode import Group
+from agentgym.trainers.run import requirements
 from agentgym.trainers.seam import Seam, Target, Within, required
+
+if TYPE_CHECKING:
+    from agentgym.trainers.run.stages import FreshRun
 
 SELECTIONS = Seam(
     "select",
@@ -22,12 +26,14 @@ SELECTIONS = Seam(
             for name in ("void_turns", "resample_on_correct", "accuracy")
         },
     },
-    {"requires": (), "worth": False},
+    {"requires": (), "worth": False, "drops_equal": False},
     noun="selection",
 )
 
 
-def select(name: str, requires: Sequence[str] = (), *, worth: bool = False) -> Callable[[Target], Target]:
+def select(
+    name: str, requires: Sequence[str] = (), *, worth: bool = False, drops_equal: bool = False
+) -> Callable[[Target], Target]:
     """Declare a function `(groups, *, options) -> groups to train on`, async or not, and give it a short name.
 
     It sees the groups with at least two faultless episodes, of this process. Options that are called `rounds` and
@@ -37,9 +43,10 @@ def select(name: str, requires: Sequence[str] = (), *, worth: bool = False) -> C
     `requires`: `expert`, where it plays demonstrations, `repeats`, where it does something only with tasks that come
     again, `hint`, where it plays with hints (at most at the level of its option `level`), or `replays`, where it goes
     through episodes again; a run that has none is then refused before anything is loaded. `worth`: it puts in turns whose
-    `turn.extra["worth"]` is their advantage, which only some credits read.
+    `turn.extra["worth"]` is their advantage, which only some credits read. `drops_equal`: it leaves out groups whose
+    returns are all equal, from which some credits learn: the run is told so.
     """
-    return SELECTIONS.declare(name, requires=required(requires), worth=worth)
+    return SELECTIONS.declare(name, requires=required(requires), worth=worth, drops_equal=drops_equal)
 
 
 def uniform(group: Group) -> bool:
@@ -53,13 +60,13 @@ def keep(groups: Sequence[Group]) -> list[Group]:
     return list(groups)
 
 
-@select("drop")
+@select("drop", drops_equal=True)
 def drop(groups: Sequence[Group]) -> list[Group]:
     """Those whose returns differ: the others have no advantage to learn from (DAPO's dynamic sampling, arXiv 2503.14476)."""
     return [group for group in groups if not uniform(group)]
 
 
-@select("refill")
+@select("refill", drops_equal=True)
 def refill(groups: Sequence[Group], *, rounds: Annotated[int, Within(1, 10_000)] = 4) -> list[Group]:
     """Those whose returns differ, and fresh tasks in place of the others, for so many `rounds` at most."""
     return drop(groups)
@@ -80,3 +87,8 @@ def variance(
     spread = [float(np.var([episode.reward for episode in group])) for group in groups]
     best = sorted(range(len(groups)), key=lambda place: -spread[place])[: math.ceil(share * len(groups))]
     return [groups[place] for place in sorted(best) if not uniform(groups[place])]
+
+
+def check(run: "FreshRun") -> None:
+    """Raise BadConfig where a run lacks what its selection requires."""
+    requirements.check(run.stages.selection, run)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from accelerate import Accelerator
+from fresh_run import fresh
 from test_losses import batch, scores
 from tiny_rows import tiny_model, token_episodes
 
@@ -22,7 +23,7 @@ from agentgym.trainers.data.packing import pack, token_weights
 from agentgym.trainers.data.segments import build
 from agentgym.trainers.learners.alone import reinforce
 from agentgym.trainers.learners.step import Scorer, TrainedModel, scored
-from agentgym.trainers.losses.interface import factors, resolve_loss
+from agentgym.trainers.losses.interface import check, factors, resolve_loss
 from agentgym.trainers.losses.policy import Update, means, policy_loss
 from agentgym.trainers.needs import interface as needs
 
@@ -91,7 +92,7 @@ def test_icepop_by_hand():
     assert total == pytest.approx(-(4 + 1) / 4) and by_token == pytest.approx([-1.0, 0.0, 0.0, -0.25])
     assert told["masked_fraction"] == 0.5
     with pytest.raises(BadConfig, match="loss 'icepop' leaves out tokens"):
-        TrainConfig(loss="icepop", precision="fp32")
+        check(fresh(TrainConfig(loss="icepop", precision="fp32")))
 
 
 def update(logprobs, advantages, **extra):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from accelerate import Accelerator
+from fresh_run import fresh
 from small_runs import curve, goes_on_to_the_last_digit, policy, small
 from test_loss_entries import gradient, update
 from test_losses import batch
@@ -17,7 +18,7 @@ from agentgym.trainers.config.train_config import TrainConfig
 from agentgym.trainers.credit.interface import resolve
 from agentgym.trainers.learners.alone import reinforce
 from agentgym.trainers.learners.step import Scorer, TrainedModel, scored
-from agentgym.trainers.losses.interface import LOSSES, factors, resolve_loss, top_of
+from agentgym.trainers.losses.interface import LOSSES, check, factors, resolve_loss, top_of
 from agentgym.trainers.losses.policy import means, policy_loss
 from agentgym.trainers.model import logprobs
 from agentgym.trainers.model.logprobs import Scores, project, token_logprobs
@@ -102,7 +103,8 @@ def test_llds_by_hand():
 
 def test_llds_is_refused_where_it_would_do_nothing():
     with pytest.raises(BadConfig, match="loss 'llds' with minibatches = 1"):
-        TrainConfig(loss="llds", minibatches=1)
+        check(fresh(TrainConfig(loss="llds", minibatches=1)))
+    check(fresh(TrainConfig(loss="llds", minibatches=2)))
 
 
 def test_epo_by_hand():

@@ -11,6 +11,7 @@ import pytest
 import small_envs
 import tiny_rows
 import torch
+from fresh_run import fresh
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_runs import curve, episodes, policy, small, taught
@@ -36,6 +37,7 @@ from agentgym.trainers.learners.alone import reinforce
 from agentgym.trainers.learners.interface import Learner, learner
 from agentgym.trainers.learners.step import Scorer, TrainedModel
 from agentgym.trainers.learners.updates import Updated
+from agentgym.trainers.losses.interface import check
 from agentgym.trainers.model.policy import load_policy
 from agentgym.trainers.run import training
 from agentgym.trainers.run.preflight import looked_at
@@ -366,11 +368,11 @@ def test_a_start_cannot_be_in_flight():
 
 
 def test_a_loss_that_leaves_out_old_tokens_goes_with_overlap_over_the_trainers_own_engine():
-    assert TrainConfig(loss="icepop", precision="fp32", async_level=1, old_logprobs="trainer").differs
+    check(fresh(TrainConfig(loss="icepop", precision="fp32", async_level=1, old_logprobs="trainer")))
     with pytest.raises(BadConfig, match="--old-logprobs trainer"):
-        TrainConfig(loss="icepop", precision="fp32", async_level=1)
+        check(fresh(TrainConfig(loss="icepop", precision="fp32", async_level=1)))
     with pytest.raises(BadConfig, match="icepop"):
-        TrainConfig(loss="icepop", precision="fp32")
+        check(fresh(TrainConfig(loss="icepop", precision="fp32")))
     assert math.isclose(TrainConfig(async_level=0).tis_cap, 2.0) and not TrainConfig(precision="fp32").differs
 
 

@@ -1,0 +1,73 @@
+"""What a sampler, a selection or a generation may require of a run: `seam.REQUIRED`, checked before anything is loaded."""
+
+from typing import TYPE_CHECKING, Any
+
+from agentgym.agents.table import AGENTS
+from agentgym.core.env import TextEnv
+from agentgym.errors import BadConfig
+from agentgym.trainers.run import hints
+from agentgym.trainers.seam import Stage
+
+if TYPE_CHECKING:
+    from agentgym.trainers.run.stages import FreshRun
+
+
+def check(stage: Stage, run: "FreshRun") -> None:
+    """Raise BadConfig where a run lacks what a stage requires."""
+    what, requires = f"{stage.kind} {stage.name!r}", stage.attributes["requires"]
+    if not run.config.steps:
+        return
+    if "expert" in requires:
+        _check_demonstrable(run, what)
+    if "replays" in requires:
+        _check_repeatable(run, what)
+    if "hint" in requires:
+        hints.check(run.config, what, stage.option("level", 1.0), run.envs)
+    if "repeats" in requires:
+        _check_repeats(run, what)
+
+
+def _check_repeats(run: "FreshRun", what: str) -> None:
+    """Raise BadConfig where no task comes again."""
+    if not run.tasks_repeat:
+        raise BadConfig(
+            f"{what} has no effect: it needs tasks that repeat, and the generated tasks of "
+            f"{', '.join(source.name for source in run.sources)} never do. Use an environment with tasks from a file"
+        )
+
+
+def _check_repeatable(run: "FreshRun", what: str) -> None:
+    """Raise BadConfig where a stage goes through episodes again and an environment does not allow it."""
+    for spec, env in run.envs:
+        plain: Any = env.unwrapped
+        reason = ""
+        if len(plain.roles) > 1:
+            reason = f"has the roles {', '.join(plain.roles)}, and an episode is gone through again for one role only"
+        elif plain.declared.nondeterministic:
+            reason = f"cannot be repeated ({plain.declared.nondeterministic})"
+        if reason:
+            raise BadConfig(f"{what} goes through episodes again, and {spec.name} {reason}. Use another selection")
+
+
+def _check_demonstrable(run: "FreshRun", what: str) -> None:
+    """Raise BadConfig where a stage plays demonstrations and nobody can in the run's agent."""
+    config = run.config
+    for agent in dict.fromkeys((config.agent, *(str(env.agent.get("agent", config.agent)) for env in config.envs))):
+        if agent not in AGENTS or not AGENTS[agent].load().demonstrable:
+            raise BadConfig(f"{what} plays demonstrations, and no expert can play for agent {agent!r}: use agent 'chat'")
+    for _, env in run.envs:
+        check_expert(env, f"{what}, which plays demonstrations,", "Use another task sampler or selection")
+
+
+def check_expert(env: TextEnv, asks: str, instead: str) -> None:
+    """Raise BadConfig where an environment has no expert, saying what asks for one and what can be done instead."""
+    plain: Any = env.unwrapped
+    reason = f"{env.spec.id if env.spec else type(plain).__name__} has none"
+    if plain.expert.__func__ is not TextEnv.expert:
+        env.reset(seed=0)
+        try:
+            next(iter(env.expert()), None)
+            return
+        except NotImplementedError as error:
+            reason += f" with these options ({error})"
+    raise BadConfig(f"{asks} needs an environment with an expert, and {reason}. {instead}")

@@ -1,0 +1,133 @@
+"""Everything that a configuration names, resolved once and shared by preflight, planner and run."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from agentgym import registry
+from agentgym.core.env import TextEnv
+from agentgym.errors import unknown
+from agentgym.trainers.branching.interface import resolve_branching
+from agentgym.trainers.config.settings import EnvSpec
+from agentgym.trainers.credit.interface import Credit, resolve
+from agentgym.trainers.generation.interface import GENERATIONS
+from agentgym.trainers.learners.interface import resolve_learner
+from agentgym.trainers.loggers.interface import resolve_loggers
+from agentgym.trainers.losses.interface import resolve_loss
+from agentgym.trainers.needs.interface import resolve_needs
+from agentgym.trainers.rewards.interface import resolve_rewards
+from agentgym.trainers.samplers.interface import SAMPLERS, TaskSource
+from agentgym.trainers.seam import Stage
+from agentgym.trainers.selections.interface import SELECTIONS
+
+if TYPE_CHECKING:
+    from agentgym.trainers.config.train_config import TrainConfig
+
+
+@dataclass(frozen=True)
+class Stages:
+    """The stages of a configuration, each resolved when it is first asked for, and the same one from then on.
+
+    Raises UnknownName or BadConfig, with the closest name, for what is unknown or an option that cannot be.
+    """
+
+    config: "TrainConfig"
+    """The names and options are read from it, and nothing else."""
+
+    @cached_property
+    def sampler(self) -> Stage:
+        """What draws tasks; call it with the sources of tasks."""
+        return SAMPLERS.resolve(self.config.sampler, self.config.sampler_options)
+
+    @cached_property
+    def generation(self) -> Stage:
+        """How drawn episodes are played; call it with the run."""
+        return GENERATIONS.resolve(self.config.generation, self.config.generation_options)
+
+    @cached_property
+    def branching(self) -> Stage | None:
+        """Which episodes begin inside another one; None where none does."""
+        return resolve_branching(self.config)
+
+    @cached_property
+    def rewards(self) -> list[Stage]:
+        """What is paid beside the environment's own reward."""
+        return resolve_rewards(self.config.reward, self.config.reward_options)
+
+    @cached_property
+    def selection(self) -> Stage:
+        """Which groups are trained on."""
+        return SELECTIONS.resolve(self.config.select, self.config.select_options)
+
+    @cached_property
+    def needs(self) -> list[Stage]:
+        """What is computed for credit and loss."""
+        named = self.named_loss
+        return resolve_needs((*self.credit.needs, *(named.attributes["needs"] if named else ())), self.config.needs_options)
+
+    @cached_property
+    def credit(self) -> Credit:
+        """What turns rewards into advantages."""
+        return resolve(self.config.credit, **self.config.credit_options)
+
+    @property
+    def named_loss(self) -> Stage | None:
+        """The loss where the run names one or sets options of it; None for the default, which imports torch.
+
+        The default needs nothing, and there is nothing to check about it.
+        """
+        chosen = self.config.loss != type(self.config).loss or self.config.loss_options
+        return self.loss if chosen else None
+
+    @cached_property
+    def loss(self) -> Stage:
+        """What is minimized; the package's own import torch."""
+        return resolve_loss(self.config)
+
+    @cached_property
+    def learner(self) -> Stage:
+        """What holds the weights; the package's own import torch."""
+        return resolve_learner(self.config)
+
+    @cached_property
+    def loggers(self) -> list[Stage]:
+        """Where metrics go beside the run's folder."""
+        return resolve_loggers(self.config.loggers, self.config.logger_options)
+
+
+@dataclass(frozen=True)
+class FreshRun:
+    """A run that is about to be started: every seam's `check(run)` looks at it before anything heavy is loaded."""
+
+    config: "TrainConfig"
+    stages: Stages
+
+    @cached_property
+    def envs(self) -> list[tuple[EnvSpec, TextEnv]]:
+        """The environments, with their splits filled in, and one of each to look at."""
+        made = [(spec, registry.make(spec.id, **spec.options)) for spec in self.config.mix]
+        return [(_with_splits(spec, list(env.splits)), env) for spec, env in made]
+
+    @cached_property
+    def sources(self) -> list[TaskSource]:
+        """Where the training tasks of each environment come from."""
+        seed = self.config.seed
+        return [TaskSource(env, seed, spec.train_split or "train", spec.name, spec.weight) for spec, env in self.envs]
+
+    @property
+    def tasks_repeat(self) -> bool:
+        """Whether a task may come again; a sampler of one's own may let any do so."""
+        return self.config.sampler not in SAMPLERS.table or any(source.finite for source in self.sources)
+
+
+def _with_splits(spec: EnvSpec, splits: list[str]) -> EnvSpec:
+    first = "train" if "train" in splits else splits[0]
+    named: dict[str, Any] = {
+        "train_split": spec.train_split or first,
+        "valid_split": spec.valid_split or splits[:2][-1],
+        "test_split": spec.test_split or splits[-1],
+    }
+    for name, split in named.items():
+        if split not in splits:
+            raise unknown(f"split of {spec.id} ({name}):", split, splits)
+    return replace(spec, **named)
