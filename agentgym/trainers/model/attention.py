@@ -25,8 +25,8 @@ from agentgym.trainers.model.varlen import varlen
 
 log = logging.getLogger(__name__)
 
-NAMES = {"flash": "agentgym-flash", "flex": "agentgym-flex", "split": "agentgym-split", "sdpa": "sdpa"}
-"""What the library calls the attention of each method."""
+NAMES = {"flash": "agentgym-varlen", "flex": "agentgym-flex", "split": "agentgym-split", "sdpa": "sdpa"}
+"""What the library calls the attention of each method; of a name with `flash` in it, it looks for a kernel of its own."""
 LAYERS = {"full_attention", "sliding_attention"}
 """Kinds of layers that can tell rows apart; recurrent and convolving ones carry one row's state into the next."""
 SHARING = ("small", "split", "flex", "sdpa")

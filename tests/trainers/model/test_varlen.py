@@ -2,18 +2,21 @@
 
 import itertools
 
+import pytest
 import torch
 import torch.nn.functional as F
+from test_attention import make
 
+from agentgym.trainers.model import attention
 from agentgym.trainers.model.varlen import _torchs
 
 ENDS = torch.tensor([0, 5, 8], dtype=torch.int32)
 
 
-def rows_alone(query, key, value, window):
+def rows_alone(query, key, value, window, ends=ENDS):
     """Return what each row gathers by itself; a token sees itself and at most window - 1 before it."""
     parts = []
-    for start, end in itertools.pairwise(ENDS.tolist()):
+    for start, end in itertools.pairwise(ends.tolist()):
         q, k, v = (tensor[start:end].transpose(0, 1)[None] for tensor in (query, key, value))
         apart = torch.arange(end - start)[:, None] - torch.arange(end - start)
         seen = (apart >= 0) & (apart < (window or 100))
@@ -44,3 +47,20 @@ def test_heads_that_share_keys_are_the_same_in_old_and_new_torch():
             assert torch.allclose(computed, expected, atol=1e-6), (kernel.__name__, window)
     alike = _torchs(of_2_13)(query, query, query, ENDS, 5, None, None, None)
     assert torch.allclose(alike, _torchs(of_2_11)(query, query, query, ENDS, 5, None, None, None))
+
+
+@pytest.mark.parametrize("kind", ["qwen3", "mistral"])
+def test_the_library_takes_our_flash_attention_and_computes_each_row_alone(kind, monkeypatch):
+    """As on a GPU, with a kernel in its place: the library must not look for one of its own under our name."""
+    model = make(kind)
+    ids = torch.arange(12).remainder(50).view(2, 6)
+    expected = attention.hidden_states(model, ids, torch.arange(11), (6, 5), "rows")
+    monkeypatch.setattr(attention, "varlen", lambda: any_rows)
+    model.set_attn_implementation(attention.NAMES["flash"])
+    computed = attention.hidden_states(model, ids, torch.arange(11), (6, 5), "flash")
+    assert torch.allclose(computed, expected, atol=1e-5)
+
+
+def any_rows(query, key, value, ends, longest, scale, window, cap):
+    assert longest == int(ends.diff().max()) and cap is None
+    return rows_alone(query, key, value, window, ends)
