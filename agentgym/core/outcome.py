@@ -4,7 +4,7 @@ import copy
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, TypedDict, cast
+from typing import NamedTuple, Protocol, TypedDict, cast
 
 from agentgym.core.tasks import Task
 from agentgym.core.verdicts import amount, verdict
@@ -81,14 +81,15 @@ def role_outcomes(values: object, source: str) -> dict[str, RoleReward]:
     if not isinstance(values, Mapping):
         raise TypeError(f"{source} are {values!r:.80}; expected a RoleReward(reward, success) by role")
     outcomes: dict[str, RoleReward] = {}
-    for role, value in cast("Mapping[str, Any]", values).items():
+    for role, value in cast("Mapping[str, object]", values).items():
         of_role = f"{role!r} of {source}"
-        if not isinstance(value, tuple) or len(cast("tuple[Any, ...]", value)) != 2:
+        pair = cast("tuple[object, ...]", value) if isinstance(value, tuple) else ()
+        if len(pair) != 2:
             raise TypeError(f"{of_role} is {value!r:.80}; expected RoleReward(reward, success)")
-        success = verdict(value[1], f"success of {of_role}")
+        success = verdict(pair[1], f"success of {of_role}")
         if success is None:
             raise TypeError(f"success of {of_role} is None; expected True or False once the episode is over")
-        outcomes[str(role)] = RoleReward(amount(value[0], of_role), success)
+        outcomes[str(role)] = RoleReward(amount(pair[0], of_role), success)
     return outcomes
 
 

@@ -11,12 +11,12 @@ import httpx2
 
 from agentgym.core.json_value import JSON, Object, table
 from agentgym.core.screen import storable
-from agentgym.engines import Completion, Sampling, ToolCall
 from agentgym.engines.openai.answers import MOST_CALLS, count
 from agentgym.engines.openai.chat import OpenAIChatEngine
 from agentgym.engines.openai.client import received
 from agentgym.engines.openai.http import Garbage, Servers, seconds_of
 from agentgym.engines.openai.traffic import Server
+from agentgym.engines.protocol import Completion, Sampling, ToolCall
 from agentgym.episodes.usage import Usage
 from agentgym.errors import MissingExtra, how_to_install
 

@@ -199,7 +199,7 @@ class VLLMServers(EngineKind):
 
     def check_run(self, target: str, options: Mapping[str, object]) -> None:
         """Hold the options to what the engine takes; no server is asked yet."""
-        from agentgym.engines.vllm_servers.fleet import addresses
+        from agentgym.engines.vllm_servers.server import addresses
 
         self.check_names(options)
         addresses(target)

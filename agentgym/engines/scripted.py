@@ -8,7 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
-from agentgym.engines import Completion, Request, TokenEngine, Watch
+from agentgym.engines.protocol import Completion, Request, TokenEngine, Watch
 from agentgym.engines.under_way import Door, check_prompt
 from agentgym.errors import BadData, Fault, MissingExtra, how_to_install
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from agentgym.engines import Completion, Request, Sampling, TokenEngine, watched
 from agentgym.engines.kinds import TINKER
+from agentgym.engines.protocol import Completion, Request, Sampling, TokenEngine, watched
 from agentgym.engines.under_way import UnderWay
 from agentgym.errors import BadConfig, Fault
 

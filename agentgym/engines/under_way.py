@@ -5,8 +5,8 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Sequ
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, TypeAlias, TypeVar
 
-from agentgym.engines import Sampling
 from agentgym.engines.checked import CheckedIds
+from agentgym.engines.protocol import Sampling
 from agentgym.errors import BadConfig
 
 T = TypeVar("T")

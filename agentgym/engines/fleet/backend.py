@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from agentgym.engines import Completion, Sampling
+from agentgym.engines.protocol import Completion, Sampling
 
 
 class Lost(Exception):

@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from agentgym.engines import Completing, Completion, Request, watched
 from agentgym.engines.fleet.backend import Answer, Backend, Lost, Scores, Trouble
 from agentgym.engines.fleet.members import PAUSES, Members, Present
 from agentgym.engines.fleet.routes import Member
+from agentgym.engines.protocol import Completing, Completion, Request, watched
 from agentgym.engines.under_way import UnderWay, check_scored, goes_on
 from agentgym.errors import BadConfig, Fault
 

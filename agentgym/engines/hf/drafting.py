@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from agentgym.core.seeding import derive
-from agentgym.engines import Draft, Likeliest
 from agentgym.engines.hf.sampling import Draw, sample, uniforms
+from agentgym.engines.protocol import Draft, Likeliest
 
 Asked = tuple[Draw, Draft | None, Sequence[float]]
 """Of a request: how its next token is drawn, its draft, and its random numbers by position."""

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from agentgym.engines import Completion, Draft, Likeliest, Request, Sampling, TokenEngine
 from agentgym.engines.checked import CheckedIds
 from agentgym.engines.hf.drafting import Drawn, cut, drawn
 from agentgym.engines.hf.library import LibraryModel
@@ -22,6 +21,7 @@ from agentgym.engines.hf.sampling import Draw, uniforms
 from agentgym.engines.hf.slots import PADDING, Row, SlotModel, unsupported
 from agentgym.engines.hf.weights import load_model, update
 from agentgym.engines.kinds import ENGINES
+from agentgym.engines.protocol import Completion, Draft, Likeliest, Request, Sampling, TokenEngine
 from agentgym.engines.slots import BLOCK, PREFILL, Slot, SlotTable, common_prefix
 from agentgym.engines.under_way import Door
 from agentgym.errors import BadConfig, Fault

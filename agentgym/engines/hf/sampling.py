@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from agentgym.engines import Sampling
+from agentgym.engines.protocol import Sampling
 
 
 class Draw(NamedTuple):

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from agentgym.core.json_value import JSON, Object, entries, table
 from agentgym.core.screen import storable
-from agentgym.engines import Completion, ToolCall
 from agentgym.engines.openai.http import TOO_LONG, Garbage, only_choice
+from agentgym.engines.protocol import Completion, ToolCall
 from agentgym.episodes.usage import Usage, amount
 
 MOST_CALLS = 64

@@ -8,7 +8,6 @@ from typing import cast
 
 from agentgym.core.json_value import Object
 from agentgym.core.provenance import is_secret
-from agentgym.engines import Completion, Sampling
 from agentgym.engines.model_names import KEY, provider_of
 from agentgym.engines.openai.answers import bounded, characters, read_beginning, read_completion
 from agentgym.engines.openai.client import BESIDE
@@ -24,6 +23,7 @@ from agentgym.engines.openai.refusals import (
     tools_refused,
     unknown_there,
 )
+from agentgym.engines.protocol import Completion, Sampling
 from agentgym.errors import BadConfig
 
 OMITTABLE = ("temperature", "top_p", "seed")

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from agentgym.core.json_value import JSON, Object, entries, table
-from agentgym.engines import Completion, Request, Sampling, TokenEngine, watched
 from agentgym.engines.openai.client import largest
 from agentgym.engines.openai.http import Garbage, ServedEngine, Servers, only_choice
+from agentgym.engines.protocol import Completion, Request, Sampling, TokenEngine, watched
 from agentgym.engines.under_way import LARGEST_ID, check_scored, in_full
 from agentgym.errors import BadConfig, Fault
 

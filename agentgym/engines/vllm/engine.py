@@ -11,10 +11,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agentgym.engines import Completion, Request, TokenEngine, shards, watched
+from agentgym.engines import shards
 from agentgym.engines.adapters import is_adapter
 from agentgym.engines.checked import CheckedIds
 from agentgym.engines.kinds import ENGINES
+from agentgym.engines.protocol import Completion, Request, TokenEngine, watched
 from agentgym.engines.under_way import UnderWay, looked_at
 from agentgym.engines.vllm.lora import Adapter, base_and_options
 from agentgym.engines.vllm.processes import end, of_engine

@@ -7,7 +7,7 @@ from agentgym.engines.fleet.backend import About, Lost, Trouble
 from agentgym.engines.fleet.fleet import Fleet
 from agentgym.engines.kinds import VLLM_SERVERS
 from agentgym.engines.openai.engine import KNOWN, served_tokenizer
-from agentgym.engines.vllm_servers.server import Limits, VLLMServer, key_of
+from agentgym.engines.vllm_servers.server import Limits, VLLMServer, addresses, key_of
 from agentgym.errors import BadConfig, EngineDead
 
 
@@ -50,19 +50,6 @@ class VLLMFleet(Fleet):
         super().__init__(
             servers, self.tokenizer, context=room, known=[int(id) for id in encoded][: room - 1], wait=wait, folder=folder
         )
-
-
-def addresses(url: str) -> list[str]:
-    """Return the addresses of `URL,URL,…`; BadConfig for what is none, or one that comes twice."""
-    urls = [part.strip().rstrip("/").removesuffix("/v1") for part in url.split(",") if part.strip()]
-    if not urls or not all(
-        part.startswith(("http://", "https://")) and "@" not in part and "?" not in part for part in urls
-    ):
-        raise BadConfig(f"servers {url!r}: expected addresses such as http://localhost:8000, separated by commas")
-    for part in urls:
-        if urls.count(part) > 1:
-            raise BadConfig(f"servers {url!r}: {part} comes {urls.count(part)} times; name each server once")
-    return urls
 
 
 def _told(servers: list[VLLMServer]) -> list[About]:

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from agentgym.core.json_value import Object, entries, table
-from agentgym.engines import Sampling
 from agentgym.engines.fleet.backend import About, Answer, Lost, Scores, Trouble
 from agentgym.engines.fleet.weights import ADAPTERS
 from agentgym.engines.openai.client import LoopClient, httpx2, largest, received, received_now
 from agentgym.engines.openai.engine import checked, numbers, scored
 from agentgym.engines.openai.http import LARGEST, Garbage, read_object
+from agentgym.engines.protocol import Sampling
 from agentgym.engines.under_way import in_full
 from agentgym.errors import BadConfig, Fault
 
@@ -263,3 +263,16 @@ def _broken(error: Exception, seconds: float) -> str:
     if isinstance(error, httpx2.TimeoutException | TimeoutError):
         return f"no answer in {seconds:g} s"
     return "no connection" if isinstance(error, httpx2.ConnectError) else f"a broken connection ({str(error)[:_QUOTED]!r})"
+
+
+def addresses(url: str) -> list[str]:
+    """Return the addresses of `URL,URL,…`; BadConfig for what is none, or one that comes twice."""
+    urls = [part.strip().rstrip("/").removesuffix("/v1") for part in url.split(",") if part.strip()]
+    if not urls or not all(
+        part.startswith(("http://", "https://")) and "@" not in part and "?" not in part for part in urls
+    ):
+        raise BadConfig(f"servers {url!r}: expected addresses such as http://localhost:8000, separated by commas")
+    for part in urls:
+        if urls.count(part) > 1:
+            raise BadConfig(f"servers {url!r}: {part} comes {urls.count(part)} times; name each server once")
+    return urls
