@@ -5,10 +5,10 @@ import tempfile
 from pathlib import Path
 
 import agentgym
-from agentgym.evaluate.run import Plan, evaluate
+from agentgym.evaluate.run import EvaluationPlan, evaluate
 from agentgym.evaluate.statistics import paired_difference
 
-PLAN = Plan(
+PLAN = EvaluationPlan(
     ("rlvr/Household-v0",),
     split="valid_unseen",
     tasks=20,

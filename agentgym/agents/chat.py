@@ -6,10 +6,10 @@ from typing import Unpack
 
 from agentgym.agents.decide import NATIVE, NATIVE_PROMPT, TEXT
 from agentgym.agents.encode import hide
-from agentgym.agents.native import NativeTalk, offered
+from agentgym.agents.native import NativeConversation, offered
 from agentgym.agents.prompt import Prompt, load_prompt
 from agentgym.agents.template import ChatTemplate
-from agentgym.agents.token_agent import AgentOptions, TokenAgent, TokenTalk
+from agentgym.agents.token_agent import AgentOptions, TokenAgent, TokenConversation
 from agentgym.agents.tool_template import ToolTemplate
 from agentgym.core.actions import Tool, key
 from agentgym.core.env import Task
@@ -79,14 +79,14 @@ class ChatAgent(TokenAgent):
             self._tool_templates[name] = ToolTemplate(self.tokenizer, self._options, shown, family=family, encoder=encoder)
         return self._tool_templates[name]
 
-    def talk(self, task: Task, tools: Mapping[str, Tool]) -> TokenTalk:
+    def talk(self, task: Task, tools: Mapping[str, Tool]) -> TokenConversation:
         """Return a conversation of this agent as it is."""
         if self.tools != TEXT:
-            return NativeTalk(self, task, tools, self.tool_template(tools))
-        return (ChatTalk if self.history == "keep" else RenderedTalk)(self, task, tools)
+            return NativeConversation(self, task, tools, self.tool_template(tools))
+        return (ChatConversation if self.history == "keep" else RenderedConversation)(self, task, tools)
 
 
-class ChatTalk(TokenTalk):
+class ChatConversation(TokenConversation):
     """A conversation whose held tokens are authoritative: they are never encoded again."""
 
     def __init__(self, agent: TokenAgent, task: Task, tools: Mapping[str, Tool]) -> None:
@@ -117,7 +117,7 @@ class ChatTalk(TokenTalk):
         return action
 
 
-class RenderedTalk(ChatTalk):
+class RenderedConversation(ChatConversation):
     """A conversation as the chat template would render it, with held tokens reused wherever they still stand."""
 
     def __init__(self, agent: ChatAgent, task: Task, tools: Mapping[str, Tool]) -> None:

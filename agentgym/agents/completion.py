@@ -5,7 +5,7 @@ from bisect import bisect_left
 from collections.abc import Mapping
 
 from agentgym.agents.prompt import Prompt
-from agentgym.agents.token_agent import TokenAgent, TokenTalk
+from agentgym.agents.token_agent import TokenAgent, TokenConversation
 from agentgym.core.actions import Tool
 from agentgym.core.env import Task
 from agentgym.engines import Completion
@@ -33,9 +33,9 @@ class CompletionAgent(TokenAgent):
             )
         super().become(prompt, tools)
 
-    def talk(self, task: Task, tools: Mapping[str, Tool]) -> "CompletionTalk":
+    def talk(self, task: Task, tools: Mapping[str, Tool]) -> "CompletionConversation":
         """Return a conversation of this agent as it is."""
-        return CompletionTalk(self, task, tools)
+        return CompletionConversation(self, task, tools)
 
     def cut(self, text: str) -> str:
         """Return the text's first `observation_tokens`."""
@@ -43,7 +43,7 @@ class CompletionAgent(TokenAgent):
         return text if len(offsets) <= self.observation_tokens else text[: offsets[self.observation_tokens - 1][1]]
 
 
-class CompletionTalk(TokenTalk):
+class CompletionConversation(TokenConversation):
     """A completion that goes on; its held tokens are authoritative: they are never encoded again."""
 
     def __init__(self, agent: TokenAgent, task: Task, tools: Mapping[str, Tool]) -> None:

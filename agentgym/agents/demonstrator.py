@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from agentgym.agents.base import Elsewhere
 from agentgym.agents.encode import Foreign
-from agentgym.agents.policies import ExpertTalk, Noise, silent
-from agentgym.agents.token_agent import TokenAgent, TokenTalk
+from agentgym.agents.policies import ExpertConversation, Noise, silent
+from agentgym.agents.token_agent import TokenAgent, TokenConversation
 from agentgym.core.actions import Tool
 from agentgym.core.env import Task, TextEnv
 from agentgym.engines import Completion
@@ -32,9 +32,9 @@ class Demonstrator:
         if not agent.sampling.stop_ids:
             raise BadConfig("the tokenizer has no token that ends a turn: set tokenizer.eos_token")
 
-    def begin(self, task: Task, tools: Mapping[str, Tool]) -> "DemonstrationTalk":
+    def begin(self, task: Task, tools: Mapping[str, Tool]) -> "DemonstrationConversation":
         """Start the demonstration of one episode."""
-        return DemonstrationTalk(self, self.agent.begin(task, tools), ExpertTalk(self.noise))
+        return DemonstrationConversation(self, self.agent.begin(task, tools), ExpertConversation(self.noise))
 
     def thought(self, agent: TokenAgent) -> list[str]:
         """Return the text before the action, split where it contains the action."""
@@ -43,7 +43,7 @@ class Demonstrator:
             return [""]
         return f"{'' if opened else '<think>'}{self._said}</think>".split("{action}")
 
-    def reply_ids(self, talk: TokenTalk, action: str) -> list[int]:
+    def reply_ids(self, talk: TokenConversation, action: str) -> list[int]:
         """Return a whole reply in tokens: thought if asked for, action, stop token."""
         first, *rest = self.thought(talk.agent)
         pieces = [first]
@@ -52,16 +52,16 @@ class Demonstrator:
         return written_ids(talk, pieces, action)
 
 
-def written_ids(talk: TokenTalk, thought: Sequence[str], action: str) -> list[int]:
+def written_ids(talk: TokenConversation, thought: Sequence[str], action: str) -> list[int]:
     """Return a reply that nobody sampled in tokens: the pieces of its thought, its action, the stop token."""
     agent = talk.agent
     return [*agent.template.encoder.encode([*thought, *talk.written(action)]), agent.sampling.stop_ids[0]]
 
 
-class DemonstrationTalk:
+class DemonstrationConversation:
     """One demonstrated episode."""
 
-    def __init__(self, demonstrator: Demonstrator, talk: TokenTalk, expert: ExpertTalk) -> None:
+    def __init__(self, demonstrator: Demonstrator, talk: TokenConversation, expert: ExpertConversation) -> None:
         self._demonstrator, self.talk, self._expert = demonstrator, talk, expert
 
     async def take(
@@ -80,6 +80,6 @@ class DemonstrationTalk:
         turn.extra |= self._expert.extra(choice)
         return turn
 
-    def fork(self) -> "DemonstrationTalk":
+    def fork(self) -> "DemonstrationConversation":
         """Return an independent copy."""
-        return DemonstrationTalk(self._demonstrator, self.talk.fork(), self._expert.fork())
+        return DemonstrationConversation(self._demonstrator, self.talk.fork(), self._expert.fork())

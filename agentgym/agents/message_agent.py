@@ -44,8 +44,8 @@ class MessageAgent:
     included, and observations as user messages; of an observation longer than `observation_characters` the middle is cut.
     After a reply that was cut by length the next message begins with `CUT`, except with a window, whose prompts are whole.
     `turn_tokens` is the most tokens of a reply; None: that of `sampling`, and without any `TURN_TOKENS`.
-    `tools` is `auto`, `native` (the server is given the tools, see `CallTalk`) or `text` (the prompt lists them); `auto` is
-    native, except with a window.
+    `tools` is `auto`, `native` (the server is given the tools, see `CallConversation`) or `text` (the prompt lists them);
+    `auto` is native, except with a window.
     """
 
     def __init__(
@@ -74,10 +74,10 @@ class MessageAgent:
         self.sampling = dataclasses.replace(sampling, max_tokens=limit)
         self.observation_characters = observation_characters
 
-    def begin(self, task: Task, tools: Mapping[str, Tool]) -> "MessageTalk":
+    def begin(self, task: Task, tools: Mapping[str, Tool]) -> "MessageConversation":
         """Start the conversation of one episode."""
         fitted = self.fitted(tools)
-        return MessageTalk(fitted, task, tools) if fitted.tools == TEXT else CallTalk(fitted, task, tools)
+        return MessageConversation(fitted, task, tools) if fitted.tools == TEXT else CallConversation(fitted, task, tools)
 
     def fitted(self, tools: Mapping[str, Tool]) -> "MessageAgent":
         """Return this agent as it plays in an environment with these tools."""
@@ -110,7 +110,7 @@ class MessageAgent:
         return f"{text[: keep - keep // 2]}\n[{len(text) - keep} of {len(text)} characters cut]\n{text[-(keep // 2) :]}"
 
 
-class MessageTalk:
+class MessageConversation:
     """One episode's conversation in messages."""
 
     def __init__(self, agent: MessageAgent, task: Task, tools: Mapping[str, Tool]) -> None:
@@ -200,7 +200,7 @@ class MessageTalk:
         return other
 
 
-class CallTalk(CallSide, MessageTalk):
+class CallConversation(CallSide, MessageConversation):
     """One episode in the tool calls of a chat API.
 
     Calls go to the environment in order, each as a turn of its own; after one that it does not accept, the others are

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agentgym.agents.encode import Foreign
-from agentgym.agents.token_agent import TokenAgent, TokenTalk
+from agentgym.agents.token_agent import TokenAgent, TokenConversation
 from agentgym.agents.tool_calls import Attempt, read_reply
 from agentgym.agents.tool_template import ToolTemplate
 from agentgym.core.actions import Call, Tool, parse_call, samples
@@ -60,7 +60,7 @@ class CallSide:
         return str(call.arguments["command"]) if isinstance(call, Call) else action
 
 
-class NativeTalk(CallSide, TokenTalk):
+class NativeConversation(CallSide, TokenConversation):
     """One episode in tool calls. What was sampled is held as it is.
 
     Each call of a reply is a turn of its own, with its share of the reply's tokens. Calls go to the environment in order;

@@ -118,13 +118,13 @@ class ExpertAgent(ScriptedPolicy):
     def __init__(self, noise: Noise | None = None) -> None:
         self.noise = noise or Noise()
 
-    def begin(self, task: Task, tools: Mapping[str, Tool]) -> "ExpertTalk":  # pyright: ignore[reportIncompatibleMethodOverride]
+    def begin(self, task: Task, tools: Mapping[str, Tool]) -> "ExpertConversation":  # pyright: ignore[reportIncompatibleMethodOverride]
         """Start an episode."""
-        return ExpertTalk(self.noise)
+        return ExpertConversation(self.noise)
 
 
 @dataclass(slots=True)
-class ExpertTalk:
+class ExpertConversation:
     """One episode of an expert: it remembers only whether it has forgotten a step already."""
 
     noise: Noise
@@ -151,7 +151,7 @@ class ExpertTalk:
         self.forgot = self.forgot or (choice is not None and choice.mistake == "forget")
         return choice
 
-    def fork(self) -> "ExpertTalk":
+    def fork(self) -> "ExpertConversation":
         """Return an independent copy."""
         return replace(self)
 

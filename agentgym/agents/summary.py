@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, Unpack
 
-from agentgym.agents.chat import ChatTalk
+from agentgym.agents.chat import ChatConversation
 from agentgym.agents.parse import split_thought
 from agentgym.agents.prompt import Prompt, load_prompt
 from agentgym.agents.token_agent import AgentOptions, TokenAgent
@@ -57,12 +57,12 @@ class SummaryAgent(TokenAgent):
         self.request, self.resume = request, resume
         super().become(dataclasses.replace(prompt, summary=request, resume=resume), tools)
 
-    def talk(self, task: Task, tools: Mapping[str, Tool]) -> "SummaryTalk":
+    def talk(self, task: Task, tools: Mapping[str, Tool]) -> "SummaryConversation":
         """Return a conversation of this agent as it is."""
-        return SummaryTalk(self, task, tools)
+        return SummaryConversation(self, task, tools)
 
 
-class SummaryTalk(ChatTalk):
+class SummaryConversation(ChatConversation):
     """A conversation that begins anew from the model's own summary whenever its memory is full."""
 
     def __init__(self, agent: SummaryAgent, task: Task, tools: Mapping[str, Tool]) -> None:

@@ -144,11 +144,11 @@ class TokenAgent:
         """Return the chat template that prompts are made with."""
         return ChatTemplate(self.tokenizer, options)
 
-    def begin(self, task: Task, tools: Mapping[str, Tool]) -> "TokenTalk":
+    def begin(self, task: Task, tools: Mapping[str, Tool]) -> "TokenConversation":
         """Start the conversation of one episode."""
         return self.fitted(tools).talk(task, tools)
 
-    def talk(self, task: Task, tools: Mapping[str, Tool]) -> "TokenTalk":
+    def talk(self, task: Task, tools: Mapping[str, Tool]) -> "TokenConversation":
         """Return a conversation of this agent as it is."""
         raise NotImplementedError
 
@@ -177,7 +177,7 @@ class TokenAgent:
         return f"{start}\n[{total - keep} of {total} tokens cut]\n{end}"
 
 
-class TokenTalk:
+class TokenConversation:
     """One episode's conversation with a model; subclasses say what the next prompt is."""
 
     def __init__(self, agent: TokenAgent, task: Task, tools: Mapping[str, Tool]) -> None:

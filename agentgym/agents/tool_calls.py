@@ -37,7 +37,7 @@ class Attempt(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class CallForm:
     """A way of writing calls. `sign` shows in a template that writes them so; `close` ends the call (or nothing does)."""
 
     sign: re.Pattern[str]
@@ -303,18 +303,18 @@ def _write_mistral_ids(call: Call) -> list[str]:
     return [f"[TOOL_CALLS]{call.name}[CALL_ID]{CALL_ID.format(0)}[ARGS]", Foreign(_json(call.arguments))]
 
 
-FAMILIES: dict[str, Family] = {  # the first whose sign a template writes is its family
-    "glm": Family(re.compile("<arg_key>"), "</tool_call>", _read_glm, _write_glm),
-    "xml": Family(re.compile("<function="), "</tool_call>", _read_xml, _write_xml),
-    "mistral-ids": Family(re.compile(r"\[CALL_ID\]"), "", _read_mistral, _write_mistral_ids),
-    "mistral-args": Family(re.compile(r"\[ARGS\]"), "", _read_mistral, _write_mistral_named),
-    "mistral": Family(re.compile(r"\[TOOL_CALLS\]"), "", _read_mistral, _write_mistral),
-    "hermes": Family(re.compile(r"<tool_call>\s*\{"), "</tool_call>", _read_hermes, _write_hermes),
-    "llama3": Family(re.compile(r'\{"name": ?"\w+", ?"parameters"'), "", _read_llama3, _write_llama3),
+FAMILIES: dict[str, CallForm] = {  # the first whose sign a template writes is its family
+    "glm": CallForm(re.compile("<arg_key>"), "</tool_call>", _read_glm, _write_glm),
+    "xml": CallForm(re.compile("<function="), "</tool_call>", _read_xml, _write_xml),
+    "mistral-ids": CallForm(re.compile(r"\[CALL_ID\]"), "", _read_mistral, _write_mistral_ids),
+    "mistral-args": CallForm(re.compile(r"\[ARGS\]"), "", _read_mistral, _write_mistral_named),
+    "mistral": CallForm(re.compile(r"\[TOOL_CALLS\]"), "", _read_mistral, _write_mistral),
+    "hermes": CallForm(re.compile(r"<tool_call>\s*\{"), "</tool_call>", _read_hermes, _write_hermes),
+    "llama3": CallForm(re.compile(r'\{"name": ?"\w+", ?"parameters"'), "", _read_llama3, _write_llama3),
 }
 
 
-def read_reply(family: Family, text: str, opened: bool, tools: Mapping[str, Tool]) -> tuple[bool, str, list[Attempt]]:
+def read_reply(family: CallForm, text: str, opened: bool, tools: Mapping[str, Tool]) -> tuple[bool, str, list[Attempt]]:
     """Return whether a reply has a whole thought, the text after it, and the calls in that.
 
     `opened`: the prompt opened the thought. A call may spell both tags of a thought: those are none.

@@ -7,7 +7,7 @@ from os.path import commonprefix
 
 from agentgym.agents.encode import Encoder, hide, mark, marked_once
 from agentgym.agents.template import PROBE, ChatTemplate, Split
-from agentgym.agents.tool_calls import CALL_ID, FAMILIES, Attempt, Family
+from agentgym.agents.tool_calls import CALL_ID, FAMILIES, Attempt, CallForm
 from agentgym.core.actions import Call, Tool, parse_call, samples
 from agentgym.errors import BadConfig
 
@@ -43,7 +43,7 @@ class ToolTemplate(ChatTemplate):
         written = rendered.partition(mark("u"))[2].partition(mark(0))[0]
         if self._names[0] not in asked or mark("a") not in written or mark(0) not in rendered:
             raise BadConfig("the chat template has no place for tools, calls and their results: use tools='text'")
-        self.family: Family = FAMILIES[family or _found(written)]
+        self.family: CallForm = FAMILIES[family or _found(written)]
         """How calls are written."""
         self._call_end = self._results([mark(0)])[0]
         if not self._call_end:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Unpack
 
 from agentgym.agents.fields import window_values
-from agentgym.agents.token_agent import AgentOptions, TokenAgent, TokenTalk
+from agentgym.agents.token_agent import AgentOptions, TokenAgent, TokenConversation
 from agentgym.core.actions import Tool
 from agentgym.core.env import Task
 from agentgym.engines import Completion, TokenEngine
@@ -29,12 +29,12 @@ class WindowAgent(TokenAgent):
             raise BadConfig(f"turns is {turns}; expected 0 or more")
         self.turns = turns
 
-    def talk(self, task: Task, tools: Mapping[str, Tool]) -> "WindowTalk":
+    def talk(self, task: Task, tools: Mapping[str, Tool]) -> "WindowConversation":
         """Return a conversation of this agent as it is."""
-        return WindowTalk(self, task, tools)
+        return WindowConversation(self, task, tools)
 
 
-class WindowTalk(TokenTalk):
+class WindowConversation(TokenConversation):
     """A conversation that is written anew each turn from the last pairs."""
 
     def __init__(self, agent: WindowAgent, task: Task, tools: Mapping[str, Tool]) -> None:

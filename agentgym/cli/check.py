@@ -23,7 +23,7 @@ import agentgym
 from agentgym.contract import CHECKS, Report, Result
 from agentgym.contract.certificate import OF_OTHERS, Certificate, certificate, differences, read_certificate
 from agentgym.contract.report import show
-from agentgym.contract.supervised import SECONDS, Asked, Examined, supervised
+from agentgym.contract.supervised import SECONDS, CheckRequest, Examined, supervised
 from agentgym.core.folders import check_file
 from agentgym.core.provenance import write_json
 from agentgym.core.screen import printable
@@ -74,7 +74,7 @@ def run(config: Config) -> int:
         raise BadConfig("--verify takes checks, --seed and --thorough from the certificate: leave them out")
     place = Path(config.certificate)
     _make_way(config, place)
-    asked = _as_before(config, old) if old else Asked(
+    asked = _as_before(config, old) if old else CheckRequest(
         config.id,
         config.env_options,
         config.check or (OF_OTHERS if foreign(config.id) else tuple(CHECKS)),
@@ -116,17 +116,17 @@ def _make_way(config: Config, place: Path) -> None:
         place.unlink()
 
 
-def _as_before(config: Config, old: Certificate) -> Asked:
+def _as_before(config: Config, old: Certificate) -> CheckRequest:
     """Return what a certificate says was asked; name and options are the caller's, since they say what code is run."""
     seed, names = old["budget"].get("seed"), {row["check"] for row in old["checks"]}
     if not isinstance(seed, int) or isinstance(seed, bool):
         raise BadConfig(f"the certificate's seed is {seed!r}; expected an integer")
-    return Asked(
+    return CheckRequest(
         config.id, config.env_options, [name for name in CHECKS if name in names], old.get("thorough") is True, seed
     )
 
 
-def _nothing(asked: Asked) -> Examined:
+def _nothing(asked: CheckRequest) -> Examined:
     """Return what stands for what was examined, where it could not even be made."""
     about: dict[str, object] = {"name": asked.name, "id": asked.name, "class": "", "options": {}, "packages": {}}
     nothing: dict[str, object] = {"count": 0, "sha256": None, "observations": None, "ids": []}

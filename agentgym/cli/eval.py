@@ -43,7 +43,7 @@ from agentgym.evaluate.manifest import fingerprint, read_object
 from agentgym.evaluate.protocol import too_many_faults
 from agentgym.evaluate.regret import sentence
 from agentgym.evaluate.replies import cut_warning
-from agentgym.evaluate.run import Plan, evaluate
+from agentgym.evaluate.run import EvaluationPlan, evaluate
 from agentgym.evaluate.suite import Suite, resolve
 from agentgym.options import Alias, Options, Positional
 from agentgym.registry import make
@@ -250,7 +250,7 @@ def default_folder(config: Config) -> str:
     return "runs/" + re.sub(r"[^\w.=-]+", "-", named).strip("-.")[:100]
 
 
-def _plan(config: Config, suite: Suite) -> Plan:
+def _plan(config: Config, suite: Suite) -> EvaluationPlan:
     """Return what is to be played: the flags, laid over the suite, laid over the defaults."""
     given = {name: value for name in OF_PLANS if (value := getattr(config, name)) is not None}
     fixed = {name: value for name in OF_PLANS if (value := getattr(suite, name)) is not None}
@@ -258,7 +258,7 @@ def _plan(config: Config, suite: Suite) -> Plan:
         environment: {name: value for name, value in table.items() if name in OF_PLANS and name not in given}
         for environment, table in suite.own.items()
     }
-    return Plan(suite.envs, **{**fixed, **given}, env_options=_env_options(config, suite), own=own)
+    return EvaluationPlan(suite.envs, **{**fixed, **given}, env_options=_env_options(config, suite), own=own)
 
 
 def _agent(config: Config, suite: Suite) -> tuple[Agent, dict[str, object]]:

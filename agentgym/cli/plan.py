@@ -10,7 +10,7 @@ from agentgym.core.screen import printable
 from agentgym.planner.duration import Rates, Seconds
 from agentgym.planner.fitting import gib
 from agentgym.planner.forecast import Forecast, forecast
-from agentgym.planner.plan import PHASES, Plan, Workload, has_tokenizer, recomputed_token
+from agentgym.planner.plan import PHASES, MemoryPlan, Workload, has_tokenizer, recomputed_token
 from agentgym.trainers.config.train_config import TrainConfig
 from agentgym.trainers.model.memory import named
 from agentgym.trainers.run.stages import Stages
@@ -62,7 +62,7 @@ def left_out(config: TrainConfig) -> list[str]:
     return lines
 
 
-def bytes_table(plan: Plan, *, notes: bool = True) -> Table:
+def bytes_table(plan: MemoryPlan, *, notes: bool = True) -> Table:
     """Return the bytes of one process by part and phase, and of all that share the memory."""
     table = Table(box=None, pad_edge=False, header_style="bold", title=f"{_where(plan)}, one process", title_justify="left")
     table.add_column("")
@@ -114,7 +114,7 @@ def _cell(config: TrainConfig, name: str, value: float) -> str:
     return "not measured" if not config.engine_kind.in_process and name in ("rollout", "sync") else _seconds(value)
 
 
-def _untimed(config: TrainConfig, workload: Workload, plan: Plan) -> list[str]:
+def _untimed(config: TrainConfig, workload: Workload, plan: MemoryPlan) -> list[str]:
     """Return why nothing was timed, and how much there is to do in a step."""
     why = (
         f"Time was not measured: {plan.memory.name} is not in this machine."
@@ -161,12 +161,12 @@ def _verdict(said: Forecast) -> str:
     return f"It fits: {what}." if plan.fits else f"It does not fit: {what}. {said.advice}"
 
 
-def _layout(config: TrainConfig, plan: Plan) -> str:
+def _layout(config: TrainConfig, plan: MemoryPlan) -> str:
     rows = f"micro-batches of {plan.batch.rows} x {plan.batch.tokens:,} tokens"
     return f"{plan.parameters / 1e6:,.1f} M parameters, engine {config.engine}, {rows}"
 
 
-def _where(plan: Plan) -> str:
+def _where(plan: MemoryPlan) -> str:
     return f"bytes on {printable(plan.memory.name)}"
 
 

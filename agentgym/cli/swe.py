@@ -86,7 +86,7 @@ def run(config: Config | swe_bench.AnyConfig) -> int:
     """Make the tasks and say what came of it, or do what `swe_bench` does."""
     if not isinstance(config, Config):
         return swe_bench.run(config)
-    from agentgym.envs.swe.maker.maker import Made, Maker, Plan
+    from agentgym.envs.swe.maker.maker import Made, Maker, MakerOptions
     from agentgym.envs.swe.tasks import read as read_tasks
     from agentgym.envs.swe.tasks import write
     from agentgym.envs.swe.tasks.source import pack, tree_of
@@ -101,7 +101,9 @@ def run(config: Config | swe_bench.AnyConfig) -> int:
     fresh = source != config.source and not Path(source).exists()
     if source != config.source:
         Path(source).write_bytes(gzip.compress(pack(tree), mtime=0))
-    plan = Plan(config.count, config.combined, config.bugs, seed=config.seed, split=config.split, mutate=config.mutate)
+    plan = MakerOptions(
+        config.count, config.combined, config.bugs, seed=config.seed, split=config.split, mutate=config.mutate
+    )
     announce(f"{name}: running its tests, then bugs, {config.workers} at a time")
     maker = Maker(
         (name, source, tree),

@@ -38,7 +38,7 @@ _SPAWN = multiprocessing.get_context("spawn")
 
 
 @dataclass(frozen=True)
-class Asked:
+class CheckRequest:
     """What to examine."""
 
     name: str
@@ -48,7 +48,7 @@ class Asked:
     seed: int = 0
 
 
-def supervised(asked: Asked, told: Callable[[Examined], None], seconds: float = SECONDS) -> Generator[Result]:
+def supervised(asked: CheckRequest, told: Callable[[Examined], None], seconds: float = SECONDS) -> Generator[Result]:
     """Yield what becomes of each check, in order; `told` is given what was examined before the first.
 
     BadConfig where the environment cannot be made as asked. Whatever else goes wrong with it breaks the check it was in.
@@ -66,7 +66,9 @@ def supervised(asked: Asked, told: Callable[[Examined], None], seconds: float = 
         left = left[looked:]
 
 
-def _sitting(asked: Asked, told: Callable[[Examined], None], done: Sequence[Result], seconds: float) -> Iterator[Result]:
+def _sitting(
+    asked: CheckRequest, told: Callable[[Examined], None], done: Sequence[Result], seconds: float
+) -> Iterator[Result]:
     """Yield results of one process: of all checks, or up to one in which it ended or hung."""
     here, there = _SPAWN.Pipe()
     process = _SPAWN.Process(target=_examine, args=(there, asked, [asdict(result) for result in done]), name="check")
@@ -130,7 +132,7 @@ def _said(heard: Heard, process: BaseProcess, seconds: float) -> Said:
     )
 
 
-def _is_subject(said: Said, asked: Asked) -> bool:
+def _is_subject(said: Said, asked: CheckRequest) -> bool:
     """Whether a message says what was examined."""
     parts = {"environment", "budget", "tasks", "splits"}
     if set(said) != parts or not all(isinstance(part, dict) for part in said.values()):
@@ -198,7 +200,7 @@ def _children() -> set[int]:
     return pids
 
 
-def _examine(there: Connection, asked: Asked, done: list[Said]) -> None:
+def _examine(there: Connection, asked: CheckRequest, done: list[Said]) -> None:
     """Be the process that checks."""
     from agentgym.contract import examine, looks
     from agentgym.contract.certificate import subject

@@ -1,6 +1,10 @@
 """Engines turn prompt tokens into completion tokens; the protocol they share, and how to name one."""
 
+from collections.abc import Mapping
+from typing import Any, cast
+
 from agentgym.engines.kinds import kind_of
+from agentgym.engines.model_names import as_chat
 from agentgym.engines.protocol import ChatEngine as ChatEngine
 from agentgym.engines.protocol import Completing as Completing
 from agentgym.engines.protocol import Completion as Completion

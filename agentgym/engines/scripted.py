@@ -8,8 +8,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
+from agentgym.engines.in_flight import AdmissionGate, check_prompt
 from agentgym.engines.protocol import Completion, Request, TokenEngine, Watch
-from agentgym.engines.under_way import Door, check_prompt
 from agentgym.errors import BadData, Fault, MissingExtra, how_to_install
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Reply = Callable[[str, int], str]
 
 
-class ScriptedEngine(Door, TokenEngine):
+class ScriptedEngine(AdmissionGate, TokenEngine):
     """Replies from a list (the same for every session, one a turn), a mapping by session, a function, or a file.
 
     A function is called with the prompt's text and the session's turn, from 0. A file holds one JSON string a line.

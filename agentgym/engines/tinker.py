@@ -8,15 +8,15 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from agentgym.engines.in_flight import InFlight
 from agentgym.engines.kinds import TINKER
 from agentgym.engines.protocol import Completion, Request, Sampling, TokenEngine, watched
-from agentgym.engines.under_way import UnderWay
 from agentgym.errors import BadConfig, Fault
 
 _MOST_SEED = 2**31 - 1
 
 
-class TinkerEngine(UnderWay, TokenEngine):
+class TinkerEngine(InFlight, TokenEngine):
     """A `TokenEngine` over the samplers of a session. Its weights are changed by the learner, which calls `serve`.
 
     A sampler of older weights is never asked again: some servers keep one place for the sampler's and the trainer's

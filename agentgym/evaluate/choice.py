@@ -21,7 +21,7 @@ class CannotPlay(BadConfig):
 
 
 @dataclass(frozen=True)
-class Plan:
+class EvaluationPlan:
     """What is to be played."""
 
     envs: tuple[str, ...]
@@ -49,7 +49,7 @@ class Plan:
         """Return the options of one environment."""
         return dict(self.env_options.get(environment, {}))
 
-    def of(self, environment: str) -> "Plan":
+    def of(self, environment: str) -> "EvaluationPlan":
         """Return the plan of one environment."""
         own = self.own.get(environment, {})
         if odd := set(own) - {*OF_ENVS}:
@@ -57,7 +57,7 @@ class Plan:
         return replace(self, envs=(environment,), own={}, **own)
 
 
-def choose(environment: str, plan: Plan, plays: str = "") -> list[Task]:
+def choose(environment: str, plan: EvaluationPlan, plays: str = "") -> list[Task]:
     """Return the tasks to play: the first of the split's fixed list, or all of a split that has fewer.
 
     Of several difficulties, as many of each. `plays` names the method of the environment that is to play it (`oracle`,
@@ -79,7 +79,7 @@ def choose(environment: str, plan: Plan, plays: str = "") -> list[Task]:
     return tasks
 
 
-def parts(environment: str, plan: Plan, tasks: list[Task]) -> list[tuple[dict[str, object], list[Task]]]:
+def parts(environment: str, plan: EvaluationPlan, tasks: list[Task]) -> list[tuple[dict[str, object], list[Task]]]:
     """Return the tasks by the options of the environment they are played in: one part for each difficulty asked for."""
     options = plan.options(environment)
     if plan.difficulties is None:
@@ -87,7 +87,7 @@ def parts(environment: str, plan: Plan, tasks: list[Task]) -> list[tuple[dict[st
     return [({**options, "difficulty": n}, [task for task in tasks if task.difficulty == n]) for n in plan.difficulties]
 
 
-def _chosen(environment: str, plan: Plan, options: Mapping[str, object], plays: str) -> list[Task]:
+def _chosen(environment: str, plan: EvaluationPlan, options: Mapping[str, object], plays: str) -> list[Task]:
     env: TextEnv = make(environment, **options)
     if plays and getattr(type(env.unwrapped), plays) is getattr(TextEnv, plays):
         raise CannotPlay(f"{environment} has no {plays} that could play it")

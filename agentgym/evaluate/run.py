@@ -13,7 +13,7 @@ from agentgym.core.tasks import Task
 from agentgym.episodes.episode import Episode, append_episodes, read_episodes
 from agentgym.errors import BadConfig, MissingExtra, bad_option
 from agentgym.evaluate import manifest
-from agentgym.evaluate.choice import CannotPlay, Plan, choose, parts
+from agentgym.evaluate.choice import CannotPlay, EvaluationPlan, choose, parts
 from agentgym.evaluate.compare import once_each
 from agentgym.evaluate.contamination import contamination
 from agentgym.evaluate.markdown import as_markdown
@@ -31,7 +31,7 @@ EVERY = 2.0  # seconds between two notes of what was met
 
 def evaluate(
     agent: Agent,
-    plan: Plan,
+    plan: EvaluationPlan,
     folder: str | Path,
     *,
     options: Mapping[str, object] | None = None,
@@ -92,7 +92,7 @@ def evaluate(
         return episodes
 
 
-def _chosen(plans: Mapping[str, Plan], agent: Agent) -> tuple[dict[str, list[Task]], dict[str, str]]:
+def _chosen(plans: Mapping[str, EvaluationPlan], agent: Agent) -> tuple[dict[str, list[Task]], dict[str, str]]:
     """Return the tasks of each environment, and the reasons of those that cannot be played; raise where none can be."""
     tasks_by_env: dict[str, list[Task]] = {}
     skipped: dict[str, str] = {}
@@ -120,7 +120,7 @@ def _ids(names: Iterable[str]) -> dict[str, str]:
 
 
 def _regret(
-    folder: Path, plans: Mapping[str, Plan], tasks_by_env: Mapping[str, list[Task]], episodes: list[Episode]
+    folder: Path, plans: Mapping[str, EvaluationPlan], tasks_by_env: Mapping[str, list[Task]], episodes: list[Episode]
 ) -> dict[str, object]:
     """Return the regret in each environment, and write that of every episode."""
     summaries: dict[str, object] = {}
@@ -166,7 +166,9 @@ class _Met:
             write_json(self.path, self.manifest)
 
 
-def _described(plan: Plan, plans: Mapping[str, Plan], tasks_by_env: Mapping[str, list[Task]]) -> dict[str, object]:
+def _described(
+    plan: EvaluationPlan, plans: Mapping[str, EvaluationPlan], tasks_by_env: Mapping[str, list[Task]]
+) -> dict[str, object]:
     """Return the plan as the manifest tells it; attempts of an environment only where they are its own."""
     envs: dict[str, dict[str, object]] = {}
     for env, tasks in tasks_by_env.items():
@@ -183,7 +185,9 @@ def _described(plan: Plan, plans: Mapping[str, Plan], tasks_by_env: Mapping[str,
     return {"envs": envs, "attempts": plan.attempts, "seed": plan.seed}
 
 
-def _contamination(folder: Path, plans: Mapping[str, Plan], tasks_by_env: Mapping[str, list[Task]]) -> dict[str, object]:
+def _contamination(
+    folder: Path, plans: Mapping[str, EvaluationPlan], tasks_by_env: Mapping[str, list[Task]]
+) -> dict[str, object]:
     """Return what an environment's first sitting found of contamination; it looks before anything is played."""
     path = folder / "contamination.json"
     looked = manifest.read_object(path) if path.exists() else {}

@@ -8,7 +8,7 @@ from agentgym.gateway.choices import Answer, Choice
 from agentgym.gateway.fields import call, entries, function, refuse, schema_form, string, table, text
 from agentgym.gateway.gateway import Gateway
 from agentgym.gateway.replies import event
-from agentgym.gateway.requests import Asked, Refusal
+from agentgym.gateway.requests import GenerationRequest, Refusal
 from agentgym.gateway.sessions import Session
 from agentgym.gateway.telling import Piece
 
@@ -124,7 +124,7 @@ def error(refusal: Refusal) -> dict[str, object]:
 class MessageWriter:
     """Writes the answer to one request."""
 
-    def __init__(self, gateway: Gateway, asked: Asked, raw: dict[str, object], id: str) -> None:
+    def __init__(self, gateway: Gateway, asked: GenerationRequest, raw: dict[str, object], id: str) -> None:
         self._gateway, self._id = gateway, id
         self._begun = False
         self._blocks = 0

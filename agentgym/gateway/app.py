@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from agentgym.errors import BadConfig
 from agentgym.gateway.gateway import Gateway
-from agentgym.gateway.requests import Asked, Refusal, read_number, read_object, read_request
+from agentgym.gateway.requests import GenerationRequest, Refusal, read_number, read_object, read_request
 from agentgym.gateway.sessions import FOR_ROOM, Session, StillRunning
 from agentgym.gateway.telling import Began, Piece
 from agentgym.gateway.wires import WIRES, Writer
@@ -189,14 +189,14 @@ class App:
         error = {"error": episode.error} if episode.error else {}
         return {"id": name, "reward": episode.reward, "success": episode.success, **error, **episode.metrics}
 
-    async def _complete(self, writer: Writer, asked: Asked, name: str, receive: Receive, send: Send) -> None:
+    async def _complete(self, writer: Writer, asked: GenerationRequest, name: str, receive: Receive, send: Send) -> None:
         if asked.stream:
             await _while_connected(receive, self._stream(writer, asked, name, _Stream(send)))
         else:
             answer = await _while_connected(receive, self.gateway.answer(asked, name))
             await send_json(send, 200, writer.whole(answer))
 
-    async def _stream(self, writer: Writer, asked: Asked, name: str, stream: "_Stream") -> None:
+    async def _stream(self, writer: Writer, asked: GenerationRequest, name: str, stream: "_Stream") -> None:
         """Send events as tokens are sampled; an error before the first of them is an answer of its own."""
         heard: asyncio.Queue[Began | Piece | None] = asyncio.Queue()
         answering = asyncio.ensure_future(self.gateway.answer(asked, name, heard.put_nowait))

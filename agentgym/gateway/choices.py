@@ -7,7 +7,7 @@ from functools import partial
 from agentgym.agents.template import ChatTemplate
 from agentgym.agents.tool_template import ToolTemplate
 from agentgym.engines import Completion, Sampling, Watch
-from agentgym.gateway.requests import Asked
+from agentgym.gateway.requests import GenerationRequest
 from agentgym.gateway.telling import Began, Hear, Piece, Teller, tellable
 from agentgym.gateway.tools import second_call
 
@@ -47,7 +47,7 @@ class Answer:
 
 
 def follow(
-    asked: Asked,
+    asked: GenerationRequest,
     template: ChatTemplate,
     head: str,
     samplings: Sequence[Sampling],
@@ -82,7 +82,7 @@ def follow(
     return followed
 
 
-def _second_call(template: ToolTemplate, asked: Asked, head: str, text: str) -> bool:
+def _second_call(template: ToolTemplate, asked: GenerationRequest, head: str, text: str) -> bool:
     return second_call(template, asked.tools, head + text)
 
 

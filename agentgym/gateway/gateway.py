@@ -19,7 +19,7 @@ from agentgym.episodes.episode import Turn
 from agentgym.errors import BadConfig, Fault
 from agentgym.gateway.choices import Answer, Choice, follow
 from agentgym.gateway.forms import answered, told
-from agentgym.gateway.requests import Asked, Refusal, refusal_of
+from agentgym.gateway.requests import GenerationRequest, Refusal, refusal_of
 from agentgym.gateway.sessions import Held, Session, Sessions
 from agentgym.gateway.telling import Hear, Teller
 from agentgym.gateway.tools import Message, call_head, past, read_reply, refused, results, tools_key
@@ -66,7 +66,7 @@ class Gateway:
         self._templates: dict[str, ChatTemplate] = {}
         self._thread = ThreadPoolExecutor(1, "gateway")
 
-    async def answer(self, asked: Asked, name: str, hear: Hear | None = None) -> Answer:
+    async def answer(self, asked: GenerationRequest, name: str, hear: Hear | None = None) -> Answer:
         """Answer a request of a session and record it; raises Refusal. Cancelled, it ends its request in the engine.
 
         `hear` is told the replies as they are sampled.
@@ -87,12 +87,12 @@ class Gateway:
         finally:
             session.running -= 1
 
-    def _check_model(self, asked: Asked) -> None:
+    def _check_model(self, asked: GenerationRequest) -> None:
         if asked.model != self.name:
             why = f"The model `{asked.model[:200]}` does not exist; this is `{self.name}`"
             raise Refusal(404, why, "model_not_found", "model")
 
-    async def count(self, asked: Asked, name: str) -> int:
+    async def count(self, asked: GenerationRequest, name: str) -> int:
         """Return how many tokens the prompt of a request would have; nothing is recorded. Raises Refusal."""
         self._check_model(asked)
         try:
@@ -101,7 +101,7 @@ class Gateway:
         except BadConfig as error:
             raise refusal_of(refused(error)) from error
 
-    async def _answer(self, asked: Asked, session: Session, number: int, hear: Hear | None) -> Answer:
+    async def _answer(self, asked: GenerationRequest, session: Session, number: int, hear: Hear | None) -> Answer:
         template, prompt, row_end, known = await self._encoded(asked, session)
         head, head_ids = self._forced(asked, template)
         prompt = prompt + head_ids
@@ -130,7 +130,7 @@ class Gateway:
         session.keep(ends, asked.id)
         return answer
 
-    def _check_room(self, asked: Asked, prompt: list[int]) -> None:
+    def _check_room(self, asked: GenerationRequest, prompt: list[int]) -> None:
         if len(prompt) >= self.engine.context:
             raise Refusal(
                 400,
@@ -140,7 +140,7 @@ class Gateway:
                 "messages" if asked.chat else "prompt",
             )
 
-    def _forced(self, asked: Asked, template: ChatTemplate) -> tuple[str, list[int]]:
+    def _forced(self, asked: GenerationRequest, template: ChatTemplate) -> tuple[str, list[int]]:
         """Return how a reply begins that must call a tool, in text and tokens, which belong to the prompt.
 
         Before it stands what the template writes for a reply without a thought.
@@ -174,7 +174,9 @@ class Gateway:
             for task in tasks:
                 task.cancel()
 
-    def _said(self, asked: Asked, template: ChatTemplate, head: str, choice: Choice, after: Held, number: int) -> None:
+    def _said(
+        self, asked: GenerationRequest, template: ChatTemplate, head: str, choice: Choice, after: Held, number: int
+    ) -> None:
         """Put into a choice and what is held after it what its client is told: text, and calls."""
         ids = choice.completion.ids
         if asked.form and not isinstance(template, ToolTemplate):
@@ -192,7 +194,7 @@ class Gateway:
             choice.text = after.said["content"] = answered(choice.text, bool(template.opened))
         after.ended = template.ends(ids, called=bool(choice.calls))
 
-    async def _encoded(self, asked: Asked, session: Session) -> tuple[ChatTemplate, list[int], Held | None, int]:
+    async def _encoded(self, asked: GenerationRequest, session: Session) -> tuple[ChatTemplate, list[int], Held | None, int]:
         """Return template and prompt of a request; a long one is encoded in a thread, so that nobody waits for it."""
 
         def encode() -> tuple[ChatTemplate, list[int], Held | None, int]:
@@ -211,7 +213,7 @@ class Gateway:
             return encode()
         return await asyncio.get_running_loop().run_in_executor(self._thread, encode)
 
-    def _template(self, asked: Asked) -> ChatTemplate:
+    def _template(self, asked: GenerationRequest) -> ChatTemplate:
         """Return the chat template with the tools and options of a request in it."""
         name = shown(asked)
         if not name:
@@ -232,7 +234,9 @@ class Gateway:
             self._templates[name] = template
         return template
 
-    def _prompt(self, asked: Asked, session: Session, template: ChatTemplate) -> tuple[list[int], Held | None, int]:
+    def _prompt(
+        self, asked: GenerationRequest, session: Session, template: ChatTemplate
+    ) -> tuple[list[int], Held | None, int]:
         """Return the tokens of a request, the held conversation that they extend, and its number of messages."""
         if not asked.chat:
             prompt = list(self.template.encoder.plain(asked.prompt)) if isinstance(asked.prompt, str) else asked.prompt
@@ -255,7 +259,7 @@ class Gateway:
             return template.whole(past(template, messages)), None, 0
         return template.whole(_pieces(messages)), None, 0
 
-    def _sampling(self, asked: Asked, name: str, number: int, template: ChatTemplate, place: int) -> Sampling:
+    def _sampling(self, asked: GenerationRequest, name: str, number: int, template: ChatTemplate, place: int) -> Sampling:
         """Return how a choice is drawn; each of several has a seed of its own."""
         sampling, stops = asked.sampling, () if asked.ignore_eos else template.stop_ids
         if self._temperature is not None:
@@ -278,7 +282,7 @@ class Gateway:
             if not self._running[cache]:
                 del self._running[cache]
 
-    async def _score(self, asked: Asked, prompt: list[int]) -> Answer:
+    async def _score(self, asked: GenerationRequest, prompt: list[int]) -> Answer:
         """Score a prompt, record nothing; one greedy token comes with it, as from vLLM."""
         _check_temperature(asked.prompt_temperature, "prompt_logprobs_temperature")
         name = f"gateway score/{next(self._scores)}"  # each by itself, or a fleet would send all of them to one server
@@ -297,7 +301,7 @@ class Gateway:
 
     def _choice(
         self,
-        asked: Asked,
+        asked: GenerationRequest,
         asking: str,
         prompt: list[int],
         known: int,
@@ -339,12 +343,12 @@ def _aborted() -> Refusal:
     return Refusal(503, "the request was aborted in the engine; ask again", "aborted")
 
 
-def _context(asked: Asked) -> str:
+def _context(asked: GenerationRequest) -> str:
     """Return what tells one request's conversations from another's besides messages: tools, options, form of replies."""
     return shown(asked) + (f"{asked.form.schema}\n{asked.form.about}" if asked.form else "")
 
 
-def shown(asked: Asked) -> str:
+def shown(asked: GenerationRequest) -> str:
     """Return what tells the tools and template options of one request from another's; empty without any."""
     options = json.dumps(asked.template_options, sort_keys=True) if asked.template_options else ""
     return tools_key(asked.tools) + options

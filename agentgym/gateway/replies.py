@@ -7,7 +7,7 @@ from typing import Any
 
 from agentgym.gateway.choices import Answer, Choice
 from agentgym.gateway.gateway import Gateway
-from agentgym.gateway.requests import Asked, Refusal
+from agentgym.gateway.requests import GenerationRequest, Refusal
 from agentgym.gateway.telling import Piece
 from agentgym.gateway.tools import shown
 
@@ -15,7 +15,7 @@ from agentgym.gateway.tools import shown
 class ChatWriter:
     """Writes the answer to one request; ids and `policy_version` stand where vLLM's server puts ids."""
 
-    def __init__(self, gateway: Gateway, asked: Asked, raw: dict[str, object], id: str) -> None:
+    def __init__(self, gateway: Gateway, asked: GenerationRequest, raw: dict[str, object], id: str) -> None:
         self._gateway, self._asked, self._id = gateway, asked, id
         self._prompt: list[int] | None = None
 

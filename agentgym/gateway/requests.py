@@ -57,7 +57,7 @@ class Refusal(Exception):
 
 
 @dataclass(slots=True)
-class Asked:
+class GenerationRequest:
     """One request, checked."""
 
     model: str
@@ -111,7 +111,7 @@ def read_object(content: bytes) -> dict[str, object]:
     return cast("dict[str, object]", raw)
 
 
-def read_request(raw: dict[str, object], *, chat: bool, default_tokens: int, size: int) -> Asked:
+def read_request(raw: dict[str, object], *, chat: bool, default_tokens: int, size: int) -> GenerationRequest:
     """Return a request of `size` bytes, or raise the Refusal that OpenAI would answer."""
     for name, why in _UNREAD.items():
         if raw.get(name) not in (None, [], {}, "", 0, False):
@@ -128,7 +128,7 @@ def read_request(raw: dict[str, object], *, chat: bool, default_tokens: int, siz
     model = raw.get("model")
     if not isinstance(model, str):
         raise Refusal(400, "you must provide a model parameter", None, "model")
-    return Asked(
+    return GenerationRequest(
         model,
         chat,
         _sampling(raw, default_tokens),

@@ -7,7 +7,7 @@ from agentgym.gateway.choices import Answer, Choice
 from agentgym.gateway.fields import call, entries, function, refuse, schema_form, string, table, text
 from agentgym.gateway.gateway import Gateway
 from agentgym.gateway.replies import event
-from agentgym.gateway.requests import Asked, Refusal
+from agentgym.gateway.requests import GenerationRequest, Refusal
 from agentgym.gateway.sessions import Session
 from agentgym.gateway.telling import Piece
 from agentgym.gateway.tools import Message, shown
@@ -111,7 +111,7 @@ def error(refusal: Refusal) -> dict[str, object]:
 class ResponseWriter:
     """Writes the answer to one request."""
 
-    def __init__(self, gateway: Gateway, asked: Asked, raw: dict[str, object], id: str) -> None:
+    def __init__(self, gateway: Gateway, asked: GenerationRequest, raw: dict[str, object], id: str) -> None:
         self._id, self._number, self._begun, self._open = id, 0, False, False
         echoed = ("instructions", "max_output_tokens", "previous_response_id", "temperature", "top_p", "user")
         self._body: dict[str, object] = {

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from agentgym.agents import tool_calls
 from agentgym.agents.encode import Foreign
-from agentgym.agents.tool_calls import CALL_ID, Attempt, Family
+from agentgym.agents.tool_calls import CALL_ID, Attempt, CallForm
 from agentgym.agents.tool_template import ToolTemplate
 from agentgym.core.actions import Call, Tool, key
 from agentgym.errors import BadConfig
@@ -118,7 +118,7 @@ def second_call(template: ToolTemplate, tools: Mapping[str, Tool], text: str) ->
     return len(tool_calls.read_reply(template.family, text, bool(template.opened), tools)[2]) > 1
 
 
-def call_head(family: Family, name: str) -> str:
+def call_head(family: CallForm, name: str) -> str:
     """Return how a reply that calls a tool begins, as far as the family decides it; without a name up to where it stands."""
     if not name:
         return commonprefix([call_head(family, name) for name in ("a", "b")])  # noqa: RUF071

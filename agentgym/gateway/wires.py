@@ -8,7 +8,7 @@ from agentgym.gateway import anthropic, responses
 from agentgym.gateway.choices import Answer
 from agentgym.gateway.gateway import Gateway
 from agentgym.gateway.replies import ChatWriter
-from agentgym.gateway.requests import Asked, Refusal
+from agentgym.gateway.requests import GenerationRequest, Refusal
 from agentgym.gateway.sessions import Session
 from agentgym.gateway.telling import Piece
 
@@ -18,7 +18,7 @@ Raw = dict[str, object]
 class Writer(Protocol):
     """Writes the answer to one request in its API's form."""
 
-    def __init__(self, gateway: Gateway, asked: Asked, raw: Raw, id: str) -> None: ...
+    def __init__(self, gateway: Gateway, asked: GenerationRequest, raw: Raw, id: str) -> None: ...
 
     def whole(self, answer: Answer) -> Raw:
         """Return one JSON object."""

@@ -70,7 +70,7 @@ root. What a program prints beyond the cap closes its pipe."""
 
 
 @dataclass(frozen=True)
-class Asked:
+class ProviderOptions:
     """What kind of environment a sandbox is; the names are those of the docker backend where it has them."""
 
     provider: str = "docker"
@@ -93,14 +93,14 @@ class Asked:
 
 
 class HarborSandbox(BaseSandbox):
-    """A sandbox in an environment of Harbor. Keywords: the fields of `Asked`, `image` or `build` first of all."""
+    """A sandbox in an environment of Harbor. Keywords: the fields of `ProviderOptions`, `image` or `build` first of all."""
 
     def __init__(self, limits: Limits | None = None, *, packages: Sequence[str] = (), **asked: Any) -> None:
-        known = [entry.name for entry in fields_of(Asked)]
+        known = [entry.name for entry in fields_of(ProviderOptions)]
         wrong = next((name for name in asked if name not in known), None)
         if wrong is not None:
             raise bad_option("option of the harbor sandbox", wrong, known)
-        self.limits, self.asked = limits or Limits(), Asked(**asked)
+        self.limits, self.asked = limits or Limits(), ProviderOptions(**asked)
         if bool(self.asked.image) == bool(self.asked.build):
             raise BadConfig("the harbor sandbox needs an image, or a folder with a Dockerfile as build: exactly one of them")
         self.work = self.asked.work

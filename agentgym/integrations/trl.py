@@ -29,10 +29,10 @@ from agentgym.engines.hf.engine import HFEngine
 from agentgym.episodes.episode import Episode, groups
 from agentgym.errors import BadConfig
 from agentgym.integrations.methods import methods
+from agentgym.rollout.loop_runner import LoopRunner
 from agentgym.rollout.play import Job
 from agentgym.rollout.pool import RolloutConfig, RolloutPool
 from agentgym.rollout.session import Session
-from agentgym.rollout.standing import Standing
 from agentgym.trainers.credit.interface import Credit, resolve
 from agentgym.trainers.data.segments import Segment, build
 
@@ -120,7 +120,7 @@ class Rollouts:
         self.engine, self.seed = engine, seed
         self.episodes: list[Episode] = []
         """Those of the last batch, in the order of its prompts."""
-        self._loop = Standing()
+        self._loop = LoopRunner()
         self._own = engine is None
 
     def __call__(self, prompts: list[Any], trainer: Any) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from agentgym.engines.hf.sampling import Draw, sample
 from agentgym.engines.hf.slots import Row, SlotModel, unsupported
 from agentgym.planner.dry_run import Rows, cut, micro_batch
 from agentgym.planner.duration import Rates
-from agentgym.planner.plan import Plan, Workload, resolved
+from agentgym.planner.plan import MemoryPlan, Workload, resolved
 from agentgym.trainers.config.train_config import TrainConfig
 from agentgym.trainers.learners.optimizers import optimizers
 from agentgym.trainers.learners.step import Scorer
@@ -35,7 +35,7 @@ WORK = {"cpu": 1e11, "cuda": 2e13}
 """Multiplications of a measured pass, about: seconds on a slow CPU, less on a GPU."""
 
 
-def calibrate(config: TrainConfig, workload: Workload, plan: Plan) -> Rates | None:
+def calibrate(config: TrainConfig, workload: Workload, plan: MemoryPlan) -> Rates | None:
     """Return the rates of a run; None where that takes too long or too much memory."""
     config = resolved(config, plan.memory)
     depth = int(workload.architecture.num_hidden_layers)
@@ -58,7 +58,7 @@ def _share(architecture: Any, parameters: int, layers: int) -> float:
     return (outside + (parameters - outside) * layers / architecture.num_hidden_layers) / parameters
 
 
-def _rates(config: TrainConfig, workload: Workload, plan: Plan, layers: int) -> Rates:
+def _rates(config: TrainConfig, workload: Workload, plan: MemoryPlan, layers: int) -> Rates:
     from transformers import AutoModelForCausalLM
 
     device = torch.device(plan.memory.device)
@@ -72,7 +72,7 @@ def _rates(config: TrainConfig, workload: Workload, plan: Plan, layers: int) -> 
     return Rates(prefill, decode, train, optimizer, sync, layers)
 
 
-def _sampling(config: TrainConfig, workload: Workload, plan: Plan, model: object) -> tuple[float, float, float]:
+def _sampling(config: TrainConfig, workload: Workload, plan: MemoryPlan, model: object) -> tuple[float, float, float]:
     """Return seconds of a prompt's token, of a token for every episode in flight, and of taking in new weights."""
     play, slow = workload.play, unsupported(model) is not None
     flying = min(config.concurrency, engine_slots(config), config.tasks_per_step * config.group_size // config.processes)
@@ -90,7 +90,7 @@ def _sampling(config: TrainConfig, workload: Workload, plan: Plan, model: object
     return prefill, decode, _timed(backend.refresh)
 
 
-def _training(config: TrainConfig, plan: Plan, model: Any) -> tuple[float, float]:
+def _training(config: TrainConfig, plan: MemoryPlan, model: Any) -> tuple[float, float]:
     """Return seconds of a token forward and backward, and of an optimizer's step."""
     device = torch.device(plan.memory.device)
     scorer = Scorer(model, config.temperature, config.attention, gradient_checkpointing=config.gradient_checkpointing)
@@ -115,7 +115,7 @@ def _training(config: TrainConfig, plan: Plan, model: Any) -> tuple[float, float
     return _timed(passes) / (rows * tokens), _timed(step)
 
 
-def _tokens(plan: Plan, model: Any) -> int:
+def _tokens(plan: MemoryPlan, model: Any) -> int:
     """Return how many tokens a measured pass has."""
     return int(min(TOKENS, max(WORK[plan.memory.device] / (3 * model.num_parameters()), 32)))
 

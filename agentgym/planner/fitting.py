@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 
-from agentgym.planner.plan import MARGIN, Plan, Workload, plan, vllm_share
+from agentgym.planner.plan import MARGIN, MemoryPlan, Workload, plan, vllm_share
 from agentgym.trainers.config.train_config import TrainConfig
 from agentgym.trainers.model.memory import Memory
 from agentgym.trainers.run.fits import GIB, context, engine_slots
@@ -15,7 +15,7 @@ class Change:
 
     flags: str
     config: TrainConfig
-    plan: Plan
+    plan: MemoryPlan
 
     @property
     def fits(self) -> bool:
@@ -54,7 +54,7 @@ def _pruned(config: TrainConfig, change: Change, workload: Workload, memory: Mem
     return change
 
 
-def refusal(plan: Plan, change: Change) -> str:
+def refusal(plan: MemoryPlan, change: Change) -> str:
     """Return why a run cannot be started, and what to do."""
     memory = plan.memory
     several = f" in {plan.sharing} processes" if plan.sharing > 1 else ""
@@ -65,7 +65,7 @@ def refusal(plan: Plan, change: Change) -> str:
     return f"{what} {advice(plan, change)} `agentgym train … --plan` shows what takes it"
 
 
-def advice(plan: Plan, change: Change) -> str:
+def advice(plan: MemoryPlan, change: Change) -> str:
     """Return in one sentence what makes a run fit, or what it would take."""
     if change.fits:
         return f"Smallest change that fits: {change.flags} (then {gib(change.plan.need)})."

@@ -6,7 +6,7 @@ from functools import cached_property
 from agentgym.planner.calibration import calibrate
 from agentgym.planner.duration import Rates, Seconds, likely, most
 from agentgym.planner.fitting import Change, advice, refusal, smallest_change
-from agentgym.planner.plan import Plan, Workload, read_workload, with_share
+from agentgym.planner.plan import MemoryPlan, Workload, read_workload, with_share
 from agentgym.planner.plan import plan as planned
 from agentgym.trainers.config.train_config import TrainConfig
 from agentgym.trainers.model.memory import Memory, available
@@ -18,7 +18,7 @@ class Forecast:
 
     config: TrainConfig
     workload: Workload
-    plan: Plan
+    plan: MemoryPlan
     rates: Rates | None
     """What was timed for it; None where nothing was, or could be."""
 

@@ -66,7 +66,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Plan:
+class MemoryPlan:
     """The memory of a run, for one process."""
 
     parts: tuple[Part, ...]
@@ -165,7 +165,7 @@ def resolved(config: TrainConfig, memory: Memory) -> TrainConfig:
     return replace(config, precision=resolve("auto", torch.device(memory.device)))
 
 
-def plan(config: TrainConfig, workload: Workload, memory: Memory | None = None) -> Plan:
+def plan(config: TrainConfig, workload: Workload, memory: Memory | None = None) -> MemoryPlan:
     """Return the memory of a run on this machine, or in the memory given; BadConfig for a model that cannot be traced."""
     try:
         return _planned(config, workload, memory or available())
@@ -179,13 +179,13 @@ def plan(config: TrainConfig, workload: Workload, memory: Memory | None = None) 
         ) from error
 
 
-def _planned(config: TrainConfig, workload: Workload, memory: Memory) -> Plan:
+def _planned(config: TrainConfig, workload: Workload, memory: Memory) -> MemoryPlan:
     config = resolved(config, memory)
     row = workload.play.row(context(config, workload.architecture))
     batch = largest_batch(config, workload)
     update = _traced(config, workload, batch, memory.device != "cpu")
     parts = [*_kept(config, workload, memory, update), *_passing(config, workload, update)]
-    return Plan(
+    return MemoryPlan(
         parts=tuple(part for part in parts if any(part.bytes)),
         memory=memory,
         sharing=-(-config.processes // memory.devices),

@@ -236,7 +236,7 @@ def _or_raise(result: StepResult | None, fault: Exception) -> StepResult:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Asked:
+class TurnRequest:
     """What a conversation is asked, as `Conversation.take` has it."""
 
     observation: str
@@ -253,7 +253,7 @@ class Asked:
         return turn
 
 
-async def taken(agent: Agent, talk: Conversation, asked: Asked, first: Callable[[], object], *, begun: bool) -> Any:
+async def taken(agent: Agent, talk: Conversation, asked: TurnRequest, first: Callable[[], object], *, begun: bool) -> Any:
     """Return the agent's turn and the conversation after it; what its engine refuses is asked for once more.
 
     `first` gives the episode's first prompt, which holds nothing of the agent's; `begun`: whether the agent has said

@@ -17,7 +17,7 @@ from agentgym.core.outcome import Info
 from agentgym.core.seeding import derive
 from agentgym.episodes.episode import FAULTS, Episode
 from agentgym.errors import BadConfig, EngineDead, Fault
-from agentgym.rollout.faults import Asked, taken
+from agentgym.rollout.faults import TurnRequest, taken
 from agentgym.rollout.gate import PRUNED, Gate
 from agentgym.rollout.hosted import HostedEnv
 from agentgym.rollout.limits import CONTAINED, ends_more
@@ -158,7 +158,7 @@ async def play(
             episode.reason, episode.success = PRUNED, None
             break
         seed, session = job.turn_seed(len(episode.turns)), _session(job, role)
-        asked = Asked(observation, info, hosted.env, seed, session)
+        asked = TurnRequest(observation, info, hosted.env, seed, session)
         turn, talks[role] = await taken(agent, talk, asked, opening, begun=bool(episode.turns))
         if turn.finish in ENDS:
             episode.reason, episode.success, episode.error = ENDS[turn.finish], False, turn.error

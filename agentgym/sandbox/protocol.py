@@ -156,7 +156,7 @@ class Sandbox(Protocol):
 
 
 class ContainerOptions(TypedDict, total=False):
-    """What kind of container the `docker` backend makes; see `docker.container.Asked`."""
+    """What kind of container the `docker` backend makes; see `docker.container.ContainerSpec`."""
 
     image: str
     build: str

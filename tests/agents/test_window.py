@@ -10,7 +10,7 @@ from agentgym.engines.scripted import ScriptedEngine
 INFO = {"admissible": ["look", "go north"]}
 
 
-def prompts(agent: WindowAgent, turns: int, talk: agentgym.agents.window.WindowTalk | None = None) -> list[str]:
+def prompts(agent: WindowAgent, turns: int, talk: agentgym.agents.window.WindowConversation | None = None) -> list[str]:
     talk = talk or agent.begin(Task(instruction="find the cup"), {})
     found = []
     for turn in range(turns):

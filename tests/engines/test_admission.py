@@ -8,8 +8,8 @@ import tiny
 
 from agentgym.engines import Sampling
 from agentgym.engines.hf.engine import HFEngine
+from agentgym.engines.in_flight import InFlight
 from agentgym.engines.scripted import ByteTokenizer
-from agentgym.engines.under_way import UnderWay
 
 
 def play(coroutine: Coroutine[object, object, None]) -> None:
@@ -33,13 +33,13 @@ class Server:
         return "answer"
 
 
-def ask(door: UnderWay, server: Server, session: str = "a") -> asyncio.Task[str | None]:
+def ask(door: InFlight, server: Server, session: str = "a") -> asyncio.Task[str | None]:
     return asyncio.create_task(door.asked(server.request, session))
 
 
 def test_a_request_that_waits_is_aborted_and_one_that_waits_at_the_end_is_let_go() -> None:
     async def run() -> None:
-        door, server = UnderWay(), Server()
+        door, server = InFlight(), Server()
         await door.pause()
         first, second = ask(door, server, "a"), ask(door, server, "b")
         await turns()
@@ -53,7 +53,7 @@ def test_a_request_that_waits_is_aborted_and_one_that_waits_at_the_end_is_let_go
 
 def test_updates_are_alone_and_an_early_end_of_one_opens_nothing() -> None:
     async def run() -> None:
-        door, server, inside, most = UnderWay(), Server(), 0, 0
+        door, server, inside, most = InFlight(), Server(), 0, 0
 
         async def update(step: asyncio.Event) -> None:
             nonlocal inside, most
@@ -83,7 +83,7 @@ def test_updates_are_alone_and_an_early_end_of_one_opens_nothing() -> None:
 @pytest.mark.parametrize("other", ["pause", "update"])
 def test_what_is_given_up_opens_nothing_that_another_one_holds_closed(given_up: str, other: str) -> None:
     async def run() -> None:
-        door, server = UnderWay(), Server()
+        door, server = InFlight(), Server()
 
         async def closes(what: str) -> None:
             if what == "pause":
@@ -113,7 +113,7 @@ def test_what_is_given_up_opens_nothing_that_another_one_holds_closed(given_up: 
 
 def test_a_pause_that_ends_during_an_update_stays() -> None:
     async def run() -> None:
-        door, server = UnderWay(), Server()
+        door, server = InFlight(), Server()
         async with door.updating():
             await door.pause()
         request = ask(door, server)
@@ -128,7 +128,7 @@ def test_a_pause_that_ends_during_an_update_stays() -> None:
 
 def test_an_update_begins_after_the_last_of_a_request_whose_caller_has_gone() -> None:
     async def run() -> None:
-        door, told = UnderWay(), list[str]()
+        door, told = InFlight(), list[str]()
 
         async def slow_to_go() -> None:
             try:
@@ -148,7 +148,7 @@ def test_an_update_begins_after_the_last_of_a_request_whose_caller_has_gone() ->
 
 
 def test_what_a_paused_engine_left_waiting_in_one_event_loop_does_not_matter_in_the_next() -> None:
-    door = UnderWay()
+    door = InFlight()
 
     async def first() -> None:
         await door.pause()

@@ -14,7 +14,7 @@ import agentgym
 from agentgym import Task, TextEnv
 from agentgym.cli import main
 from agentgym.evaluate.contamination import contamination
-from agentgym.evaluate.run import Plan, evaluate
+from agentgym.evaluate.run import EvaluationPlan, evaluate
 
 WORDS = ("a marble bust", "Oslo", "no", "7", "New   York")
 
@@ -185,5 +185,5 @@ def test_an_evaluation_looks_before_it_plays_and_reports(tmp_path: Path, capsys:
 
 
 def test_all_tasks_of_a_counted_split_are_played(tmp_path: Path) -> None:
-    assert len(evaluate(agentgym.RandomAgent(), Plan(("me/Riddles-v0",)), tmp_path / "a")) == 5
-    assert len(evaluate(agentgym.RandomAgent(), Plan(("me/Riddles-v0",), tasks=3), tmp_path / "b")) == 3
+    assert len(evaluate(agentgym.RandomAgent(), EvaluationPlan(("me/Riddles-v0",)), tmp_path / "a")) == 5
+    assert len(evaluate(agentgym.RandomAgent(), EvaluationPlan(("me/Riddles-v0",), tasks=3), tmp_path / "b")) == 3

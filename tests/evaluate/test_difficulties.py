@@ -10,15 +10,15 @@ import agentgym
 from agentgym import BadConfig, Episode
 from agentgym.cli import main
 from agentgym.evaluate.compare import compare_folders
-from agentgym.evaluate.run import Plan, evaluate
+from agentgym.evaluate.run import EvaluationPlan, evaluate
 from agentgym.evaluate.suite import read_suite
 from agentgym.evaluate.summary import summarize
 
 ENV = "rlvr/FrozenLake-v0"
 
 
-def plan(**changes: Any) -> Plan:
-    return Plan(**{"envs": (ENV,), "tasks": 3, "attempts": 2, "difficulties": (0, 2), **changes})
+def plan(**changes: Any) -> EvaluationPlan:
+    return EvaluationPlan(**{"envs": (ENV,), "tasks": 3, "attempts": 2, "difficulties": (0, 2), **changes})
 
 
 def test_as_many_tasks_of_each_are_played_and_told_apart(tmp_path: Path) -> None:

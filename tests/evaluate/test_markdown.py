@@ -5,7 +5,7 @@ from pathlib import Path
 import agentgym
 from agentgym import Episode
 from agentgym.evaluate.markdown import as_markdown, plain
-from agentgym.evaluate.run import Plan, evaluate
+from agentgym.evaluate.run import EvaluationPlan, evaluate
 from agentgym.evaluate.summary import summarize
 
 CHECK = {"checked": 4, "found": 1, "examples": ["a|b"], "how": "by hand", "why": ""}
@@ -51,7 +51,9 @@ def test_nothing_in_a_name_is_markup() -> None:
 
 
 def test_an_evaluation_writes_it(tmp_path: Path) -> None:
-    evaluate(agentgym.OracleAgent(), Plan(("rlvr/GuessNumber-v0",), tasks=2), tmp_path, options={"policy": "oracle"})
+    evaluate(
+        agentgym.OracleAgent(), EvaluationPlan(("rlvr/GuessNumber-v0",), tasks=2), tmp_path, options={"policy": "oracle"}
+    )
     text = (tmp_path / "summary.md").read_text()
     assert "- policy: oracle\n" in text and "| **rlvr/GuessNumber-v0** | 100.0 % [" in text
     assert "**protocol" not in text and "not comparable with published numbers**" in text

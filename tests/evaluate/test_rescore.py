@@ -12,7 +12,7 @@ import agentgym
 from agentgym import BadConfig, BadData, Episode, read_episodes
 from agentgym.cli import main
 from agentgym.evaluate.rescore import rescore, rescore_folder
-from agentgym.evaluate.run import Plan, evaluate
+from agentgym.evaluate.run import EvaluationPlan, evaluate
 from agentgym.trainers.config.recipe_files import to_toml
 from agentgym.trainers.config.settings import EnvSpec
 from agentgym.trainers.config.train_config import TrainConfig
@@ -44,7 +44,7 @@ SCORE = 3
 def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "my_verifiers.py").write_text(VERIFIERS)
     monkeypatch.syspath_prepend(str(tmp_path))
-    plan = Plan((ENV,), tasks=8, env_options={ENV: {"horizon": 5}})
+    plan = EvaluationPlan((ENV,), tasks=8, env_options={ENV: {"horizon": 5}})
     evaluate(agentgym.ExpertAgent(), plan, tmp_path / "a", options={"policy": "expert"})
     return tmp_path / "a"
 

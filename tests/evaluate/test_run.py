@@ -13,7 +13,7 @@ import agentgym
 from agentgym import BadConfig, BadData, Episode, Turn, read_episodes, registry
 from agentgym.engines import Sampling
 from agentgym.evaluate.rescore import rescore_folder
-from agentgym.evaluate.run import Plan, evaluate
+from agentgym.evaluate.run import EvaluationPlan, evaluate
 
 ENV = "rlvr/GuessNumber-v0"
 
@@ -37,8 +37,8 @@ class Agent:
         return Bisecting()
 
 
-def plan(**changes: Any) -> Plan:
-    return Plan(**{"envs": (ENV,), "tasks": 8, "attempts": 2, **changes})
+def plan(**changes: Any) -> EvaluationPlan:
+    return EvaluationPlan(**{"envs": (ENV,), "tasks": 8, "attempts": 2, **changes})
 
 
 def essence(episodes: list[Episode]) -> list[str]:

@@ -21,7 +21,7 @@ from agentgym.envs.desk.generate import draw
 from agentgym.envs.search.generate import world
 from agentgym.envs.sql.generate import instances
 from agentgym.envs.terminal.scenario import Scenario, scenario
-from agentgym.envs.web.family import Family
+from agentgym.envs.web.family import TaskFamily
 from agentgym.envs.web.family import plain as read_plainly
 from agentgym.envs.web.sites import families as web_families
 from agentgym.envs.web.state import EpisodeState
@@ -268,7 +268,7 @@ AMONG: dict[str, Callable[[dict, EpisodeState], bool]] = {
 plain = lru_cache(maxsize=1 << 16)(read_plainly)  # of whole tables, task after task
 
 
-def web(family: Family, number: int, difficulty: int) -> Listing | None:
+def web(family: TaskFamily, number: int, difficulty: int) -> Listing | None:
     _, data = family.draw_one(generator("leaks", number), difficulty, True)  # families of a number share their sites
     state = EpisodeState(data["seed"], data["size"])
     try:
@@ -277,7 +277,7 @@ def web(family: Family, number: int, difficulty: int) -> Listing | None:
         state.close()
 
 
-def _tables(family: Family, state: EpisodeState) -> dict[tuple[str, str], list[dict]]:
+def _tables(family: TaskFamily, state: EpisodeState) -> dict[tuple[str, str], list[dict]]:
     found = {}
     for site in family.sites:
         names = state.rows(site, "SELECT name FROM sqlite_master WHERE type = 'table' AND name <> 'session' ORDER BY name")
@@ -287,7 +287,7 @@ def _tables(family: Family, state: EpisodeState) -> dict[tuple[str, str], list[d
     return found
 
 
-def _answer_of(family: Family, state: EpisodeState, answer: str) -> Listing | None:
+def _answer_of(family: TaskFamily, state: EpisodeState, answer: str) -> Listing | None:
     if answer.replace(".", "").isdigit():
         return None  # an amount or a count, which no list has
     people = {person.username: person.name for person in state.setting.people}
@@ -300,7 +300,7 @@ def _answer_of(family: Family, state: EpisodeState, answer: str) -> Listing | No
     return None
 
 
-def _changed_by(family: Family, state: EpisodeState, ask: dict) -> Listing | None:
+def _changed_by(family: TaskFamily, state: EpisodeState, ask: dict) -> Listing | None:
     """The rows that the task changes or deletes; where it only adds rows, those that the added ones point to."""
     before = _tables(family, state)
     family.effect(state, ask)

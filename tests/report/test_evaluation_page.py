@@ -11,7 +11,7 @@ from conftest import ATTACKS, Watched  # pyright: ignore
 import agentgym
 from agentgym import Episode, Turn
 from agentgym.evaluate import manifest
-from agentgym.evaluate.run import Plan, evaluate
+from agentgym.evaluate.run import EvaluationPlan, evaluate
 from agentgym.evaluate.summary import summarize
 from agentgym.report.html import write_report
 
@@ -22,7 +22,7 @@ LAKE, GUESS = "rlvr/FrozenLake-v0", "rlvr/GuessNumber-v0"
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("runs") / "two environments"
     own = {LAKE: {"difficulties": (0, 1)}}
-    evaluate(agentgym.ExpertAgent(), Plan((LAKE, GUESS), tasks=4, attempts=4, own=own), path)
+    evaluate(agentgym.ExpertAgent(), EvaluationPlan((LAKE, GUESS), tasks=4, attempts=4, own=own), path)
     return path
 
 

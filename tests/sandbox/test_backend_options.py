@@ -7,13 +7,13 @@ import pytest
 
 from agentgym.errors import BadConfig, UnknownName
 from agentgym.sandbox import sandbox
-from agentgym.sandbox.docker.container import Asked
+from agentgym.sandbox.docker.container import ContainerSpec
 from agentgym.sandbox.protocol import BackendOptions, ContainerOptions
 
 
 def test_the_options_of_a_container_are_its_fields():
-    assert set(get_type_hints(ContainerOptions)) == {entry.name for entry in dataclasses.fields(Asked)}
-    assert get_type_hints(ContainerOptions) == get_type_hints(Asked)
+    assert set(get_type_hints(ContainerOptions)) == {entry.name for entry in dataclasses.fields(ContainerSpec)}
+    assert get_type_hints(ContainerOptions) == get_type_hints(ContainerSpec)
     assert set(get_type_hints(BackendOptions)) == {*get_type_hints(ContainerOptions), "unsafe"}
 
 

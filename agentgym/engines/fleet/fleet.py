@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from agentgym.engines.fleet.backend import Answer, Backend, Lost, Scores, Trouble
 from agentgym.engines.fleet.members import PAUSES, Members, Present
 from agentgym.engines.fleet.routes import Member
+from agentgym.engines.in_flight import InFlight, check_scored, goes_on
 from agentgym.engines.protocol import Completing, Completion, Request, watched
-from agentgym.engines.under_way import UnderWay, check_scored, goes_on
 from agentgym.errors import BadConfig, Fault
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ TRIES = 3
 _BEAT = 2.0  # seconds without an answer of a server until it is asked for a sign of life
 
 
-class Fleet(UnderWay, Completing):
+class Fleet(InFlight, Completing):
     """Routes requests to servers (`Backend`), and keeps the servers at one version of the weights.
 
     An episode stays at the server where it began. A server that breaks off, gives no sign of life for as long as its

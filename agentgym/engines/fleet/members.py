@@ -10,7 +10,7 @@ from typing import Any
 from agentgym.engines.fleet.backend import Backend, Lost, Scores, Trouble
 from agentgym.engines.fleet.routes import Member, Routes
 from agentgym.engines.fleet.weights import Kept, apart
-from agentgym.engines.under_way import goes_on, looked_at
+from agentgym.engines.in_flight import goes_on, retrieve_exception
 from agentgym.errors import BadConfig, EngineDead, Fault
 
 TOLERANCE = 0.1
@@ -161,7 +161,7 @@ class Members:
         """Ask all servers what they serve, once for all requests that wait for it."""
         if not goes_on(self._gathering):
             self._gathering = asyncio.get_running_loop().create_task(self._gathered())
-            self._gathering.add_done_callback(looked_at)
+            self._gathering.add_done_callback(retrieve_exception)
         assert self._gathering is not None
         await asyncio.shield(self._gathering)
 

@@ -15,7 +15,7 @@ from agentgym.core.seeding import derive
 from agentgym.engines.hf.sampling import Draw, sample, uniforms
 from agentgym.engines.protocol import Draft, Likeliest
 
-Asked = tuple[Draw, Draft | None, Sequence[float]]
+DrawRequest = tuple[Draw, Draft | None, Sequence[float]]
 """Of a request: how its next token is drawn, its draft, and its random numbers by position."""
 
 
@@ -37,7 +37,7 @@ def cut(draft: Draft, tokens: int) -> Draft:
 
 
 @torch.inference_mode()
-def drawn(logits: Tensor, asked: Sequence[Asked]) -> list[Drawn]:
+def drawn(logits: Tensor, asked: Sequence[DrawRequest]) -> list[Drawn]:
     """Return what each request gets; of one with a draft, `logits` has a row for each of its tokens and one more.
 
     logits: [rows, vocabulary]

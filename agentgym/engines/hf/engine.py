@@ -20,10 +20,10 @@ from agentgym.engines.hf.library import LibraryModel
 from agentgym.engines.hf.sampling import Draw, uniforms
 from agentgym.engines.hf.slots import PADDING, Row, SlotModel, unsupported
 from agentgym.engines.hf.weights import load_model, update
+from agentgym.engines.in_flight import AdmissionGate
 from agentgym.engines.kinds import ENGINES
 from agentgym.engines.protocol import Completion, Draft, Likeliest, Request, Sampling, TokenEngine
 from agentgym.engines.slots import BLOCK, PREFILL, Slot, SlotTable, common_prefix
-from agentgym.engines.under_way import Door
 from agentgym.errors import BadConfig, Fault
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class _Running:
         return len(self.draft.ids) if self.draft else 0
 
 
-class HFEngine(Door, TokenEngine):
+class HFEngine(AdmissionGate, TokenEngine):
     """A causal model of `transformers`, run in this process.
 
     `model` is a folder, a hub name, or a model object that a trainer goes on changing: after every change call

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from agentgym.core.json_value import JSON, Object, entries, table
+from agentgym.engines.in_flight import LARGEST_ID, check_scored, in_full
 from agentgym.engines.openai.client import largest
 from agentgym.engines.openai.http import Garbage, ServedEngine, Servers, only_choice
 from agentgym.engines.protocol import Completion, Request, Sampling, TokenEngine, watched
-from agentgym.engines.under_way import LARGEST_ID, check_scored, in_full
 from agentgym.errors import BadConfig, Fault
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from urllib.parse import parse_qsl, urlsplit
 
 from agentgym.core.json_value import JSON, Object
 from agentgym.core.provenance import is_secret
+from agentgym.engines.in_flight import InFlight
 from agentgym.engines.openai.client import LoopClient, received, received_now
 from agentgym.engines.openai.traffic import Server, Traffic
-from agentgym.engines.under_way import UnderWay
 from agentgym.errors import BadConfig, EngineDead, Fault, MissingExtra, how_to_install
 
 try:
@@ -304,7 +304,7 @@ def _server(address: str) -> Server:
     return Server(path, f"?{parts.query}" if parts.query else "")
 
 
-class ServedEngine(UnderWay):
+class ServedEngine(InFlight):
     """An engine over servers that it asks by one set of connections."""
 
     def __init__(self, servers: Servers) -> None:

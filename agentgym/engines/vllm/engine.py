@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from agentgym.engines import shards
 from agentgym.engines.adapters import is_adapter
 from agentgym.engines.checked import CheckedIds
+from agentgym.engines.in_flight import InFlight, retrieve_exception
 from agentgym.engines.kinds import ENGINES
 from agentgym.engines.protocol import Completion, Request, TokenEngine, watched
-from agentgym.engines.under_way import UnderWay, looked_at
 from agentgym.engines.vllm.lora import Adapter, base_and_options
 from agentgym.engines.vllm.processes import end, of_engine
 from agentgym.engines.vllm.transfer import OWNER, Control, check_transport, send_files, send_shards
@@ -39,7 +39,7 @@ except ImportError as error:
     ) from error
 
 
-class VLLMEngine(UnderWay, TokenEngine):
+class VLLMEngine(InFlight, TokenEngine):
     """A model served by vLLM's `AsyncLLM`, with prefix caching across the turns of an episode.
 
     `options` go to vLLM's engine arguments (`dtype`, `max_model_len`, `tensor_parallel_size`, …). The model's own
@@ -188,7 +188,7 @@ class VLLMEngine(UnderWay, TokenEngine):
             task = asyncio.get_running_loop().create_task(self._end(mine))
             self._aborts.add(task)
             task.add_done_callback(self._aborts.discard)
-            task.add_done_callback(looked_at)
+            task.add_done_callback(retrieve_exception)
 
     async def _end(self, ids: list[str]) -> None:
         """End requests; one that vLLM has not yet taken in would not hear of it, so it is said until they have ended."""
@@ -277,7 +277,7 @@ class VLLMEngine(UnderWay, TokenEngine):
             await asyncio.shield(sending)
         except asyncio.CancelledError:
             await asyncio.wait([sending])
-            looked_at(sending)
+            retrieve_exception(sending)
             await self._abandon()
             raise
 

@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 from agentgym.core.json_value import Object, entries, table
 from agentgym.engines.fleet.backend import About, Answer, Lost, Scores, Trouble
 from agentgym.engines.fleet.weights import ADAPTERS
+from agentgym.engines.in_flight import in_full
 from agentgym.engines.openai.client import LoopClient, httpx2, largest, received, received_now
 from agentgym.engines.openai.engine import checked, numbers, scored
 from agentgym.engines.openai.http import LARGEST, Garbage, read_object
 from agentgym.engines.protocol import Sampling
-from agentgym.engines.under_way import in_full
 from agentgym.errors import BadConfig, Fault
 
 T = TypeVar("T")

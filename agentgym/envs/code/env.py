@@ -11,7 +11,7 @@ from agentgym.core.declared import Declarations
 from agentgym.core.env import Outcome, Task
 from agentgym.core.seeding import derive, generator
 from agentgym.envs.code import shortcuts
-from agentgym.envs.code.families import FAMILIES, Plan, family, read
+from agentgym.envs.code.families import FAMILIES, ProgramSpec, family, read
 from agentgym.envs.code.files import load, verify, whole
 from agentgym.envs.code.grading.checks import Checks, run_checks
 from agentgym.envs.code.grading.tests import CodeTests, Tried, run_tests
@@ -106,7 +106,7 @@ class Code(SandboxEnv):
         """Draw a task of one of the families, whatever its split."""
         return self._drawn(rng, difficulty, lambda _: True)
 
-    def _drawn(self, rng: np.random.Generator, difficulty: int, accepts: Callable[[Plan], bool]) -> Task:
+    def _drawn(self, rng: np.random.Generator, difficulty: int, accepts: Callable[[ProgramSpec], bool]) -> Task:
         names = self.families or FAMILIES
         kind_of_task = family(names[int(rng.integers(len(names)))])
         draft = kind_of_task.draw(rng, difficulty, accepts)

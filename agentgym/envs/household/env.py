@@ -15,7 +15,7 @@ from agentgym.envs.household.advise import Memory, advise
 from agentgym.envs.household.catalog import TASK_TYPES
 from agentgym.envs.household.explain import explain
 from agentgym.envs.household.game import Game, build_game
-from agentgym.envs.household.houses import Plan, draw_task, goal_of, make_problem
+from agentgym.envs.household.houses import HouseSize, draw_task, goal_of, make_problem
 from agentgym.envs.household.play import Play, Saved
 from agentgym.envs.household.rooms import ROOMS
 from agentgym.envs.household.solve import solve
@@ -170,7 +170,7 @@ class Household(HouseEnv):
     def generate(self, rng: np.random.Generator, difficulty: int) -> Task:
         (few, many), (low, high) = self.receptacles, self.objects
         more, extra = 4 * difficulty, 6 * difficulty
-        plan = Plan(
+        plan = HouseSize(
             (few + more, many + more),
             (low + extra, high + extra),
             tuple(self.types),

@@ -36,7 +36,7 @@ _ABILITIES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class HouseSize:
     """How large houses are to be and what may be asked in them; ranges include both ends."""
 
     receptacles: tuple[int, int]
@@ -52,7 +52,7 @@ class Plan:
     """The kinds of rooms."""
 
 
-def draw_task(rng: np.random.Generator, plan: Plan) -> Task:
+def draw_task(rng: np.random.Generator, plan: HouseSize) -> Task:
     """Draw a house with a goal that can be reached and does not hold yet."""
     while True:
         kind = _choose(rng, plan.types)
@@ -128,7 +128,7 @@ def _draw_goal(rng: np.random.Generator, kind: str, room: Room, receptacles: lis
 
 
 def _draw_objects(
-    rng: np.random.Generator, plan: Plan, room: Room, goal: Goal, receptacles: list[str]
+    rng: np.random.Generator, plan: HouseSize, room: Room, goal: Goal, receptacles: list[str]
 ) -> list[tuple[str, int]] | None:
     """Draw objects as (class, number of its receptacle); None where a wanted one finds no place outside the target."""
     low, high = plan.objects

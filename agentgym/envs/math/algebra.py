@@ -7,8 +7,8 @@ import numpy as np
 
 from agentgym.envs.math.problem import (
     READ_POLYNOMIAL,
-    Family,
     Problem,
+    ProblemFamily,
     joined,
     nonzero,
     polynomial,
@@ -149,7 +149,7 @@ while len(a) >= len(b):
 print(" + ".join(f"({{c}})*x^{{n}}" for n, c in enumerate(a)))"""
 
 
-EQUATION = Family(_draw_equation, _solve_equation)
-SYSTEM = Family(_draw_system, _solve_system)
-COEFFICIENT = Family(_draw_coefficient, _solve_coefficient)
-REMAINDER = Family(_draw_remainder, _solve_remainder, expression=True)
+EQUATION = ProblemFamily(_draw_equation, _solve_equation)
+SYSTEM = ProblemFamily(_draw_system, _solve_system)
+COEFFICIENT = ProblemFamily(_draw_coefficient, _solve_coefficient)
+REMAINDER = ProblemFamily(_draw_remainder, _solve_remainder, expression=True)

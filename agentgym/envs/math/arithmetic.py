@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from agentgym.envs.math.problem import Family, Problem, integers, pick, whole
+from agentgym.envs.math.problem import Problem, ProblemFamily, integers, pick, whole
 
 _PLACES = ("shop", "warehouse", "bakery", "library", "farm", "museum", "market stall", "school")
 _THINGS = ("apples", "pencils", "bottles", "books", "candles", "tickets", "stamps", "marbles")
@@ -85,5 +85,5 @@ def _solve_fractions(text: str) -> str:
     return f"from fractions import Fraction\nprint({exact})"
 
 
-STORY = Family(_draw_story, _solve_story)
-FRACTIONS = Family(_draw_fractions, _solve_fractions)
+STORY = ProblemFamily(_draw_story, _solve_story)
+FRACTIONS = ProblemFamily(_draw_fractions, _solve_fractions)

@@ -5,7 +5,17 @@ from fractions import Fraction
 
 import numpy as np
 
-from agentgym.envs.math.problem import READ_POLYNOMIAL, Family, Problem, joined, nonzero, pick, polynomial, term, whole
+from agentgym.envs.math.problem import (
+    READ_POLYNOMIAL,
+    Problem,
+    ProblemFamily,
+    joined,
+    nonzero,
+    pick,
+    polynomial,
+    term,
+    whole,
+)
 
 _KINDS = ("sin", "cos", "exp")
 
@@ -92,5 +102,5 @@ low, high = {low}, {high}
 print(sum((Fraction(c, n + 1) * (high ** (n + 1) - low ** (n + 1)) for n, c in enumerate(read({body!r}))), Fraction(0)))"""
 
 
-DERIVATIVE = Family(_draw_derivative, _solve_derivative, expression=True)
-INTEGRAL = Family(_draw_integral, _solve_integral)
+DERIVATIVE = ProblemFamily(_draw_derivative, _solve_derivative, expression=True)
+INTEGRAL = ProblemFamily(_draw_integral, _solve_integral)

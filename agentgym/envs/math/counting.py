@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from agentgym.envs.math.problem import Family, Problem, integers, pick, whole
+from agentgym.envs.math.problem import Problem, ProblemFamily, integers, pick, whole
 
 _LETTERS = "ABCDEFGHKLMNPRSTUVWXYZ"
 _COLOURS = ("red", "blue", "green", "white", "black", "yellow")
@@ -137,5 +137,5 @@ k, rest, drawn, wanted = {balls[0]}, {sum(balls[1:])}, {drawn}, {wanted}
 print(Fraction(comb(k, wanted) * comb(rest, drawn - wanted), comb(k + rest, drawn)))"""
 
 
-COUNTING = Family(_draw_counting, _solve_counting)
-PROBABILITY = Family(_draw_probability, _solve_probability)
+COUNTING = ProblemFamily(_draw_counting, _solve_counting)
+PROBABILITY = ProblemFamily(_draw_probability, _solve_probability)

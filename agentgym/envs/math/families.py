@@ -11,10 +11,10 @@ from agentgym.envs.math.counting import COUNTING, PROBABILITY
 from agentgym.envs.math.geometry import DISTANCE, POLYGON
 from agentgym.envs.math.matrices import DETERMINANT, TRACE
 from agentgym.envs.math.numbers import DIGITS, DIVISORS, POWER, REMAINDERS
-from agentgym.envs.math.problem import Family, Problem
+from agentgym.envs.math.problem import Problem, ProblemFamily
 from agentgym.envs.math.sequences import SEQUENCE
 
-FAMILIES: dict[str, Family] = {
+FAMILIES: dict[str, ProblemFamily] = {
     "story": STORY,
     "fractions": FRACTIONS,
     "equation": EQUATION,

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from agentgym.envs.math.problem import Family, Problem, integers, nonzero
+from agentgym.envs.math.problem import Problem, ProblemFamily, integers, nonzero
 
 
 def _draw_polygon(rng: np.random.Generator, difficulty: int) -> Problem:
@@ -68,5 +68,5 @@ def _solve_distance(text: str) -> str:
     )
 
 
-POLYGON = Family(_draw_polygon, _solve_polygon)
-DISTANCE = Family(_draw_distance, _solve_distance)
+POLYGON = ProblemFamily(_draw_polygon, _solve_polygon)
+DISTANCE = ProblemFamily(_draw_distance, _solve_distance)

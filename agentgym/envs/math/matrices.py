@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 
-from agentgym.envs.math.problem import Family, Problem, nonzero, whole
+from agentgym.envs.math.problem import Problem, ProblemFamily, nonzero, whole
 
 Matrix = list[list[int]]
 
@@ -76,5 +76,5 @@ def _matrix(text: str) -> Matrix:
     return [[int(n) for n in row.split(",")] for row in re.findall(r"\[([-\d, ]+)\]", text)]
 
 
-DETERMINANT = Family(_draw_determinant, _solve_determinant)
-TRACE = Family(_draw_trace, _solve_trace)
+DETERMINANT = ProblemFamily(_draw_determinant, _solve_determinant)
+TRACE = ProblemFamily(_draw_trace, _solve_trace)

@@ -5,7 +5,7 @@ from collections import Counter
 
 import numpy as np
 
-from agentgym.envs.math.problem import Family, Problem, integers, pick, whole
+from agentgym.envs.math.problem import Problem, ProblemFamily, integers, pick, whole
 
 _PRIMES = tuple(n for n in range(2, 100) if all(n % d for d in range(2, n)))
 _QUESTIONS = {
@@ -116,7 +116,7 @@ def _solve_digits(text: str) -> str:
     return f"n, digits = {a}, ''\nwhile n:\n    digits, n = str(n % {b}) + digits, n // {b}\nprint(digits)"
 
 
-DIVISORS = Family(_draw_divisors, _solve_divisors)
-POWER = Family(_draw_power, _solve_power)
-REMAINDERS = Family(_draw_remainders, _solve_remainders)
-DIGITS = Family(_draw_digits, _solve_digits)
+DIVISORS = ProblemFamily(_draw_divisors, _solve_divisors)
+POWER = ProblemFamily(_draw_power, _solve_power)
+REMAINDERS = ProblemFamily(_draw_remainders, _solve_remainders)
+DIGITS = ProblemFamily(_draw_digits, _solve_digits)

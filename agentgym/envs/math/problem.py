@@ -21,7 +21,7 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Family:
+class ProblemFamily:
     """Problems of one kind, as many as there are seeds."""
 
     draw: Callable[[np.random.Generator, int], Problem]

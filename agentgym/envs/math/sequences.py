@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 
-from agentgym.envs.math.problem import Family, Problem, integers, joined, nonzero, whole
+from agentgym.envs.math.problem import Problem, ProblemFamily, integers, joined, nonzero, whole
 
 
 def _draw(rng: np.random.Generator, difficulty: int) -> Problem:
@@ -50,4 +50,4 @@ for n in range(1, {last}):
 print({total})"""
 
 
-SEQUENCE = Family(_draw, _solve)
+SEQUENCE = ProblemFamily(_draw, _solve)

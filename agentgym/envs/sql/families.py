@@ -11,7 +11,7 @@ Spellings = dict[tuple[str, str, str], str]
 
 
 @dataclass(frozen=True)
-class Family:
+class QuestionFamily:
     """Questions of one kind."""
 
     name: str
@@ -57,10 +57,10 @@ _BOUNDARY = {">": ">=", "<": "<=", ">=": ">", "<=": "<"}
 _FLIPPED = {**_BOUNDARY, "null": "known", "known": "null", "after": "before", "before": "after"}
 
 
-FAMILIES: Mapping[str, Family] = {
+FAMILIES: Mapping[str, QuestionFamily] = {
     family.name: family
     for family in (
-        Family(
+        QuestionFamily(
             "count",
             0,
             (
@@ -69,7 +69,7 @@ FAMILIES: Mapping[str, Family] = {
             ),
             ("where",),
         ),
-        Family(
+        QuestionFamily(
             "list",
             0,
             (
@@ -78,7 +78,7 @@ FAMILIES: Mapping[str, Family] = {
             ),
             ("column", "where"),
         ),
-        Family(
+        QuestionFamily(
             "aggregate",
             0,
             (
@@ -87,19 +87,19 @@ FAMILIES: Mapping[str, Family] = {
             ),
             ("aggregate", "number", "where"),
         ),
-        Family(
+        QuestionFamily(
             "distinct",
             1,
             ("How many distinct values of {column} do the {things}{where} have?",),
             ("column", "where"),
         ),
-        Family(
+        QuestionFamily(
             "known",
             1,
             ("What is the average {number} of the {things}{where}, ignoring those with no known {number}?",),
             ("unknown", "where"),
         ),
-        Family(
+        QuestionFamily(
             "top",
             1,
             (
@@ -109,13 +109,13 @@ FAMILIES: Mapping[str, Family] = {
             ("column", "number", "count", "where"),
             ordered=True,
         ),
-        Family(
+        QuestionFamily(
             "best",
             1,
             ("Give the {column} of the {things}{where} with the highest {number}; if several are tied, give all of them.",),
             ("column", "number", "where"),
         ),
-        Family(
+        QuestionFamily(
             "nth",
             2,
             (
@@ -124,7 +124,7 @@ FAMILIES: Mapping[str, Family] = {
             ),
             ("number", "count", "where"),
         ),
-        Family(
+        QuestionFamily(
             "groups",
             2,
             (
@@ -133,13 +133,13 @@ FAMILIES: Mapping[str, Family] = {
             ),
             ("group", "where"),
         ),
-        Family(
+        QuestionFamily(
             "group_values",
             2,
             ("For each {group} of the {things}{where}, give the {group} and the {aggregate} {number}.",),
             ("group", "aggregate", "number", "where"),
         ),
-        Family(
+        QuestionFamily(
             "children",
             2,
             (
@@ -148,25 +148,25 @@ FAMILIES: Mapping[str, Family] = {
             ),
             ("parent", "where?"),
         ),
-        Family(
+        QuestionFamily(
             "having",
             3,
             ("List every {group} that has more than {count} {things}{where}.",),
             ("group", "count", "where?"),
         ),
-        Family(
+        QuestionFamily(
             "above",
             3,
             ("Give the {column} of the {things}{where} whose {number} is above the average {number} of all {things}.",),
             ("column", "number", "where"),
         ),
-        Family(
+        QuestionFamily(
             "share",
             3,
             ("Of all {things}, what percentage (0 to 100, not rounded) are {things}{where}?",),
             ("where",),
         ),
-        Family(
+        QuestionFamily(
             "none",
             3,
             (
@@ -175,7 +175,7 @@ FAMILIES: Mapping[str, Family] = {
             ),
             ("parent", "where"),
         ),
-        Family(
+        QuestionFamily(
             "months",
             3,
             (
@@ -184,7 +184,7 @@ FAMILIES: Mapping[str, Family] = {
             ),
             ("date", "where?"),
         ),
-        Family(
+        QuestionFamily(
             "best_of_each",
             4,
             (
@@ -193,7 +193,7 @@ FAMILIES: Mapping[str, Family] = {
             ),
             ("group", "column", "number", "where"),
         ),
-        Family(
+        QuestionFamily(
             "running",
             4,
             (
@@ -203,7 +203,7 @@ FAMILIES: Mapping[str, Family] = {
             ("date", "number", "where"),
             ordered=True,
         ),
-        Family(
+        QuestionFamily(
             "change",
             4,
             (

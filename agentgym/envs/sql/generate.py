@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from agentgym.envs.sql.contents import STYLES, content
-from agentgym.envs.sql.families import FAMILIES, Family, query, wrong_queries
+from agentgym.envs.sql.families import FAMILIES, QuestionFamily, query, wrong_queries
 from agentgym.envs.sql.frames import Condition, Frame, Path
 from agentgym.envs.sql.queries import AGGREGATES
 from agentgym.envs.sql.schemas import SCHEMAS, Column, Schema, Table
@@ -24,7 +24,7 @@ T = TypeVar("T")
 Data = dict[str, Any]
 
 
-def families(difficulty: int, family: str) -> list[Family]:
+def families(difficulty: int, family: str) -> list[QuestionFamily]:
     """Return the families of a difficulty: its own level and the two below; or the named one; or those of one table."""
     if family == "one_table":
         return [family for family in FAMILIES.values() if family.level == 0]
@@ -120,7 +120,7 @@ class Drawing:
         self.depth = max(0, min(3, difficulty - 1))
         """Most references a path may go through."""
 
-    def frame(self, family: Family) -> Frame | None:
+    def frame(self, family: QuestionFamily) -> Frame | None:
         """Return a frame of the family about the table; None where the table has no fitting column."""
         parts: dict[str, Any] = {}
         for need in family.needs:

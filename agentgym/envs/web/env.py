@@ -10,7 +10,7 @@ from agentgym.browser import BrowserEnv, mount
 from agentgym.core.actions import spell
 from agentgym.core.declared import Declarations
 from agentgym.core.env import Outcome, Task
-from agentgym.envs.web.family import IMPOSSIBLE_SHARE, Family
+from agentgym.envs.web.family import IMPOSSIBLE_SHARE, TaskFamily
 from agentgym.envs.web.follow import Done, Seen, next_action
 from agentgym.envs.web.plan import DONE, IMPOSSIBLE, Plan
 from agentgym.envs.web.shown import day
@@ -82,7 +82,7 @@ class Web(BrowserEnv):
         instruction, data = self._table[name].draw(rng, difficulty)
         return Task(instruction, data, difficulty=difficulty)
 
-    def _family(self, task: Task) -> Family:
+    def _family(self, task: Task) -> TaskFamily:
         data = task.data
         if not {"family", "seed", "size", "ask", "answers", "possible"} <= set(data) or data["family"] not in self._table:
             raise BadConfig(f"a task of Web with the data {data!r:.200}; expected one that `env.tasks` returns")

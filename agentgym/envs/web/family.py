@@ -33,7 +33,7 @@ class Unfit(LookupError):
     """The sites of an episode hold nothing that the task to be made could be about."""
 
 
-class Family:
+class TaskFamily:
     """Tasks of one kind. A family of a site is one subclass, listed in FAMILIES of the site's `tasks.py`.
 
     A task is solved if the answer is right and all databases hold in the end what they held at the start plus `effect`.

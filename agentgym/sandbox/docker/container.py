@@ -68,7 +68,7 @@ module.main(told['settings'])
 
 
 @dataclass(frozen=True)
-class Asked:
+class ContainerSpec:
     """What kind of container a sandbox is."""
 
     image: str = ""
@@ -113,7 +113,7 @@ class Asked:
             raise BadConfig(f"capabilities are of use to root alone, and user is {self.user!r}: say user='root'")
 
 
-KNOWN = tuple(entry.name for entry in dataclasses.fields(Asked))
+KNOWN = tuple(entry.name for entry in dataclasses.fields(ContainerSpec))
 
 
 class Image(NamedTuple):
@@ -125,7 +125,7 @@ class Image(NamedTuple):
     """Who its programs run as, unless somebody else is named."""
 
 
-def image_of(daemon: Daemon, asked: Asked) -> Image:
+def image_of(daemon: Daemon, asked: ContainerSpec) -> Image:
     """Return an image, built where that was asked for; BadConfig where the daemon has none."""
     library = docker()
     name = _built(daemon, Path(asked.build), asked.image, asked.build_seconds) if asked.build else asked.image
@@ -177,7 +177,7 @@ def _content(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def create(daemon: Daemon, image: str, asked: Asked, limits: Limits, network: str) -> tuple[str, list[str]]:
+def create(daemon: Daemon, image: str, asked: ContainerSpec, limits: Limits, network: str) -> tuple[str, list[str]]:
     """Create a container and return its id, and what its daemon does not bound (`memory`, `processes`, `files`,
     `storage`)."""
     api, memory = daemon.client.api, limits.memory + limits.disk  # files in memory are charged too
@@ -218,7 +218,7 @@ def create(daemon: Daemon, image: str, asked: Asked, limits: Limits, network: st
     return container, loose
 
 
-def _created(daemon: Daemon, image: str, asked: Asked, host: dict[str, Any]) -> str:
+def _created(daemon: Daemon, image: str, asked: ContainerSpec, host: dict[str, Any]) -> str:
     with faults():
         return daemon.client.api.create_container(
             image,
@@ -244,7 +244,7 @@ def _resources(daemon: Daemon, limits: Limits) -> dict[str, int]:
     return limits_set
 
 
-def _in_memory(daemon: Daemon, asked: Asked, limits: Limits) -> dict[str, str]:
+def _in_memory(daemon: Daemon, asked: ContainerSpec, limits: Limits) -> dict[str, str]:
     """Return the folders that are held in memory, with their caps."""
     common = f"rw,nosuid,nodev,exec,size={limits.disk}"
     if not daemon.podman:

@@ -18,7 +18,7 @@ from agentgym.sandbox.base import BaseSandbox
 from agentgym.sandbox.docker import archive as docker_archive
 from agentgym.sandbox.docker import frames as frames
 from agentgym.sandbox.docker.channel import Channel, told_in
-from agentgym.sandbox.docker.container import KNOWN, ROOT_CAPABILITIES, Asked, attach, create, image_of
+from agentgym.sandbox.docker.container import KNOWN, ROOT_CAPABILITIES, ContainerSpec, attach, create, image_of
 from agentgym.sandbox.docker.daemon import Daemon, connect, faults
 from agentgym.sandbox.docker.egress import EVERYWHERE, Egress
 from agentgym.sandbox.docker.kernel import DockerKernel
@@ -39,8 +39,8 @@ SENT = ("docker.frames", "docker.processes", "inside.system", "inside.kernel", "
 
 
 class Docker(BaseSandbox):
-    """A sandbox in a container of its own. Keywords: the fields of `docker.container.Asked`, `image` or `build` first of
-    all.
+    """A sandbox in a container of its own. Keywords: the fields of `docker.container.ContainerSpec`,
+    `image` or `build` first of all.
 
     `packages`: libraries of the image that Python in it has loaded already. BadConfig where there is no daemon, no image or
     nothing in it to work with; SandboxFault where the container cannot be started. It closes itself when nobody holds it any
@@ -54,7 +54,7 @@ class Docker(BaseSandbox):
         if wrong is not None:
             raise bad_option("option of the docker sandbox", wrong, KNOWN)
         self.limits = limits or Limits()
-        self.asked = Asked(**asked)
+        self.asked = ContainerSpec(**asked)
         self.work = self.asked.work
         self.daemon = connect(self.asked.daemon)
         self.daemon.sweep()

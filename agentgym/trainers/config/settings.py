@@ -205,7 +205,7 @@ class BranchingConfig:
 
 
 @dataclass(frozen=True)
-class RolloutConfig(pool.RolloutConfig):
+class RolloutSettings(pool.RolloutConfig):
     """How episodes are played."""
 
     worker_options: Options = field(default_factory=dict[str, object])
@@ -383,7 +383,7 @@ class TrackConfig:
 
 
 _NAMED = (
-    PolicyConfig, EngineConfig, AgentConfig, LoraConfig, SFTConfig, SamplerConfig, BranchingConfig, RolloutConfig,
+    PolicyConfig, EngineConfig, AgentConfig, LoraConfig, SFTConfig, SamplerConfig, BranchingConfig, RolloutSettings,
     GenerationConfig, RewardConfig, SelectConfig, NeedsConfig, CreditConfig, LossConfig, LearnerConfig, EvalConfig,
     TrackConfig,
 )  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from agentgym.agents.native import NOT_EXECUTED, offered
 from agentgym.agents.parse import split_thought
-from agentgym.agents.tool_calls import CALL_ID, FAMILIES, Attempt, Family, read_reply
+from agentgym.agents.tool_calls import CALL_ID, FAMILIES, Attempt, CallForm, read_reply
 from agentgym.core.actions import Call, Tool
 from agentgym.episodes.episode import Episode, Turn
 
@@ -152,7 +152,7 @@ def _spelled(turn: Turn, own: Call | None, tools: Mapping[str, Tool]) -> tuple[s
     return (text[: start.start()].rstrip() if start else ""), found
 
 
-def _read(family: Family, text: str, tools: Mapping[str, Tool]) -> list[Call]:
+def _read(family: CallForm, text: str, tools: Mapping[str, Tool]) -> list[Call]:
     """Return the calls of a reply; none unless every one can be read."""
     attempts: list[Attempt] = read_reply(family, text, False, tools)[2]
     calls = [as_call(attempt.action) for attempt in attempts]

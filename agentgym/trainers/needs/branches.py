@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from agentgym.trainers.config.train_config import TrainConfig
     from agentgym.trainers.run.rollouts import Rollouts
 
-Asked = tuple[Task, Episode, list[int]]
+BranchQuery = tuple[Task, Episode, list[int]]
 At = Literal["all", "alone", "uncertain"]
 Number = Annotated[int, Within(1, 10_000)]
 """How many continuations a turn has."""
@@ -116,7 +116,7 @@ class Continued:
             paid |= await self._in(name, [(run.task(episode), episode, wanted) for episode, wanted in pairs])
         return paid
 
-    async def _in(self, name: str, asked: Sequence[Asked]) -> dict[int, list[float]]:
+    async def _in(self, name: str, asked: Sequence[BranchQuery]) -> dict[int, list[float]]:
         rollouts: Rollouts = self.run.rollouts
         agents = rollouts.agents(self.temperature)
         starts = await rollouts.pool.starts(agents[name], name, asked)

@@ -9,7 +9,7 @@ import numpy as np
 from agentgym.agents.demonstrator import Demonstrator
 from agentgym.agents.policies import OracleAgent
 from agentgym.agents.spec import AGENTS
-from agentgym.agents.token_agent import TokenTalk
+from agentgym.agents.token_agent import TokenConversation
 from agentgym.core.env import TextEnv
 from agentgym.core.tasks import Task
 from agentgym.episodes.episode import Episode, Group, Turn
@@ -76,6 +76,6 @@ async def _answers(episodes: Sequence[Episode], run: Any) -> dict[tuple[str, str
         by_place[place] = []
         if episode.success:
             demonstrator = Demonstrator(agents[place[0]])
-            talk: TokenTalk = demonstrator.agent.begin(task, run.rollouts.env(place[0]).tools)
+            talk: TokenConversation = demonstrator.agent.begin(task, run.rollouts.env(place[0]).tools)
             by_place[place] = demonstrator.reply_ids(talk, episode.turns[-1].action)
     return by_place

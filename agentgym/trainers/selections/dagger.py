@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Annotated, Any
 
 from agentgym.agents.demonstrator import Demonstrator
-from agentgym.agents.token_agent import TokenTalk
+from agentgym.agents.token_agent import TokenConversation
 from agentgym.core.env import TextEnv
 from agentgym.core.seeding import generator
 from agentgym.episodes.episode import Episode, Group, Turn
@@ -76,7 +76,7 @@ async def _labelled(episodes: Sequence[Episode], run: Any) -> list[Episode]:
         demonstrator = Demonstrator(agents[name])
         tools = run.rollouts.env(name).tools
         for place, (task, episode), actions in zip(places, asked, answers, strict=True):
-            talk: TokenTalk = demonstrator.agent.begin(task, tools)
+            talk: TokenConversation = demonstrator.agent.begin(task, tools)
             places = range(episode.shared, len(actions))  # what another attempt played has its label
             turns = [
                 _label(episode.turns[k], actions[k], demonstrator, talk) for k in places if begins_a_reply(episode.turns, k)
@@ -85,7 +85,7 @@ async def _labelled(episodes: Sequence[Episode], run: Any) -> list[Episode]:
     return [labels[place] for place in range(len(episodes))]
 
 
-def _label(turn: Turn, action: str | None, demonstrator: Demonstrator, talk: TokenTalk) -> Turn | None:
+def _label(turn: Turn, action: str | None, demonstrator: Demonstrator, talk: TokenConversation) -> Turn | None:
     """Return the expert's reply where the policy stood; None where it has none, or no room for it."""
     if action is None or not turn.prompt_ids:
         return None

@@ -13,7 +13,7 @@ from agentgym.trainers.seam import Within
 from agentgym.trainers.selections.interface import drop, select
 
 Level = Annotated[float, Within(0.001, 1)]
-Asked = tuple[Group, Sequence[Hint]]
+HintedGroup = tuple[Group, Sequence[Hint]]
 """A group, and the hint of each further attempt at its task."""
 
 
@@ -93,7 +93,7 @@ def said(episode: Episode, most: int) -> str:
     return f"An earlier attempt failed ({episode.reason}). It ended with:\n{told[-most:]}" if most and told else ""
 
 
-async def _played(asked: Sequence[Asked], run: Any, step: int) -> list[list[Episode]]:
+async def _played(asked: Sequence[HintedGroup], run: Any, step: int) -> list[list[Episode]]:
     """Play further attempts at the tasks of groups, pay them as others are, and return the faultless ones of each group.
 
     The run counts them with the step's episodes. All processes call it, also those with nothing to play.

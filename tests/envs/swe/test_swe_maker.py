@@ -7,7 +7,7 @@ import pytest
 from agentgym.cli import main
 from agentgym.envs.swe.maker.candidates import reverted, single
 from agentgym.envs.swe.maker.issue import gives_away
-from agentgym.envs.swe.maker.maker import Maker, Plan
+from agentgym.envs.swe.maker.maker import Maker, MakerOptions
 from agentgym.envs.swe.maker.survey import Survey
 from agentgym.envs.swe.maker.trial import Workbench
 from agentgym.envs.swe.tasks import read
@@ -98,7 +98,7 @@ def make(tree, tmp_path, plan, *, older=None, say=lambda line: None, workers=1):
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    return make(TREE, tmp_path_factory.mktemp("made"), Plan(count=5, combined=0.4), workers=2)
+    return make(TREE, tmp_path_factory.mktemp("made"), MakerOptions(count=5, combined=0.4), workers=2)
 
 
 def of(made):
@@ -141,7 +141,7 @@ def test_gives_away_sees_what_it_is_for():
 
 
 def test_the_same_again_in_whatever_order_verdicts_come(made, tmp_path):
-    assert of(make(TREE, tmp_path, Plan(count=5, combined=0.4))) == of(made)
+    assert of(make(TREE, tmp_path, MakerOptions(count=5, combined=0.4))) == of(made)
 
 
 @pytest.mark.long
@@ -154,22 +154,22 @@ def test_an_interrupted_maker_goes_on(made, tmp_path):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        make(TREE, tmp_path, Plan(count=5, combined=0.4), say=interrupt)
+        make(TREE, tmp_path, MakerOptions(count=5, combined=0.4), say=interrupt)
     kept = (tmp_path / "journal").read_text().splitlines()
     assert len(kept) >= 5
     (tmp_path / "journal").write_text("\n".join(kept) + '\n{"key": "half a li')
-    assert of(make(TREE, tmp_path, Plan(count=5, combined=0.4))) == of(made)
+    assert of(make(TREE, tmp_path, MakerOptions(count=5, combined=0.4))) == of(made)
     assert not (tmp_path / "journal").exists()
 
 
 def test_verdicts_of_other_settings_are_not_used(tmp_path):
     (tmp_path / "journal").write_text('{"seed": 3}\n{"key": "x", "rejected": ""}\n')
-    assert len(make(TREE, tmp_path, Plan(count=1, combined=0, seed=5)).instances) == 1
+    assert len(make(TREE, tmp_path, MakerOptions(count=1, combined=0, seed=5)).instances) == 1
 
 
 def test_older_versions_are_brought_back(tmp_path):
     older = {**TREE, "shop.py": SHOP.replace(b"<= 100", b"<= 1000").replace(b'"no such discount"', b'"no such"')}
-    found = make(TREE, tmp_path, Plan(count=5, mutate=False), older=older)
+    found = make(TREE, tmp_path, MakerOptions(count=5, mutate=False), older=older)
     assert [(task.kind, task.fail_to_pass) for task in found.instances] == [
         ("reverted hunk", ("test/test_shop.py::test_discount",))
     ]
@@ -182,7 +182,7 @@ def test_flaky_tests_are_left_out(tmp_path):
     flaky = b"\n\ndef test_flaky():\n    assert hash('a') % 1000 == int(open('/proc/self/stat').read().split()[21]) % 1000\n"
     random = b"\n\ndef test_random(n=[]):\n    import os\n    assert os.urandom(2) < b'\\x80'\n"
     tree = {**TREE, "test/test_shop.py": TESTS + flaky + random}
-    found = make(tree, tmp_path, Plan(count=1, combined=0))
+    found = make(tree, tmp_path, MakerOptions(count=1, combined=0))
     names = " ".join(found.survey.tests)
     assert "test_flaky" not in names and len(found.survey.tests) in (8, 9)
 
@@ -211,7 +211,7 @@ def test_a(number):
 )
 def test_what_tasks_cannot_be_made_from(tmp_path, tests, said):
     with pytest.raises(BadData, match="(?s)shop: .*" + said):
-        make({"shop.py": SHOP, **tests}, tmp_path, Plan(count=2, combined=0, attempts=2))
+        make({"shop.py": SHOP, **tests}, tmp_path, MakerOptions(count=2, combined=0, attempts=2))
 
 
 @pytest.mark.long
@@ -219,7 +219,7 @@ def test_conftest_is_used_where_tests_need_it(tmp_path):
     conftest = b"import pytest\n\n\n@pytest.fixture\ndef prices():\n    return [3, 1, 2]\n"
     test = b"import shop\n\n\ndef test_prices(prices):\n    assert shop.cheapest(prices) == [1]\n"
     tree = {**TREE, "test/conftest.py": conftest, "test/test_more.py": test}
-    found = make(tree, tmp_path, Plan(count=1, combined=0))
+    found = make(tree, tmp_path, MakerOptions(count=1, combined=0))
     assert found.instances[0].repository.conftest
     assert "test/test_more.py::test_prices" in found.survey.tests
 

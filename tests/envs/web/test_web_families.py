@@ -6,7 +6,7 @@ import pytest
 from web_pages import TextBrowser, made, solved
 
 from agentgym.core.seeding import generator
-from agentgym.envs.web.family import Family, absent, plain
+from agentgym.envs.web.family import TaskFamily, absent, plain
 from agentgym.envs.web.plan import DONE, IMPOSSIBLE
 from agentgym.envs.web.sites import families
 from agentgym.envs.web.sites.calendar.data import KINDS
@@ -155,7 +155,7 @@ def test_days_and_titles_of_large_calendars_do_not_run_out():
 
 
 def test_families_that_find_nothing_say_so():
-    class Nowhere(Family):
+    class Nowhere(TaskFamily):
         name = "nowhere"
 
         def make(self, rng, difficulty, state, possible):

@@ -1,17 +1,17 @@
 """Bit work: a number of a fixed width, shifted, masked, turned round and counted."""
 
-from agentgym.envs.code.families.family import Family, Frame, Plan, Rng, Rule, typed
+from agentgym.envs.code.families.family import Frame, ProgramFamily, ProgramSpec, Rng, Rule, typed
 from agentgym.envs.code.families.slots import choice, integer, one
 
 
-def _number(rng: Rng, difficulty: int, plan: Plan) -> list[object]:
+def _number(rng: Rng, difficulty: int, plan: ProgramSpec) -> list[object]:
     width: int = plan.frame.values["w"]
     if rng.random() < 0.15:
         return [one([0, 1, (1 << width) - 1, 1 << (width - 1)], rng)]
     return [int(rng.integers(1 << 32)) % (1 << width)]
 
 
-def _two(rng: Rng, difficulty: int, plan: Plan) -> list[object]:
+def _two(rng: Rng, difficulty: int, plan: ProgramSpec) -> list[object]:
     return _number(rng, difficulty, plan) + _number(rng, difficulty, plan)
 
 
@@ -127,6 +127,6 @@ ENDS = (
     ),
     Rule("whether the number of ones in `x` is odd.", "return bin(x).count('1') % 2 == 1", ("return x % 2 == 1",)),
 )
-FAMILY = Family(
+FAMILY = ProgramFamily(
     "bits", FRAMES, typed("x", RULES), typed("x", ENDS), names=("mix", "encode", "scramble", "register", "flags")
 )

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from agentgym.envs.code.families.family import Draw, Family, Frame, Plan, Rng, Rule, Slot, typed
+from agentgym.envs.code.families.family import Draw, Frame, ProgramFamily, ProgramSpec, Rng, Rule, Slot, typed
 from agentgym.envs.code.families.slots import choice, integer, one
 
 NAMES = ["Ada", "Ben", "Cleo", "Dan"]
@@ -24,7 +24,7 @@ def _calls(start: Callable[[Rng], list[object]], often: str) -> Draw:
     """Return what draws an input: arguments of the constructor and calls of the methods a plan has, some more often."""
     always = tuple(often.split("; "))
 
-    def draw(rng: Rng, difficulty: int, plan: Plan) -> list[object]:
+    def draw(rng: Rng, difficulty: int, plan: ProgramSpec) -> list[object]:
         heads = [*(step.says.split("`")[1] for step in plan.steps), *always]
         calls: list[list[object]] = []
         for _number in range(int(rng.integers(3, 16 + 4 * difficulty))):
@@ -379,4 +379,4 @@ METHODS = (
         ),
     ),
 )
-FAMILY = Family("classes", FRAMES, METHODS, fewest=2, names=("Box", "Keeper", "Thing", "Holder", "Device"))
+FAMILY = ProgramFamily("classes", FRAMES, METHODS, fewest=2, names=("Box", "Keeper", "Thing", "Holder", "Device"))

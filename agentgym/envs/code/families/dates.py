@@ -2,7 +2,7 @@
 
 from datetime import date, timedelta
 
-from agentgym.envs.code.families.family import Family, Frame, Plan, Rng, Rule, typed
+from agentgym.envs.code.families.family import Frame, ProgramFamily, ProgramSpec, Rng, Rule, typed
 from agentgym.envs.code.families.slots import choice, integer, length
 
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -22,16 +22,16 @@ def _near(rng: Rng, start: str, most: int) -> str:
     return str(date.fromisoformat(start) + timedelta(days=int(rng.integers(0, most))))
 
 
-def _one(rng: Rng, difficulty: int, _: Plan) -> list[object]:
+def _one(rng: Rng, difficulty: int, _: ProgramSpec) -> list[object]:
     return [_day(rng)]
 
 
-def _two(rng: Rng, difficulty: int, _: Plan) -> list[object]:
+def _two(rng: Rng, difficulty: int, _: ProgramSpec) -> list[object]:
     start = _day(rng)
     return [start, _near(rng, start, 50 + 20 * min(difficulty, 4))]
 
 
-def _many(rng: Rng, difficulty: int, _: Plan) -> list[object]:
+def _many(rng: Rng, difficulty: int, _: ProgramSpec) -> list[object]:
     start = _day(rng)
     return [[_near(rng, start, 70) for _number in range(length(rng, difficulty, 7))]]
 
@@ -204,7 +204,7 @@ ENDS_OF_DAYS = (
         ("return sorted({(d.month, d.year) for d in days})", "return [(d.year, d.month) for d in days]"),
     ),
 )
-FAMILY = Family(
+FAMILY = ProgramFamily(
     "dates",
     FRAMES,
     typed("day", DAY) + typed("days", MANY),

@@ -1,6 +1,6 @@
 """Dictionaries: stocks and records, filtered, merged, grouped and inverted."""
 
-from agentgym.envs.code.families.family import Family, Frame, Plan, Rng, Rule, typed
+from agentgym.envs.code.families.family import Frame, ProgramFamily, ProgramSpec, Rng, Rule, typed
 from agentgym.envs.code.families.slots import choice, integer, length, one, some, subset
 
 THINGS = [
@@ -23,20 +23,20 @@ PEOPLE = ["Ada", "Ben", "Cleo", "Dan", "Eve", "Finn", "Gil", "Hana"]
 TOWNS = ["Oslo", "Lima", "Rome", "Kyiv"]
 
 
-def _stock(rng: Rng, difficulty: int, _: Plan) -> list[object]:
+def _stock(rng: Rng, difficulty: int, _: ProgramSpec) -> list[object]:
     names = some(THINGS, rng, min(length(rng, difficulty, 7), len(THINGS)))
     return [{name: int(rng.integers(-6, 16)) for name in names}]
 
 
-def _two(rng: Rng, difficulty: int, plan: Plan) -> list[object]:
+def _two(rng: Rng, difficulty: int, plan: ProgramSpec) -> list[object]:
     return _stock(rng, difficulty, plan) + _stock(rng, difficulty, plan)
 
 
-def _sales(rng: Rng, difficulty: int, _: Plan) -> list[object]:
+def _sales(rng: Rng, difficulty: int, _: ProgramSpec) -> list[object]:
     return [[(one(THINGS[:7], rng), int(rng.integers(-6, 16))) for _number in range(length(rng, difficulty, 9))]]
 
 
-def _records(rng: Rng, difficulty: int, _: Plan) -> list[object]:
+def _records(rng: Rng, difficulty: int, _: ProgramSpec) -> list[object]:
     def record() -> dict[str, object]:
         return {"name": one(PEOPLE, rng), "town": one(TOWNS, rng), "points": int(rng.integers(0, 30))}
 
@@ -226,7 +226,7 @@ ENDS_OF_RECORDS = (
         ),
     ),
 )
-FAMILY = Family(
+FAMILY = ProgramFamily(
     "dictionaries",
     FRAMES,
     typed("table", TABLE) + typed("records", RECORDS),

@@ -1,29 +1,29 @@
 """Dynamic programming: the best or the number of ways, over numbers that are prepared step by step."""
 
-from agentgym.envs.code.families.family import Family, Frame, Plan, Rng, Rule, typed
+from agentgym.envs.code.families.family import Frame, ProgramFamily, ProgramSpec, Rng, Rule, typed
 from agentgym.envs.code.families.slots import choice, integer, numbers, subset, word
 
 
-def _positive(rng: Rng, difficulty: int, _: Plan) -> list[object]:
+def _positive(rng: Rng, difficulty: int, _: ProgramSpec) -> list[object]:
     return [[abs(n) + 1 for n in numbers(rng, difficulty, -9, 9)]]
 
 
-def _signed(rng: Rng, difficulty: int, _: Plan) -> list[object]:
+def _signed(rng: Rng, difficulty: int, _: ProgramSpec) -> list[object]:
     return [numbers(rng, difficulty, -9, 12)]
 
 
-def _target(rng: Rng, difficulty: int, _: Plan) -> list[object]:
+def _target(rng: Rng, difficulty: int, _: ProgramSpec) -> list[object]:
     return [int(rng.integers(0, 25 + 10 * difficulty))]
 
 
-def _pair(rng: Rng, difficulty: int, _: Plan) -> list[object]:
+def _pair(rng: Rng, difficulty: int, _: ProgramSpec) -> list[object]:
     most = 6 + difficulty
     first = word(rng, 0 if rng.random() < 0.1 else 2, most, "aabbcd")
     two = word(rng, 0 if rng.random() < 0.1 else 2, most, "aabbcd")
     return [first, first[:3] + two[:4] if rng.random() < 0.4 else two]
 
 
-def _grid(rng: Rng, difficulty: int, _: Plan) -> list[object]:
+def _grid(rng: Rng, difficulty: int, _: ProgramSpec) -> list[object]:
     rows, columns = (int(x) for x in rng.integers(1, 5 + difficulty // 2, 2))
     return [[[int(x) for x in rng.integers(-3, 10, columns)] for _row in range(rows)]]
 
@@ -329,7 +329,7 @@ ENDS = (
         ),
     ),
 )
-FAMILY = Family(
+FAMILY = ProgramFamily(
     "dynamic",
     FRAMES,
     typed("values", VALUES) + typed("target", TARGET) + typed("pair", PAIR) + typed("grid", GRID),

@@ -19,7 +19,7 @@ T = TypeVar("T")
 Rng = np.random.Generator
 Slot = Callable[[Rng, int], object]
 """From chance and difficulty to a value of a slot."""
-Draw = Callable[[Rng, int, "Plan"], list[object]]
+Draw = Callable[[Rng, int, "ProgramSpec"], list[object]]
 """From chance, difficulty and what the task says to an input."""
 PUBLIC, HIDDEN = 3, 16
 """Tests of a task."""
@@ -100,7 +100,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ProgramSpec:
     """What a task says, sentence by sentence."""
 
     entry: str
@@ -156,14 +156,14 @@ class Plan:
 class Draft:
     """A task of a family. Cases are pairs of packed input and packed result (see `values`)."""
 
-    plan: Plan
+    plan: ProgramSpec
     public: list[Any]
     hidden: list[Any]
     wrong: list[str]
 
 
 @dataclass(frozen=True)
-class Family:
+class ProgramFamily:
     """Tasks of one kind: any frame, so many rules, and an end that says what to return."""
 
     name: str
@@ -175,7 +175,7 @@ class Family:
     fewest: int = 1
     _patterns: dict[str, re.Pattern[str]] = field(default_factory=dict[str, "re.Pattern[str]"], repr=False)
 
-    def draw(self, rng: Rng, difficulty: int, accepts: Callable[[Plan], bool] = lambda _: True) -> Draft:
+    def draw(self, rng: Rng, difficulty: int, accepts: Callable[[ProgramSpec], bool] = lambda _: True) -> Draft:
         """Draw an accepted task whose hidden tests reject at least two wrong solutions; BadConfig where none is found."""
         for attempt in range(PATIENCE * (difficulty + 40)):
             fewer = max(0, attempt // PATIENCE - 1)  # so many steps may leave nothing to compute
@@ -186,7 +186,7 @@ class Family:
                 return draft
         raise BadConfig(f"family {self.name} has no such task at difficulty {difficulty}: raise it, or take more families")
 
-    def _plan(self, rng: Rng, difficulty: int, more: int) -> Plan:
+    def _plan(self, rng: Rng, difficulty: int, more: int) -> ProgramSpec:
         """Return a plan with `more` steps than the fewest, or one in addition."""
         while True:
             frame = _pick(self.frames, rng)
@@ -207,9 +207,9 @@ class Family:
                 continue
             end = _part(_pick(ends, rng), rng, difficulty) if ends else None
             entry = _pick(self.names, rng)
-            return Plan(entry, _part(frame, rng, difficulty), tuple(steps), end)
+            return ProgramSpec(entry, _part(frame, rng, difficulty), tuple(steps), end)
 
-    def _tested(self, plan: Plan, rng: Rng, difficulty: int) -> Draft | None:
+    def _tested(self, plan: ProgramSpec, rng: Rng, difficulty: int) -> Draft | None:
         """Return the plan with tests; None where they would show too little."""
         kind, solution = plan.start.kind, plan.solution()
         cases: dict[str, list[Any]] = {}
@@ -232,7 +232,7 @@ class Family:
         wrong = sorted((code for code in passed if passed[code] < HIDDEN), key=lambda code: -passed[code])
         return Draft(plan, public, hidden, wrong[:KEPT]) if len(wrong) >= 2 else None
 
-    def read(self, statement: str) -> Plan | None:
+    def read(self, statement: str) -> ProgramSpec | None:
         """Return the plan of a statement, as one reads it who knows the family's sentences; None for any other text."""
         lines = statement.split("\n")
         head = re.fullmatch(r"Write a (?:function|class) `(\w+)\((.*?)\)`\. (.*)", lines[0])
@@ -245,7 +245,7 @@ class Family:
             steps = [self._match(self.rules, line.partition(". ")[2]) for line in lines if re.match(r"\d+\. ", line)]
             last = lines[-1].removeprefix("Return ") if lines[-1].startswith("Return ") else None
             end = self._match(self.ends, last) if last is not None else None
-            plan = Plan(head[1], first, tuple(step for step in steps if step), end)
+            plan = ProgramSpec(head[1], first, tuple(step for step in steps if step), end)
             if plan.statement() == statement:
                 return plan
         return None

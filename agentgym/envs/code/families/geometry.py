@@ -1,6 +1,6 @@
 """Geometry: points with whole coordinates, moved, mirrored, measured; and rectangles."""
 
-from agentgym.envs.code.families.family import Family, Frame, Plan, Rng, Rule, typed
+from agentgym.envs.code.families.family import Frame, ProgramFamily, ProgramSpec, Rng, Rule, typed
 from agentgym.envs.code.families.slots import integer, length, one
 
 NEAR = " (a float; errors up to 1e-6 are accepted)"
@@ -10,7 +10,7 @@ def _point(rng: Rng) -> tuple[int, int]:
     return int(rng.integers(-8, 9)), int(rng.integers(-8, 9))
 
 
-def _points(rng: Rng, difficulty: int, _: Plan) -> list[object]:
+def _points(rng: Rng, difficulty: int, _: ProgramSpec) -> list[object]:
     drawn = [_point(rng) for _number in range(length(rng, difficulty, 7))]
     if drawn and rng.random() < 0.4:  # some that are alike, and some in a row
         drawn.append(one(drawn, rng))
@@ -19,7 +19,7 @@ def _points(rng: Rng, difficulty: int, _: Plan) -> list[object]:
     return [drawn]
 
 
-def _rectangles(rng: Rng, difficulty: int, _: Plan) -> list[object]:
+def _rectangles(rng: Rng, difficulty: int, _: ProgramSpec) -> list[object]:
     rectangles: list[tuple[int, int, int, int]] = []
     for _number in range(length(rng, difficulty, 4)):
         x, y = _point(rng)
@@ -332,7 +332,7 @@ ENDS = (
         ),
     ),
 )
-FAMILY = Family(
+FAMILY = ProgramFamily(
     "geometry",
     FRAMES,
     typed("points", MOVES + FILTERS) + typed("polygon", MOVES) + typed("boxes", BOXES),

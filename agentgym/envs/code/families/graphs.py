@@ -1,10 +1,10 @@
 """Graphs with weighted edges: changed edge by edge, then searched."""
 
-from agentgym.envs.code.families.family import Family, Frame, Plan, Rng, Rule, typed
+from agentgym.envs.code.families.family import Frame, ProgramFamily, ProgramSpec, Rng, Rule, typed
 from agentgym.envs.code.families.slots import integer
 
 
-def _graph(rng: Rng, difficulty: int, _: Plan) -> list[object]:
+def _graph(rng: Rng, difficulty: int, _: ProgramSpec) -> list[object]:
     count = int(rng.integers(3, 7 + min(difficulty, 5)))
     edges: list[tuple[int, int, int]] = []
     for _number in range(int(rng.integers(0 if rng.random() < 0.1 else 2, 2 * count + 2))):
@@ -170,6 +170,6 @@ ENDS = (
         ),
     ),
 )
-FAMILY = Family(
+FAMILY = ProgramFamily(
     "graphs", FRAMES, typed("edges", RULES), typed("edges", ENDS), names=("explore", "route", "network", "survey", "links")
 )

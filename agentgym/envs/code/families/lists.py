@@ -1,6 +1,6 @@
 """Lists of whole numbers: filtered, ordered, shifted, grouped and summed up."""
 
-from agentgym.envs.code.families.family import Family, Frame, Rule, typed
+from agentgym.envs.code.families.family import Frame, ProgramFamily, Rule, typed
 from agentgym.envs.code.families.slots import choice, integer, numbers
 
 FRAMES = (
@@ -161,7 +161,7 @@ ENDS = (
         ),
     ),
 )
-FAMILY = Family(
+FAMILY = ProgramFamily(
     "lists",
     FRAMES,
     typed("list", RULES),

@@ -1,17 +1,17 @@
 """Whole numbers: digits, divisors, primes, bases, and ranges that are filtered and summed up."""
 
-from agentgym.envs.code.families.family import Family, Frame, Plan, Rng, Rule, typed
+from agentgym.envs.code.families.family import Frame, ProgramFamily, ProgramSpec, Rng, Rule, typed
 from agentgym.envs.code.families.slots import choice, integer
 
 PRIME = "p > 1 and all(p % q for q in range(2, int(p ** 0.5) + 1))"
 
 
-def _number(rng: Rng, difficulty: int, _: Plan) -> list[object]:
+def _number(rng: Rng, difficulty: int, _: ProgramSpec) -> list[object]:
     most: int = 10 ** int(rng.integers(1, 5 + min(difficulty, 8)))
     return [int(rng.integers(0, most))]
 
 
-def _range(rng: Rng, difficulty: int, _: Plan) -> list[object]:
+def _range(rng: Rng, difficulty: int, _: ProgramSpec) -> list[object]:
     low = int(rng.integers(1, 60 + 20 * difficulty))
     return [low, low + int(rng.integers(-2, 40 + 5 * difficulty))]
 
@@ -182,7 +182,7 @@ ENDS_OF_VALUES = (
         {"m": integer(2, 7)},
     ),
 )
-FAMILY = Family(
+FAMILY = ProgramFamily(
     "numbers",
     FRAMES,
     typed("number", NUMBER) + typed("values", VALUES),

@@ -1,6 +1,6 @@
 """Parsing: pairs in several notations, arithmetic with its own precedence, brackets."""
 
-from agentgym.envs.code.families.family import Family, Frame, Plan, Rng, Rule, typed
+from agentgym.envs.code.families.family import Frame, ProgramFamily, ProgramSpec, Rng, Rule, typed
 from agentgym.envs.code.families.slots import choice, integer, length, one, word
 
 LEVELS = ["info", "warn", "error", "debug"]
@@ -10,7 +10,7 @@ def _name(rng: Rng) -> str:
     return one(["a", "b", "ab", "key", "id", word(rng, 1, 4)], rng)
 
 
-def _pairs(rng: Rng, difficulty: int, plan: Plan) -> list[object]:
+def _pairs(rng: Rng, difficulty: int, plan: ProgramSpec) -> list[object]:
     equals, comma = plan.frame.values["eq"], plan.frame.values["sep"]
 
     def spaced(text: str) -> str:
@@ -25,11 +25,11 @@ def _pairs(rng: Rng, difficulty: int, plan: Plan) -> list[object]:
     return [comma.join(pieces)]
 
 
-def _runs(rng: Rng, difficulty: int, _: Plan) -> list[object]:
+def _runs(rng: Rng, difficulty: int, _: ProgramSpec) -> list[object]:
     return ["".join(f"{one(['', 2, 3, 7, 12], rng)}{one('abcxyz', rng)}" for _number in range(length(rng, difficulty, 7)))]
 
 
-def _lines(rng: Rng, difficulty: int, plan: Plan) -> list[object]:
+def _lines(rng: Rng, difficulty: int, plan: ProgramSpec) -> list[object]:
     mark = plan.frame.values["mark"]
     lines: list[str] = []
     for _number in range(length(rng, difficulty, 7)):
@@ -41,14 +41,14 @@ def _lines(rng: Rng, difficulty: int, plan: Plan) -> list[object]:
     return ["\n".join(lines)]
 
 
-def _sum(rng: Rng, difficulty: int, _: Plan) -> list[object]:
+def _sum(rng: Rng, difficulty: int, _: ProgramSpec) -> list[object]:
     text = str(int(rng.integers(0, 20)))
     for _number in range(int(rng.integers(0, 5 + difficulty))):
         text += f"{one(['+', '-', '*', ' + ', ' - ', ' * '], rng)}{int(rng.integers(0, 13))}"
     return [text]
 
 
-def _brackets(rng: Rng, difficulty: int, _: Plan) -> list[object]:
+def _brackets(rng: Rng, difficulty: int, _: ProgramSpec) -> list[object]:
     text, open_ = "", list[str]()
     for _number in range(int(rng.integers(0 if rng.random() < 0.1 else 3, 12 + 3 * difficulty))):
         kind = rng.random()
@@ -357,4 +357,4 @@ ENDS = (
         ),
     ),
 )
-FAMILY = Family("parsing", FRAMES, RULES, ENDS, names=("parse", "read_text", "decode", "interpret", "scan"))
+FAMILY = ProgramFamily("parsing", FRAMES, RULES, ENDS, names=("parse", "read_text", "decode", "interpret", "scan"))

@@ -1,20 +1,20 @@
 """Simulation: a robot, a stack machine and a row of cells, whose commands and laws the task defines."""
 
-from agentgym.envs.code.families.family import Family, Frame, Plan, Rng, Rule, typed
+from agentgym.envs.code.families.family import Frame, ProgramFamily, ProgramSpec, Rng, Rule, typed
 from agentgym.envs.code.families.slots import choice, integer, length, one, subset
 
 
-def _commands(plan: Plan) -> list[str]:
+def _commands(plan: ProgramSpec) -> list[str]:
     """Return the commands that a plan defines: each step begins with its own."""
     return [step.says.split("`")[1] for step in plan.steps]
 
 
-def _walk(rng: Rng, difficulty: int, plan: Plan) -> list[object]:
+def _walk(rng: Rng, difficulty: int, plan: ProgramSpec) -> list[object]:
     letters = [*_commands(plan), "F", "F", "L"]
     return ["".join(one(letters, rng) for _number in range(length(rng, difficulty, 14)))]
 
 
-def _program(rng: Rng, difficulty: int, plan: Plan) -> list[object]:
+def _program(rng: Rng, difficulty: int, plan: ProgramSpec) -> list[object]:
     words = _commands(plan)
     return [
         [
@@ -24,7 +24,7 @@ def _program(rng: Rng, difficulty: int, plan: Plan) -> list[object]:
     ]
 
 
-def _cells(rng: Rng, difficulty: int, _: Plan) -> list[object]:
+def _cells(rng: Rng, difficulty: int, _: ProgramSpec) -> list[object]:
     return [[int(rng.random() < 0.45) for _number in range(int(rng.integers(1, 12 + 2 * difficulty)))]]
 
 
@@ -295,7 +295,7 @@ ENDS = (
         ),
     ),
 )
-FAMILY = Family(
+FAMILY = ProgramFamily(
     "simulation",
     FRAMES,
     typed("robot", ROBOT) + typed("machine", STACK) + typed("cells", CELLS),

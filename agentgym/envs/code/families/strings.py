@@ -1,16 +1,16 @@
 """Strings: words and characters, filtered, ordered, replaced and counted."""
 
-from agentgym.envs.code.families.family import Family, Frame, Plan, Rng, Rule, typed
+from agentgym.envs.code.families.family import Frame, ProgramFamily, ProgramSpec, Rng, Rule, typed
 from agentgym.envs.code.families.slots import choice, integer, letter, one, words
 
 CHARACTERS = "aaabbcdeeefgiilmnoorstuxyzABCEHLMT0123345789..,,--!? "
 
 
-def _sentence(rng: Rng, difficulty: int, _: Plan) -> list[object]:
+def _sentence(rng: Rng, difficulty: int, _: ProgramSpec) -> list[object]:
     return [" ".join(words(rng, difficulty))]
 
 
-def _text(rng: Rng, difficulty: int, _: Plan) -> list[object]:
+def _text(rng: Rng, difficulty: int, _: ProgramSpec) -> list[object]:
     if rng.random() < 0.1:
         return ["" if rng.random() < 0.4 else one("aZ7.", rng)]
     drawn: list[str] = []
@@ -223,7 +223,7 @@ ENDS_OF_TEXT = (
 )
 
 
-FAMILY = Family(
+FAMILY = ProgramFamily(
     "strings",
     FRAMES,
     typed("words", WORDS) + typed("text", TEXT),

@@ -26,7 +26,7 @@ MOST_IN_ONE_PLACE = 4
 
 
 @dataclass(frozen=True)
-class Plan:
+class MakerOptions:
     """What to make."""
 
     count: int = 50
@@ -63,7 +63,7 @@ class Maker:
     def __init__(
         self,
         repository: tuple[str, str, Mapping[str, bytes]],
-        plan: Plan,
+        plan: MakerOptions,
         *,
         open_sandbox: Callable[[], PytestSandbox],
         close_sandbox: Callable[[PytestSandbox], None],

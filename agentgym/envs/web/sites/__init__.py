@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 import numpy as np
 
 if TYPE_CHECKING:
-    from agentgym.envs.web.family import Family
+    from agentgym.envs.web.family import TaskFamily
     from agentgym.envs.web.state import Setting
 
 SITES: dict[str, tuple[tuple[str, ...], str]] = {
@@ -51,9 +51,9 @@ def apps() -> Mapping[str, Wsgi]:
     return applications
 
 
-def families() -> "Mapping[str, Family]":
+def families() -> "Mapping[str, TaskFamily]":
     """Return the task families of all sites by name."""
-    by_name: dict[str, Family] = {}
+    by_name: dict[str, TaskFamily] = {}
     for module in (*(f"{site}.tasks" for site in SITES), "across"):
         for family in importlib.import_module(f"{__name__}.{module}").FAMILIES:
             by_name[family.name] = family

@@ -3,7 +3,7 @@
 import numpy as np
 
 from agentgym.envs.web import words
-from agentgym.envs.web.family import Ask, Family, Made, Unfit, absent, asked
+from agentgym.envs.web.family import Ask, Made, TaskFamily, Unfit, absent, asked
 from agentgym.envs.web.plan import Click, Fill, Goto, Impossible, Plan, Select
 from agentgym.envs.web.shown import money
 from agentgym.envs.web.sites.forum.data import title
@@ -15,7 +15,7 @@ from agentgym.envs.web.sites.wiki.tasks import facts_of, open_page, titles_of
 from agentgym.envs.web.state import EpisodeState
 
 
-class Recommend(Family):
+class Recommend(TaskFamily):
     """Tell the forum what the cheapest product of a category is."""
 
     name = "shop-forum-recommend"
@@ -65,7 +65,7 @@ class Recommend(Family):
         yield Click("button", "Save topic")
 
 
-class Report(Family):
+class Report(TaskFamily):
     """Answer a topic of the forum with a fact of the wiki."""
 
     name = "wiki-forum-report"
@@ -100,7 +100,7 @@ class Report(Family):
         yield Click("button", "Post comment")
 
 
-class Move(Family):
+class Move(TaskFamily):
     """Add an address in a town to the shop, with the postcode from the wiki."""
 
     name = "wiki-shop-address"
@@ -137,7 +137,7 @@ class Move(Family):
         yield Click("button", "Save address")
 
 
-class Reviewed(Family):
+class Reviewed(TaskFamily):
     """Tell the forum who reviewed a product, and wish for it."""
 
     name = "shop-forum-reviewed"
@@ -178,4 +178,4 @@ class Reviewed(Family):
         yield Click("button", "Post comment")
 
 
-FAMILIES: tuple[Family, ...] = (Recommend(), Report(), Move(), Reviewed())
+FAMILIES: tuple[TaskFamily, ...] = (Recommend(), Report(), Move(), Reviewed())

@@ -6,7 +6,7 @@ from datetime import date, timedelta
 
 import numpy as np
 
-from agentgym.envs.web.family import Ask, Family, Made, Unfit, absent, asked, every_page, question
+from agentgym.envs.web.family import Ask, Made, TaskFamily, Unfit, absent, asked, every_page, question
 from agentgym.envs.web.plan import Answer, Click, Fill, Goto, Impossible, Page, Plan, Select, Step
 from agentgym.envs.web.shown import day
 from agentgym.envs.web.sites.calendar.data import CALENDARS, ROOMS, clock, event_titles, minutes
@@ -71,7 +71,7 @@ def written_day(text: str) -> str:
     return date(int(year), months.index(month) + 1, int(number)).isoformat()
 
 
-class NextWith(Family):
+class NextWith(TaskFamily):
     """When the next event with somebody is."""
 
     name = "calendar-next"
@@ -96,7 +96,7 @@ class NextWith(Family):
         yield Answer(later[0].split(", ")[1])
 
 
-class FirstFree(Family):
+class FirstFree(TaskFamily):
     """When a day has a first gap that is long enough."""
 
     name = "calendar-free"
@@ -147,7 +147,7 @@ def first_gap(events: list[tuple[str, str]], length: int, start: int = 8 * 60, f
     return clock(at) if finish - at >= length else ""
 
 
-class CreateEvent(Family):
+class CreateEvent(TaskFamily):
     """Make an event with people."""
 
     name = "calendar-create"
@@ -184,7 +184,7 @@ class CreateEvent(Family):
             raise Impossible
 
 
-class MoveEvent(Family):
+class MoveEvent(TaskFamily):
     """Move an event of one's own to another day and time."""
 
     name = "calendar-move"
@@ -224,7 +224,7 @@ class MoveEvent(Family):
             yield Click("button", "Move")
 
 
-class DeleteEvents(Family):
+class DeleteEvents(TaskFamily):
     """Delete the user's coming events with somebody, and leave those that somebody else organises."""
 
     name = "calendar-delete"
@@ -259,7 +259,7 @@ class DeleteEvents(Family):
                 yield Click("button", "Delete for good")
 
 
-class ReplyToInvitations(Family):
+class ReplyToInvitations(TaskFamily):
     """Answer the invitations of somebody."""
 
     name = "calendar-reply"
@@ -290,7 +290,7 @@ class ReplyToInvitations(Family):
             yield Click("button", reply)
 
 
-class InviteToAll(Family):
+class InviteToAll(TaskFamily):
     """Invite somebody to all events of the user in a room."""
 
     name = "calendar-invite"
@@ -333,7 +333,7 @@ class InviteToAll(Family):
             yield Click("button", "Save event")
 
 
-FAMILIES: tuple[Family, ...] = (
+FAMILIES: tuple[TaskFamily, ...] = (
     NextWith(),
     FirstFree(),
     CreateEvent(),

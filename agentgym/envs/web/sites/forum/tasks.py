@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 
 from agentgym.envs.web import words
-from agentgym.envs.web.family import Ask, Family, Made, Unfit, absent, asked, contested, every_page, ordinal, question
+from agentgym.envs.web.family import Ask, Made, TaskFamily, Unfit, absent, asked, contested, every_page, ordinal, question
 from agentgym.envs.web.plan import Answer, Click, Fill, Goto, Impossible, Page, Plan, Step
 from agentgym.envs.web.sites.forum.data import title
 from agentgym.envs.web.state import EpisodeState, choose
@@ -39,7 +39,7 @@ def quoted(text: str) -> str:
     return f'"{text}"'
 
 
-class Commenter(Family):
+class Commenter(TaskFamily):
     """Who has written the most comments on a topic."""
 
     name = "forum-commenter"
@@ -75,7 +75,7 @@ class Commenter(Family):
         yield Answer(count.most_common(1)[0][0])
 
 
-class MostVotes(Family):
+class MostVotes(TaskFamily):
     """Which of someone's topics on a board has the most votes (the second most, …)."""
 
     name = "forum-votes"
@@ -106,7 +106,7 @@ class MostVotes(Family):
         yield Answer(titles[place - 1])
 
 
-class Post(Family):
+class Post(TaskFamily):
     """Start a topic on a board."""
 
     name = "forum-post"
@@ -134,7 +134,7 @@ class Post(Family):
         yield Click("button", "Save topic")
 
 
-class Comment(Family):
+class Comment(TaskFamily):
     """Comment on a topic, or say that it is locked."""
 
     name = "forum-comment"
@@ -160,7 +160,7 @@ class Comment(Family):
         yield Click("button", "Post comment")
 
 
-class Vote(Family):
+class Vote(TaskFamily):
     """Vote for all topics that someone started on a board."""
 
     name = "forum-vote"
@@ -195,7 +195,7 @@ class Vote(Family):
             yield Click("button", "Vote for this topic")
 
 
-class Edit(Family):
+class Edit(TaskFamily):
     """Change the text of a topic, or say that it is not one's own."""
 
     name = "forum-edit"
@@ -221,7 +221,7 @@ class Edit(Family):
         yield Click("button", "Save topic")
 
 
-class DeleteComments(Family):
+class DeleteComments(TaskFamily):
     """Delete one's own comments on some topics."""
 
     name = "forum-delete"
@@ -248,7 +248,7 @@ class DeleteComments(Family):
                 page = yield Click("button", "Delete comment")
 
 
-class Subscribe(Family):
+class Subscribe(TaskFamily):
     """Be subscribed to the boards with many topics, and to no others."""
 
     name = "forum-subscribe"
@@ -281,7 +281,7 @@ class Subscribe(Family):
                 yield Click("button", "Subscribe" if wanted else "Unsubscribe", row=row["Board"])
 
 
-class Profile(Family):
+class Profile(TaskFamily):
     """Change one's own profile: to what is told, or to the place of another member."""
 
     name = "forum-profile"
@@ -323,7 +323,7 @@ class Profile(Family):
         yield Click("button", "Save settings")
 
 
-FAMILIES: tuple[Family, ...] = (
+FAMILIES: tuple[TaskFamily, ...] = (
     Commenter(),
     MostVotes(),
     Post(),

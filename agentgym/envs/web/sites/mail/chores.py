@@ -5,7 +5,7 @@ from collections.abc import Generator
 
 import numpy as np
 
-from agentgym.envs.web.family import Ask, Family, Made, absent, asked, question
+from agentgym.envs.web.family import Ask, Made, TaskFamily, absent, asked, question
 from agentgym.envs.web.plan import Answer, Click, Fill, Goto, Impossible, Page, Plan, Select, Step
 from agentgym.envs.web.shown import money
 from agentgym.envs.web.sites.mail.data import FOLDERS, phone
@@ -90,7 +90,7 @@ def absent_subject(rng: np.random.Generator, state: EpisodeState, subject: str) 
     return absent(known, another)
 
 
-class MailFact(Family):
+class MailFact(TaskFamily):
     """What a message says: the code of a booking, or the amount of an invoice."""
 
     name = "mail-fact"
@@ -121,7 +121,7 @@ class MailFact(Family):
         yield Answer(match[1])
 
 
-class InvoiceSum(Family):
+class InvoiceSum(TaskFamily):
     """What several invoices come to."""
 
     name = "mail-invoices"
@@ -151,7 +151,7 @@ def cents_of(text: str) -> int:
     return round(float(amount[1].replace("$", "").replace(",", "")) * 100)
 
 
-class WriteMail(Family):
+class WriteMail(TaskFamily):
     """Write to contacts."""
 
     name = "mail-write"
@@ -179,7 +179,7 @@ class WriteMail(Family):
             raise Impossible
 
 
-class AnswerMail(Family):
+class AnswerMail(TaskFamily):
     """Reply to a message, or forward it."""
 
     name = "mail-answer"
@@ -214,7 +214,7 @@ class AnswerMail(Family):
         yield Click("button", "Send")
 
 
-class Tidy(Family):
+class Tidy(TaskFamily):
     """Do the same with all messages of somebody in the inbox."""
 
     name = "mail-tidy"
@@ -255,7 +255,7 @@ class Tidy(Family):
                     page = yield Click("link", "Next page")
 
 
-class FileAway(Family):
+class FileAway(TaskFamily):
     """Make a folder and move messages into it."""
 
     name = "mail-file"
@@ -292,7 +292,7 @@ class FileAway(Family):
             yield Click("button", "Move")
 
 
-class UpdateContact(Family):
+class UpdateContact(TaskFamily):
     """Change a contact's telephone number, or make a contact."""
 
     name = "mail-contact"

@@ -6,7 +6,7 @@ from datetime import date, timedelta
 
 import numpy as np
 
-from agentgym.envs.web.family import Ask, Family, Made, Unfit, absent, asked
+from agentgym.envs.web.family import Ask, Made, TaskFamily, Unfit, absent, asked
 from agentgym.envs.web.plan import Click, Fill, Goto, Impossible, Page, Plan, Select
 from agentgym.envs.web.sites.calendar.data import CALENDARS, minutes
 from agentgym.envs.web.sites.calendar.tasks import fill_event, insert_event, written_day
@@ -60,7 +60,7 @@ def event_of(title: str, when: str, start: str, finish: str, **more: object) -> 
     return {**event, "people": [], **more}
 
 
-class AcceptMeeting(Family):
+class AcceptMeeting(TaskFamily):
     """Somebody proposes by mail to meet: book it and agree, or say no where the calendar is full."""
 
     name = "mail-calendar-meeting"
@@ -110,7 +110,7 @@ class AcceptMeeting(Family):
         yield Click("button", "Send")
 
 
-class ReviewByMail(Family):
+class ReviewByMail(TaskFamily):
     """Somebody asks by mail for a review: take the review on, and say so."""
 
     name = "mail-tracker-review"
@@ -161,7 +161,7 @@ class ReviewByMail(Family):
         yield Click("button", "Send")
 
 
-class ProblemByMail(Family):
+class ProblemByMail(TaskFamily):
     """A customer reports a problem by mail: open an issue, and reply with its number."""
 
     name = "mail-tracker-problem"
@@ -208,7 +208,7 @@ class ProblemByMail(Family):
         yield Click("button", "Send")
 
 
-class DueDate(Family):
+class DueDate(TaskFamily):
     """The due date of an issue goes into the calendar, with its assignee."""
 
     name = "tracker-calendar-due"
@@ -246,7 +246,7 @@ class DueDate(Family):
         yield from fill_event(event_of(ask["title"], written_day(page.fact("Due date")), "09:00", "09:30", **more))
 
 
-class Trip(Family):
+class Trip(TaskFamily):
     """A booking in the mail becomes an event on the day of arrival or of departure."""
 
     name = "mail-calendar-trip"

@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 
-from agentgym.envs.web.family import Ask, Family, Made, absent, asked
+from agentgym.envs.web.family import Ask, Made, TaskFamily, absent, asked
 from agentgym.envs.web.plan import Click, Fill, Goto, Impossible, Plan
 from agentgym.envs.web.shown import day
 from agentgym.envs.web.sites.mail.chores import MAIL, address_of, send
@@ -30,7 +30,7 @@ def write_letter(people: list[str], subject: str, body: str) -> Plan:
     yield Click("button", "Send")
 
 
-class MilestoneLetter(Family):
+class MilestoneLetter(TaskFamily):
     """Tell people when a milestone of the tracker is due."""
 
     name = "tracker-mail-milestone"
@@ -64,7 +64,7 @@ class MilestoneLetter(Family):
         yield from write_letter(ask["people"], f"{ask['project']} {ask['milestone']}", due)
 
 
-class TownLetter(Family):
+class TownLetter(TaskFamily):
     """Tell people what the wiki says about a town."""
 
     name = "wiki-mail-town"
@@ -89,7 +89,7 @@ class TownLetter(Family):
         yield from write_letter(ask["people"], ask["town"], page.fact(ask["fact"]))
 
 
-class OrderLetter(Family):
+class OrderLetter(TaskFamily):
     """Tell people how far an order in the shop is."""
 
     name = "shop-mail-order"

@@ -1,6 +1,6 @@
 """The mail's task families, with those that need the mail and another site."""
 
-from agentgym.envs.web.family import Family
+from agentgym.envs.web.family import TaskFamily
 from agentgym.envs.web.sites.mail.chores import (
     AnswerMail,
     FileAway,
@@ -19,7 +19,7 @@ from agentgym.envs.web.sites.mail.errands import (
 )
 from agentgym.envs.web.sites.mail.letters import MilestoneLetter, OrderLetter, TownLetter
 
-FAMILIES: tuple[Family, ...] = (
+FAMILIES: tuple[TaskFamily, ...] = (
     MailFact(),
     InvoiceSum(),
     WriteMail(),

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from agentgym.envs.web import words
-from agentgym.envs.web.family import Ask, Family, Made, Unfit, absent, asked, every_page
+from agentgym.envs.web.family import Ask, Made, TaskFamily, Unfit, absent, asked, every_page
 from agentgym.envs.web.plan import Click, Fill, Goto, Impossible, Plan, Select
 from agentgym.envs.web.shown import money
 from agentgym.envs.web.sites.shop.data import CATEGORIES, LABELS, SHIPPING, postcode, product_name, street
@@ -50,7 +50,7 @@ def spoken(items: list[list[object]]) -> str:
     return ", ".join(f"{quantity} × {name}" for name, quantity in items)
 
 
-class FillCart(Family):
+class FillCart(TaskFamily):
     """Put products into the cart."""
 
     name = "shop-cart"
@@ -67,7 +67,7 @@ class FillCart(Family):
         yield from add_to_cart(ask["items"])
 
 
-class Buy(Family):
+class Buy(TaskFamily):
     """Order products to an address."""
 
     name = "shop-buy"
@@ -110,7 +110,7 @@ class Buy(Family):
         yield Click("button", "Place order")
 
 
-class Cancel(Family):
+class Cancel(TaskFamily):
     """Cancel the order that contains a product."""
 
     name = "shop-cancel"
@@ -148,7 +148,7 @@ class Cancel(Family):
         raise Impossible
 
 
-class Review(Family):
+class Review(TaskFamily):
     """Review a product."""
 
     name = "shop-review"
@@ -179,7 +179,7 @@ class Review(Family):
         yield Click("button", "Save review")
 
 
-class ChangeAddress(Family):
+class ChangeAddress(TaskFamily):
     """Change parts of an address."""
 
     name = "shop-address"
@@ -211,7 +211,7 @@ class ChangeAddress(Family):
         yield Click("button", "Save address")
 
 
-class ClearWishes(Family):
+class ClearWishes(TaskFamily):
     """Take off the wish list what is too dear, out of stock or of a category."""
 
     name = "shop-wishes"
@@ -246,7 +246,7 @@ class ClearWishes(Family):
                 yield Click("button", "Remove", row=row["Product"])
 
 
-class OrderAgain(Family):
+class OrderAgain(TaskFamily):
     """Put everything of an old order into the cart."""
 
     name = "shop-again"

@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 
 from agentgym.envs.web import words
-from agentgym.envs.web.family import Ask, Family, Made, Unfit, absent, contested, every_page, ordinal, question
+from agentgym.envs.web.family import Ask, Made, TaskFamily, Unfit, absent, contested, every_page, ordinal, question
 from agentgym.envs.web.plan import Answer, Click, Fill, Goto, Impossible, Page, Plan, Select, Step
 from agentgym.envs.web.shown import day, money
 from agentgym.envs.web.sites.shop.data import CATEGORIES, SHIPPING
@@ -30,7 +30,7 @@ def open_product(name: str) -> Generator[Step, Page, Page]:
     return (yield Click("link", name))
 
 
-class OrderTotal(Family):
+class OrderTotal(TaskFamily):
     """What an order cost."""
 
     name = "shop-order-total"
@@ -54,7 +54,7 @@ class OrderTotal(Family):
         yield Answer(total)
 
 
-class Spending(Family):
+class Spending(TaskFamily):
     """What all orders of a status since a day cost together."""
 
     name = "shop-spending"
@@ -83,7 +83,7 @@ class Spending(Family):
         yield Answer(money(total))
 
 
-class Cheapest(Family):
+class Cheapest(TaskFamily):
     """The cheapest product (the second cheapest, …) of a category and colour that is in stock."""
 
     name = "shop-cheapest"
@@ -122,7 +122,7 @@ class Cheapest(Family):
 _REVIEW = re.compile(r"(\d) of 5 stars, by (.+?), (\d+ \w+ \d{4})")
 
 
-class Reviewer(Family):
+class Reviewer(TaskFamily):
     """Who wrote the latest review of a product with so many stars."""
 
     name = "shop-reviewer"

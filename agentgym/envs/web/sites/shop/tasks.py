@@ -1,10 +1,10 @@
 """The shop's task families."""
 
-from agentgym.envs.web.family import Family
+from agentgym.envs.web.family import TaskFamily
 from agentgym.envs.web.sites.shop.changes import Buy, Cancel, ChangeAddress, ClearWishes, FillCart, OrderAgain, Review
 from agentgym.envs.web.sites.shop.questions import Cheapest, OrderTotal, Reviewer, Spending
 
-FAMILIES: tuple[Family, ...] = (
+FAMILIES: tuple[TaskFamily, ...] = (
     OrderTotal(),
     Spending(),
     Cheapest(),

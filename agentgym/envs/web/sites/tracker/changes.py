@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import numpy as np
 
-from agentgym.envs.web.family import Ask, Family, Made, absent, asked, every_page
+from agentgym.envs.web.family import Ask, Made, TaskFamily, absent, asked, every_page
 from agentgym.envs.web.plan import Click, Fill, Goto, Impossible, Plan, Select
 from agentgym.envs.web.shown import day
 from agentgym.envs.web.sites.tracker.data import ROLES
@@ -72,7 +72,7 @@ def insert_issue(state: EpisodeState, ask: Ask) -> None:
         )
 
 
-class CreateIssue(Family):
+class CreateIssue(TaskFamily):
     """Open an issue with labels, assignee and due date."""
 
     name = "tracker-create"
@@ -116,7 +116,7 @@ class CreateIssue(Family):
         yield Click("button", "Save issue")
 
 
-class Triage(Family):
+class Triage(TaskFamily):
     """Give issues an assignee and a milestone."""
 
     name = "tracker-triage"
@@ -151,7 +151,7 @@ class Triage(Family):
             yield Click("button", "Save issue")
 
 
-class CloseIssue(Family):
+class CloseIssue(TaskFamily):
     """Close an issue and say why."""
 
     name = "tracker-close"
@@ -177,7 +177,7 @@ class CloseIssue(Family):
         yield Click("button", "Close issue")
 
 
-class CloseLabelled(Family):
+class CloseLabelled(TaskFamily):
     """Close all open issues with a label."""
 
     name = "tracker-close-labelled"
@@ -209,7 +209,7 @@ class CloseLabelled(Family):
             yield Click("button", "Close issue")
 
 
-class PlanMilestone(Family):
+class PlanMilestone(TaskFamily):
     """Make a milestone and put issues into it."""
 
     name = "tracker-milestone"
@@ -248,7 +248,7 @@ class PlanMilestone(Family):
             yield Click("button", "Save issue")
 
 
-class GiveRoles(Family):
+class GiveRoles(TaskFamily):
     """Invite people to a project, or change their roles."""
 
     name = "tracker-roles"
@@ -288,7 +288,7 @@ class GiveRoles(Family):
             yield Click("button", "Save role" if inside else "Invite")
 
 
-class ReplaceLabel(Family):
+class ReplaceLabel(TaskFamily):
     """Rename a label, or delete one."""
 
     name = "tracker-labels"

@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 
-from agentgym.envs.web.family import Ask, Family, Made, absent, every_page, ordinal, question
+from agentgym.envs.web.family import Ask, Made, TaskFamily, absent, every_page, ordinal, question
 from agentgym.envs.web.plan import Answer, Click, Fill, Goto, Impossible, Page, Plan, Select, Step
 from agentgym.envs.web.sites.tracker.data import unused_titles
 from agentgym.envs.web.sites.tracker.words import FIRST, LABELS, SECOND, SETTINGS
@@ -88,7 +88,7 @@ _TELLS = {"label": 'have the label "{}"', "assignee": "are assigned to {}", "aut
 _EVERYTHING = ("all", "", "", "")  # of every project alike, so no question
 
 
-class CountIssues(Family):
+class CountIssues(TaskFamily):
     """How many issues of a project are of a status, have a label, an assignee, an author."""
 
     name = "tracker-count"
@@ -157,7 +157,7 @@ class CountIssues(Family):
         yield Answer(str(len(rows)))
 
 
-class Assignee(Family):
+class Assignee(TaskFamily):
     """Who works on an issue."""
 
     name = "tracker-assignee"
@@ -182,7 +182,7 @@ class Assignee(Family):
         yield Answer(page.fact(ask["fact"]))
 
 
-class Busiest(Family):
+class Busiest(TaskFamily):
     """Who has the most (the second most, …) open issues of a project."""
 
     name = "tracker-busiest"
@@ -213,7 +213,7 @@ def ranked(counts: Counter[str]) -> list[str]:
     return sorted(counts, key=lambda name: (-counts[name], name))
 
 
-class NewValue(Family):
+class NewValue(TaskFamily):
     """What value a merge request gives to a setting: it is in the diff."""
 
     name = "tracker-diff"

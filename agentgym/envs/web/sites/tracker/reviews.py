@@ -4,7 +4,7 @@ import sqlite3
 
 import numpy as np
 
-from agentgym.envs.web.family import Ask, Family, Made, Unfit, asked
+from agentgym.envs.web.family import Ask, Made, TaskFamily, Unfit, asked
 from agentgym.envs.web.plan import Click, Fill, Impossible, Plan
 from agentgym.envs.web.sites.tracker.questions import open_request
 from agentgym.envs.web.state import EpisodeState
@@ -30,7 +30,7 @@ def review(state: EpisodeState, request: int, verdict: str) -> None:
     state.change("tracker", "INSERT OR REPLACE INTO review VALUES (?, ?, ?)", request, state.me.username, verdict)
 
 
-class Merge(Family):
+class Merge(TaskFamily):
     """Merge a merge request, which may need an approval first or be blocked."""
 
     name = "tracker-merge"
@@ -70,7 +70,7 @@ class Merge(Family):
         yield Click("button", "Merge")
 
 
-class Review(Family):
+class Review(TaskFamily):
     """Approve a merge request, or request changes if its diff holds debugging output."""
 
     name = "tracker-review"

@@ -1,6 +1,6 @@
 """The tracker's task families."""
 
-from agentgym.envs.web.family import Family
+from agentgym.envs.web.family import TaskFamily
 from agentgym.envs.web.sites.tracker.changes import (
     CloseIssue,
     CloseLabelled,
@@ -13,7 +13,7 @@ from agentgym.envs.web.sites.tracker.changes import (
 from agentgym.envs.web.sites.tracker.questions import Assignee, Busiest, CountIssues, NewValue
 from agentgym.envs.web.sites.tracker.reviews import Merge, Review
 
-FAMILIES: tuple[Family, ...] = (
+FAMILIES: tuple[TaskFamily, ...] = (
     CountIssues(),
     Assignee(),
     Busiest(),

@@ -5,7 +5,7 @@ from collections.abc import Generator
 import numpy as np
 
 from agentgym.envs.web import words
-from agentgym.envs.web.family import Ask, Family, Made, Unfit, absent, asked, every_page, question
+from agentgym.envs.web.family import Ask, Made, TaskFamily, Unfit, absent, asked, every_page, question
 from agentgym.envs.web.plan import Answer, Click, Fill, Goto, Impossible, Page, Plan, Select, Step
 from agentgym.envs.web.sites.wiki.data import CATEGORIES, town_name
 from agentgym.envs.web.state import EpisodeState
@@ -58,7 +58,7 @@ def write(state: EpisodeState, title: str, facts: str, body: str, summary: str) 
     state.change("wiki", sql, state.me.username, f"{state.now:%Y-%m-%d %H:%M}", summary, title)
 
 
-class Fact(Family):
+class Fact(TaskFamily):
     """A fact about the twin town (of the twin town, …) of a town."""
 
     name = "wiki-fact"
@@ -83,7 +83,7 @@ class Fact(Family):
         yield Answer(page.fact(ask["fact"]))
 
 
-class Largest(Family):
+class Largest(TaskFamily):
     """Which town of a town's region has the most (or fewest) people, or is oldest (or youngest)."""
 
     name = "wiki-region"
@@ -120,7 +120,7 @@ class Largest(Family):
         yield Answer((max if ask["most"] else min)(values, key=lambda town: values[town]))
 
 
-class Editor(Family):
+class Editor(TaskFamily):
     """Who made the change of a page that has a summary."""
 
     name = "wiki-editor"
@@ -151,7 +151,7 @@ class Editor(Family):
         yield Answer(editor)
 
 
-class EditFact(Family):
+class EditFact(TaskFamily):
     """Change facts of a page."""
 
     name = "wiki-edit"
@@ -192,7 +192,7 @@ def changed(facts: str, change: dict[str, str]) -> str:
     return "\n".join(f"{name}: {change.get(name, value.strip())}" for name, _, value in lines)
 
 
-class Append(Family):
+class Append(TaskFamily):
     """Add a sentence to the end of a page's text."""
 
     name = "wiki-append"
@@ -221,7 +221,7 @@ class Append(Family):
         yield from save(ask["summary"])
 
 
-class Revert(Family):
+class Revert(TaskFamily):
     """Restore the version before someone's change."""
 
     name = "wiki-revert"
@@ -260,7 +260,7 @@ class Revert(Family):
         yield Click("button", "Restore this version")
 
 
-class Create(Family):
+class Create(TaskFamily):
     """Create a page, or say that there is one already."""
 
     name = "wiki-create"
@@ -297,7 +297,7 @@ def _lines(facts: dict[str, str]) -> str:
     return "\n".join(f"{name}: {value}" for name, value in facts.items())
 
 
-class Watch(Family):
+class Watch(TaskFamily):
     """Watch every page that links to a page."""
 
     name = "wiki-watch"
@@ -330,7 +330,7 @@ class Watch(Family):
                 yield Click("button", "Watch this page")
 
 
-FAMILIES: tuple[Family, ...] = (
+FAMILIES: tuple[TaskFamily, ...] = (
     Fact(),
     Largest(),
     Editor(),

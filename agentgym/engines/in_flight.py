@@ -15,7 +15,7 @@ LARGEST_ID = 2**31 - 1
 """No vocabulary comes near it; tokenizers and tensors take no more."""
 
 
-class Door:
+class AdmissionGate:
     """Whether requests start: not while somebody paused, nor while pauses and updates wait for requests to end.
 
     One of these that is given up opens nothing that another one holds closed.
@@ -64,7 +64,7 @@ class Door:
         self._tell()
 
 
-class UnderWay(Door):
+class InFlight(AdmissionGate):
     """Who may sample when: requests by session, pauses, and updates, which are alone.
 
     Whoever asks while requests do not start waits, and can be aborted there.
@@ -126,7 +126,7 @@ class UnderWay(Door):
             return None if aborted else task.result()
         finally:
             task.cancel()  # nothing where it is done; else the caller was cancelled, and the server sees us hang up
-            task.add_done_callback(looked_at)
+            task.add_done_callback(retrieve_exception)
             del self._sessions[task]
             self._aborted.discard(task)
 
@@ -145,7 +145,7 @@ class UnderWay(Door):
         task = asyncio.get_running_loop().create_task(request)
         self._running.add(task)
         task.add_done_callback(self._running.discard)
-        task.add_done_callback(looked_at)
+        task.add_done_callback(retrieve_exception)
         return await asyncio.shield(task)
 
     def abort(self, session: str) -> None:
@@ -173,7 +173,7 @@ class UnderWay(Door):
                 task.cancel()
 
 
-def looked_at(task: AnyTask) -> None:
+def retrieve_exception(task: AnyTask) -> None:
     """Keep asyncio from complaining of an error that nobody waits for any more."""
     if not task.cancelled():
         task.exception()

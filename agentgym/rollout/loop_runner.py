@@ -8,7 +8,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-class Standing:
+class LoopRunner:
     """Runs coroutines one after another on one loop: in the caller's thread, or, where a loop runs there, in one beside it.
 
     Worker processes and engines belong to the loop that they were first used in.
