@@ -6,11 +6,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from agentgym.episodes.usage import Usage
 from agentgym.errors import BadConfig
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from agentgym.episodes.usage import Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ class Completion:
     policy_version: int = 0
     text: str | None = None
     """Set only by engines that know no tokens."""
-    usage: Usage | None = None
+    usage: "Usage | None" = None
     """Tokens as such an engine's server counted them."""
     reasoning: str = ""
     """What the server tells of the model's thoughts beside the reply."""
