@@ -78,9 +78,10 @@ def _within(secret: list[str], value: object) -> bool:
 
 
 class NoSolutionLeakage(ServedGrader):
-    """The first observation and state do not contain the values of the solution.
+    """The first observation and state do not contain all values of the solution.
 
-    Values that the beginnings of other seeds contain too, or that stand in a list of choices, tell nothing of this task.
+    Values that the public plan says, that the beginnings of other seeds contain too, or that stand in a list of choices
+    tell nothing of this task. Some values are no leak: a command that is listed may be a step of the solution.
     """
 
     check_id = "semantic.no_solution_leakage"
@@ -93,7 +94,7 @@ class NoSolutionLeakage(ServedGrader):
         """Look for every value of the solution in what is seen first."""
         reset = solved(served, subject) or {}
         state = reset.pop("injected_state")
-        known = set(leaves(reset))
+        known = {*leaves(reset), *leaves([dict(action) for action in served.plan.actions])}
         values = [value for value in dict.fromkeys(leaves(state)) if len(value) >= SHORTEST and value not in known]
         beginning = _texts(served.episode(reset, ()))
         others = list[str]()

@@ -34,7 +34,9 @@ class OracleMax(ServedGrader):
         declared = subject.manifest.reward
         least = declared.range[1] - declared.oracle_tolerance
         reward = judged(served, reset)
-        found = [] if reward is not None and reward >= least - ROUNDING else [f"the solved state is paid {reward}"]
+        if reward is None:
+            return ["the server refuses the solved state, or pays no number for it"], {"least": least}
+        found = [] if reward >= least - ROUNDING else [f"the solved state is paid {reward}"]
         return found, {"oracle_reward": reward, "least": least}
 
 
@@ -49,7 +51,7 @@ class FloorGap(ServedGrader):
     def problems(self, served: Served, subject: Subject) -> tuple[list[str], dict[str, Any]]:
         """Play a few harmless actions, and compare what they were paid."""
         declared = subject.manifest.reward
-        floor, gap = measured_floor(served), 0.0
+        floor = measured_floor(served)
         gap = declared.range[1] - floor
         found = [] if gap >= declared.floor_margin - ROUNDING else [f"doing nothing is paid {floor}; the gap is {gap}"]
         return found, {"measured_floor": floor, "declared_margin": declared.floor_margin}
@@ -137,12 +139,18 @@ class Replayability(ServedGrader):
 
 
 def judged(served: Served, reset: dict[str, Any]) -> float | None:
-    """Return what a state is paid: with the reset that sets it, or else with the step after it."""
+    """Return what a state is paid: with the reset that sets it, or else with the step after it.
+
+    None if the server refuses the state or pays no number: `semantic.oracle_max` finds that, and no other check does.
+    """
     with served.session() as wire:
-        answer = wire.reset(**reset)
-        paid = rewards([answer])
-        if not paid and answer.get("done") is not True:
-            paid = rewards([wire.step(served.idle())])
+        try:
+            answer = wire.reset(**reset)
+            paid = rewards([answer])
+            if not paid and answer.get("done") is not True:
+                paid = rewards([wire.step(served.idle())])
+        except Refused:
+            return None
     return paid[-1] if paid else None
 
 

@@ -144,7 +144,7 @@ class Game(Environment[Say, Seen, Where]):
         return {"id": f"{split}-{index}", "index": index}
 
     def solution(self) -> dict[str, Any]:
-        return {"said": [self.answer, "done"][: 1 + self.two], "by": "oracle"}
+        return {"said": [self.answer, "done"][: 1 + self.two]}
 
     two = False
     answer = ""

@@ -38,8 +38,21 @@ FAULTS = {
     "semantic.verifier_determinism": ["number:noise in rewards", "words:reward by the clock", "locks:reward by number"],
     "semantic.replayability": ["number:serves a task once", "words:serves a task once", "locks:serves a task once"],
 }
-ALSO: dict[str, set[str]] = {}
-"""What else is wrong with an environment that has a fault, by the fault."""
+SEED, PLAY, APART = "runtime.seed_control", "runtime.episode_determinism", "runtime.episode_isolation"
+ALSO = {
+    "ignores the seed": {PLAY, APART},
+    "first seed only": {APART},
+    "chance in answers": {SEED, APART},
+    "tells the time": {SEED, APART},
+    "counts episodes": {SEED, APART},
+    "keeps what was said": {SEED},
+    "shared between sessions": {SEED, PLAY},
+    "one generator for all": {SEED, PLAY},
+    "noise in rewards": {SEED, PLAY, APART, "semantic.oracle_max"},
+    "reward by the clock": {SEED, PLAY, APART, "semantic.oracle_max"},
+    "reward by number": {SEED, PLAY, APART, "semantic.oracle_max", "semantic.replayability"},
+}
+"""What else is wrong with an environment that has a fault, by the fault: what is random is neither seeded nor apart."""
 
 
 class Thread(Processes):
