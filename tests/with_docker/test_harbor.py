@@ -70,7 +70,8 @@ def test_the_oracle_solves_it(env):
 
 def test_tests_and_solution_are_not_there_before(env):
     env.reset(seed=0)
-    assert env.step(bash("ls -d /tests /solution /logs 2>&1 | sort"))[0].count("No such file") == 3
+    assert env.step(bash("ls -d /tests /solution /logs/verifier 2>&1 | sort"))[0].count("No such file") == 3
+    assert env.step(bash("ls -A /logs/agent /logs/artifacts"))[0].split() == ["/logs/agent:", "/logs/artifacts:"]
     assert env.step("submit[]")[1] == 0.0
 
 

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from test_harbor import bash, make
 
+from agentgym.sandbox.docker.daemon import LABEL, owner
+
 try:
     from conftest import PYTHON
 except ImportError:
@@ -155,10 +157,11 @@ def test_a_separate_verifier_sees_artifacts_alone(kind, tmp_path, api):
     env.reset(seed=0)
     env.step(bash("echo 41 > number"))
     env.step(bash(HOSTILE))
-    before = {container["Id"] for container in api.containers()}
+    ours = {"label": f"{LABEL}={owner()}"}
+    before = {container["Id"] for container in api.containers(filters=ours)}
     observation, reward, _, _, info = env.step("submit[]")
     assert (reward, info["success"]) == (0.0, False), (observation, info)
-    assert {container["Id"] for container in api.containers()} == before, "the verifier's container is gone"
+    assert {container["Id"] for container in api.containers(filters=ours)} == before, "the verifier's container is gone"
     assert not env.sandbox.run("cat /tests/answer.txt; test -s /tests/answer.txt").ok
     env.close()
     if kind == "image":

@@ -19,7 +19,7 @@ from agentgym.envs.terminal.harbor.network import STATED
 from agentgym.envs.terminal.harbor.network import options as network_options
 from agentgym.envs.terminal.harbor.rewards import NoVerdict, check_rule, combined, one_number
 from agentgym.envs.terminal.harbor.steps import Step
-from agentgym.envs.terminal.harbor.verifying import verified
+from agentgym.envs.terminal.harbor.verifying import NEW_LOGS, verified
 from agentgym.envs.terminal.shell import ShellState, shown, started, unfit
 from agentgym.errors import RULED_OUT, BadConfig, Fault, unknown
 from agentgym.registry import register_foreign
@@ -211,6 +211,7 @@ class Harbor(SandboxEnv):
         task = self._present
         if step is not task.steps[0]:
             self._containers.connect(sandbox, task.steps[0].network, step.network, task.name)
+        sandbox.run(NEW_LOGS)
         if step.workdir:
             sandbox.copy_in(packed([step.workdir]), task.place.work)
             if (step.workdir / "setup.sh").is_file():

@@ -12,7 +12,9 @@ from agentgym.envs.terminal.harbor.steps import Place, Step
 from agentgym.sandbox.protocol import MEGABYTE
 
 REASONS = {"timeout": "took too long", "memory": "took too much memory", "output": "printed too much"}
-LOGS = "mkdir -p /logs/verifier /logs/agent /logs/artifacts; chmod 777 /logs/verifier /logs/agent /logs/artifacts"
+NEW_LOGS = "rm -rf /logs/agent /logs/artifacts; mkdir -p /logs/agent /logs/artifacts; chmod 777 /logs/agent /logs/artifacts"
+"""What an agent's phase begins with."""
+_LOGS = "mkdir -p /logs/verifier /logs/agent /logs/artifacts; chmod 777 /logs/verifier /logs/agent /logs/artifacts"
 
 
 def verified(task: HarborTask, step: Step, sandbox: Any, containers: Containers) -> dict[str, float]:
@@ -41,7 +43,7 @@ def verified(task: HarborTask, step: Step, sandbox: Any, containers: Containers)
 
 
 def _clear(sandbox: Any, *places: str) -> None:
-    sandbox.run(f"rm -rf {' '.join(places)}; {LOGS}")
+    sandbox.run(f"rm -rf {' '.join(places)}; {_LOGS}")
     for place in (*(place for place in places if place == "/tests"), *(f"/logs/verifier/{name}" for name in FILES)):
         if _exists(sandbox, place):  # the agent may have replaced rm
             raise NoVerdict(f"{place} could not be removed")
