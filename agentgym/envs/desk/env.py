@@ -1,7 +1,7 @@
 """The environment: a conversation with a customer, tools over a database, and a policy that decides."""
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Self, cast
@@ -53,13 +53,17 @@ class Desk(TextEnv):
 
     horizon = 60
     hardest = 200
-    task_settings: ClassVar[tuple[str, ...]] = ("domains",)
+    task_settings: ClassVar[tuple[str, ...]] = ("domains", "strict", "ignore")
     caller_settings: ClassVar[tuple[str, ...]] = ("user", "data")
     settings: ClassVar[tuple[str, ...]] = (*caller_settings, *task_settings)
     domains: str = ""
     """Names of the domains that tasks come from, with commas between; by default all."""
     data: str | None = None
     """A domain's folder of tau2-bench: then the environment is a `Tau2Desk`, over its tasks and tools."""
+    strict: bool = False
+    """With `data`: whether one bad task refuses the file; else such tasks are left out, with a warning of how many."""
+    ignore: Sequence[str] = ()
+    """With `data`: columns of the file that are left out on purpose."""
     user: Any = ""
     """Who plays the customer: a program, or a model (`chat:URL#MODEL` or a ChatEngine); then nothing is verifiable."""
     shared = ("given", "base", "ways")

@@ -15,8 +15,10 @@ from typing import Any, cast
 
 from agentgym.core.tasks import Task
 from agentgym.errors import BadData
+from agentgym.tasks.columns import lowered, refuse_unread
 from agentgym.tasks.library import Library, hashed
 from agentgym.tasks.lines import COPY, find_path
+from agentgym.tasks.reading import PLAIN, Reading, playable
 
 JsonObject = dict[str, Any]
 
@@ -27,6 +29,13 @@ BASIS = {
     "ACTION": "calls that have to be made",
 }
 """What a program can verify, given the domain's tools; `NL_ASSERTION` asks a model and is left out."""
+KNOWN = frozenset(
+    (
+        *("id", "description", "user_scenario", "ticket", "initial_state", "evaluation_criteria", "issues"),
+        *("required_documents", "user_tools"),
+    )
+)
+"""Fields of a task (sierra-research/tau2-bench 1ef2aea4, `data_model/tasks.py`)."""
 DEFAULT = ("DB", "COMMUNICATE")
 """What counts where a task does not say."""
 
@@ -53,31 +62,35 @@ class Bench:
         return {"tasks": len(tasks), **counts, "left out in part": sum(bool(task.data["left_out"]) for task in tasks)}
 
 
-def load(data: str) -> Bench:
+def load(data: str, reading: Reading = PLAIN) -> Bench:
     """Read a domain's folder, or its `tasks.json`; BadData names file, task and what was expected."""
     folder = find_path(data, Path.exists, "no folder of tau2-bench", COPY).resolve()
-    return _load(str(folder if folder.is_file() else folder / "tasks.json"))
+    file = folder if folder.is_file() else folder / "tasks.json"
+    changed = file.stat().st_mtime_ns if file.is_file() else 0  # a file that was changed is read again
+    return _load(str(file), changed, reading)
 
 
 @lru_cache(maxsize=4)
-def _load(file: str) -> Bench:
+def _load(file: str, _changed: int, reading: Reading) -> Bench:
     path = Path(file)
     splits = _splits(path.with_name(f"split_{path.name}"))
     rows = _json(path)
     if not isinstance(rows, list) or not rows:
         raise BadData(f"{path}: expected a list of tasks")
-    tasks = tuple(
-        _task(f"{path}, task {i}", path.parent.name, row, splits) for i, row in enumerate(cast("list[object]", rows))
-    )
-    if repeated := [id for id, times in Counter(task.id for task in tasks).items() if times > 1]:
-        raise BadData(f"{path}: the id {repeated[0]!r} stands there twice")
+
+    def read(where: str, row: object) -> Task:
+        return _task(where, path.parent.name, row, splits, reading.ignore)
+
+    records = ((f"{path}, task {i}", row) for i, row in enumerate(cast("list[object]", rows)))
+    tasks = tuple(playable(str(path), records, read, reading).values())
     policy = path.with_name("policy.md")
     text = policy.read_text(encoding="utf-8-sig") if policy.is_file() else ""
     return Bench(path.parent, Library(str(path), tasks), text, _database(path.parent))
 
 
-def _task(where: str, domain: str, row: object, splits: Mapping[str, str]) -> Task:
+def _task(where: str, domain: str, row: object, splits: Mapping[str, str], ignore: tuple[str, ...]) -> Task:
     task = _object(row, where)
+    refuse_unread(lowered(task), KNOWN, ignore, where)
     if not isinstance(task.get("id"), str):
         raise BadData(f"{where}: id is {task.get('id')!r}; expected a string")
     scenario = _object(task.get("user_scenario"), f"{where}: user_scenario")

@@ -1,7 +1,7 @@
 """Tasks of tau2-bench as an environment: its policy, its tools, its databases, and the verdict of its evaluators."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
@@ -17,6 +17,7 @@ from agentgym.envs.desk.tau2_package import Called, Case, Said, find_package
 from agentgym.envs.desk.tau2_repeat import refusal
 from agentgym.errors import BadConfig
 from agentgym.tasks.library import Library
+from agentgym.tasks.reading import reading
 
 MOST_SHOWN = 30_000
 """Characters of a tool's answer that are shown."""
@@ -49,15 +50,20 @@ class Tau2Desk(TextEnv):
 
     horizon = 100
     snapshot_kind = "replay"
+    task_settings: ClassVar[tuple[str, ...]] = ("strict", "ignore")
     caller_settings: ClassVar[tuple[str, ...]] = ("user", "data")
-    settings: ClassVar[tuple[str, ...]] = caller_settings
+    settings: ClassVar[tuple[str, ...]] = (*caller_settings, *task_settings)
     data: str = ""
+    strict: bool = False
+    """Whether one bad row refuses a file; else such rows are left out, with a warning of how many."""
+    ignore: Sequence[str] = ()
+    """Columns of a file that are left out on purpose."""
     user: Any = ""
     # where nothing has to be changed, any play that changes nothing is right
     declared = Declarations(random_bound=1.0, ceilings={"nothing": 1.0})
 
     def check_options(self) -> None:
-        self.bench: Bench = load(self.data)
+        self.bench: Bench = load(self.data, reading(self.strict, self.ignore))
         every = self.bench.library
         played = tuple(task for task in every.tasks if not why_not(task, solo=not self.user))
         self.library = Library(every.source, played) if played else every

@@ -15,6 +15,7 @@ from agentgym.envs.shop.files import Goods, load
 from agentgym.envs.shop.generate import SIZE, asked, catalogue
 from agentgym.envs.shop.score import Goal, score
 from agentgym.errors import BadConfig, unknown
+from agentgym.tasks.reading import reading
 
 PAGES = ("webshop", "verl-agent")
 SEPARATOR = " [SEP] "
@@ -283,13 +284,15 @@ class WebShop(Shop):
     """
 
     splits: Mapping[str, float] = {"train": 0.8, "valid": 0.1, "test": 0.1}
-    task_settings: ClassVar[tuple[str, ...]] = ("goals",)
+    task_settings: ClassVar[tuple[str, ...]] = ("goals", "strict")
     caller_settings: ClassVar[tuple[str, ...]] = ("data",)
     settings: ClassVar[tuple[str, ...]] = (*Shop.settings, *caller_settings, *task_settings)
     declared = replace(Shop.declared, ceilings={"first_result": 0.15, "first hit": 1.0, "second_result": 1.0})
     data: str | None = None
     """Folder with items_shuffle.json, items_ins_v2.json and items_human_ins.json, or those of 1,000 products."""
     goals: str = "synthetic"
+    strict: bool = False
+    """Whether one bad product refuses the file; else such products are left out, with a warning of how many."""
     products: int = 0
     """How many of the file's products are for sale; 0: all."""
 
@@ -297,7 +300,7 @@ class WebShop(Shop):
         if self.goals not in ("synthetic", "human"):
             raise unknown("goals of WebShop", str(self.goals), ("synthetic", "human"))
         super().check_options()
-        self.goods: Goods = load(self.data, self.goals, self.products)
+        self.goods: Goods = load(self.data, self.goals, self.products, reading(self.strict, ()))
 
     def catalogue(self, difficulty: int) -> Catalogue:
         """Return the file's products."""

@@ -1,4 +1,8 @@
-"""WebShop's own files: products, goals and their order."""
+"""WebShop's own files: products, goals and their order.
+
+A product that cannot be sold is left out and counted. Columns that WebShop itself shows nobody (reviews, models, brands) are
+not read, as there: only a strict reading of rows applies here.
+"""
 
 import itertools
 import json
@@ -16,6 +20,7 @@ from agentgym.core.seeding import generator
 from agentgym.envs.shop.catalogue import Catalogue, Product
 from agentgym.envs.shop.generate import NO_CAP, price_sentence
 from agentgym.errors import BadConfig, BadData
+from agentgym.tasks.reading import PLAIN, Reading, Rows
 
 JsonObject = dict[str, Any]
 
@@ -60,7 +65,7 @@ class Goods:
         return len(self.goals[slice(*BOUNDS[split])])
 
 
-def load(data: str | None, goals: str, count: int) -> Goods:
+def load(data: str | None, goals: str, count: int, reading: Reading = PLAIN) -> Goods:
     """Read a folder of WebShop's files; BadConfig without one, BadData naming the file that is not as it should be."""
     folder = data or os.environ.get("AGENTGYM_DATA")
     if not folder:
@@ -68,11 +73,11 @@ def load(data: str | None, goals: str, count: int) -> Goods:
             "WebShop needs data=FOLDER or AGENTGYM_DATA: the folder with items_shuffle*.json, items_ins_v2*.json and "
             "items_human_ins.json that WebShop's setup.sh downloads. rlvr/Shop-v0 needs no data"
         )
-    return _load(str(Path(folder).expanduser().resolve()), goals, count)
+    return _load(str(Path(folder).expanduser().resolve()), goals, count, reading)
 
 
 @lru_cache(maxsize=2)
-def _load(folder: str, goals: str, count: int) -> Goods:
+def _load(folder: str, goals: str, count: int, reading: Reading) -> Goods:
     root = Path(folder)
     for names in reversed(SETS) if 0 < count <= SMALL else SETS:
         if all((root / name).is_file() for name in names):
@@ -83,11 +88,17 @@ def _load(folder: str, goals: str, count: int) -> Goods:
     human: Any = _json(root / HUMAN) if goals == "human" else {}
     products: list[Product] = []
     wishes: JsonObject = {}
-    for raw in items[: count or None]:
-        product, about = _product(raw, attributes, root), attributes.get(raw.get("asin"), {})
+    rows = Rows(folder, reading)
+    for number, raw in enumerate(items[: count or None]):
+        try:
+            product = _product(raw, attributes, f"{root}, product {number}")
+        except BadData as error:
+            rows.skip(error)
+            continue
         if product is not None and product.asin not in wishes:
             products.append(product)
-            wishes[product.asin] = human.get(product.asin, []) if goals == "human" else about
+            wishes[product.asin] = human.get(product.asin, []) if goals == "human" else attributes.get(product.asin, {})
+    rows.close(len(products))
     catalogue = Catalogue(products)
     drafts = (
         [_human(p, wish) for p in products for wish in wishes[p.asin]] if goals == "human" else _synthetic(products, wishes)
@@ -108,9 +119,11 @@ def _json(path: Path) -> Any:
     return cast("object", content)
 
 
-def _product(raw: JsonObject, attributes: JsonObject, root: Path) -> Product | None:
+def _product(raw: JsonObject, attributes: JsonObject, where: str) -> Product | None:
     """Return a product by WebShop's rules; None for one that it leaves out."""
-    asin = raw.get("asin", "nan")
+    asin = raw.get("asin", "nan") if isinstance(raw, dict) else None  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not isinstance(asin, str):
+        raise BadData(f"{where}: {str(raw)[:60]!r}; expected a product with an asin")
     if asin == "nan" or len(asin) > 10:
         return None
     try:
@@ -139,7 +152,7 @@ def _product(raw: JsonObject, attributes: JsonObject, root: Path) -> Product | N
             attributes=tuple(about.get("attributes") or (NOTHING,)),
         )
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise BadData(f"{root}: product {asin} has no usable {error}; expected WebShop's fields") from error
+        raise BadData(f"{where}: {asin} has no usable {error}; expected WebShop's fields") from error
 
 
 def _price(asin: str, prices: list[float]) -> float:

@@ -10,7 +10,7 @@ import shlex
 import sys
 import tarfile
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import ClassVar, TypeVar
@@ -33,6 +33,7 @@ from agentgym.errors import BadConfig, MissingExtra
 from agentgym.sandbox.bubblewrap.sandbox import package_paths
 from agentgym.sandbox.protocol import CONTAINERS, NO_KERNEL, Sandbox, SandboxFault, missing
 from agentgym.sandbox.warm_pool import take
+from agentgym.tasks.reading import reading
 
 REMEMBERED = 256
 """Folders that are kept for further episodes of their tasks."""
@@ -62,10 +63,15 @@ class SWE(RepositoryEnv):
     the known repair itself, and `similarity` is the only measure.
     """
 
+    task_settings: ClassVar[tuple[str, ...]] = ("strict", "ignore")
     caller_settings: ClassVar[tuple[str, ...]] = ("data", "grading")
-    settings: ClassVar[tuple[str, ...]] = (*RepositoryEnv.settings, *caller_settings)
+    settings: ClassVar[tuple[str, ...]] = (*RepositoryEnv.settings, *caller_settings, *task_settings)
     data: str | None = None
     """A file of tasks; None: those that come with agentgym."""
+    strict: bool = False
+    """Whether one bad row refuses a file; else such rows are left out, with a warning of how many."""
+    ignore: Sequence[str] = ()
+    """Columns of a file that are left out on purpose."""
     grading: str = "tests"
     """`tests`: hidden tests decide. `one-process`: likewise, but code under test can cheat. `patch`: no test is run, and the
     repair has to be the known one (SWE-RL)."""
@@ -96,7 +102,7 @@ class SWE(RepositoryEnv):
     def load_library(self) -> Library[Instance]:
         if self.data is None:
             return _embedded()
-        return library(self.data, read(self.data))
+        return library(self.data, read(self.data, reading(self.strict, self.ignore)))
 
     def data_of(self, item: Instance) -> dict[str, object]:
         fix = [edit.new.strip() for edit in item.gold]

@@ -6,6 +6,7 @@ import pytest
 
 import agentgym
 from agentgym.envs.desk.tau2 import load
+from agentgym.tasks.reading import Reading
 
 
 def task(id, *, basis=None, **criteria):
@@ -84,7 +85,7 @@ def test_without_a_file_of_splits_the_id_decides_and_toml_is_read_too(folder):
         ("tasks.json", "[]", "expected a list of tasks"),
         ("tasks.json", "[3]", "task 0: '3'; expected an object"),
         ("tasks.json", json.dumps([{**task("0"), "id": 0}]), "task 0: id is 0; expected a string"),
-        ("tasks.json", json.dumps([task("0"), task("0")]), "the id '0' stands there twice"),
+        ("tasks.json", json.dumps([task("0"), task("0")]), "the id '0' was given before"),
         ("tasks.json", json.dumps([{**task("0"), "user_scenario": {}}]), "instructions of user_scenario are 'None'"),
         ("tasks.json", json.dumps([task("0", basis=["LUCK"])]), "reward_basis has 'LUCK'; expected DB, COMMUNICATE"),
         ("split_tasks.json", "[1]", r"split_tasks.json: '\[1\]'; expected an object"),
@@ -94,7 +95,20 @@ def test_without_a_file_of_splits_the_id_decides_and_toml_is_read_too(folder):
 def test_what_is_wrong_is_named(name, text, message, folder):
     (folder / name).write_text(text, encoding="utf-8")
     with pytest.raises(agentgym.BadData, match=message):
-        load(str(folder))
+        load(str(folder), Reading(strict=True))
+
+
+def test_one_bad_task_refuses_no_file_and_text_that_nobody_reads_does(folder):
+    bad, odd = {**task("b"), "user_scenario": {}}, {**task("o"), "context": "The parcel is in Oslo, and nobody was told."}
+    (folder / "tasks.json").write_text(json.dumps([task("0"), bad, task("1")]), encoding="utf-8")
+    with pytest.warns(UserWarning, match="1 of 3 rows are not played.*instructions of user_scenario"):
+        assert [one.id for one in load(str(folder)).library.tasks] == ["0", "1"]
+    with pytest.raises(agentgym.BadData, match="instructions of user_scenario"):
+        agentgym.make("rlvr/Desk-v0", data=str(folder), strict=True)
+    (folder / "tasks.json").write_text(json.dumps([task("0"), odd]), encoding="utf-8")
+    with pytest.raises(agentgym.BadData, match="column 'context' holds 'The parcel is in Oslo"):
+        load(str(folder), Reading())
+    assert agentgym.make("rlvr/Desk-v0", data=str(folder), ignore="context", split="train").find("o").id == "o"
 
 
 def test_a_folder_that_is_not_there(tmp_path):

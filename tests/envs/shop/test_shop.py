@@ -232,6 +232,22 @@ def test_what_is_missing_is_said(tmp_path, monkeypatch):
         web(tmp_path)
 
 
+def test_one_bad_product_refuses_no_file(folder):
+    """As WebShop does, columns that its site shows nobody are not read; a product without a name cannot be sold."""
+    file = folder / "items_shuffle_1000.json"
+    items = json.loads(file.read_text())
+    whole = web(folder)
+    bad = [{key: value for key, value in items[0].items() if key != "name"}, {"asin": 3}, 7]
+    file.write_text(
+        json.dumps([*({**bad[0], "asin": "B0BADBAD00"}, *bad[1:]), *({**item, "brand": "Kup Co."} for item in items)])
+    )
+    with pytest.warns(UserWarning, match="3 of 6 rows are not played"):
+        env = web(folder, products=len(items) + 3)
+    assert [task.instruction for task in env.tasks(3)] == [task.instruction for task in whole.tasks(3)]
+    with pytest.raises(BadData, match="product 0: B0BADBAD00 has no usable 'name'"):
+        web(folder, products=len(items) + 3, strict=True)
+
+
 def test_words_are_lucenes():
     assert terms("The Women's running shoes, for wide-fit feet") == ["women", "run", "shoe", "wide", "fit", "feet"]
 

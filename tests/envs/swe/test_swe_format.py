@@ -14,6 +14,7 @@ from agentgym.envs.swe.tasks.instance import diff, edited
 from agentgym.envs.swe.tasks.source import digest, pack, tree_of, unpack
 from agentgym.envs.swe.tasks.suite import is_protected, without_tests
 from agentgym.errors import BadData, UnknownName
+from agentgym.tasks.reading import Reading
 
 CODE = "def double(number):\n    return 2 * number  # twice\n\n\ndef half(number):\n    return number / 2\n"
 TESTS = """import shop
@@ -179,6 +180,25 @@ def test_bad_lines_are_named(instance, tmp_path, change, said):
         read(file)
     file.write_text(head + "\n{\n")
     with pytest.raises(BadData, match="line 2"):
+        read(file)
+
+
+def test_one_bad_line_refuses_no_file_and_text_that_nobody_reads_does(instance, tmp_path):
+    file = tmp_path / "tasks.jsonl"
+    write(file, [instance])
+    head, task = file.read_text().splitlines()
+    bad = json.dumps({**json.loads(task), "id": "b", "fail_to_pass": []})
+    file.write_text(f"{head}\n{task}\n{bad}\n{task}\n")
+    with pytest.warns(UserWarning, match=r"2 of 3 rows are not played.*line 3: fail_to_pass is"):
+        assert read(file) == [instance]
+    with pytest.raises(BadData, match="line 3: fail_to_pass is"):
+        read(file, Reading(strict=True))
+    file.write_text(f"{head}\n{task}\n" + json.dumps({**json.loads(task), "id": "c", "context": "Read this first."}))
+    with pytest.raises(BadData, match=r"column 'context' holds 'Read this first\.'"):
+        read(file)
+    assert [one.id for one in read(file, Reading(ignore=("context",)))] == [instance.id, "c"]
+    file.write_text(f'{{"repository": "x"}}\n{task}')  # all its tasks lean on a repository
+    with pytest.raises(BadData, match="line 1: 'source' is missing"):
         read(file)
 
 

@@ -1,42 +1,56 @@
 """Tasks in a file of JSON lines: a line for each repository, then a line for each task made from it."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from agentgym.envs.swe.tasks import source as sources
 from agentgym.envs.swe.tasks.instance import Edit, Instance, Repository
 from agentgym.errors import BadData
+from agentgym.tasks.columns import Refused, refuse_unread
+from agentgym.tasks.lines import objects
+from agentgym.tasks.reading import PLAIN, Reading, playable
 
 EMBEDDED = Path(__file__).with_name("tasks.jsonl")
 """The tasks that come with agentgym."""
 _REPOSITORY = ("repository", "source", "digest", "split", "tests", "conftest")
 _TASK = ("id", "of", "issue", "bug", "fail_to_pass", "excluded", "kind", "difficulty", "seconds")
+_KNOWN = frozenset(_TASK)
 
 
-def read(path: str | Path = EMBEDDED) -> list[Instance]:
-    """Return the tasks of a file; BadData with file and line where one is not what it should be.
+def read(path: str | Path = EMBEDDED, reading: Reading = PLAIN) -> list[Instance]:
+    """Return the tasks of a file; a line that is not what it should be is left out and counted, or refused (`strict`).
 
-    A source that is a path is taken to be relative to the file.
+    A source that is a path is taken to be relative to the file. A column with text that nobody reads is refused by name.
     """
     repositories: dict[str, Repository] = {}
-    instances: list[Instance] = []
-    with Path(path).open(encoding="utf-8-sig") as file:
-        for number, line in enumerate(file, 1):
-            if not line.strip():
+    folder = Path(path).parent
+
+    def instance(where: str, raw: Mapping[str, Any]) -> Instance:
+        try:
+            refuse_unread(raw, _KNOWN, reading.ignore, where)
+            return _instance(raw, repositories)
+        except KeyError as error:
+            raise BadData(f"{where}: {error} is missing; expected {_expected(_TASK)}") from None
+        except (ValueError, TypeError, AttributeError) as error:
+            if isinstance(error, BadData):
+                raise
+            raise BadData(f"{where}: {error}; expected {_expected(_TASK)}") from None
+
+    def tasks() -> Iterator[tuple[str, Mapping[str, Any]]]:
+        for where, raw in objects(str(path)):
+            if "repository" not in raw:
+                yield where, raw
                 continue
             try:
-                told = json.loads(line)
-                if "repository" in told:
-                    repositories[told["repository"]] = _repository(told, Path(path).parent)
-                else:
-                    instances.append(_instance(told, repositories))
-            except KeyError as error:
-                raise BadData(f"{path}, line {number}: {error} is missing; expected {_expected(line)}") from None
+                repositories[str(raw["repository"])] = _repository(raw, folder)
+            except KeyError as error:  # all tasks of the repository lean on it
+                raise Refused(f"{where}: {error} is missing; expected {_expected(_REPOSITORY)}") from None
             except (ValueError, TypeError) as error:
-                raise BadData(f"{path}, line {number}: {error}; expected {_expected(line)}") from None
-    return instances
+                raise Refused(f"{where}: {error}; expected {_expected(_REPOSITORY)}") from None
+
+    return list(playable(str(path), tasks(), instance, reading).values())
 
 
 def write(path: str | Path, instances: Iterable[Instance]) -> None:
@@ -128,6 +142,5 @@ def _task(instance: Instance) -> dict[str, object]:
     return told
 
 
-def _expected(line: str) -> str:
-    fields = _REPOSITORY if '"repository"' in line else _TASK
+def _expected(fields: tuple[str, ...]) -> str:
     return f"an object with {', '.join(fields)}"
