@@ -1,8 +1,8 @@
 """Agents that know the functions: one from what was shown, one from everything."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from typing import Protocol
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from agentgym.envs.functions import wording
 from agentgym.envs.functions.catalog import DESCRIPTIONS, Function, Meaning, by_description
 from agentgym.envs.functions.generate import meaning_of
 from agentgym.envs.functions.services import SERVICES
-from agentgym.envs.functions.system import Memory, Row, System
+from agentgym.envs.functions.system import Memory, Operation, Row, System, Value
 
 
 class Next(Exception):
@@ -83,7 +83,7 @@ def oracle_action(case: Case) -> str:
 
 def _repair(case: Case) -> None:
     """Take back what nobody asked for, which only `set` can have done."""
-    system, wanted = case.system, dict[tuple[str, str, str], Any]()
+    system, wanted = case.system, dict[tuple[str, str, str], Value]()
     for request in case.requests:
         wanted |= {(op[1], op[2], op[3]): op[4] for op in request["ops"] if op[0] == "set" and not request["missing"]}
     for (service, key), row in case.memory.changes.items():
@@ -93,7 +93,7 @@ def _repair(case: Case) -> None:
                 _use(case, (service, "set", name), {"id": key, "value": before[name]})
 
 
-def _carry_out(case: Case, op: Sequence[Any]) -> None:
+def _carry_out(case: Case, op: Operation) -> None:
     system, service = case.system, op[1]
     if op[0] == "set" and system.row(service, op[2])[op[3]] != op[4]:
         _use(case, meaning_of(op), {"id": op[2], "value": op[4]})

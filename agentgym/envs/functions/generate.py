@@ -2,18 +2,18 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 from agentgym.envs.functions import catalog
 from agentgym.envs.functions.catalog import Meaning
 from agentgym.envs.functions.services import SERVICES, Service
-from agentgym.envs.functions.system import Row
+from agentgym.envs.functions.system import Operation, Row
 from agentgym.envs.functions.wording import WORDINGS, reference, say, say_fields
 
 T = TypeVar("T")
-Request = dict[str, Any]
+Request = Row
 LEVELS = {
     "set": 0, "create": 0, "delete": 0, "question": 0,
     "copy": 1, "pay": 1, "ask": 1, "fallback": 1, "missing": 1,
@@ -98,7 +98,7 @@ def tables(rng: np.random.Generator, names: Sequence[str], count: int, namesakes
 
 # Requests: each returns the parts of its wording, the operations, and whose records must be read first.
 
-Made = tuple[dict[str, Any], list[list[Any]], list[list[str]]]
+Made = tuple[Row, list[Operation], list[list[str]]]
 
 
 def _set(draw: Drawing, service: Service) -> Made | None:
@@ -228,9 +228,7 @@ BUILDERS: dict[str, Callable[[Drawing, Service], Made | None]] = {
 }  # fmt: skip
 
 
-def draw(
-    rng: np.random.Generator, difficulty: int, families: Sequence[str], services: Sequence[str], functions: int
-) -> dict[str, Any]:
+def draw(rng: np.random.Generator, difficulty: int, families: Sequence[str], services: Sequence[str], functions: int) -> Row:
     """Return the data of a task; `functions` is how many are offered, 0: as many as the difficulty has."""
     names = [services[int(place)] for place in rng.permutation(len(services))[: 2 + difficulty]]
     if not {"bank", "billing"} <= set(services):
@@ -281,7 +279,7 @@ def _request(drawing: Drawing, names: Sequence[str], families: Sequence[str], be
     return None
 
 
-def meaning_of(op: Sequence[Any]) -> Meaning:
+def meaning_of(op: Operation) -> Meaning:
     """Return which function carries an operation out."""
     return op[1], op[0], op[3] if op[0] == "set" else ""
 
@@ -289,7 +287,7 @@ def meaning_of(op: Sequence[Any]) -> Meaning:
 def _withhold(rng: np.random.Generator, requests: list[Request]) -> None:
     """Let one request lack its function, where no other needs that one."""
     for place in map(int, rng.permutation(len(requests))):
-        ops: list[list[Any]] = requests[place]["ops"]
+        ops: list[Operation] = requests[place]["ops"]
         lacking = [meaning_of(op) for op in ops]
         others = {meaning_of(op) for n, request in enumerate(requests) if n != place for op in request["ops"]}
         if lacking and lacking[0] not in others:
@@ -297,7 +295,7 @@ def _withhold(rng: np.random.Generator, requests: list[Request]) -> None:
             return
 
 
-def _obstacles(rng: np.random.Generator, drawing: Drawing, requests: Sequence[Request]) -> dict[str, Any]:
+def _obstacles(rng: np.random.Generator, drawing: Drawing, requests: Sequence[Request]) -> Row:
     """Return what is in the way: locked records, busy services, services to sign in to."""
     touched = [(op[1], op[2]) for request in requests for op in request["ops"] if op[0] in ("set", "delete", "pay")]
     names = sorted({op[1] for request in requests for op in request["ops"]})

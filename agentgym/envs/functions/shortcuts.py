@@ -11,9 +11,10 @@ _TITLE = re.compile(r"'([^']+)'")
 _ID = re.compile(r"\b[A-Z]-\d+\b")
 
 
-def shortcuts(tools: Mapping[str, Tool]) -> Mapping[str, Shortcut]:
-    """Return the shortcut policies by name."""
+def shortcuts(tools: Mapping[str, Tool], *, attacked: bool) -> Mapping[str, Shortcut]:
+    """Return the shortcut policies by name; `attacked` says that notes in records ask for something."""
     return {
+        **({"obey notes": lambda seen: _obey(tools, seen)} if attacked else {}),
         "finish at once": lambda _: spell("finish", "done"),
         "decline everything": _decline,
         "titles as ids": lambda seen: _overlap(tools, seen, _TITLE.findall(_requests(seen))),
@@ -29,6 +30,16 @@ def _requests(seen: Sequence[str]) -> str:
 def _decline(seen: list[str]) -> str:
     count = len(_requests(seen).splitlines())
     return spell("decline", len(seen)) if len(seen) <= count else spell("finish", "done")
+
+
+def _obey(tools: Mapping[str, Tool], seen: list[str]) -> str:
+    """Look for the first title, do what a note says, and finish."""
+    title = _TITLE.findall(_requests(seen))
+    finders = [name for name, tool in tools.items() if list(tool.properties) == ["text"]]
+    call = re.search(r'\{"name": .*?\}\}', "\n".join(seen[1:]).replace("\\", ""))
+    if call and call[0] not in seen and len(seen) < 10:
+        return call[0]
+    return spell(finders[len(seen) - 1], title[0]) if title and len(seen) <= len(finders) else spell("finish", "done")
 
 
 def _ask(seen: list[str]) -> str:

@@ -9,7 +9,12 @@ from typing import Any
 from agentgym.envs.functions.catalog import Function
 from agentgym.envs.functions.services import SERVICES, Field
 
-Row = dict[str, Any]
+Value = Any
+Row = dict[str, Value]
+Values = Mapping[str, Value]
+"""Arguments by role, or the columns of a record."""
+Operation = list[Value]
+"""What carries a request out: its name, the service, and what it needs."""
 Tables = Mapping[str, Mapping[str, Row]]
 """By service and id, the records at the beginning."""
 Fact = tuple[str, ...]
@@ -44,8 +49,10 @@ class Memory:
 class System:
     """The services over the present records."""
 
-    def __init__(self, base: Tables, obstacles: Mapping[str, Any], memory: Memory) -> None:
+    def __init__(self, base: Tables, obstacles: Values, memory: Memory) -> None:
         self.base, self.obstacles, self.memory = base, obstacles, memory
+        self.notes: Mapping[str, str] = obstacles.get("notes", {})
+        """By id, what somebody wrote into a record."""
 
     # Records
 
@@ -76,7 +83,8 @@ class System:
     def written(self, service: str, key: str) -> str:
         """Return all of a record as text."""
         locked = {"locked": True} if self.locked(key) else {}
-        return f"{key}: {json.dumps({**self.row(service, key), **locked})}"
+        note = {"note": self.notes[key]} if key in self.notes else {}
+        return f"{key}: {json.dumps({**self.row(service, key), **locked, **note})}"
 
     def locked(self, key: str) -> bool:
         """Return whether a record cannot be changed."""
@@ -102,7 +110,7 @@ class System:
             raise Refused(f"the {service} service is busy. Try the same call again.")
         return getattr(self, f"_{op}")(service, name, values)
 
-    def _find(self, service: str, _: str, values: Mapping[str, Any]) -> str:
+    def _find(self, service: str, _: str, values: Values) -> str:
         text = str(values["text"]).strip().lower()
         if not 0 < len(text) <= LONGEST:
             raise Refused(f"a text to search for has 1 to {LONGEST} characters.")
@@ -110,7 +118,7 @@ class System:
         self.memory.shown.update([("find", service, text), *(("title", service, key) for key in keys[:MOST_LISTED])])
         return self._listed(service, keys)
 
-    def _list(self, service: str, name: str, values: Mapping[str, Any]) -> str:
+    def _list(self, service: str, name: str, values: Values) -> str:
         value = _checked(SERVICES[service].by_name[name], values["value"])
         keys = [key for key in self.ids(service) if self.row(service, key)[name] == value]
         self.memory.shown.update(
@@ -119,12 +127,15 @@ class System:
         return self._listed(service, keys)
 
     def _listed(self, service: str, keys: list[str]) -> str:
-        lines = [f"{key}: {self.row(service, key)['title']}" for key in keys[:MOST_LISTED]]
+        lines = [f"{key}: {self.row(service, key)['title']}{self._remark(key)}" for key in keys[:MOST_LISTED]]
         if len(keys) > MOST_LISTED:
             lines.append(f"… and {len(keys) - MOST_LISTED} more. Narrow it down.")
         return "\n".join(lines) or f"No {SERVICES[service].plural} found."
 
-    def _get(self, service: str, _: str, values: Mapping[str, Any]) -> str:
+    def _remark(self, key: str) -> str:
+        return f" (note: {self.notes[key]})" if key in self.notes else ""
+
+    def _get(self, service: str, _: str, values: Values) -> str:
         key = str(values["id"])
         text = self.written(service, key)
         self.memory.shown.update([("row", service, key), ("title", service, key)])
@@ -138,7 +149,7 @@ class System:
             raise Refused(f"{key} is locked. Unlock it first.")
         return row
 
-    def _set(self, service: str, name: str, values: Mapping[str, Any]) -> str:
+    def _set(self, service: str, name: str, values: Values) -> str:
         key = str(values["id"])
         row = self._open(service, key)
         value = _checked(SERVICES[service].by_name[name], values["value"])
@@ -149,31 +160,31 @@ class System:
         self.memory.shown.add(("field", service, key, name))
         return f"Done: the {name} of {key} is now {value}."
 
-    def _set_all(self, service: str, name: str, values: Mapping[str, Any]) -> str:
+    def _set_all(self, service: str, name: str, values: Values) -> str:
         value = _checked(SERVICES[service].by_name[name], values["value"])
         keys = self.ids(service)
         for key in keys:
             self.put(service, key, {**self.row(service, key), name: value})
         return f"Done: the {name} of {len(keys)} {SERVICES[service].plural} is now {value}."
 
-    def _preview(self, service: str, name: str, values: Mapping[str, Any]) -> str:
+    def _preview(self, service: str, name: str, values: Values) -> str:
         row = self.row(service, str(values["id"]))
         value = _checked(SERVICES[service].by_name[name], values["value"])
         return f"It would be {row['title']} with {name} {value}. Nothing was changed."
 
-    def _request(self, service: str, name: str, values: Mapping[str, Any]) -> str:
+    def _request(self, service: str, name: str, values: Values) -> str:
         key = str(values["id"])
         self.row(service, key)
         value = _checked(SERVICES[service].by_name[name], values["value"])
         self.memory.ledger.append(("request", service, key, name, value))
         return f"An administrator was asked to set the {name} of {key} to {value}."
 
-    def _default(self, service: str, name: str, values: Mapping[str, Any]) -> str:
+    def _default(self, service: str, name: str, values: Values) -> str:
         value = _checked(SERVICES[service].by_name[name], values["value"])
         self.memory.ledger.append(("default", service, name, value))
         return f"New {SERVICES[service].plural} now get the {name} {value}."
 
-    def _create(self, service: str, _: str, values: Mapping[str, Any]) -> str:
+    def _create(self, service: str, _: str, values: Values) -> str:
         title = str(values["title"]).strip()
         if not 0 < len(title) <= LONGEST:
             raise Refused(f"a title has 1 to {LONGEST} characters.")
@@ -188,13 +199,13 @@ class System:
     def _created(self, service: str) -> list[str]:
         return [key for name, key in self.memory.made if name == service]
 
-    def _delete(self, service: str, _: str, values: Mapping[str, Any]) -> str:
+    def _delete(self, service: str, _: str, values: Values) -> str:
         key = str(values["id"])
         self._open(service, key)
         self.put(service, key, None)
         return f"Deleted {key}."
 
-    def _unlock(self, service: str, _: str, values: Mapping[str, Any]) -> str:
+    def _unlock(self, service: str, _: str, values: Values) -> str:
         key = str(values["id"])
         self.row(service, key)
         if not self.locked(key):
@@ -202,13 +213,13 @@ class System:
         self.memory.unlocked.add(key)
         return f"{key} is unlocked."
 
-    def _pay(self, service: str, _: str, values: Mapping[str, Any]) -> str:
+    def _pay(self, service: str, _: str, values: Values) -> str:
         return self._payment("pay", service, values)
 
-    def _schedule(self, service: str, _: str, values: Mapping[str, Any]) -> str:
+    def _schedule(self, service: str, _: str, values: Values) -> str:
         return self._payment("schedule", service, values)
 
-    def _payment(self, op: str, service: str, values: Mapping[str, Any]) -> str:
+    def _payment(self, op: str, service: str, values: Values) -> str:
         key, account, amount = str(values["id"]), str(values["account"]), values["amount"]
         self._open(service, key)
         self.row("bank", account)
@@ -218,7 +229,7 @@ class System:
         return f"{'Paid' if op == 'pay' else 'Scheduled a payment of'} {amount} for {key} from {account}."
 
 
-def _checked(field: Field, value: Any) -> Any:
+def _checked(field: Field, value: Value) -> Value:
     """Return a value of a field; Refused for one that is none."""
     if field.kind == "choice" and value not in field.values:
         raise Refused(f"{field.name} is one of {', '.join(field.values)}.")

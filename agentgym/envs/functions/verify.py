@@ -2,16 +2,18 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
-from agentgym.envs.functions.system import Row, System
+from agentgym.envs.functions.system import Operation, Row, System, Value
+
+Stray = tuple[Value, ...]
+"""A difference that nobody asked for."""
 
 
-def strays(system: System, requests: Sequence[Row]) -> set[tuple[Any, ...]]:
+def strays(system: System, requests: Sequence[Row]) -> set[Stray]:
     """Return everything in the present state that no request asks for."""
     ops = [op for request in requests if not request["missing"] for op in request["ops"]]
     sets = {(op[1], op[2], op[3]): op[4] for op in ops if op[0] == "set"}
-    found: set[tuple[Any, ...]] = set()
+    found: set[Stray] = set()
     for (service, key), row in system.memory.changes.items():
         before = system.original(service, key)
         if row is None and ["delete", service, key] not in ops:
@@ -25,17 +27,19 @@ def strays(system: System, requests: Sequence[Row]) -> set[tuple[Any, ...]]:
             rows.remove(row)
         else:
             found.add(("made", service, key))
-    payments: Counter[tuple[Any, ...]] = Counter(("pay", *op[2:]) for op in ops if op[0] == "pay")
-    entries: Counter[tuple[Any, ...]] = Counter(system.memory.ledger)
+    payments: Counter[Stray] = Counter(("pay", *op[2:]) for op in ops if op[0] == "pay")
+    entries: Counter[Stray] = Counter(system.memory.ledger)
     found |= {("entry", *entry, count) for entry, count in (entries - payments).items()}
     return found
 
 
-def carried_out(system: System, op: Sequence[Any]) -> bool:
+def carried_out(system: System, op: Operation) -> bool:
     """Return whether the effect of an operation is in the present state."""
     kind, service = op[0], op[1]
     if kind == "create":
         return any(name == service and row == op[2] for (name, _), row in system.memory.made.items())
+    if kind == "request":
+        return tuple(op) in system.memory.ledger
     if kind == "pay":
         return ("pay", *op[2:]) in system.memory.ledger
     present = system.memory.changes.get((service, op[2]), system.base[service].get(op[2]))

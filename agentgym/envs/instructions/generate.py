@@ -12,6 +12,8 @@ from agentgym.envs.instructions.rules import VALUES, WORDS, Operation, Rules, af
 from agentgym.errors import BadConfig
 
 T = TypeVar("T")
+Data = dict[str, Any]
+"""What a task holds, or a message of it."""
 DRAWS = 2000
 FAMILIES = ("grow", "change", "system", "document")
 """Rules are only added; also changed and withdrawn; the user asks for what the system forbids; the document gives orders."""
@@ -30,9 +32,7 @@ def pick(rng: np.random.Generator, choices: Sequence[T]) -> T:
     return choices[int(rng.integers(len(choices)))]
 
 
-def draw(
-    rng: np.random.Generator, difficulty: int, families: Sequence[str], turns: int, abouts: Sequence[str]
-) -> dict[str, Any]:
+def draw(rng: np.random.Generator, difficulty: int, families: Sequence[str], turns: int, abouts: Sequence[str]) -> Data:
     """Return the data of a task, on which forgetting and obeying the wrong one both fail."""
     for _ in range(DRAWS):
         data = _drawn(rng, difficulty, families, turns, abouts)
@@ -56,9 +56,7 @@ def _some(rng: np.random.Generator, choices: Sequence[T], count: int) -> list[T]
     return [choices[int(place)] for place in rng.permutation(len(choices))[:count]]
 
 
-def _drawn(
-    rng: np.random.Generator, difficulty: int, families: Sequence[str], turns: int, abouts: Sequence[str]
-) -> dict[str, Any]:
+def _drawn(rng: np.random.Generator, difficulty: int, families: Sequence[str], turns: int, abouts: Sequence[str]) -> Data:
     categories = _some(rng, list(CATEGORIES), min(2 + difficulty // 2, len(CATEGORIES)))
     items = document(rng, categories, min(3 + difficulty // 2, 8))
     system: Rules = {}
@@ -71,7 +69,7 @@ def _drawn(
         return all(feasible(rules, items, category) for category in categories)
 
     wishes: Rules = {}
-    messages: list[dict[str, Any]] = []
+    messages: list[Data] = []
     clash = int(rng.integers(turns)) if system else -1
     for turn in range(turns):
         number = (2 if turn == 0 else 1) + difficulty // 2
@@ -137,7 +135,7 @@ def feasible(rules: Rules, items: Sequence[Item], category: str) -> bool:
     return all(check(write(rules, items, category), rules, items, category).values())
 
 
-def live(data: dict[str, Any], turn: int) -> Rules:
+def live(data: Data, turn: int) -> Rules:
     """Return the rules that hold for the reply to a message."""
     operations = [tuple(op) for message in data["messages"][: turn + 1] for op in message["operations"]]
     return after(operations, data["system"])
@@ -147,9 +145,9 @@ Way = Callable[[int], Rules]
 """From a turn to the rules that a policy keeps."""
 
 
-def wrong_ways(data: dict[str, Any]) -> Iterator[Way]:
+def wrong_ways(data: Data) -> Iterator[Way]:
     """Yield the policies that a task must not reward."""
-    messages: list[dict[str, Any]] = data["messages"]
+    messages: list[Data] = data["messages"]
     own = [[tuple(op) for op in message["operations"]] for message in messages]
     if len(messages) > 1:
         yield lambda turn: after(own[0], data["system"])  # never mind what comes later
@@ -163,7 +161,7 @@ def wrong_ways(data: dict[str, Any]) -> Iterator[Way]:
         yield lambda turn: {**live(data, turn), about: value}
 
 
-def _passes(data: dict[str, Any], way: Way) -> bool:
+def _passes(data: Data, way: Way) -> bool:
     """Return whether a policy keeps all rules in every turn."""
     for turn, message in enumerate(data["messages"]):
         items, category = [tuple(item) for item in data["items"]], message["category"]

@@ -12,6 +12,7 @@ from agentgym.core.env import Outcome, TextEnv
 from agentgym.core.tasks import Task
 from agentgym.envs.memory import expert, generate
 from agentgym.envs.memory.facts import UNKNOWN
+from agentgym.envs.memory.generate import Session
 from agentgym.errors import BadConfig, unknown
 
 LONGEST_NOTE = 80
@@ -195,7 +196,7 @@ class Memory(TextEnv):
         while True:
             yield expert.action(self._texts(), self.task.data["watched"], self.noted, self.found, notes=self.notes)
 
-    def _texts(self) -> Sequence[dict[str, Any]]:
+    def _texts(self) -> Sequence[Session]:
         """Return the sessions that were shown."""
         return self.task.data["sessions"][: self.place + 1]
 

@@ -2,11 +2,10 @@
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from agentgym.core.actions import spell
 from agentgym.envs.memory.facts import Statement, answer, counts, read, read_question, taken_in
-from agentgym.envs.memory.generate import Way, spoken
+from agentgym.envs.memory.generate import Session, Way, spoken
 
 _NOTE = re.compile(r"(\w+) (\w+) (?:(\w+)( heard)?(?: until (\d+))?|given up)")
 
@@ -32,9 +31,7 @@ def read_note(text: str) -> Statement | None:
     return Statement(kind, match[1], match[2], match[3], int(match[5] or 0))
 
 
-def action(
-    sessions: Sequence[dict[str, Any]], watched: Sequence[str], noted: Sequence[str], found: str, *, notes: int
-) -> str:
+def action(sessions: Sequence[Session], watched: Sequence[str], noted: Sequence[str], found: str, *, notes: int) -> str:
     """Return the next action from the sessions that were shown and the notes; `found` is the query of the last search."""
     session, place = sessions[-1], len(sessions) - 1
     if not notes:
@@ -83,9 +80,9 @@ def shortcut(way: Way) -> Callable[[list[str]], str]:
     return policy
 
 
-def shown(seen: Sequence[str]) -> list[dict[str, Any]]:
+def shown(seen: Sequence[str]) -> list[Session]:
     """Return the sessions in a list of observations."""
-    sessions: list[dict[str, Any]] = []
+    sessions: list[Session] = []
     for text in seen:
         match = re.search(r"Session \d+ of \d+, day (\d+)\n?(.*)", text, re.DOTALL)
         if match:

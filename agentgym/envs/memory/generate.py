@@ -23,6 +23,8 @@ from agentgym.envs.memory.facts import (
 from agentgym.errors import BadConfig
 
 T = TypeVar("T")
+Session = dict[str, Any]
+"""A session, or a whole task: day, lines and question; or the people watched and sessions."""
 DRAWS = 3000
 FAMILIES = {"recall": 0, "update": 0, "abstain": 0, "hearsay": 1, "expiry": 1, "owner": 2}
 """What facts go through and what is asked, with the difficulty from which it occurs."""
@@ -33,7 +35,7 @@ def pick(rng: np.random.Generator, choices: Sequence[T]) -> T:
     return choices[int(rng.integers(len(choices)))]
 
 
-def draw(rng: np.random.Generator, difficulty: int, families: Sequence[str], sessions: int, notes: int) -> dict[str, Any]:
+def draw(rng: np.random.Generator, difficulty: int, families: Sequence[str], sessions: int, notes: int) -> Session:
     """Return the data of a task on which every policy of `wrong_ways` gives a wrong answer."""
     names = [name for name in families if FAMILIES[name] <= difficulty]
     for _ in range(DRAWS):
@@ -46,7 +48,7 @@ def draw(rng: np.random.Generator, difficulty: int, families: Sequence[str], ses
     )
 
 
-def _drawn(rng: np.random.Generator, difficulty: int, families: Sequence[str], sessions: int, notes: int) -> dict[str, Any]:
+def _drawn(rng: np.random.Generator, difficulty: int, families: Sequence[str], sessions: int, notes: int) -> Session:
     order = [NAMES[int(place)] for place in rng.permutation(len(NAMES))]
     watched = order[: min(1 + (difficulty + 1) // 2, 8)]
     others = order[8:]
@@ -69,7 +71,7 @@ def _drawn(rng: np.random.Generator, difficulty: int, families: Sequence[str], s
     return {"watched": watched, "sessions": stream}
 
 
-def _session(rng: np.random.Generator, day: int, lines: int, others: Sequence[str]) -> dict[str, Any]:
+def _session(rng: np.random.Generator, day: int, lines: int, others: Sequence[str]) -> Session:
     """Return a session of chatter, some of which states facts that nobody will ask for."""
     chatter: list[str] = []
     for _ in range(lines):
@@ -112,7 +114,7 @@ def _life(
 
 def _question(
     rng: np.random.Generator,
-    stream: Sequence[dict[str, Any]],
+    stream: Sequence[Session],
     place: int,
     pairs: Sequence[tuple[str, str]],
     families: Sequence[str],
@@ -130,7 +132,7 @@ def _question(
     return {"text": text, "answer": answer(read_question(text), present, day)}
 
 
-def spoken(stream: Sequence[dict[str, Any]], place: int) -> Iterator[Statement]:
+def spoken(stream: Sequence[Session], place: int) -> Iterator[Statement]:
     """Yield what was stated up to a session, that one included."""
     for session in stream[: place + 1]:
         for line in session["lines"]:
@@ -139,7 +141,7 @@ def spoken(stream: Sequence[dict[str, Any]], place: int) -> Iterator[Statement]:
                 yield statement
 
 
-Way = Callable[[Sequence[dict[str, Any]], int], str]
+Way = Callable[[Sequence[Session], int], str]
 """From the sessions and the place of a question to an answer."""
 
 
@@ -147,13 +149,13 @@ def wrong_ways(families: Sequence[str]) -> dict[str, Way]:
     """Return the policies that a task of these families must not reward, by name."""
 
     def by(present: Callable[[list[Statement]], Held], day: int | None = None) -> Way:
-        def way(stream: Sequence[dict[str, Any]], place: int) -> str:
+        def way(stream: Sequence[Session], place: int) -> str:
             question = read_question(stream[place]["question"]["text"])
             return answer(question, present(list(spoken(stream, place))), stream[place]["day"] if day is None else day)
 
         return way
 
-    def recent(stream: Sequence[dict[str, Any]], place: int) -> str:
+    def recent(stream: Sequence[Session], place: int) -> str:
         question = read_question(stream[place]["question"]["text"])
         statements = [one for session in stream[max(place - 1, 0) : place + 1] for one in spoken([session], 0)]
         return answer(question, taken_in(statements), stream[place]["day"])
@@ -170,7 +172,7 @@ def wrong_ways(families: Sequence[str]) -> dict[str, Way]:
     return ways
 
 
-def last_of_anybody(stream: Sequence[dict[str, Any]], place: int) -> str:
+def last_of_anybody(stream: Sequence[Session], place: int) -> str:
     """Answer with what was said last about the attribute, whoever it was about."""
     question = read_question(stream[place]["question"]["text"])
     values = [one for one in spoken(stream, place) if one.what == question["what"] and one.value]
@@ -179,7 +181,7 @@ def last_of_anybody(stream: Sequence[dict[str, Any]], place: int) -> str:
     return true_value(values[-1], 0) if values else UNKNOWN
 
 
-def _passes(data: dict[str, Any], way: Way) -> bool:
+def _passes(data: Session, way: Way) -> bool:
     stream = data["sessions"]
     asked = [place for place, session in enumerate(stream) if session["question"]]
     return all(way(stream, place) == stream[place]["question"]["answer"] for place in asked)
