@@ -68,8 +68,9 @@ class Functions(TextEnv):
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {
         "tiny": {
             "difficulty": 0,
-            "services": "calendar,support,home",
-            "functions_offered": 6,
+            "families": "set,delete,question",
+            "services": "calendar,home",
+            "functions_offered": 5,
             "show_functions": True,
             "horizon": 8,
         }
