@@ -38,6 +38,8 @@ JsonMapping = Mapping[str, Any]
 
 JsonObject = dict[str, Any]
 
+LONGEST = 100_000
+"""Characters of an observation that are shown; the middle of a longer one is left out."""
 MOST = 2000
 """Characters of a server's error that are shown."""
 REFUSED = ("invalid_args", "tool_not_found", "execution_error", "timeout")
@@ -279,9 +281,12 @@ class RemoteTextEnv(TextEnv):
         return f"an action is a JSON object with {', '.join(required) or 'the fields of the server'}"
 
     def _text(self, observation: object) -> str:
-        if isinstance(observation, dict) and isinstance(observation.get("text"), str):
-            return observation["text"]
-        return json.dumps(observation, ensure_ascii=False, default=str)
+        plain = observation.get("text") if isinstance(observation, dict) else None
+        text = plain if isinstance(plain, str) else json.dumps(observation, ensure_ascii=False, default=str)
+        half = LONGEST // 2
+        if len(text) <= LONGEST:
+            return text
+        return f"{text[:half]}\n[{len(text) - LONGEST} characters left out]\n{text[-half:]}"
 
     def _invalid(self, error: ServerError, action: JsonMapping) -> bool:
         """Return whether an error is about the action: an observation that the server makes wrong has the same code."""

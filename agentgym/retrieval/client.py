@@ -17,7 +17,7 @@ try:
 except ImportError as error:
     raise MissingExtra(f"a retriever at an address needs httpx2: {how_to_install('serve')}") from error
 
-LARGEST = 64 << 20  # bytes of an answer; a server that sends more is not believed
+BESIDE, LARGEST = 64 << 10, 256 << 10  # bytes of an answer that are read: for its frame, and for each document
 _PATH = "/retrieve"
 _TITLED = 10  # results among which a title is looked for
 _TRANSIENT = (408, 425, 429)
@@ -110,12 +110,12 @@ class Client:
 
     def _ask(self, queries: Sequence[str], count: int, until: float) -> list[list[Hit]]:
         body = {"queries": [plain_text(query[:LONGEST]) for query in queries], "topk": count, "return_scores": True}
-        content = bytearray()
+        most, content = BESIDE + LARGEST * count * len(queries), bytearray()
         with self._open().stream("POST", self.url, json=body) as answer:
             for part in answer.iter_bytes():  # a server whose bytes drip keeps every limit of a single read
                 content += part
-                if len(content) > LARGEST:
-                    raise _Wrong(f"an answer above {LARGEST} bytes")
+                if len(content) > most:
+                    raise _Refused(f"it sent more than {most >> 10} KiB for {count} documents of {len(queries)} queries")
                 if time.monotonic() > until:
                     raise TimeoutError("no whole answer in time")
         if answer.status_code != 200:

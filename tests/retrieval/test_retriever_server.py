@@ -383,3 +383,19 @@ def test_a_server_that_comes_back_is_used_again(tmp_path: Path) -> None:
     with serving("--corpus", corpus, "--port", port):
         asking.join(60)
     assert found == before
+
+
+def test_no_more_is_read_of_an_answer_than_the_documents_may_take() -> None:
+    """64 KiB, and 256 KiB for each document of each query; more is a Fault at once, and asking again would not help."""
+
+    def answer(size: int) -> bytes:
+        return json.dumps({"result": [[{"document": {"id": "1", "contents": "x" * size}, "score": 1.0}]]}).encode()
+
+    asked: list[int] = []
+    with answering(lambda handler: (asked.append(1), say(handler, answer(320 * 1024 - 200)))[1]) as url:
+        assert len(Client(url).search(["red"], 1)[0][0].document.title) > 300_000
+    with answering(lambda handler: (asked.append(1), say(handler, answer(321 * 1024)))[1]) as url:
+        with pytest.raises(Fault, match="more than 320 KiB for 1 documents of 1 queries"):
+            Client(url, backoff=0.001).search(["red"], 1)
+        assert len(Client(url).search(["red"], 2)[0]) == 1  # two documents may take more
+    assert len(asked) == 3
