@@ -8,12 +8,10 @@ agentgym eval rlvr/Search-v0 --policy expert --tasks 500        without a model:
 agentgym eval household --model runs/demo --env.preset easy     options of the environment
 """
 
-import hashlib
 import json
 import math
 import re
 import sys
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -22,11 +20,11 @@ from rich.console import Console
 from rich.text import Text
 
 from agentgym.agents.base import Agent
-from agentgym.agents.message_agent import MessageAgent
 from agentgym.agents.spec import AgentSpec
 from agentgym.agents.table import AGENTS, UNATTENDED
-from agentgym.agents.token_agent import TokenAgent
-from agentgym.cli.eval_screen import Bar, aggregates, contamination_notes, effort, table
+from agentgym.cli.eval_about import about_agent
+from agentgym.cli.eval_screen import Bar, aggregates, contamination_notes, effort, money, table
+from agentgym.cli.eval_spending import metered
 from agentgym.cli.eval_trained import trained_as
 from agentgym.cli.flags import written
 from agentgym.cli.train import quiet
@@ -44,6 +42,7 @@ from agentgym.evaluate.protocol import too_many_faults
 from agentgym.evaluate.regret import sentence
 from agentgym.evaluate.replies import cut_warning
 from agentgym.evaluate.run import EvaluationPlan, evaluate
+from agentgym.evaluate.spending import OverBudget
 from agentgym.evaluate.suite import Suite, resolve
 from agentgym.options import Alias, Options, Positional
 from agentgym.registry import make
@@ -84,6 +83,8 @@ class Config:
     tasks of a file, or 100 generated ones."""
     attempts: int | None = None
     """Attempts at each task; by default the suite's, else 1."""
+    horizon: int | None = None
+    """Turns after which an episode is truncated; by default the suite's, else the environment's own."""
     difficulties: tuple[int, ...] | None = None
     """Difficulties to play, with the same number of tasks each: --difficulties 0 1 2; by default the suite's, else the
     environment's own."""
@@ -124,6 +125,11 @@ class Config:
     """Show no progress, and only the table of the results."""
     retry_faults: bool = False
     """Replay the episodes of an earlier, interrupted evaluation that ended in an infrastructure error."""
+    prices: str | None = None
+    """TOML file with US dollars per million tokens by model, for servers that do not say what a request costs; by default
+    the one that AGENTGYM_PRICES names."""
+    max_cost: float | None = None
+    """US dollars after which the evaluation stops; finished episodes are kept, and a larger value continues."""
     regret: bool = False
     """Replay every episode next to the oracle: how far from the goal it was before and after each turn, when it was
     lost, and which turns were wasted."""
@@ -142,6 +148,8 @@ def run(config: Config) -> int:
     Returns 1 when more than 1 % of an environment's episodes ended in infrastructure errors or an environment was skipped,
     130 when interrupted.
     """
+    if config.horizon is not None and config.horizon < 1:
+        raise BadConfig(f"--horizon is {config.horizon}; expected at least 1")
     suite = resolve(config.envs)
     _keep_protocol(config, suite)
     _check_who(config)
@@ -158,7 +166,8 @@ def run(config: Config) -> int:
     if not config.quiet:  # loading a model takes its time
         announce(f"{', '.join(suite.envs)} with {config.model or config.policy}: into {folder}")
     agent, options = _agent(config, suite)
-    console, progress = Console(), Bar(quiet=config.quiet)
+    price, meter = metered(config, agent, plan, folder)
+    console, progress = Console(), Bar(quiet=config.quiet, meter=meter)
     try:
         with progress.shown:
             episodes = evaluate(
@@ -169,6 +178,8 @@ def run(config: Config) -> int:
                 rollout=rollout,
                 retry_faults=config.retry_faults,
                 regret=config.regret,
+                price=price,
+                say=announce,
                 started=progress.start,
                 progress=progress.add,
             )
@@ -176,6 +187,10 @@ def run(config: Config) -> int:
         kept = f"{progress.done} of {progress.total} episodes are" if progress.total else "earlier episodes are"
         console.print(Text(f"interrupted: {kept} kept; the same command continues"))
         return 130
+    except OverBudget as error:
+        kept = f"{progress.done} of {progress.total} episodes are kept, success so far {progress.rate}"
+        console.print(Text(f"stopped: {error}. {kept}; a larger --max-cost continues"))
+        return 1
     finally:
         if agent.engine is not None:
             agent.engine.close()
@@ -201,6 +216,7 @@ def _show(config: Config, console: Console, folder: Path, summary: JsonObject, e
     console.print(effort(summary), soft_wrap=True)
     page = write_report(folder)
     notes = [
+        *money(summary),
         *aggregates(summary),
         *contamination_notes(summary),
         *(sentence(env, row) for env, row in summary.get("regret", {}).items()),
@@ -235,7 +251,9 @@ def _keep_protocol(config: Config, suite: Suite) -> None:
     """Refuse flags that would change what a protocol fixes; `--env.data` and the like say where its data lie."""
     if suite.protocol is None:
         return
-    flags = [f"--{name.replace('_', '-')}" for name in (*OF_PLANS, *OF_SUITES) if getattr(config, name) is not None]
+    flags = [
+        f"--{name.replace('_', '-')}" for name in (*OF_PLANS, "horizon", *OF_SUITES) if getattr(config, name) is not None
+    ]
     flags += [f"--env.{name}" for name in config.env_options if name not in DATA]
     if flags:
         raise BadConfig(
@@ -309,32 +327,8 @@ def _model(config: Config, suite: Suite) -> tuple[Agent, dict[str, object]]:
     return agent, {
         "model": name,
         "weights": fingerprint(Path(target)) if Path(target).is_dir() else None,
-        **_about(config, spec, agent, tools, several=len(suite.envs) > 1),
+        **about_agent(config, spec, agent, tools, several=len(suite.envs) > 1),
     }
-
-
-def _about(
-    config: Config, spec: AgentSpec, agent: TokenAgent | MessageAgent, tools: Mapping[str, Mapping[str, Tool]], several: bool
-) -> dict[str, object]:
-    """Return what the manifest says about an agent; of `several` environments, under each name what is its own."""
-    fitted = {environment: agent.fitted(offered) for environment, offered in tools.items()} or {"": agent}
-    prompts = {environment: fitted_agent.prompt for environment, fitted_agent in fitted.items()}
-    template = str(getattr(getattr(agent.engine, "tokenizer", None), "chat_template", None))
-    options: dict[str, object] = {
-        "agent": spec.agent,
-        "prompt": _told({environment: prompt.name for environment, prompt in prompts.items()}, several),
-        "prompt_hash": _hash(*sorted({*map(repr, prompts.values())}), template),
-        "temperature": agent.sampling.temperature,
-        "turn_tokens": agent.sampling.max_tokens,
-    }
-    if any(tools.values()):
-        options["tools"] = _told(
-            {environment: fitted[environment].tools for environment, offered in tools.items() if offered}, several
-        )
-    for name in ("history", "window_turns", "observation_tokens"):
-        if getattr(spec, name) != getattr(AgentSpec(), name) or getattr(config, name, None) is not None:
-            options[name] = getattr(spec, name)
-    return {**options, **getattr(agent.engine, "settings", {})}
 
 
 def _spec(config: Config, trained: TrainConfig | None, *, messages: bool) -> AgentSpec:
@@ -366,11 +360,6 @@ def _tools(config: Config, suite: Suite, spec: AgentSpec) -> dict[str, dict[str,
     return by_env
 
 
-def _told(values: dict[str, str], several: bool) -> str | dict[str, str]:
-    """Return the value of each environment by its name; the value alone where there is one environment."""
-    return values if several and "" not in values else next(iter(values.values()))
-
-
 def _trained(config: Config, suite: Suite) -> TrainConfig | None:
     """Return what a training run says of its agent and of the environment that is played; None for another model."""
     caller: dict[str, object] = {f"env.{key}": value for key, value in config.env_options.items()}
@@ -382,8 +371,9 @@ def _trained(config: Config, suite: Suite) -> TrainConfig | None:
 def _env_options(config: Config, suite: Suite) -> dict[str, dict[str, object]]:
     trained = _trained(config, suite)
     own = {trained.env: trained.env_options} if trained and suite.protocol is None else {}
+    horizon = {} if config.horizon is None else {"horizon": config.horizon}
     return {
-        environment: {**own.get(environment, {}), **suite.env_options(environment), **config.env_options}
+        environment: {**own.get(environment, {}), **suite.env_options(environment), **horizon, **config.env_options}
         for environment in suite.envs
     }
 
@@ -401,7 +391,3 @@ def _resolve(config: Config, suite: Suite) -> tuple[str, TrainConfig | None]:
     except BadConfig as error:
         raise BadConfig(f"{error}. {as_chat(model)}") from None
     return f"hf:{folder}", _trained(config, suite)
-
-
-def _hash(*parts: str) -> str:
-    return hashlib.blake2b("\x1f".join(parts).encode("utf-8"), digest_size=8).hexdigest()

@@ -13,6 +13,7 @@ from agentgym.core.screen import printable
 from agentgym.episodes.episode import Episode
 from agentgym.evaluate.markdown import faults
 from agentgym.evaluate.replies import COLUMN, UNFINISHED
+from agentgym.evaluate.spending import Metered
 from agentgym.evaluate.summary import divided
 
 Row = Mapping[str, Any]
@@ -58,6 +59,27 @@ def effort(summary: Row) -> Rows:
         if summary["finish"].get(end):
             columns[COLUMN[end]] = lambda row, end=end: _percent(row["finish"].get(end))
     return _table(summary["envs"], columns)
+
+
+def money(summary: Row) -> list[str]:
+    """Return the lines on tokens, price and the time of requests, as far as they are known."""
+    lines: list[str] = []
+    if usage := summary["usage"]:
+        parts = {"cached": usage["cached"], "written to the cache": usage["written"]}
+        of_input = ", ".join(f"{count:,} {what}" for what, count in parts.items() if count)
+        of_output = f" ({usage['reasoning']:,} reasoning)" if usage["reasoning"] else ""
+        lines.append(
+            f"tokens: {usage['input']:,} in{f' ({of_input})' if of_input else ''}, {usage['output']:,} out{of_output}"
+        )
+    if cost := summary["cost"]:
+        by = {"server": "the server", "prices": "the table of prices"}[cost["by"]]
+        won = "" if cost["per_success"] is None else f", ${cost['per_success']:.4f} per success"
+        lines.append(f"price: ${cost['total']:.4f}, ${cost['per_episode']:.4f} per episode{won}, by {by}")
+    if latency := summary["latency"]:
+        lines.append(
+            f"a request took {latency['median']:.2f} s (median), {latency['p95']:.2f} s (95 %), without waiting and retries"
+        )
+    return lines
 
 
 def aggregates(summary: Row) -> list[str]:
@@ -107,7 +129,10 @@ SECONDS = 30.0  # between two lines of progress where standard error is no termi
 class Bar:
     """A bar with the success so far, on standard error, or a line now and then in a log; with `quiet`, the counts alone."""
 
-    def __init__(self, *, quiet: bool = False) -> None:
+    def __init__(self, *, quiet: bool = False, meter: Metered | None = None) -> None:
+        self.meter = meter
+        self.before = meter.spent if meter else 0.0
+        self.first = 0
         columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         self.shown = Progress(*columns, console=Console(stderr=True), disable=quiet)
         self.row = self.shown.add_task("episodes", total=None)
@@ -117,7 +142,8 @@ class Bar:
 
     def start(self, there: int, total: int) -> None:
         """Take in the number of episodes of earlier sittings, and of all."""
-        self.done, self.total = there, total
+        self.done = self.first = there
+        self.total = total
         self.shown.update(self.row, completed=there, total=total)
 
     def add(self, episode: Episode) -> None:
@@ -125,11 +151,24 @@ class Bar:
         self.done += 1
         self.counted += not episode.fault
         self.solved += episode.success is True
-        rate = f"success {100 * self.solved / self.counted:.0f} %" if self.counted else "episodes"
-        self.shown.update(self.row, completed=self.done, description=rate)
+        line = self.rate + self.money
+        self.shown.update(self.row, completed=self.done, description=line)
         if self.lines and time.monotonic() > self.said + SECONDS:
             self.said = time.monotonic()
-            print(f"{self.done} of {self.total} episodes, {rate}", file=sys.stderr, flush=True)
+            print(f"{self.done} of {self.total} episodes, {line}", file=sys.stderr, flush=True)
+
+    @property
+    def rate(self) -> str:
+        """The success so far."""
+        return f"success {100 * self.solved / self.counted:.0f} %" if self.counted else "episodes"
+
+    @property
+    def money(self) -> str:
+        """What was spent in this sitting, and about how much it will be when all is played."""
+        spent = self.meter.spent - self.before if self.meter else 0.0
+        if not spent or self.done == self.first:
+            return ""
+        return f", ${spent:.2f}, about ${spent * (self.total - self.first) / (self.done - self.first):.2f} in all"
 
 
 def _interval(rate: Row) -> str:

@@ -3,20 +3,27 @@
 agentgym export runs/demo --as sft --success --split train --out data.parquet   successes to imitate
 agentgym export runs/demo --out data.parquet --push ME/NAME   as a dataset on the hub, with a card
 agentgym export runs/eval-a --as dpo --out pairs.parquet     pairs of attempts at a task, for DPO
+agentgym export runs/eval-a --as turns --out turns.parquet   tokens, seconds, finish and cost of every turn
 agentgym export runs/demo --as atif --out trajectories       a document of Harbor's trajectory format for each episode
 """
 
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from agentgym.cli.flags import Options
 from agentgym.core.folders import check_folder, write_whole
 from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig
+from agentgym.evaluate.frames import episode_rows, turn_rows
+from agentgym.evaluate.manifest import read_object
+from agentgym.evaluate.spending import price_in
 from agentgym.options import Alias, Positional
 from agentgym.trainers.data.stored import Filter, read_files
+
+if TYPE_CHECKING:
+    from agentgym.trainers.data.export import Rows
 
 
 @dataclass(frozen=True)
@@ -27,9 +34,9 @@ class Config:
     """Files of episodes, or folders of runs and evaluations."""
     out: str
     """File to write; with `atif`, a folder."""
-    form: Annotated[Literal["sft", "dpo", "grpo", "episodes", "atif"], Alias("as")] = "sft"
-    """`sft` (one conversation per row), `dpo` (one pair of a group per row), `grpo` (with advantages), `episodes` (all),
-    `atif` (a JSON document per episode)."""
+    form: Annotated[Literal["sft", "dpo", "grpo", "episodes", "turns", "atif"], Alias("as")] = "sft"
+    """`sft` (one conversation per row), `dpo` (one pair of a group per row), `grpo` (with advantages), `episodes` or `turns`
+    (all, with tokens, seconds, finish and cost), `atif` (a JSON document per episode)."""
     success: bool = False
     """Only successful episodes."""
     env: str = ""
@@ -52,6 +59,16 @@ class Config:
     """With `grpo`: the credit algorithm of the advantages; by default those that the training run recorded."""
     credit_options: Options = field(default_factory=dict[str, object])
     """Its hyperparameters: --credit.KEY VALUE."""
+
+
+def _measured(config: Config, make: "Rows", episodes: list[Episode]) -> list[dict[str, Any]]:
+    """Return a row for each episode or turn, with the columns of `agentgym.evaluate.to_pandas`."""
+    summary = Path(config.files[0]) / "summary.json"
+    price = price_in(read_object(summary)) if len(config.files) == 1 and summary.exists() else None
+    if config.form == "turns":
+        return turn_rows(episodes, price)
+    pairs = zip(episode_rows(episodes, price), make.episodes(episodes), strict=True)
+    return [{**measured, **row} for measured, row in pairs]
 
 
 def run(config: Config) -> int:
@@ -87,7 +104,7 @@ def run(config: Config) -> int:
     elif config.form == "sft":
         rows = make.sft(episodes, tokens=config.tokens)
     else:
-        rows = make.dpo(episodes) if config.form == "dpo" else make.episodes(episodes)
+        rows = make.dpo(episodes) if config.form == "dpo" else _measured(config, make, episodes)
     write_parquet(out, rows)
     if config.card or config.push:
         from agentgym.trainers.data.dataset_card import card, push

@@ -20,15 +20,16 @@ def start(folder: Path, options: Mapping[str, object], skipped: Collection[str] 
     """Write `manifest.json`, or add a session to the one that is there, and return it.
 
     `options` (JSON values) are what decides the episodes. Raises BadConfig where the folder was begun with others:
-    episodes of two kinds must not end up in one table. `skipped` are environments that cannot be played in this session:
-    they may be in another, so what is said of them, under their names, is not compared.
+    episodes of two kinds must not end up in one table. More tasks and more attempts are the same kind. `skipped` are
+    environments that cannot be played in this session: they may be in another, so what is said of them, under their names,
+    is not compared.
     """
     path = folder / "manifest.json"
     wanted = json.loads(json.dumps(dict(options), sort_keys=True))
     fresh: dict[str, Any] = {"format": FORMAT, "options": wanted, "sessions": []}
     manifest = read(path) if path.exists() else fresh
     before, apart = manifest["options"], {*skipped, *manifest.get("skipped", ())}
-    a, b = _without(before, apart), _without(wanted, apart)
+    a, b = _grown(_without(before, apart), wanted), _without(wanted, apart)
     differing = [name for name in sorted({*a, *b}) if a.get(name) != b.get(name)]
     if differing:
         what = "; ".join(f"{name} was {a.get(name)!r}, now {b.get(name)!r}" for name in differing)
@@ -40,6 +41,19 @@ def start(folder: Path, options: Mapping[str, object], skipped: Collection[str] 
     folder.mkdir(parents=True, exist_ok=True)
     write_json(path, manifest)
     return manifest
+
+
+def _grown(before: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """Return earlier options with the numbers of tasks and attempts that are wanted now, where these are larger."""
+    grown = dict(before)
+    for name in ("tasks", "attempts"):
+        if type(before.get(name)) is int and type(wanted.get(name)) is int:
+            grown[name] = max(before[name], wanted[name])
+    envs, asked = before.get("envs"), wanted.get("envs")
+    if isinstance(envs, dict) and isinstance(asked, dict):
+        by_env, now = cast("dict[str, dict[str, Any]]", envs), cast("dict[str, dict[str, Any]]", asked)
+        grown["envs"] = {env: _grown(about, now.get(env, {})) for env, about in by_env.items()}
+    return grown
 
 
 def _without(options: Mapping[str, object], apart: Collection[str]) -> dict[str, object]:
@@ -72,6 +86,12 @@ def met(manifest: Mapping[str, Any]) -> dict[str, int]:
     for past in manifest["sessions"]:
         total.update(past.get("met", {}))
     return dict(total.most_common())
+
+
+def numbers_of_tasks(path: Path) -> dict[str, int]:
+    """Return the number of tasks by environment in a manifest; none where there is no such file yet."""
+    envs: dict[str, dict[str, Any]] = read(path)["options"].get("envs", {}) if path.exists() else {}
+    return {env: about["tasks"] for env, about in envs.items()}
 
 
 def adapted(manifest: Mapping[str, Any]) -> dict[str, str]:

@@ -4,7 +4,7 @@ import json
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from agentgym.agents.base import Agent
 from agentgym.core.folders import alone, remove_parts, write_whole
@@ -17,8 +17,9 @@ from agentgym.evaluate.choice import CannotPlay, EvaluationPlan, choose, parts
 from agentgym.evaluate.compare import once_each
 from agentgym.evaluate.contamination import contamination
 from agentgym.evaluate.markdown import as_markdown
-from agentgym.evaluate.protocol import comparability
+from agentgym.evaluate.protocol import NOT_COMPARABLE, comparability
 from agentgym.evaluate.regret import regrets
+from agentgym.evaluate.spending import Price, recorded
 from agentgym.evaluate.summary import summarize
 from agentgym.registry import class_of, full_id
 from agentgym.rollout.collect import collect
@@ -38,6 +39,8 @@ def evaluate(
     rollout: RolloutConfig | None = None,
     retry_faults: bool = False,
     regret: bool = False,
+    price: Price | None = None,
+    say: Callable[[str], None] | None = None,
     started: Callable[[int, int], None] | None = None,
     progress: Callable[[Episode], None] | None = None,
 ) -> list[Episode]:
@@ -49,6 +52,8 @@ def evaluate(
     other options it raises BadConfig. Of several environments, one that cannot be played here (an extra, a sandbox or the
     expert that is to play is missing) is skipped, and `summary["skipped"]` has the reason by its id. With `regret` every
     episode is gone through again beside the oracle (`agentgym.evaluate.regret`): `summary["regret"]`, and `regret.jsonl`.
+    With more tasks or attempts than the folder has it plays those that are new. `price` is what a model's tokens cost where
+    the server does not say so; `say` is told before the first episode what will keep the result from being compared.
     """
     folder = Path(folder)
     for env in (*plan.env_options, *plan.own):
@@ -58,10 +63,13 @@ def evaluate(
     tasks_by_env, skipped = _chosen(plans, agent)  # every name is checked before anything is written
     ids = _ids(tasks_by_env)
     described = {**_described(plan, plans, tasks_by_env), **(options or {})}
+    for sentence in missing_tasks(described, plans, tasks_by_env) if say else ():
+        say(sentence)  # pyright: ignore[reportOptionalCall]
     with alone(folder, "evaluation"):
         remove_parts(folder)
+        before = manifest.numbers_of_tasks(folder / "manifest.json")
         record = manifest.start(folder, described, skipped)
-        checked = _contamination(folder, plans, tasks_by_env)
+        checked = _contamination(folder, plans, tasks_by_env, before)
         note = _Met(folder, record, agent, progress)
         path = folder / "episodes.jsonl"
         kept = _kept(path, drop_faults=retry_faults)
@@ -86,9 +94,14 @@ def evaluate(
         finally:
             note.write()
         episodes = read_episodes(path) if path.exists() else []
-        about = {"contamination": checked, "comparable": comparability(described, episodes), "met": manifest.met(record)}
+        about: dict[str, object] = {
+            "contamination": checked,
+            "comparable": comparability(described, episodes),
+            "met": manifest.met(record),
+        }
         told = {"regret": _regret(folder, plans, tasks_by_env, episodes)} if regret else {}
-        _summarize(folder, {**summarize(episodes), **about, "skipped": skipped, **told})
+        about["price"] = recorded(price)
+        _summarize(folder, {**summarize(episodes, price), **about, "skipped": skipped, **told})
         return episodes
 
 
@@ -185,13 +198,37 @@ def _described(
     return {"envs": envs, "attempts": plan.attempts, "seed": plan.seed}
 
 
+def missing_tasks(
+    described: Mapping[str, Any], plans: Mapping[str, EvaluationPlan], tasks_by_env: Mapping[str, list[Task]]
+) -> list[str]:
+    """Return the sentences that say, before anything is played, that there are fewer tasks here than were asked for."""
+    there = sum(len(tasks) for tasks in tasks_by_env.values())
+    protocol = described.get("protocol")
+    if isinstance(protocol, dict):
+        fixed = cast("dict[str, Any]", protocol)
+        if there == fixed["tasks"]:
+            return []
+        return [
+            f"{there} of {fixed['tasks']} tasks of protocol {fixed['name']} are here: the result will be {NOT_COMPARABLE}"
+        ]
+    sentences: list[str] = []
+    for env, tasks in tasks_by_env.items():
+        wanted = (plans[env].tasks or 0) * len(plans[env].difficulties or (0,))
+        if len(tasks) < wanted:
+            sentences.append(f"{env}: {len(tasks)} of the {wanted} tasks asked for are here, and only these are played")
+    return sentences
+
+
 def _contamination(
-    folder: Path, plans: Mapping[str, EvaluationPlan], tasks_by_env: Mapping[str, list[Task]]
+    folder: Path, plans: Mapping[str, EvaluationPlan], tasks_by_env: Mapping[str, list[Task]], before: Mapping[str, int]
 ) -> dict[str, object]:
-    """Return what an environment's first sitting found of contamination; it looks before anything is played."""
+    """Return what was found of contamination when an environment, or more tasks of it, were first to be played.
+
+    `before` are the numbers of tasks that earlier sittings looked at.
+    """
     path = folder / "contamination.json"
     looked = manifest.read_object(path) if path.exists() else {}
-    new = {env: tasks for env, tasks in tasks_by_env.items() if env not in looked}
+    new = {env: tasks for env, tasks in tasks_by_env.items() if env not in looked or before.get(env) != len(tasks)}
     if new:
         looked |= {env: contamination(env, parts(env, plans[env], tasks)) for env, tasks in new.items()}
         write_json(path, looked)

@@ -16,18 +16,19 @@ from agentgym.evaluate.aggregates import (
 )
 from agentgym.evaluate.attempts import avg_at_k, mean_over_tasks, pass_at_k, pass_hat_k, useful_ks
 from agentgym.evaluate.replies import finishes
+from agentgym.evaluate.spending import Price, spending
 from agentgym.evaluate.statistics import Outcomes, outcomes, success
 
 MEASURES = {"avg_at": avg_at_k, "pass_at": pass_at_k, "pass_hat": pass_hat_k}
 
 
-def summarize(episodes: Sequence[Episode]) -> dict[str, object]:
+def summarize(episodes: Sequence[Episode], price: Price | None = None) -> dict[str, object]:
     """Return the results of all episodes, by environment, and within each environment by task type and difficulty.
 
     Every row has `success` (mean, low, high, tasks, episodes, faults), `fault_share`, `reward`, `turns`, `tokens` (sampled)
     and `seconds` (of turns), means over episodes; `invalid` and `unparsed` (shares of turns); `replies` (their number) and
-    `finish` (the share of replies that ended in each way); `avg_at`, `pass_at` and
-    `pass_hat` (by k, where every task had that many attempts), `reasons` (counts) and `metrics` (means). The rows of
+    `finish` (the share of them that ended in each way); `usage`, `cost` and `latency` (see `spending`); `avg_at`, `pass_at`,
+    and `pass_hat` (by k, where every task had that many attempts), `reasons` (counts) and `metrics` (means). The rows of
     all episodes and of environments have `iqm` and `profile` too (`agentgym.evaluate.aggregates`; None without a whole
     attempt). Faults enter `success.faults` and `reasons` only; episodes with a hint, which are of training, nothing.
     """
@@ -36,11 +37,11 @@ def summarize(episodes: Sequence[Episode]) -> dict[str, object]:
     for env in dict.fromkeys(episode.env for episode in episodes):
         mine = [episode for episode in episodes if episode.env == env]
         types = sorted({episode.labels["type"] for episode in mine if "type" in episode.labels})
-        by_type = {name: _row([e for e in mine if e.labels.get("type") == name]) for name in types}
+        by_type = {name: _row([e for e in mine if e.labels.get("type") == name], price) for name in types}
         levels = sorted({episode.labels["difficulty"] for episode in mine if "difficulty" in episode.labels}, key=level)
-        by_difficulty = {name: _row([e for e in mine if e.labels.get("difficulty") == name]) for name in levels}
-        envs[env] = {**_row(mine), **_aggregated(mine), "by_type": by_type, "by_difficulty": by_difficulty}
-    return {**_row(episodes), **_aggregated(episodes), "envs": envs}
+        by_difficulty = {name: _row([e for e in mine if e.labels.get("difficulty") == name], price) for name in levels}
+        envs[env] = {**_row(mine, price), **_aggregated(mine), "by_type": by_type, "by_difficulty": by_difficulty}
+    return {**_row(episodes, price), **_aggregated(episodes), "envs": envs}
 
 
 def level(difficulty: str) -> tuple[int, str]:
@@ -54,7 +55,7 @@ def divided(row: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
     return [*row["by_type"].items(), *((f"difficulty {name}", part) for name, part in levels.items())]
 
 
-def _row(episodes: Sequence[Episode]) -> dict[str, object]:
+def _row(episodes: Sequence[Episode], price: Price | None) -> dict[str, object]:
     counted = [episode for episode in episodes if episode.success is not None]
     turns = [turn for episode in counted for turn in episode.turns]
     by_task = outcomes(counted)
@@ -69,6 +70,7 @@ def _row(episodes: Sequence[Episode]) -> dict[str, object]:
         "invalid": _mean(not turn.valid for turn in turns),
         "unparsed": _mean(not turn.parsed for turn in turns),
         **_finish(counted),
+        **spending(episodes, price),
         **_by_k(by_task),
         "reasons": dict(Counter(episode.reason for episode in episodes).most_common()),
         "metrics": {name: _mean(e.metrics[name] for e in counted if name in e.metrics) for name in names},

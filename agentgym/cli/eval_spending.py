@@ -1,0 +1,84 @@
+"""What an evaluation may cost: the prices of its model, an estimate before it begins, and an engine that counts."""
+
+import math
+import os
+from pathlib import Path
+from typing import Protocol
+
+from agentgym.agents.base import Agent
+from agentgym.agents.message_agent import MessageAgent
+from agentgym.core.screen import announce
+from agentgym.episodes.episode import read_episodes
+from agentgym.errors import BadConfig, unknown
+from agentgym.evaluate.choice import UNCOUNTED, EvaluationPlan
+from agentgym.evaluate.spending import MILLION, Metered, Price, price_of, read_prices, total_cost
+from agentgym.registry import make
+
+TABLE = "AGENTGYM_PRICES"
+"""The variable that names a table of prices."""
+
+
+class Spending(Protocol):
+    """The flags that this is about."""
+
+    @property
+    def model(self) -> str | None:
+        """The model, or None."""
+
+    @property
+    def prices(self) -> str | None:
+        """The table of prices."""
+
+    @property
+    def max_cost(self) -> float | None:
+        """The most US dollars."""
+
+    @property
+    def quiet(self) -> bool:
+        """Whether nothing but results is shown."""
+        ...
+
+
+def metered(config: Spending, agent: Agent, plan: EvaluationPlan, folder: Path) -> tuple[Price | None, Metered | None]:
+    """Return the model's price and, over plain chat, the engine that counts, which the agent has from now on.
+
+    Earlier sittings in the folder count toward `--max-cost`. BadConfig for flags without an effect.
+    """
+    if config.max_cost is not None and not 0 < config.max_cost < math.inf:
+        raise BadConfig(f"--max-cost is {config.max_cost}; expected US dollars above 0")
+    if not isinstance(agent, MessageAgent):
+        flag = "--prices" if config.prices else "--max-cost" if config.max_cost is not None else ""
+        if flag:
+            raise BadConfig(f"{flag} has no effect here: it is for models over plain chat (chat:…)")
+        return None, None
+    path = config.prices or os.environ.get(TABLE) or None
+    prices = read_prices(path) if path else {}
+    price = price_of(config.model or "", prices)
+    if config.prices and price is None:
+        raise unknown(f"model in {config.prices}", config.model or "", prices)
+    episodes = folder / "episodes.jsonl"
+    spent = total_cost(read_episodes(episodes), price) if config.max_cost is not None and episodes.exists() else 0.0
+    meter = agent.engine = Metered(agent.engine, price, config.max_cost, spent or 0.0)
+    if not config.quiet:
+        announce(at_most(plan, agent.sampling.max_tokens, price))
+    return price, meter
+
+
+def at_most(plan: EvaluationPlan, turn_tokens: int, price: Price | None) -> str:
+    """Return how much an evaluation over plain chat can take at most, before anything is played."""
+    episodes = turns = 0
+    for name in plan.envs:
+        mine = plan.of(name)
+        try:
+            env = make(name, **plan.options(name))
+        except Exception:  # `evaluate` makes it again, and says what is wrong with it
+            continue
+        split = mine.split or list(env.splits)[-1]
+        size = env.size(split) if split in env.splits else None
+        tasks = min(mine.tasks or size or UNCOUNTED, size or math.inf) * len(mine.difficulties or (0,))
+        episodes += int(tasks) * mine.attempts
+        turns += int(tasks) * mine.attempts * env.horizon
+        env.close()
+    tokens = turns * turn_tokens
+    money = "" if price is None else f", ${tokens * price.output / MILLION:,.2f} for these"
+    return f"{episodes:,} episodes: at most {turns:,} requests and {tokens:,} output tokens{money}"

@@ -1,0 +1,88 @@
+"""Episodes and turns as rows of plain values, for pandas and Parquet: outcome, tokens, seconds, how replies ended, cost."""
+
+import importlib
+import math
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from agentgym.episodes.episode import Episode, Turn, read_episodes
+from agentgym.episodes.usage import SECONDS, amount
+from agentgym.errors import MissingExtra, bad_option
+from agentgym.evaluate.manifest import read_object
+from agentgym.evaluate.replies import replies
+from agentgym.evaluate.spending import Price, cost_of, price_in, usage_of
+
+Row = dict[str, Any]
+FORMS = ("episodes", "turns")
+COUNTS = ("input", "output", "cached", "reasoning")
+
+
+def episode_rows(episodes: Iterable[Episode], price: Price | None = None) -> list[Row]:
+    """Return a row for each episode; tokens, seconds and cost are sums over its turns, `finish` is how the last reply ended.
+
+    `request_seconds` is without waiting; a number that nobody knows is None.
+    """
+    rows: list[Row] = []
+    for episode in episodes:
+        answered = [_taken(turn, price) for turn in replies(episode)]
+        last = next((turn.finish for turn in reversed(list(replies(episode)))), None)
+        row = {**_about(episode), "success": episode.success, "reason": episode.reason, "reward": episode.reward}
+        row |= {"turns": len(episode.turns), "seconds": math.fsum(turn.seconds for turn in episode.turns), "finish": last}
+        names = [f"{name}_tokens" for name in COUNTS]
+        rows.append({**row, **{name: _sum(one[name] for one in answered) for name in (*names, SECONDS, "cost")}})
+    return rows
+
+
+def turn_rows(episodes: Iterable[Episode], price: Price | None = None) -> list[Row]:
+    """Return a row for each turn; of several calls in one reply the first has the reply's tokens, time and cost."""
+    rows: list[Row] = []
+    for episode in episodes:
+        begun = {id(turn) for turn in replies(episode)}
+        for place, turn in enumerate(episode.turns):
+            row = {**_about(episode), "turn": place, "role": turn.role, "finish": turn.finish, "parsed": turn.parsed}
+            row |= {"valid": turn.valid, "reward": turn.reward, "action": turn.action, "error": turn.error}
+            rows.append({**row, "seconds": turn.seconds, **_taken(turn if id(turn) in begun else Turn(""), price)})
+    return rows
+
+
+def to_pandas(
+    source: str | Path | Sequence[Episode], what: Literal["episodes", "turns"] = "episodes", price: Price | None = None
+) -> Any:
+    """Return a `pandas.DataFrame` of the episodes or turns of an evaluation's folder, a file of episodes, or a list.
+
+    `price` is by default the one that the folder's evaluation was summarized with.
+    """
+    if what not in FORMS:
+        raise bad_option("form of a table", what, FORMS)
+    try:
+        pandas = importlib.import_module("pandas")
+    except ImportError as error:
+        raise MissingExtra("to_pandas needs pandas: pip install pandas") from error
+    if isinstance(source, str | Path):
+        folder = Path(source)
+        path = folder / "episodes.jsonl" if folder.is_dir() else folder
+        summary = path.parent / "summary.json"
+        price = price or (price_in(read_object(summary)) if summary.exists() else None)
+        source = read_episodes(path)
+    return pandas.DataFrame((episode_rows if what == "episodes" else turn_rows)(source, price))
+
+
+def _about(episode: Episode) -> Row:
+    names = ("env", "task_id", "group_id", "attempt", "seed", "split")
+    labels = {name: episode.labels.get(name) for name in ("type", "difficulty")}
+    return {**{name: getattr(episode, name) for name in names}, **labels}
+
+
+def _taken(turn: Turn, price: Price | None) -> Row:
+    """Return what the request of a turn took."""
+    usage = usage_of(turn)
+    counts = {f"{name}_tokens": None if usage is None else getattr(usage, name) for name in COUNTS}
+    cost = None if usage is None else cost_of(usage, price)
+    return {**counts, SECONDS: amount(turn.extra.get(SECONDS)), "cost": cost}
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    """Return a sum; None where any value is not known, or there is none."""
+    known = list(values)
+    return None if not known or any(value is None for value in known) else sum(value for value in known if value is not None)
