@@ -142,6 +142,7 @@ def _turn(turn: Turn, decode: Decode | None, *, first: bool) -> dict[str, object
     return {
         "observation": cut(turn.observation),
         "text": cut(turn.text),
+        "reasoning": cut(turn.reasoning),
         "action": cut(turn.action),
         "parsed": turn.parsed,
         "valid": turn.valid,

@@ -65,6 +65,7 @@ function promptView(turn) {
 }
 
 function turnView(turn, i) {
+  const call = !turn.text.trim() && turn.action; // a native call is what the model said
   const said = turn.text.trim() !== turn.action.trim();
   const parts = Object.entries(turn.rewards);
   const paid = parts.map(([name, value]) => chip(`${name} ${signed(value)}`, value < 0 ? "minus" : "plus"));
@@ -82,8 +83,9 @@ function turnView(turn, i) {
     node("div", { class: "gutter" }, i + 1),
     node("div", {},
       block("env", turn.observation),
-      said ? block("model", turn.text, "model") : "",
-      node("div", { class: "block action" }, node("span", { class: "label" }, "action"), node("pre", {}, turn.action || "(nothing)")),
+      turn.reasoning ? node("details", { class: "block reasoning" }, node("summary", {}, "reasoning"), node("pre", {}, turn.reasoning)) : "",
+      call ? block("model", turn.action, "model") : said ? block("model", turn.text, "model") : "",
+      call ? "" : node("div", { class: "block action" }, node("span", { class: "label" }, "action"), node("pre", {}, turn.action || "(nothing)")),
       turn.error ? node("div", { class: "block wrong" }, node("span", { class: "label" }, "error"), node("pre", {}, turn.error)) : "",
       node("div", { class: "chips" }, chips), tokensView(turn)));
 }

@@ -9,6 +9,7 @@ function groupOf(i) {
 function groupView(i) {
   const members = groupOf(i);
   if (members.length < 2) return "";
+  const credited = members.some((k) => data.episodes[k].turns.some((turn) => isNumber(turn.advantage)));
   const size = Math.max(1e-9, ...members.flatMap((k) => data.episodes[k].turns.map((turn) => Math.abs(turn.advantage || 0))));
   const longest = Math.max(...members.map((k) => data.episodes[k].turns.length));
   const won = members.filter((k) => data.episodes[k].outcome === "succeeded").length;
@@ -32,9 +33,9 @@ function groupView(i) {
   const beside = node("details", { class: "beside", open: data.beside }, node("summary", {}, "Actions side by side"));
   beside.addEventListener("toggle", () => { if (beside.open && beside.children.length < 2) append(beside, [node("div", { class: "scroll" }, actions())]); });
   return node("div", { class: "group" },
-    node("p", { class: "soft" }, `Group of ${members.length} attempts at this task: ${won} succeeded. Color is the advantage of a turn.`),
+    node("p", { class: "soft" }, `Group of ${members.length} attempts at this task: ${won} succeeded.` + (credited ? " Color is the advantage of a turn." : "")),
     node("div", { class: "scroll" }, node("table", {}, node("thead", {}, node("tr", {}, node("th", {}, ""), node("th", {}, "reward"),
-      node("th", {}, "turns"), node("th", { class: "cells" }, "advantage by turn"))), node("tbody", {}, rows))), beside);
+      node("th", {}, "turns"), node("th", { class: "cells" }, credited ? "advantage by turn" : ""))), node("tbody", {}, rows))), beside);
 }
 
 // One of nine classes: how far a number is from 0, against the largest.

@@ -6,7 +6,6 @@ function measures(data) {
   const section = document.getElementById("measures");
   section.hidden = false;
   replace(section.querySelector(".body"),
-    data.cut ? node("p", { class: "card wrong" }, data.cut) : "",
     summary.comparable ? node("p", { class: "card" }, summary.comparable) : "",
     node("div", { class: "charts" }, attemptCharts(summary).map(chartCard)),
     effortTable(summary), contaminationTable(summary.contamination));

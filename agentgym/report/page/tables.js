@@ -17,6 +17,10 @@ function header(data) {
     tile("turns", short(summary.turns), "mean of an episode");
     tile("reward", short(summary.reward), "mean of an episode");
     const met = Object.entries(summary.met || {});
+    if (summary.usage) tile("tokens", short(summary.usage.input) + " in", `${short(summary.usage.output)} out` +
+      (summary.usage.cached ? `, ${short(summary.usage.cached)} cached` : "") + (summary.usage.reasoning ? `, ${short(summary.usage.reasoning)} reasoning` : ""));
+    if (summary.cost) tile("price", "$" + summary.cost.total.toPrecision(3), isNumber(summary.cost.per_success) ? `$${summary.cost.per_success.toPrecision(3)} per success` : "no success");
+    if (summary.latency) tile("request", summary.latency.median.toPrecision(2) + " s", `median; 95 %: ${summary.latency.p95.toPrecision(2)} s, without waiting`);
     if (met.length) tile("server errors", short(met.reduce((sum, [, n]) => sum + n, 0)), met.map(([kind, n]) => `${n} x ${kind}`).join(", "));
   } else {
     if (isNumber(summary.episodes)) tile("episodes", short(summary.episodes));
@@ -27,7 +31,22 @@ function header(data) {
   const envs = all.slice(0, 4).join(", ") + (all.length > 4 ? ` and ${all.length - 4} more` : "");
   replace(document.getElementById("head"),
     node("div", { class: "title" }, node("h1", {}, data.name), node("span", { class: "soft" }, envs)),
+    playedWith(data),
+    data.cut ? node("p", { class: "card notice-cut" }, data.cut) : "",
     tiles.length ? node("div", { class: "tiles" }, tiles) : "");
+}
+
+// What an evaluation was played with, from its manifest.
+function playedWith(data) {
+  const options = data.manifest && data.manifest.options;
+  if (data.config || !options) return "";
+  const text = (value) => (value && typeof value === "object" ? [...new Set(Object.values(value))].join(", ") : value);
+  const sessions = data.manifest.sessions || [];
+  const facts = [["model", options.model || options.policy], ["agent", options.agent], ["prompt", options.prompt], ["tools", options.tools],
+    ["temperature", options.temperature], ["tokens a reply", options.turn_tokens], ["attempts", options.attempts], ["seed", options.seed],
+    ["date", ((sessions[0] || {}).started || "").slice(0, 10)], ["agentgym", (sessions[sessions.length - 1] || {}).agentgym]]
+    .map(([name, value]) => [name, text(value)]).filter(([, value]) => value !== undefined && value !== null && value !== "");
+  return node("dl", { class: "facts played-with" }, facts.map(([name, value]) => node("div", {}, node("dt", {}, name), node("dd", {}, value))));
 }
 
 // All charts of a training run; those without a point are left out.
