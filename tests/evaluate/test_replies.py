@@ -153,3 +153,21 @@ def test_a_protocol_fixes_the_limit_so_that_no_flag_is_named() -> None:
 @pytest.mark.parametrize("row", [{}, {"replies": "8", "finish": {}}, {"replies": 8, "finish": {"length": "x"}}])
 def test_a_damaged_summary_has_no_warning(row: dict[str, Any]) -> None:
     assert cut_warning(row, {}) == ""
+
+
+def test_the_page_holds_what_was_played_with_and_the_reasoning(tmp_path: Path) -> None:
+    """The page's script draws its head from these."""
+    call = {"id": "a", "type": "function", "function": {"name": "act", "arguments": '{"command": "7"}'}}
+    evaluated(
+        [],
+        reply(None, "tool_calls", tool_calls=[call], reasoning_content="in the middle"),
+        tmp_path / "e",
+        "--tools",
+        "native",
+    )
+    page = (tmp_path / "e" / "report.html").read_text()
+    data = json.loads(page.partition('id="data">')[2].partition("</script>")[0])
+    assert data["manifest"]["options"]["model"].endswith("#m") and data["manifest"]["sessions"][0]["started"]
+    assert data["summary"]["usage"]["input"] == 9 * data["summary"]["replies"]
+    turn = data["episodes"][0]["turns"][0]
+    assert (turn["text"], turn["action"], turn["reasoning"], turn["advantage"]) == ("", "7", "in the middle", None)

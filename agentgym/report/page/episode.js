@@ -83,7 +83,7 @@ function turnView(turn, i) {
     node("div", { class: "gutter" }, i + 1),
     node("div", {},
       block("env", turn.observation),
-      turn.reasoning ? node("details", { class: "block reasoning" }, node("summary", {}, "reasoning"), node("pre", {}, turn.reasoning)) : "",
+      turn.reasoning ? node("details", { class: "reasoning" }, node("summary", {}, "reasoning"), node("pre", {}, turn.reasoning)) : "",
       call ? block("model", turn.action, "model") : said ? block("model", turn.text, "model") : "",
       call ? "" : node("div", { class: "block action" }, node("span", { class: "label" }, "action"), node("pre", {}, turn.action || "(nothing)")),
       turn.error ? node("div", { class: "block wrong" }, node("span", { class: "label" }, "error"), node("pre", {}, turn.error)) : "",
