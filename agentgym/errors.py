@@ -6,6 +6,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Iterable
+from enum import StrEnum
 from pathlib import Path
 
 DISTRIBUTION = "rlvr-gym"  # no package index has it yet; "agentgym" there is somebody else's
@@ -33,13 +34,36 @@ class MissingExtra(ImportError):
     """An optional dependency is absent; the message names the extra to install."""
 
 
+class Reason(StrEnum):
+    """Why an episode ended; files hold the values."""
+
+    SUCCESS = "success"
+    """The environment decided: the task is solved."""
+    FAILURE = "failure"
+    """The environment decided that it is not, or the agent's own text or actions broke something."""
+    HORIZON = "horizon"
+    """The last turn was played, and nothing was decided."""
+    CONTEXT = "context"
+    """The prompt no longer fits the model's context."""
+    PRUNED = "pruned"
+    """A gate ended it; who sets gates takes it out of what is trained on and counted."""
+    TIMEOUT = "timeout"
+    """A fault: something outside did not answer in time."""
+    CRASH = "crash"
+    """A fault: the environment, or something that it depends on, failed."""
+    ENGINE = "engine"
+    """A fault: the engine failed."""
+
+    __repr__ = str.__repr__
+
+
 class Fault(RuntimeError):
     """Something an environment or an engine leans on failed: the episode ends as a fault and is never trained on.
 
-    `reason` is one of `timeout`, `crash`, `engine`.
+    `reason` is `Reason.TIMEOUT`, `CRASH` or `ENGINE`.
     """
 
-    def __init__(self, message: str, reason: str = "crash") -> None:
+    def __init__(self, message: str, reason: str = Reason.CRASH) -> None:
         super().__init__(message)
         self.reason = reason
 
@@ -52,7 +76,7 @@ class EngineDead(Fault):
     """An engine that will never answer again; it ends the rollout instead of making every episode a fault."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(message, reason="engine")
+        super().__init__(message, reason=Reason.ENGINE)
 
 
 def unknown(kind: str, name: str, known: Iterable[str], hint: str = "") -> UnknownName:

@@ -8,6 +8,7 @@ from agentgym.agents.policies import ExpertConversation, Noise, silent
 from agentgym.agents.token_agent import TokenAgent, TokenConversation
 from agentgym.core.actions import Tool
 from agentgym.core.env import Task, TextEnv
+from agentgym.core.outcome import Finish
 from agentgym.engines import Completion
 from agentgym.episodes.episode import Turn
 from agentgym.errors import BadConfig
@@ -75,7 +76,7 @@ class DemonstrationConversation:
         ids = self._demonstrator.reply_ids(self.talk, choice.action)
         limit = self._demonstrator.agent.context_tokens
         if limit is not None and len(prompt) + len(ids) > limit:
-            return Turn(observation, prompt_ids=prompt, messages=self.talk.messages, parsed=False, finish="context")
+            return Turn(observation, prompt_ids=prompt, messages=self.talk.messages, parsed=False, finish=Finish.CONTEXT)
         turn = self.talk.turn(observation, Completion(ids, [], "stop"))
         turn.extra |= self._expert.extra(choice)
         return turn

@@ -17,6 +17,7 @@ from agentgym.agents.tool_calls import CALL_ID, told
 from agentgym.agents.window import WindowAgent
 from agentgym.core.actions import Tool, samples
 from agentgym.core.env import Task, TextEnv
+from agentgym.core.outcome import Finish
 from agentgym.engines import ChatEngine, Completion, Sampling, ToolCall
 from agentgym.episodes.episode import Turn
 from agentgym.episodes.usage import to_extra
@@ -132,9 +133,9 @@ class MessageConversation:
         added = self.prompt(observation, info)
         asked = (*self.messages, *added) if agent.window is None else added
         completion = await agent.engine.chat(asked, self.offer, dataclasses.replace(agent.sampling, seed=seed), session)
-        if completion.finish in ("context", "abort"):
+        if completion.finish in (Finish.CONTEXT, Finish.ABORT):
             return Turn(observation, messages=list(added), parsed=False, finish=completion.finish)
-        self.was_cut = completion.finish == "length"
+        self.was_cut = completion.finish == Finish.LENGTH
         action, parsed = self._read(completion)
         self.messages = (*asked, self._said(completion))
         if agent.window:
@@ -154,7 +155,7 @@ class MessageConversation:
     def _read(self, completion: Completion) -> tuple[str, bool]:
         """Return the action of a reply, and whether one was found in it."""
         text = completion.text or ""
-        return self.agent.prompt.reply.parse(text, self.tools, complete=completion.finish != "length")
+        return self.agent.prompt.reply.parse(text, self.tools, complete=completion.finish != Finish.LENGTH)
 
     def _said(self, completion: Completion) -> Message:
         """Return a reply as the history has it."""
@@ -222,9 +223,9 @@ class CallConversation(CallSide, MessageConversation):
             self.messages, self._place = (*self.messages, added), self._place + 1
             action, parsed = self._act(self._calls[self._place])
             place: dict[str, object] = {"call": self._place}
-            return Turn(observation, messages=[added], action=action, parsed=parsed, finish="stop", extra=place)
+            return Turn(observation, messages=[added], action=action, parsed=parsed, finish=Finish.STOP, extra=place)
         turn = await super().take(observation, info, env=env, seed=seed, session=session)
-        if self._calls and turn.finish not in ("context", "abort"):
+        if self._calls and turn.finish not in (Finish.CONTEXT, Finish.ABORT):
             turn.extra["call"] = 0
         return turn
 

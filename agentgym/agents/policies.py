@@ -10,6 +10,7 @@ import numpy as np
 from agentgym.agents.base import Elsewhere, consult
 from agentgym.core.actions import Tool, spell
 from agentgym.core.env import Task, TextEnv
+from agentgym.core.outcome import Finish
 from agentgym.core.screen import printable
 from agentgym.core.seeding import generator
 from agentgym.engines import Sampling
@@ -54,7 +55,7 @@ class Choice:
 
 def silent(observation: str) -> Turn:
     """Return the turn of a policy that knows nothing to do: it ends the episode as a failure."""
-    return Turn(observation, parsed=False, finish="silent")
+    return Turn(observation, parsed=False, finish=Finish.SILENT)
 
 
 class ScriptedPolicy:

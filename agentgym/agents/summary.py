@@ -10,6 +10,7 @@ from agentgym.agents.prompt import Prompt, load_prompt
 from agentgym.agents.token_agent import AgentOptions, TokenAgent
 from agentgym.core.actions import Tool
 from agentgym.core.env import Task, TextEnv
+from agentgym.core.outcome import Finish
 from agentgym.core.seeding import derive
 from agentgym.engines import Completion, TokenEngine
 from agentgym.episodes.episode import Turn
@@ -79,7 +80,7 @@ class SummaryConversation(ChatConversation):
         notes: list[Turn] = []
         if self.due(observation, info):
             note = await self.summarize(observation, info, seed=seed, session=session)
-            if note.finish in ("context", "abort"):
+            if note.finish in (Finish.CONTEXT, Finish.ABORT):
                 return note
             notes.append(note)
         turn = await super().take(observation, info, env=env, seed=seed, session=session)
@@ -107,7 +108,7 @@ class SummaryConversation(ChatConversation):
         sampling = dataclasses.replace(agent.sampling, seed=derive("summary", seed), max_tokens=agent.summary_tokens)
         completion = await self.complete(prompt, sampling, session)
         if completion is None:
-            return Turn(observation, prompt_ids=prompt, messages=messages, parsed=False, finish="context")
+            return Turn(observation, prompt_ids=prompt, messages=messages, parsed=False, finish=Finish.CONTEXT)
         text = template.encoder.decode(self.without_stop(completion.ids))
         _, unfinished, rest = split_thought(template.final(text), bool(template.opened))
         self.summary = "" if unfinished else rest

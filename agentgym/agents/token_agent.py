@@ -16,6 +16,7 @@ from agentgym.agents.template import ChatTemplate
 from agentgym.core.actions import Call, Tool, key, parse_call
 from agentgym.core.env import Task, TextEnv
 from agentgym.core.hints import Hint
+from agentgym.core.outcome import Finish
 from agentgym.engines import Completion, Sampling, TokenEngine
 from agentgym.episodes.episode import Turn
 from agentgym.errors import BadConfig, bad_option
@@ -201,7 +202,7 @@ class TokenConversation:
         ids = self.prompt(observation, info)
         completion = await self.complete(ids, dataclasses.replace(self.agent.sampling, seed=seed), session)
         if completion is None:
-            return Turn(observation, prompt_ids=ids, messages=self.messages, parsed=False, finish="context")
+            return Turn(observation, prompt_ids=ids, messages=self.messages, parsed=False, finish=Finish.CONTEXT)
         return self.turn(observation, completion)
 
     async def complete(self, ids: list[int], sampling: Sampling, session: str) -> Completion | None:
@@ -261,7 +262,7 @@ class TokenConversation:
             agent.template.final(self.text),
             self.tools,
             opened=bool(agent.template.opened),
-            complete=completion.finish != "length",
+            complete=completion.finish != Finish.LENGTH,
         )
         self.turns += 1
         return self.action

@@ -14,7 +14,7 @@ from agentgym.browser.loop import loop
 from agentgym.browser.process import PerProcess
 from agentgym.browser.server import HEADER, READY, server
 from agentgym.browser.tab import Tab
-from agentgym.errors import Fault
+from agentgym.errors import Fault, Reason
 
 if TYPE_CHECKING:
     from playwright import async_api as playwright
@@ -86,7 +86,7 @@ class Browser:
                 timeout=1000 * START_SECONDS,
             )
         except Error as error:
-            raise Fault(f"{self.path} does not start: {str(error)[:600]}", reason="crash") from error
+            raise Fault(f"{self.path} does not start: {str(error)[:600]}", reason=Reason.CRASH) from error
 
     async def take(self, kind: Kind) -> Context:
         """Return a context that nobody used."""
@@ -131,7 +131,7 @@ class Browser:
                 self.later(self._close(handle))
                 raise
         except Error as error:
-            raise Fault(f"the browser makes no context: {str(error)[:300]}", reason="crash") from error
+            raise Fault(f"the browser makes no context: {str(error)[:300]}", reason=Reason.CRASH) from error
 
     async def _wait_on(self, handle: "playwright.BrowserContext", kind: Kind) -> Tab:
         """Return the first page of a new context, once the page on which it waits stands."""

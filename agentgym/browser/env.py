@@ -19,7 +19,7 @@ from agentgym.core.env import Outcome, TextEnv
 from agentgym.core.json_value import JSON
 from agentgym.core.outcome import Info
 from agentgym.core.tasks import Task
-from agentgym.errors import Fault
+from agentgym.errors import Fault, Reason
 
 T = TypeVar("T")
 START_SECONDS = 90.0
@@ -277,7 +277,7 @@ class BrowserEnv(TextEnv):
                 self._carry_out(live, done.name, done.arguments)
                 if not self.log or self.log[-1].digest != done.digest:
                     what = f"{done.name}{done.arguments!r:.100}"
-                    raise Fault(f"the episode could not be brought back: {what} showed something else", reason="crash")
+                    raise Fault(f"the episode could not be brought back: {what} showed something else", reason=Reason.CRASH)
         finally:
             self.log, self.seen = whole, seen
 
@@ -310,7 +310,7 @@ class BrowserEnv(TextEnv):
             live.seen = loop().run(session.safely(self._first(session, url)), START_SECONDS)
         except PageError as error:  # for the agent, but no action of its own has led here
             _drop([live], self.end)
-            raise Fault(f"the first page, {url[:200]}, cannot be loaded: {error}", reason="crash") from error
+            raise Fault(f"the first page, {url[:200]}, cannot be loaded: {error}", reason=Reason.CRASH) from error
         except BaseException:
             _drop([live], self.end)
             raise

@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from typing import TypeVar
 
 from agentgym.browser.process import PerProcess
-from agentgym.errors import Fault
+from agentgym.errors import Fault, Reason
 
 T = TypeVar("T")
 
@@ -26,7 +26,7 @@ class Loop:
         try:
             return future.result(seconds)
         except TimeoutError:
-            raise Fault(f"the browser did not answer within {seconds:g} s", reason="timeout") from None
+            raise Fault(f"the browser did not answer within {seconds:g} s", reason=Reason.TIMEOUT) from None
         finally:
             future.cancel()  # also where the caller was interrupted
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from agentgym.browser.browser import Browser, Context
 from agentgym.browser.tab import PageError, Tab
-from agentgym.errors import Fault
+from agentgym.errors import Fault, Reason
 
 if TYPE_CHECKING:
     from playwright.async_api import Dialog, Page
@@ -88,10 +88,10 @@ class Session:
         try:
             await asyncio.wait({task, crash}, return_when=asyncio.FIRST_COMPLETED)
             if not task.done():
-                raise Fault("the page's process crashed", reason="crash")
+                raise Fault("the page's process crashed", reason=Reason.CRASH)
             return task.result()
         except Error as error:
-            raise Fault(f"the browser does not answer: {str(error)[:200]}", reason="crash") from error
+            raise Fault(f"the browser does not answer: {str(error)[:200]}", reason=Reason.CRASH) from error
         finally:
             task.cancel()
             crash.cancel()
@@ -146,7 +146,7 @@ class Session:
 
     async def _drop_closed(self) -> None:
         if all(tab.page.is_closed() for tab in self.tabs):
-            raise Fault("the page closed itself, or the browser died", reason="crash")
+            raise Fault("the page closed itself, or the browser died", reason=Reason.CRASH)
         current = self.tab
         self.tabs = [tab for tab in self.tabs if not tab.page.is_closed()]
         self.current = self.tabs.index(current) if current in self.tabs else len(self.tabs) - 1
@@ -158,9 +158,9 @@ class Session:
             return await work
         except Error as error:
             if not self.context.browser.is_connected():
-                raise Fault("the browser died", reason="crash") from error
+                raise Fault("the browser died", reason=Reason.CRASH) from error
             if self.tab.crashed:
-                raise Fault("the page's process crashed", reason="crash") from error
+                raise Fault("the page's process crashed", reason=Reason.CRASH) from error
             if self.tab.page.is_closed():
                 return None  # its own doing: it closed itself
             raise PageError(str(error).split("\n")[0].removeprefix("Keyboard.press: ")[:300]) from error
@@ -277,7 +277,7 @@ class Session:
         seen, *histories = await asyncio.gather(self.tab.call("observe", self.options), *map(self._history, self.tabs))
         for tab in self.tabs:
             if tab is not self.tab and tab.crashed:
-                raise Fault("the process of a page crashed", reason="crash")
+                raise Fault("the process of a page crashed", reason=Reason.CRASH)
         here = [seen["url"], seen["title"]]
         seen["tabs"] = [here if tab is self.tab else [tab.page.url, await self._title(tab)] for tab in self.tabs]
         return seen | {"current": self.current, "notes": self.notes, "history": histories}

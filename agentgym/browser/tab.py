@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agentgym.errors import Fault
+from agentgym.errors import Fault, Reason
 
 JsonObject = dict[str, Any]
 
@@ -120,10 +120,10 @@ class Tab:
                 raise
             except Exception as error:  # Playwright's errors have no codes: the document went away between two calls
                 if self.crashed:
-                    raise Fault("the page's process crashed", reason="crash") from error
+                    raise Fault("the page's process crashed", reason=Reason.CRASH) from error
                 self.env = None
                 if attempt == 2:
-                    raise Fault(f"the page cannot be read: {str(error)[:200]}", reason="crash") from error
+                    raise Fault(f"the page cannot be read: {str(error)[:200]}", reason=Reason.CRASH) from error
                 await asyncio.sleep(0.005)
         return None
 
@@ -154,7 +154,7 @@ class Tab:
             return await self._evaluate(expression)
         except Exception as error:
             if self.crashed:
-                raise Fault("the page's process crashed", reason="crash") from error
+                raise Fault("the page's process crashed", reason=Reason.CRASH) from error
             return None
 
     # Settling
@@ -170,7 +170,7 @@ class Tab:
             if not self.going:
                 await self.call("quiet")
             if self.crashed or self.page.is_closed():
-                raise Fault("the page's process crashed" if self.crashed else "the page closed itself", reason="crash")
+                raise Fault("the page's process crashed" if self.crashed else "the page closed itself", reason=Reason.CRASH)
             if not self.busy:
                 return
             self.stirred.clear()

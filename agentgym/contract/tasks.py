@@ -12,7 +12,7 @@ from agentgym.core.env import TextEnv
 from agentgym.core.play import steps
 from agentgym.core.tasks import Task
 from agentgym.core.wrapper import TextWrapper
-from agentgym.errors import BadConfig, Fault
+from agentgym.errors import BadConfig, Fault, Reason
 from agentgym.tasks.library import ALL
 
 
@@ -153,7 +153,7 @@ def faults_end_one_episode(under_test: EnvUnderTest) -> str:
     """When what the environment leans on fails, that episode ends as a fault, and the next begins as if nothing had been."""
 
     def fail(self: TextEnv, *_: object, **__: object) -> str:
-        raise Fault("the check pulled the plug", reason="timeout")
+        raise Fault("the check pulled the plug", reason=Reason.TIMEOUT)
 
     kind = under_test.kind
     actions = dict.fromkeys(under_test.env.tools, fail) or {"act": fail}

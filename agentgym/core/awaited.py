@@ -8,7 +8,7 @@ import threading
 from collections.abc import Awaitable
 from typing import cast
 
-from agentgym.errors import Fault
+from agentgym.errors import Fault, Reason
 
 _loops: dict[int, asyncio.AbstractEventLoop] = {}
 """The event loop of this process by its number: a forked child has none of its parent's threads."""
@@ -50,7 +50,7 @@ async def _within(value: Awaitable[object], seconds: float, what: str) -> object
 
 
 def _late(what: str, seconds: float) -> Fault:
-    return Fault(f"{what} did not end within {seconds:g} s (tool_seconds)", reason="timeout")
+    return Fault(f"{what} did not end within {seconds:g} s (tool_seconds)", reason=Reason.TIMEOUT)
 
 
 def _loop() -> asyncio.AbstractEventLoop:

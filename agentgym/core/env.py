@@ -32,7 +32,7 @@ from agentgym.core.seeding import generator
 from agentgym.core.spaces import Unicode
 from agentgym.core.tasks import Task
 from agentgym.core.verdicts import amounts, ended, verdict
-from agentgym.errors import BadConfig, EpisodeOver, Fault, bad_option, unknown
+from agentgym.errors import BadConfig, EpisodeOver, Fault, Reason, bad_option, unknown
 
 MOVED = dict.fromkeys((entry.name for entry in fields(Declarations)), "`declared = Declarations(…)` (agentgym.Declarations)")
 MAX_ACTION = 100_000  # characters; a longer action is invalid, whatever the environment
@@ -249,9 +249,9 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
         terminated = self.success is not None
         truncated = not terminated and self.turn >= self.limit
         if terminated:
-            reason = "success" if self.success else "failure"
+            reason = Reason.SUCCESS if self.success else Reason.FAILURE
         elif truncated:
-            reason, self.success = "horizon", False
+            reason, self.success = Reason.HORIZON, False
         info = self._info(outcome, rewards, reason)
         reward = sum(rewards.values(), 0.0)
         self._running = not (terminated or truncated)

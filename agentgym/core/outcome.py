@@ -4,6 +4,7 @@ import copy
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import NamedTuple, Protocol, TypedDict, cast
 
 from agentgym.core.tasks import Task
@@ -67,6 +68,29 @@ class Outcome:
 def shaping(rewards: Mapping[str, float]) -> float:
     """Return the sum of a reward's parts without that of the outcome."""
     return sum(value for name, value in rewards.items() if name != SUCCESS)
+
+
+class Finish(StrEnum):
+    """Why a reply ended; files hold the values."""
+
+    STOP = "stop"
+    """By a stop token, or by whoever watched its tokens."""
+    LENGTH = "length"
+    """At its most tokens, or at the end of the context."""
+    FILTER = "filter"
+    """The server's filter withheld the reply."""
+    REFUSAL = "refusal"
+    """The model declined."""
+    ABORT = "abort"
+    """The request was aborted."""
+    CONTEXT = "context"
+    """Nothing was sampled: the prompt leaves no room in the context."""
+    REFUSED = "refused"
+    """The engine fails on the agent's own text."""
+    SILENT = "silent"
+    """A policy knows nothing to do."""
+
+    __repr__ = str.__repr__
 
 
 class RoleReward(NamedTuple):

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from agentgym.core.outcome import Finish
 from agentgym.errors import BadConfig
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def watched(completion: Completion, watch: Watch | None) -> Completion:
     """Show a completion that came whole to its watch, and return it up to the token at which the watch ended it."""
     for place, pair in enumerate(zip(completion.ids, completion.logprobs, strict=True) if watch else (), 1):
         if watch and watch(*pair):
-            return replace(completion, ids=completion.ids[:place], logprobs=completion.logprobs[:place], finish="stop")
+            return replace(completion, ids=completion.ids[:place], logprobs=completion.logprobs[:place], finish=Finish.STOP)
     return completion
 
 

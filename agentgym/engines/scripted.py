@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from agentgym.engines.in_flight import AdmissionGate, check_prompt
 from agentgym.engines.protocol import Completion, Request, TokenEngine, Watch
-from agentgym.errors import BadData, Fault, MissingExtra, how_to_install
+from agentgym.errors import BadData, Fault, MissingExtra, Reason, how_to_install
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -54,7 +54,7 @@ class ScriptedEngine(AdmissionGate, TokenEngine):
         if not await self._entered(session):
             return Completion([], [], "abort", self.policy_version)
         if self._closed:
-            raise Fault("the scripted engine was closed", reason="engine")
+            raise Fault("the scripted engine was closed", reason=Reason.ENGINE)
         version = self.policy_version
         room = request.room(self.context)
         if room < 1:
@@ -109,7 +109,8 @@ class ScriptedEngine(AdmissionGate, TokenEngine):
         lines = self._replies.get(session, ()) if isinstance(self._replies, Mapping) else self._replies
         if turn >= len(lines):
             raise Fault(
-                f"the script has {len(lines)} replies for session {session!r}; turn {turn + 1} was asked", reason="engine"
+                f"the script has {len(lines)} replies for session {session!r}; turn {turn + 1} was asked",
+                reason=Reason.ENGINE,
             )
         return lines[turn]
 

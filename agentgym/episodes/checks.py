@@ -5,7 +5,9 @@ import math
 from functools import lru_cache
 from typing import Any, cast
 
-FAULTS = ("timeout", "crash", "engine")
+from agentgym.errors import Reason
+
+FAULTS = (Reason.TIMEOUT, Reason.CRASH, Reason.ENGINE)
 
 
 def repeated(line: bytes, seen: set[bytes]) -> bool:

@@ -9,16 +9,16 @@ from typing import IO, Any, cast
 
 from agentgym.core.folders import hold
 from agentgym.core.hints import Hint
-from agentgym.core.outcome import Info, RoleReward
+from agentgym.core.outcome import Finish, Info, RoleReward
 from agentgym.episodes.checks import FAULTS, check_fields, check_turn, repeated
 from agentgym.episodes.prompt_ids import shared
-from agentgym.errors import BadData
+from agentgym.errors import BadData, Reason
 
 FORMAT = 1
 _PROMPTS = ("prompt_ids", "plain_ids")
 _SOMETIMES = ("turns", "hint", "forks", "role_outcomes")
 """Fields of an episode that a line holds in another form, or only where there is something in them."""
-DECIDED = ("success", "failure")
+DECIDED = (Reason.SUCCESS, Reason.FAILURE)
 """Reasons of an episode that its task decided: of a role that succeeded, and of one that did not."""
 _OTHER_LINE_ENDS = {mark: f"\\u{mark:04x}" for mark in (0x85, 0x2028, 0x2029)}  # str.splitlines ends a line at these too
 MOST_FAULTS = 0.01
@@ -51,10 +51,8 @@ class Turn:
     """What was sent to the environment."""
     parsed: bool = True
     """Whether an action was found in the reply."""
-    finish: str = "stop"
-    """Why generation ended: `stop`, `length` (cut), `filter` (the server's filter withheld the reply), `refusal` (the model
-    declined), `abort`, `context` (full), `refused` (the engine fails on the agent's own text) or `silent` (a policy that
-    knows nothing to do)."""
+    finish: str = Finish.STOP
+    """Why generation ended: a `Finish`; a file may hold another text."""
     policy_version: int = 0
     """The version of the weights that sampled the tokens."""
     reward: float = 0.0
@@ -141,7 +139,7 @@ class Episode:
     success: bool | None = None
     """True or False; None when a fault ended the episode."""
     reason: str = ""
-    """`success`, `failure`, `horizon`, `context`, or a fault: `timeout`, `crash`, `engine`."""
+    """Why it ended: a `Reason`; empty until then, and a file may hold another text."""
     horizon: int = 0
     error: str | None = None
     """What a fault was, also one that the agent's own actions or text brought about: then the reason is `failure`."""

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from agentgym.core.outcome import Finish
 from agentgym.engines import ChatEngine, Completion, Sampling
 from agentgym.episodes.episode import Episode, Turn
 from agentgym.episodes.usage import SECONDS, Usage, amount, from_extra
@@ -171,7 +172,7 @@ class Metered:
         cost = None if done.usage is None else cost_of(done.usage, self._price)
         if cost is not None:
             self.spent += cost
-        elif self._most is not None and done.finish != "abort":
+        elif self._most is not None and done.finish != Finish.ABORT:
             raise BadConfig(
                 f"--max-cost is {self._most:g}, and the server does not say what a request costs: name the model's prices "
                 "with --prices FILE"

@@ -6,6 +6,7 @@ from functools import partial
 
 from agentgym.agents.template import ChatTemplate
 from agentgym.agents.tool_template import ToolTemplate
+from agentgym.core.outcome import Finish
 from agentgym.engines import Completion, Sampling, Watch
 from agentgym.gateway.requests import GenerationRequest
 from agentgym.gateway.telling import Began, Hear, Piece, Teller, tellable
@@ -28,7 +29,7 @@ class Choice:
     @property
     def finish(self) -> str:
         """Why it ended: `stop`, `length` or `tool_calls`."""
-        return "tool_calls" if self.calls and self.completion.finish == "stop" else self.completion.finish
+        return "tool_calls" if self.calls and self.completion.finish == Finish.STOP else self.completion.finish
 
 
 @dataclass(slots=True)

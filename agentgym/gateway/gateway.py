@@ -13,6 +13,7 @@ from pathlib import Path
 from agentgym.agents.encode import Foreign
 from agentgym.agents.template import ChatTemplate
 from agentgym.agents.tool_template import ToolTemplate
+from agentgym.core.outcome import Finish
 from agentgym.core.seeding import derive
 from agentgym.engines import Completion, Sampling, TokenEngine, Watch
 from agentgym.episodes.episode import Turn
@@ -112,7 +113,7 @@ class Gateway:
         samplings = [self._sampling(asked, session.name, number, template, place) for place in range(asked.n)]
         tellers = follow(asked, template, head, samplings, prompt, hear)
         completions = await self._completions(prompt, samplings, cache, tellers)
-        if any(completion.finish == "abort" or not completion.ids for completion in completions):
+        if any(completion.finish == Finish.ABORT or not completion.ids for completion in completions):
             session.unanswered += 1
             raise _aborted()
         answer, ends = Answer(prompt, []), list[Held]()
@@ -293,7 +294,7 @@ class Gateway:
             self.engine.abort(name)  # what it holds of a cache is free again
             if version == self.engine.policy_version:  # else new weights may have come between the two
                 break
-        if completion.finish == "abort":
+        if completion.finish == Finish.ABORT:
             raise _aborted()
         text = self.template.encoder.decode(completion.ids)
         rest = (text, completion.ids, completion.logprobs)

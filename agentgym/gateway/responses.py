@@ -3,6 +3,7 @@
 import time
 from typing import Any
 
+from agentgym.core.outcome import Finish
 from agentgym.gateway.choices import Answer, Choice
 from agentgym.gateway.fields import call, entries, function, refuse, schema_form, string, table, text
 from agentgym.gateway.gateway import Gateway
@@ -215,4 +216,4 @@ def _part(text: str) -> dict[str, object]:
 
 
 def _status(choice: Choice) -> str:
-    return "incomplete" if choice.completion.finish == "length" else "completed"
+    return "incomplete" if choice.completion.finish == Finish.LENGTH else "completed"

@@ -32,7 +32,7 @@ from agentgym.core.harmless import harmless
 from agentgym.core.outcome import Outcome
 from agentgym.core.tasks import Task
 from agentgym.core.verdicts import amount
-from agentgym.errors import RULED_OUT, BadConfig, BadData, Fault
+from agentgym.errors import RULED_OUT, BadConfig, BadData, Fault, Reason
 
 Row = dict[str, Any]
 """JSON, of its own wire."""
@@ -149,7 +149,7 @@ class NeMoGymEnv(TextEnv, replaces=("_respond",)):
     def _judged(self, told: Row, text: str) -> Outcome:
         if told.get("mask_sample"):  # its own word that the reward measures nothing
             raise Fault(
-                f"the server could not judge: {told.get('failure_reason') or told.get('failure_kind')}", reason="crash"
+                f"the server could not judge: {told.get('failure_reason') or told.get('failure_kind')}", reason=Reason.CRASH
             )
         reward = self._reward(told)
         text = text or f"Reward: {reward:g}"
@@ -159,7 +159,7 @@ class NeMoGymEnv(TextEnv, replaces=("_respond",)):
         try:
             return 0.0 if told.get("reward") is None else amount(told["reward"], f"the reward of {self.folder}")
         except TypeError as error:
-            raise Fault(str(error), reason="crash") from None
+            raise Fault(str(error), reason=Reason.CRASH) from None
 
     def _out(self, item: Row) -> None:
         self.output.append({"id": f"item_{len(self.output)}", **item})
@@ -190,12 +190,12 @@ class NeMoGymEnv(TextEnv, replaces=("_respond",)):
         refused = where in self.tools and answer.status_code < SERVER  # a tool may refuse the plainest arguments
         if not (answer.is_success or (refused and opened.is_success)):
             why = f"{where} of {self.folder} answered {answer.status_code}: {answer.text[:300]}"
-            raise Fault(f"{RULED_OUT}{why}", reason="crash")
+            raise Fault(f"{RULED_OUT}{why}", reason=Reason.CRASH)
 
     def _post(self, where: str, body: Row) -> Row:
         answer = self._client.post(f"/{where}", json=body)
         if not answer.is_success:
-            raise Fault(f"{where} of {self.folder} answered {answer.status_code}: {answer.text[:300]}", reason="crash")
+            raise Fault(f"{where} of {self.folder} answered {answer.status_code}: {answer.text[:300]}", reason=Reason.CRASH)
         return _object(answer)
 
     def save(self) -> list[str]:

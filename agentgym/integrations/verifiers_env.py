@@ -33,7 +33,7 @@ from agentgym.core.env import TextEnv
 from agentgym.core.outcome import Outcome
 from agentgym.core.tasks import Task
 from agentgym.core.verdicts import amounts
-from agentgym.errors import RULED_OUT, BadConfig, Fault
+from agentgym.errors import RULED_OUT, BadConfig, Fault, Reason
 
 FORMS = ("{}", "<answer>{}</answer>", "\\boxed{{{}}}", "#### {}", "Answer: {}", "[{}]")
 """Forms in which rewards look for an answer, beside the tags that the prompt names."""
@@ -241,7 +241,7 @@ class _Run:
         try:
             kind, value = self.asked.get(timeout=SECONDS)
         except queue.Empty:
-            raise Fault(f"the environment of verifiers took longer than {SECONDS:g} s", reason="timeout") from None
+            raise Fault(f"the environment of verifiers took longer than {SECONDS:g} s", reason=Reason.TIMEOUT) from None
         if kind == "failed":
             raise Fault(f"the environment of verifiers failed: {value!r:.300}") from value
         return kind, value

@@ -27,7 +27,7 @@ from agentgym import registry
 from agentgym.agents.spec import AgentSpec
 from agentgym.engines import Completing, Completion, Request, Sampling
 from agentgym.episodes.episode import Episode, groups
-from agentgym.errors import BadConfig, Fault
+from agentgym.errors import BadConfig, Fault, Reason
 from agentgym.rollout.play import Job
 from agentgym.rollout.pool import RolloutConfig, RolloutPool
 from agentgym.trainers.credit.interface import Credit, resolve
@@ -125,7 +125,7 @@ class ServerEngine(Completing):
         out = await self.manager.generate(request_id=request.session, prompt_ids=request.prompt_ids, sampling_params=params)
         ids = list(out.token_ids)
         if out.stop_reason == "aborted" or not ids:
-            raise Fault("verl's server aborted the request", reason="engine")
+            raise Fault("verl's server aborted the request", reason=Reason.ENGINE)
         ended = ids[-1] in request.sampling.stop_ids
         return Completion(ids, list(out.log_probs or ()), "stop" if ended else "length")
 

@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from agentgym.core.actions import Tool
-from agentgym.errors import BadConfig, Fault, MissingExtra, how_to_install
+from agentgym.errors import BadConfig, Fault, MissingExtra, Reason, how_to_install
 
 PREFIX = "mcp:"
 START_SECONDS = 60.0
@@ -49,7 +49,7 @@ class Connection:
             self._up.result(START_SECONDS)
         except TimeoutError:
             self.close()
-            raise Fault(f"{where} did not answer within {START_SECONDS:g} s", reason="timeout") from None
+            raise Fault(f"{where} did not answer within {START_SECONDS:g} s", reason=Reason.TIMEOUT) from None
 
     def call(self, name: str, arguments: dict[str, object], seconds: float) -> tuple[str, bool]:
         """Return the text of a tool's result and whether the tool, or the server for it, says that it failed.

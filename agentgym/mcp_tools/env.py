@@ -11,7 +11,7 @@ from agentgym.core.actions import Call, parse_call, tool
 from agentgym.core.env import MAX_ACTION, Outcome, TextEnv
 from agentgym.core.harmless import harmless
 from agentgym.core.tasks import Task
-from agentgym.errors import RULED_OUT, BadConfig, Fault, MissingExtra, how_to_install
+from agentgym.errors import RULED_OUT, BadConfig, Fault, MissingExtra, Reason, how_to_install
 from agentgym.mcp_tools.connection import PREFIX, Connection, ServerError
 
 
@@ -130,7 +130,7 @@ class McpEnv(TextEnv, replaces=("_respond",)):
             try:
                 fresh.call(name, cast("dict[str, object]", harmless(self._remote[name].parameters)), self.call_seconds)
             except (Fault, TimeoutError):
-                raise Fault(f"{RULED_OUT}{error}", reason="crash") from error
+                raise Fault(f"{RULED_OUT}{error}", reason=Reason.CRASH) from error
 
     def _cut(self, text: str) -> str:
         if len(text) <= self.max_chars:
@@ -149,11 +149,11 @@ class McpEnv(TextEnv, replaces=("_respond",)):
                 text, _ = connection.call(done.name, json.loads(done.arguments), self.call_seconds)
                 if hashlib.blake2b(text.encode(), digest_size=8).hexdigest() != done.digest:
                     raise Fault(
-                        f"the episode could not be brought back: {done.name} returned something else", reason="crash"
+                        f"the episode could not be brought back: {done.name} returned something else", reason=Reason.CRASH
                     )
         except TimeoutError:
             connection.close()
-            raise Fault("the episode could not be brought back: a call took too long", reason="timeout") from None
+            raise Fault("the episode could not be brought back: a call took too long", reason=Reason.TIMEOUT) from None
         except Fault:
             connection.close()
             raise

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from agentgym.errors import BadConfig, Fault, MissingExtra, how_to_install
+from agentgym.errors import BadConfig, Fault, MissingExtra, Reason, how_to_install
 from agentgym.retrieval.documents import Document, from_contents, plain_text, title_key
 from agentgym.retrieval.protocol import LONGEST, Hit
 
@@ -80,7 +80,7 @@ class Client:
             try:
                 return self._ask(queries, count, min(time.monotonic() + self._timeout, until))
             except _Refused as error:
-                raise Fault(f"the retriever at {self.url} refused: {error}", reason="engine") from None
+                raise Fault(f"the retriever at {self.url} refused: {error}", reason=Reason.ENGINE) from None
             except (httpx2.TimeoutException, TimeoutError):
                 late += 1
                 met.append("no answer in time")

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import wait
 from typing import IO, Any, TypedDict, cast
 
-from agentgym.errors import BadConfig, Fault
+from agentgym.errors import BadConfig, Fault, Reason
 
 START = 180.0  # seconds for the server to import its libraries on a busy machine
 GRACE = 30.0  # seconds beyond a call's own after which the server itself is taken to be broken
@@ -85,7 +85,7 @@ class _Server:
                 except BaseException:  # interrupted: a reply that nobody waited for must not be taken for the next one's
                     self.close()
                     raise
-        raise Fault("the process that checks answers broke twice in a row", reason="crash")
+        raise Fault("the process that checks answers broke twice in a row", reason=Reason.CRASH)
 
     def _start(self) -> subprocess.Popen[bytes]:
         if not hasattr(os, "fork"):
@@ -106,10 +106,10 @@ class _Server:
             told = _heard(process, START)
         except (OSError, ValueError) as error:
             self.close()
-            raise Fault(f"the process that checks answers does not start: {error}", reason="crash") from error
+            raise Fault(f"the process that checks answers does not start: {error}", reason=Reason.CRASH) from error
         if told.get("problem"):
             self.close()
-            raise Fault(f"the process that checks answers does not start: {told['problem']}", reason="crash")
+            raise Fault(f"the process that checks answers does not start: {told['problem']}", reason=Reason.CRASH)
         return process
 
     def close(self) -> None:

@@ -16,9 +16,9 @@ from typing import Any
 
 from agentgym.agents.base import Agent, Conversation
 from agentgym.core.env import Snapshot
-from agentgym.core.outcome import Info, broken_off
+from agentgym.core.outcome import Finish, Info, broken_off
 from agentgym.episodes.episode import FAULTS, Turn
-from agentgym.errors import RULED_OUT, BadConfig, EngineDead, Fault
+from agentgym.errors import RULED_OUT, BadConfig, EngineDead, Fault, Reason
 from agentgym.rollout.hosted import HostedEnv, LocalEnv, Status, StepResult
 from agentgym.rollout.workers import WorkerLost
 
@@ -196,7 +196,7 @@ class RetryingEnv:
 
     def _failed(self, fault: Exception) -> StepResult:
         error = f"{CAUSED}{getattr(fault, 'reason', 'crash')} twice, and others cause none: {said(fault)}"
-        info = broken_off(self._task, valid=False, error=error, reason="failure")
+        info = broken_off(self._task, valid=False, error=error, reason=Reason.FAILURE)
         return "", 0.0, True, False, {**info, "metrics": self._metrics, "success": False}
 
     def _take_over(self, hosted: HostedEnv, info: Info) -> None:
@@ -248,8 +248,8 @@ class TurnRequest:
     async def of(self, talk: Conversation) -> Turn:
         """Return the turn of a conversation; an aborted one is a Fault."""
         turn = await talk.take(self.observation, self.info, env=self.env, seed=self.seed, session=self.session)
-        if turn.finish == "abort":
-            raise Fault("the engine aborted the request", reason="engine")
+        if turn.finish == Finish.ABORT:
+            raise Fault("the engine aborted the request", reason=Reason.ENGINE)
         return turn
 
 
@@ -276,7 +276,7 @@ async def taken(agent: Agent, talk: Conversation, asked: TurnRequest, first: Cal
         if not await _answers(agent, before, first, asked.session):
             raise
         why = f"the agent's own text failed twice, and the engine answers others: {said(error)}"
-        return Turn(asked.observation, parsed=False, finish="refused", error=why), before
+        return Turn(asked.observation, parsed=False, finish=Finish.REFUSED, error=why), before
 
 
 async def _answers(agent: Agent, talk: Any, first: Callable[[], object], session: str) -> bool:
@@ -294,7 +294,7 @@ async def _answers(agent: Agent, talk: Any, first: Callable[[], object], session
         return False
     finally:
         engine.abort(f"{session}#check")
-    return done.finish != "abort"
+    return done.finish != Finish.ABORT
 
 
 def said(error: Exception) -> str:

@@ -4,8 +4,9 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from agentgym.episodes.episode import Episode
+from agentgym.errors import Reason
 
-PRUNED = "pruned"
+PRUNED = Reason.PRUNED
 """The reason of an episode that a gate ended. Who sets gates takes these out of what is trained on and counted."""
 
 

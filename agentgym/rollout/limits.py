@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
 from typing import cast
 
-from agentgym.errors import Fault
+from agentgym.errors import Fault, Reason
 from agentgym.rollout.interrupts import interrupted
 
 CONTAINED = BaseException
@@ -150,4 +150,4 @@ def _rings() -> bool:
 
 
 def _late(what: str, seconds: float) -> Fault:
-    return Fault(f"the environment's {what} took longer than {seconds:g} s", reason="timeout")
+    return Fault(f"the environment's {what} took longer than {seconds:g} s", reason=Reason.TIMEOUT)

@@ -5,7 +5,7 @@ import pickle
 from abc import ABC, abstractmethod
 from typing import Any
 
-from agentgym.errors import BadConfig, Fault
+from agentgym.errors import BadConfig, Fault, Reason
 from agentgym.rollout.env_threads import Key, Packed, Request
 from agentgym.rollout.limits import CONTAINED, described, is_ctrl_c
 
@@ -34,7 +34,7 @@ class Pending(ABC):
             timer.cancel()
             self._pending.pop(env, None)
         if not ok:
-            raise value if isinstance(value, Fault | BadConfig) else Fault(value, reason="crash")
+            raise value if isinstance(value, Fault | BadConfig) else Fault(value, reason=Reason.CRASH)
         return value
 
     def release(self, env: Key) -> None:
@@ -58,7 +58,7 @@ class Pending(ABC):
         self._look()
         if not future.done():
             self.condemned = True  # its thread cannot be stopped: the worker ends with its last episode
-            future.set_result((False, Fault(f"the environment's {what}", reason="timeout")))
+            future.set_result((False, Fault(f"the environment's {what}", reason=Reason.TIMEOUT)))
 
     def _heard(self, reply: Packed) -> None:
         env, content = reply

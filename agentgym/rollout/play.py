@@ -13,16 +13,16 @@ from agentgym.agents.base import Agent, Conversation, consult, forked, hinted, r
 from agentgym.core.actions import Tool
 from agentgym.core.env import Snapshot, Task
 from agentgym.core.hints import Hint, asked
-from agentgym.core.outcome import Info
+from agentgym.core.outcome import Finish, Info
 from agentgym.core.seeding import derive
 from agentgym.episodes.episode import FAULTS, Episode
-from agentgym.errors import BadConfig, EngineDead, Fault
+from agentgym.errors import BadConfig, EngineDead, Fault, Reason
 from agentgym.rollout.faults import TurnRequest, taken
 from agentgym.rollout.gate import PRUNED, Gate
 from agentgym.rollout.hosted import HostedEnv
 from agentgym.rollout.limits import CONTAINED, ends_more
 
-ENDS = {"context": "context", "silent": "failure", "refused": "failure"}
+ENDS = {Finish.CONTEXT: Reason.CONTEXT, Finish.SILENT: Reason.FAILURE, Finish.REFUSED: Reason.FAILURE}
 """Why generation ended, and the reason that is of an episode which cannot go on after it."""
 
 
@@ -124,7 +124,7 @@ async def attempt(hosted: HostedEnv, agent: Agent, job: Job, step_seconds: float
         if ends_more(error):
             raise
         # the rollout boundary: a bug in an environment or an agent ends that episode alone
-        episode.reason, episode.error, episode.success = "crash", traceback.format_exc(limit=8), None
+        episode.reason, episode.error, episode.success = Reason.CRASH, traceback.format_exc(limit=8), None
     finally:
         if job.gate is not None:
             job.gate.left(job.attempt)
@@ -175,7 +175,7 @@ async def play(
         over = terminated or truncated
         if over:
             episode.reason, episode.success = info["reason"] or "", info["success"]
-            episode.error = info["error"] if info["reason"] in (*FAULTS, "failure") else None
+            episode.error = info["error"] if info["reason"] in (*FAULTS, Reason.FAILURE) else None
         if lockstep:
             await lockstep.wait()
     episode.final_observation, episode.final_state_key = observation, info["state_key"]

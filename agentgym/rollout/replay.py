@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from agentgym.agents.base import Agent, consult, forked, hinted
 from agentgym.core.env import TextEnv
-from agentgym.core.outcome import Info
+from agentgym.core.outcome import Finish, Info
 from agentgym.core.tasks import Task
 from agentgym.engines import Completing, Completion, Request
 from agentgym.episodes.episode import Episode, Turn
@@ -64,7 +64,7 @@ def replies(calls: Sequence[Turn], stop_ids: Collection[int]) -> list[tuple[list
             pairs[-1] = prompt_ids, Completion(ids, logprobs, call.finish, call.policy_version)
     for (prompt_ids, completion), (following, _) in itertools.pairwise(pairs):
         held = [*prompt_ids, *completion.ids]
-        if completion.finish == "stop" and completion.ids[-1:] and completion.ids[-1] not in stop_ids:
+        if completion.finish == Finish.STOP and completion.ids[-1:] and completion.ids[-1] not in stop_ids:
             rest = following[len(held) :] if following[: len(held)] == held else []
             end = next((place for place, token in enumerate(rest, 1) if token in stop_ids), 0)
             completion.ids += rest[:end]

@@ -10,8 +10,8 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from agentgym.core.env import TextEnv
 from agentgym.core.outcome import Info
-from agentgym.errors import BadData, Fault, MissingExtra
-from agentgym.sandbox.protocol import NO_KERNEL, Kernel, Limits, Result, Sandbox, SandboxFault, missing
+from agentgym.errors import BadData, Fault, MissingExtra, Reason
+from agentgym.sandbox.protocol import NO_KERNEL, ExitReason, Kernel, Limits, Result, Sandbox, SandboxFault, missing
 from agentgym.sandbox.warm_pool import take
 
 T = TypeVar("T")
@@ -81,7 +81,9 @@ class SandboxEnv(TextEnv):
     def run(self, command: str, *, stdin: bytes = b"", timeout: float | None = None) -> Result:
         """Run a shell command in the episode's folder."""
         result = self._carry_out(Step("run", command, stdin, timeout))
-        if result.reason != "exit":  # when it was ended is chance: what it had done by then is kept, where that can be
+        if (
+            result.reason != ExitReason.EXIT
+        ):  # when it was ended is chance: what it had done by then is kept, where that can be
             self._keep()
         return result
 
@@ -143,10 +145,12 @@ class SandboxEnv(TextEnv):
             try:
                 self.unpack_folder(sandbox, self.folder)
             except (OSError, BadData) as error:
-                raise Fault(f"the folder could not be brought back: {error}", reason="crash") from error
+                raise Fault(f"the folder could not be brought back: {error}", reason=Reason.CRASH) from error
         for step, expected in self.journal:
             if _digest(self._do(sandbox, step)) != expected:
-                raise Fault(f"the sandbox could not be brought back: {step.text!r:.200} gave something else", reason="crash")
+                raise Fault(
+                    f"the sandbox could not be brought back: {step.text!r:.200} gave something else", reason=Reason.CRASH
+                )
 
     def _carry_out(self, step: Step) -> Result:
         result = self._twice(lambda: self._do(self.sandbox, step))
@@ -229,8 +233,8 @@ _ADDRESS = re.compile(rb"0x[0-9a-f]{6,16}")
 def _digest(result: Result) -> str:
     """Return a hash of how something ended: of what was printed, but for addresses, unless the clock broke it off."""
     told = f"{result.exit_code} {result.reason}\n".encode()
-    if result.reason == "exit":
+    if result.reason == ExitReason.EXIT:
         told += _ADDRESS.sub(b"0x", result.stdout + b"\0" + result.stderr)
-    elif result.reason == "timeout":
+    elif result.reason == ExitReason.TIMEOUT:
         told = b"timeout"
     return hashlib.blake2b(told, digest_size=8).hexdigest()

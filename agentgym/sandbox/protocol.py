@@ -4,9 +4,10 @@ import importlib
 import importlib.util
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from enum import StrEnum
 from typing import Protocol, TypedDict, Unpack
 
-from agentgym.errors import BadConfig, Fault, how_to_install, unknown
+from agentgym.errors import BadConfig, Fault, Reason, how_to_install, unknown
 
 BACKENDS = {
     "bubblewrap": "agentgym.sandbox.bubblewrap.sandbox:Bubblewrap",
@@ -25,7 +26,7 @@ class SandboxFault(Fault):
     """The sandbox itself failed, not the program in it: the episode ends as a fault."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(message, reason="crash")
+        super().__init__(message, reason=Reason.CRASH)
 
 
 class BadPath(ValueError):
@@ -65,6 +66,23 @@ class Limits:
         return self.timeout if timeout is None else timeout
 
 
+class ExitReason(StrEnum):
+    """What ended an execution."""
+
+    EXIT = "exit"
+    """It ended by itself."""
+    TIMEOUT = "timeout"
+    """It ran past its time limit."""
+    MEMORY = "memory"
+    """It used more memory than it may."""
+    OUTPUT = "output"
+    """It printed more than it may."""
+    KILLED = "killed"
+    """A signal, or something else in the sandbox, ended it."""
+
+    __repr__ = str.__repr__
+
+
 @dataclass(frozen=True, slots=True)
 class Result:
     """How an execution ended."""
@@ -74,14 +92,14 @@ class Result:
     stdout: bytes
     stderr: bytes
     reason: str
-    """`exit`, or what ended it: `timeout`, `memory`, `output`, `killed`."""
+    """An `ExitReason`."""
     seconds: float
     """Wall clock."""
 
     @property
     def ok(self) -> bool:
         """Whether it ended by itself and well."""
-        return self.reason == "exit" and self.exit_code == 0
+        return self.reason == ExitReason.EXIT and self.exit_code == 0
 
     @property
     def text(self) -> str:

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from agentgym.errors import BadData
-from agentgym.sandbox.protocol import BadPath, Result, SandboxFault
+from agentgym.sandbox.protocol import BadPath, ExitReason, Result, SandboxFault
 
 Run = Callable[[str, bytes, int], Result]
 """Run our code in the sandbox with an input and at most so many bytes of output."""
@@ -81,11 +81,11 @@ def _done(run: Run, work: str, *about: str | int, given: bytes = b"", cap: int =
         return result.stdout
     name = next((path for path in about if isinstance(path, str)), "the working folder")
     said = result.stderr.decode("utf-8", "backslashreplace").strip()
-    if result.reason == "output":
+    if result.reason == ExitReason.OUTPUT:
         raise OSError(errno.EFBIG, f"holds more than the {cap} bytes that may be read at once", name)
     if result.reason in ("memory", "killed"):  # by what else runs in the sandbox
         raise OSError(errno.ENOMEM, "could not be reached: the programs in the sandbox take all memory or processes", name)
     number, _, words = said.rpartition("\n")[2].partition(" ")
-    if result.reason == "exit" and result.exit_code == 3 and number.isdigit():
+    if result.reason == ExitReason.EXIT and result.exit_code == 3 and number.isdigit():
         raise OSError(int(number), words, name)
     raise SandboxFault(f"{name} could not be reached in the sandbox ({result.reason}, {result.exit_code}): {said[-500:]}")

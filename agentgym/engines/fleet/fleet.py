@@ -12,7 +12,7 @@ from agentgym.engines.fleet.members import PAUSES, Members, Present
 from agentgym.engines.fleet.routes import Member
 from agentgym.engines.in_flight import InFlight, check_scored, goes_on
 from agentgym.engines.protocol import Completing, Completion, Request, watched
-from agentgym.errors import BadConfig, Fault
+from agentgym.errors import BadConfig, Fault, Reason
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -103,7 +103,7 @@ class Fleet(InFlight, Completing):
         scores = await self.asked(lambda: self._answered(ask, name), name)
         self.members.routes.forget(name)
         if scores is None:
-            raise Fault("the fleet was closed while a server scored", reason="engine")
+            raise Fault("the fleet was closed while a server scored", reason=Reason.ENGINE)
         return scores.values
 
     async def _answered(self, ask: Callable[[Member], Coroutine[object, object, T]], session: str) -> T:
@@ -124,7 +124,7 @@ class Fleet(InFlight, Completing):
                 met.append(f"{member.backend.url}: {error}")
                 if len(met) < TRIES:
                     await asyncio.sleep(PAUSES[len(met) - 1])
-        raise Fault(f"no server answered a request: {'; '.join(met)}", reason="engine")
+        raise Fault(f"no server answered a request: {'; '.join(met)}", reason=Reason.ENGINE)
 
     async def _watched(self, request: Coroutine[object, object, T], member: Member) -> T:
         """Wait for a request, and see to it meanwhile that its server is there; Lost where it is not."""

@@ -24,7 +24,7 @@ from agentgym.engines.in_flight import AdmissionGate
 from agentgym.engines.kinds import ENGINES
 from agentgym.engines.protocol import Completion, Draft, Likeliest, Request, Sampling, TokenEngine
 from agentgym.engines.slots import BLOCK, PREFILL, Slot, SlotTable, common_prefix
-from agentgym.errors import BadConfig, Fault
+from agentgym.errors import BadConfig, Fault, Reason
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -118,7 +118,7 @@ class HFEngine(AdmissionGate, TokenEngine):
     async def complete(self, request: Request) -> Completion:
         """Return one completion; a prompt that fills the context gets an empty one with finish `length`.
 
-        Raises BadConfig for ids or options that make no sense, Fault(reason="engine") when the computation fails.
+        Raises BadConfig for ids or options that make no sense, Fault(reason=Reason.ENGINE) when the computation fails.
         """
         self._check(request.prompt_ids, request.sampling, request.session)
         limit = request.room(self.context)
@@ -141,7 +141,7 @@ class HFEngine(AdmissionGate, TokenEngine):
         try:
             logits = self._backend.logits(ids)[:-1] / (temperature or 1.0)
         except Exception as error:
-            raise Fault(f"scoring failed: {error}", reason="engine") from error
+            raise Fault(f"scoring failed: {error}", reason=Reason.ENGINE) from error
         targets = torch.tensor(list(ids[1:]), device=logits.device)
         return logits.log_softmax(-1).gather(-1, targets[:, None]).squeeze(-1).tolist()
 
@@ -191,7 +191,7 @@ class HFEngine(AdmissionGate, TokenEngine):
 
     def _check(self, ids: list[int], sampling: Sampling, session: str) -> None:
         if self._broken:
-            raise Fault(f"the hf engine cannot go on: {self._broken}", reason="engine")
+            raise Fault(f"the hf engine cannot go on: {self._broken}", reason=Reason.ENGINE)
         if not ids:
             raise BadConfig("the prompt is empty; expected at least one token id")
         wrong = self._checked.wrong(session, ids)
@@ -327,7 +327,7 @@ class HFEngine(AdmissionGate, TokenEngine):
                 self._backend.forget(request.slot.number)
                 self._table.free(request.slot)
             if not request.future.done():
-                request.future.set_exception(Fault(message, reason="engine"))
+                request.future.set_exception(Fault(message, reason=Reason.ENGINE))
         self._running = [r for r in self._running if r not in requests]
 
     def _drop_cancelled(self) -> None:

@@ -11,7 +11,7 @@ from agentgym.engines.in_flight import LARGEST_ID, check_scored, in_full
 from agentgym.engines.openai.client import largest
 from agentgym.engines.openai.http import Garbage, ServedEngine, Servers, only_choice
 from agentgym.engines.protocol import Completion, Request, Sampling, TokenEngine, watched
-from agentgym.errors import BadConfig, Fault
+from agentgym.errors import BadConfig, Fault, Reason
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -108,7 +108,7 @@ class OpenAIEngine(ServedEngine, TokenEngine):
 
         scores = await self.asked(lambda: self.servers.post("/completions", body, "score", read, largest(len(ids))), "score")
         if scores is None:
-            raise Fault("the engine was closed while a server scored", reason="engine")
+            raise Fault("the engine was closed while a server scored", reason=Reason.ENGINE)
         return scores
 
     async def qualify(

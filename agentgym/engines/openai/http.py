@@ -17,7 +17,7 @@ from agentgym.core.provenance import is_secret
 from agentgym.engines.in_flight import InFlight
 from agentgym.engines.openai.client import LoopClient, received, received_now
 from agentgym.engines.openai.traffic import Server, Traffic
-from agentgym.errors import BadConfig, EngineDead, Fault, MissingExtra, how_to_install
+from agentgym.errors import BadConfig, EngineDead, Fault, MissingExtra, Reason, how_to_install
 
 try:
     import httpx2
@@ -48,7 +48,7 @@ class Refused(Fault):
     """A refusal of one request that asking again would not change."""
 
     def __init__(self, message: str, status: int, content: bytes) -> None:
-        super().__init__(message, reason="engine")
+        super().__init__(message, reason=Reason.ENGINE)
         self.status, self.content = status, content
 
 
@@ -168,7 +168,7 @@ class Servers:
         said = f"no answer from {len(self.servers)} server(s) in {len(met)} attempts: {', '.join(met)}"
         if not any(server.heard for server in self.servers):
             raise EngineDead(f"{said}. {', '.join(s.url for s in self.servers)} never answered anything")
-        raise Fault(said, reason="engine")
+        raise Fault(said, reason=Reason.ENGINE)
 
     async def _ask(
         self,

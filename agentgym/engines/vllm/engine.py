@@ -20,7 +20,7 @@ from agentgym.engines.protocol import Completion, Request, TokenEngine, watched
 from agentgym.engines.vllm.lora import Adapter, base_and_options
 from agentgym.engines.vllm.processes import end, of_engine
 from agentgym.engines.vllm.transfer import OWNER, Control, check_transport, send_files, send_shards
-from agentgym.errors import BadConfig, EngineDead, Fault, MissingExtra, bad_option, how_to_install
+from agentgym.errors import BadConfig, EngineDead, Fault, MissingExtra, Reason, bad_option, how_to_install
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -123,13 +123,13 @@ class VLLMEngine(InFlight, TokenEngine):
     def _given(self, id: str, session: str, tokens: int) -> Generator[None]:
         """Give vLLM a request; a Fault where there are no weights to answer from, or where it fails."""
         if self._broken:
-            raise Fault(f"the vllm engine cannot go on: {self._broken}", reason="engine")
+            raise Fault(f"the vllm engine cannot go on: {self._broken}", reason=Reason.ENGINE)
         self._ids[id] = session
         try:
             yield
         except Exception as error:
             self._check_alive(error)
-            raise Fault(f"vLLM failed on a request of {tokens} tokens: {error!r}", reason="engine") from error
+            raise Fault(f"vLLM failed on a request of {tokens} tokens: {error!r}", reason=Reason.ENGINE) from error
         finally:
             del self._ids[id]
 
@@ -166,7 +166,7 @@ class VLLMEngine(InFlight, TokenEngine):
         self.check("", list(ids))
         scores = await self.asked(lambda: self._scored(list(ids)), "")  # of no session: nobody aborts it
         if scores is None:
-            raise Fault("the vllm engine was closed while it scored", reason="engine")
+            raise Fault("the vllm engine was closed while it scored", reason=Reason.ENGINE)
         return scores
 
     async def _scored(self, ids: list[int]) -> list[float]:
@@ -266,7 +266,7 @@ class VLLMEngine(InFlight, TokenEngine):
             except Exception as error:
                 self._check_alive(error)
                 await self._abandon()
-                raise Fault(f"vLLM: {self._broken} ({error!r})", reason="engine") from error
+                raise Fault(f"vLLM: {self._broken} ({error!r})", reason=Reason.ENGINE) from error
             self.policy_version, self._shapes, self._broken = version, dict(shapes), ""
 
     async def _sent(self, send: Callable[[Control], None]) -> None:
@@ -289,7 +289,7 @@ class VLLMEngine(InFlight, TokenEngine):
                 now = "sleeps and has none" if sleeps else f"still has the weights of version {self.policy_version}"
                 raise Fault(
                     f"the update brings {given} for the weight {name!r}, where the last one had {had}; the engine {now}",
-                    reason="engine",
+                    reason=Reason.ENGINE,
                 )
 
     async def _abandon(self) -> None:

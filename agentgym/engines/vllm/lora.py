@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from agentgym.engines.adapters import base_of, describe, is_adapter
-from agentgym.errors import BadConfig, Fault
+from agentgym.errors import BadConfig, Fault, Reason
 
 RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 """The room for an adapter that vLLM (0.32, `MaxLoRARanks`) can be given; one of a smaller rank fits in."""
@@ -56,9 +56,9 @@ class Adapter:
                 await self._llm.remove_lora(old.lora_int_id)
             left = sorted(await self._llm.list_loras())
         except Exception as error:
-            raise Fault(f"vLLM could not take the adapter in {folder}: {error!r}", reason="engine") from error
+            raise Fault(f"vLLM could not take the adapter in {folder}: {error!r}", reason=Reason.ENGINE) from error
         if left != [new.lora_int_id]:
-            raise Fault(f"vLLM holds adapters {left}; expected {new.lora_int_id} alone", reason="engine")
+            raise Fault(f"vLLM holds adapters {left}; expected {new.lora_int_id} alone", reason=Reason.ENGINE)
 
     def _new(self, folder: Path) -> Any:
         number = next(self._numbers)

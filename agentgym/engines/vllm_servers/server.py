@@ -15,7 +15,7 @@ from agentgym.engines.openai.client import LoopClient, httpx2, largest, received
 from agentgym.engines.openai.engine import checked, numbers, scored
 from agentgym.engines.openai.http import LARGEST, Garbage, read_object
 from agentgym.engines.protocol import Sampling
-from agentgym.errors import BadConfig, Fault
+from agentgym.errors import BadConfig, Fault, Reason
 
 T = TypeVar("T")
 TRANSFER = '--weight-transfer-config \'{"backend": "shared_memory"}\''
@@ -36,7 +36,7 @@ class Refused(Fault):
     """A refusal of one request that asking again would not change."""
 
     def __init__(self, message: str, status: int = 0) -> None:
-        super().__init__(message, reason="engine")
+        super().__init__(message, reason=Reason.ENGINE)
         self.status = status
 
 

@@ -5,9 +5,10 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from agentgym.core.outcome import Finish
 from agentgym.engines import ChatEngine, Completion, Sampling, engine
 from agentgym.envs.desk.domain import Domain, cents
-from agentgym.errors import BadConfig, Fault
+from agentgym.errors import BadConfig, Fault, Reason
 
 WHY = "the customer is played by a model: what it says is not repeatable, and what it agrees to is not verified"
 MOST_TOKENS = 200
@@ -48,8 +49,8 @@ class ModelUser:
         if self._thread is None:  # the caller's thread may have an event loop of its own
             self._thread, self._runner = ThreadPoolExecutor(1), asyncio.Runner()
         done = self._thread.submit(lambda: self._runner.run(ask())).result()
-        if done.finish in ("context", "abort"):
-            raise Fault(f"the model that plays the customer ended with {done.finish}", reason="engine")
+        if done.finish in (Finish.CONTEXT, Finish.ABORT):
+            raise Fault(f"the model that plays the customer ended with {done.finish}", reason=Reason.ENGINE)
         return " ".join((done.text or "").split()) or "…"
 
     def check(self) -> None:

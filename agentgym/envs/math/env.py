@@ -16,7 +16,7 @@ from agentgym.envs.math.files import load
 from agentgym.errors import BadConfig, MissingExtra, how_to_install, unknown
 from agentgym.rewards import expressions
 from agentgym.sandbox.env import SandboxEnv
-from agentgym.sandbox.protocol import MEGABYTE, NO_KERNEL, Limits
+from agentgym.sandbox.protocol import MEGABYTE, NO_KERNEL, ExitReason, Limits
 from agentgym.tasks.columns import choose
 from agentgym.tasks.library import Library
 from agentgym.tasks.reading import reading
@@ -163,7 +163,7 @@ class Math(Attempts, SandboxEnv):
         self._programs = (*self._programs, hashlib.blake2b(code.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest())
         text = _middle_cut(result.text.strip("\n"), SHOWN)
         self._last = code, text
-        if result.reason == "exit":
+        if result.reason == ExitReason.EXIT:
             return text or "Nothing was printed. Print what you want to see."
         why = {
             "timeout": f"It was stopped after {self.seconds:g} seconds.",

@@ -16,7 +16,7 @@ from agentgym.core.tasks import Task
 from agentgym.envs.miniwob.names import LIMITS, NAMES, THRESHOLDS
 from agentgym.envs.miniwob.pages import HOST, folder, site, url
 from agentgym.envs.miniwob.solvers import DEFAULT, SOLVERS, Page
-from agentgym.errors import BadConfig, Fault, unknown
+from agentgym.errors import BadConfig, Fault, Reason, unknown
 
 SEEDS = 1_000_000
 """Seeds of a task's page, as in BrowserGym."""
@@ -133,7 +133,7 @@ class MiniWoB(BrowserEnv):
         tab = session.tab
         begun = await tab.main(START % self.task.data["seed"])
         if not begun:
-            raise Fault(f"the page of {self.task.id} does not begin", reason="crash")
+            raise Fault(f"the page of {self.task.id} does not begin", reason=Reason.CRASH)
         goal = begun[0]
         for _ in range(200):
             if goal is not None:
@@ -141,7 +141,7 @@ class MiniWoB(BrowserEnv):
             await session.rest()
             goal = await tab.main("core.agentgym()")
         else:
-            raise Fault(f"the page of {self.task.id} does not become ready", reason="crash")
+            raise Fault(f"the page of {self.task.id} does not become ready", reason=Reason.CRASH)
         self._goals = {self.task.id: goal}
 
     def opening(self, task: Task) -> str:

@@ -15,7 +15,7 @@ from agentgym.core.attempts import Attempts
 from agentgym.core.declared import Declarations
 from agentgym.core.env import Outcome, Task
 from agentgym.envs.reasoning_gym.gates import UNANSWERED, passes
-from agentgym.errors import BadConfig, Fault, MissingExtra, how_to_install, unknown
+from agentgym.errors import BadConfig, Fault, MissingExtra, Reason, how_to_install, unknown
 from agentgym.rewards.bounded import Reply, call
 
 LONGEST = 60_000  # characters of an answer
@@ -148,5 +148,5 @@ def _trusted(name: str, *arguments: object) -> Any:
     """Return what a function of the package's process says; Fault where it fails, since no model had a hand in it."""
     reply: Reply = call(f"{_PACKAGE}:{name}", *arguments, preload=(f"{_PACKAGE}:warm",), seconds=GENERATE, trusted=True)
     if reply.problem:
-        raise Fault(f"reasoning-gym could not {name} {arguments}: {reply.problem}", reason="crash")
+        raise Fault(f"reasoning-gym could not {name} {arguments}: {reply.problem}", reason=Reason.CRASH)
     return reply.value

@@ -11,7 +11,7 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from agentgym.errors import Fault, MissingExtra, how_to_install
+from agentgym.errors import Fault, MissingExtra, Reason, how_to_install
 
 MOST = 4
 """Machines per process. An environment more, and one that has been idle gives its machine up and plays its actions again."""
@@ -101,8 +101,8 @@ class Simulator:
         except Exception as error:  # py4j raises its own, Java's and the socket's
             self.end()
             if late.is_set():
-                raise Fault(f"ScienceWorld took longer than {seconds:g} s", reason="timeout") from None
-            raise Fault(f"ScienceWorld broke down: {str(error)[:300]}", reason="crash") from error
+                raise Fault(f"ScienceWorld took longer than {seconds:g} s", reason=Reason.TIMEOUT) from None
+            raise Fault(f"ScienceWorld broke down: {str(error)[:300]}", reason=Reason.CRASH) from error
         finally:
             watch.cancel()
 

@@ -26,7 +26,7 @@ from agentgym.envs.sql.inside import (
     Result,
     too_long,
 )
-from agentgym.errors import BadData, Fault
+from agentgym.errors import BadData, Fault, Reason
 
 __all__ = ["Database", "QueryError", "Result"]
 
@@ -153,7 +153,7 @@ def _heard(running: "subprocess.Popen[bytes]", seconds: float) -> tuple[object, 
     """Return the next answer; None where there will be none; a Fault where it takes too long."""
     pipe = cast("IO[bytes]", running.stdout).fileno()
     if not select.select([pipe], [], [], seconds)[0]:
-        raise Fault(f"the process that runs queries did not answer within {seconds:g} s", reason="timeout")
+        raise Fault(f"the process that runs queries did not answer within {seconds:g} s", reason=Reason.TIMEOUT)
     return inside.receive(pipe)
 
 

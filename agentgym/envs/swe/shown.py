@@ -1,6 +1,6 @@
 """What the tools say: the forms are those of mini-swe-agent (commands) and SWE-agent (files)."""
 
-from agentgym.sandbox.protocol import Limits, Result
+from agentgym.sandbox.protocol import ExitReason, Limits, Result
 
 OUTPUT = 10_000
 """Characters of a command's output that are shown; of a longer one half of that from each end (mini-swe-agent)."""
@@ -31,7 +31,7 @@ def command_output(result: Result, limits: Limits, timeout: float) -> str:
         "output": f"The command printed more than {limits.output} bytes and was ended.",
         "killed": f"The command was ended by signal {-result.exit_code}.",
     }.get(result.reason, "")
-    return shown_output(result.text, result.exit_code if result.reason == "exit" else -1, ended)
+    return shown_output(result.text, result.exit_code if result.reason == ExitReason.EXIT else -1, ended)
 
 
 def shown_output(output: str, code: int, ended: str = "") -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import PurePosixPath
 
 from agentgym.sandbox.docker.daemon import Daemon, docker, faults
-from agentgym.sandbox.protocol import BadPath, Result, SandboxFault
+from agentgym.sandbox.protocol import BadPath, ExitReason, Result, SandboxFault
 
 Do = Callable[[str, Sequence[str], bytes, int], Result]
 """Run a shell script of ours in the sandbox with arguments, an input and at most so many bytes of output."""
@@ -109,12 +109,12 @@ def _absolute(path: str) -> str:
 def _checked(result: Result, path: str) -> Result:
     if result.ok:
         return result
-    if result.reason == "output":
+    if result.reason == ExitReason.OUTPUT:
         raise OSError(f"{path} holds more than may be read at once")
     kinds: dict[int, type[OSError]] = {ABSENT: FileNotFoundError, FOLDER: IsADirectoryError, SPECIAL: OSError}
     said = result.stderr.decode("utf-8", "backslashreplace").strip().rpartition("\n")[2]
-    if result.reason == "exit" and result.exit_code in kinds:
+    if result.reason == ExitReason.EXIT and result.exit_code in kinds:
         raise kinds[result.exit_code](f"{path}: {said or 'no plain file there'}")
-    if result.reason == "exit":
+    if result.reason == ExitReason.EXIT:
         raise OSError(f"{path}: {said or f'exit code {result.exit_code}'}")
     raise SandboxFault(f"{path} could not be reached in the container ({result.reason}, {result.exit_code}): {said}")

@@ -7,7 +7,7 @@ from typing import Protocol
 from agentgym.errors import EpisodeOver
 from agentgym.sandbox.docker import frames as frames
 from agentgym.sandbox.docker.channel import Channel, told_in
-from agentgym.sandbox.protocol import Limits, Result, SandboxFault
+from agentgym.sandbox.protocol import ExitReason, Limits, Result, SandboxFault
 
 START = 30.0
 """Seconds that a kernel may take to be ready."""
@@ -36,7 +36,7 @@ class DockerKernel:
         self._channel.open(number, 2 * self.limits.output + MESSAGES)
         self._channel.send(number, frames.START, json.dumps(request).encode(), time.monotonic() + START)
         started = self.run("", START)
-        if not self.alive and started.reason != "killed":
+        if not self.alive and started.reason != ExitReason.KILLED:
             raise SandboxFault(f"the sandbox could not start a kernel ({started.reason}): {started.text}")
 
     def run(self, code: str, timeout: float | None = None) -> Result:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from agentgym.core.outcome import Finish
 from agentgym.episodes.episode import Episode, Turn
 from agentgym.errors import BadData
 
@@ -182,7 +183,7 @@ def _per_turn(episode: Episode, values: npt.NDArray[np.float32] | None) -> list[
 
 
 def _refuse_text(episode: Episode, k: int, turn: Turn) -> None:
-    if not turn.prompt_ids and (turn.text or turn.action or turn.finish != "context"):
+    if not turn.prompt_ids and (turn.text or turn.action or turn.finish != Finish.CONTEXT):
         raise BadData(
             f"{_where(episode, k)} has text but no token ids: it came from an engine without token access; "
             "collect training episodes with hf: or vllm:"

@@ -10,10 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
+from agentgym.core.outcome import Finish
 from agentgym.core.seeding import derive
 from agentgym.engines import ChatEngine, Sampling
 from agentgym.episodes.episode import Episode
-from agentgym.errors import BadConfig, EngineDead, Fault
+from agentgym.errors import BadConfig, EngineDead, Fault, Reason
 from agentgym.trainers.rewards import chat_engine
 from agentgym.trainers.rewards.chat_engine import grades_file
 from agentgym.trainers.rewards.interface import reward
@@ -128,13 +129,13 @@ async def _ask(engine: ChatEngine, prompt: str, mark: str, sampling: Sampling, t
         grade = verdict(said, mark)
         if grade is not None:
             return grade
-        if reply.finish in ("context", "abort"):
+        if reply.finish in (Finish.CONTEXT, Finish.ABORT):
             return Fault(
-                f"the judge's reply ended by {reply.finish!r}: give fewer --reward.judge.characters", reason="engine"
+                f"the judge's reply ended by {reply.finish!r}: give fewer --reward.judge.characters", reason=Reason.ENGINE
             )
         again = {"role": "user", "content": AGAIN.format(mark=mark)}
         messages = [messages[0], {"role": "assistant", "content": said or "(no reply)"}, again]
-    return Fault(f"no verdict in {tries} replies of the judge; the last ends {said[-80:]!r}", reason="engine")
+    return Fault(f"no verdict in {tries} replies of the judge; the last ends {said[-80:]!r}", reason=Reason.ENGINE)
 
 
 def _prompt(rubric: str, attempt: str) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from agentgym.envs.code.grading.compare import COMPARISONS
 from agentgym.rewards.programs import inside as code_inside
 from agentgym.rewards.programs.program import program
 from agentgym.rewards.programs.values import NotData, pack, shown, unpack
-from agentgym.sandbox.protocol import Result, Sandbox
+from agentgym.sandbox.protocol import ExitReason, Result, Sandbox
 
 PATIENCE = 3
 """Cases of a solution that may run out of time before the others are left."""
@@ -133,7 +133,7 @@ def _programs(sandbox: Sandbox, code: str, tests: CodeTests) -> list[Tried]:
             sandbox.restore(empty)
         result = sandbox.python(code, stdin=str(given).encode(), timeout=tests.seconds)
         left -= result.seconds
-        slow += result.reason == "timeout"
+        slow += result.reason == ExitReason.TIMEOUT
         said = result.stdout.decode("utf-8", "backslashreplace")
         right = result.ok and COMPARISONS[tests.compare](expected, said, tests.tolerance)
         tried.append(Tried(right, said if result.ok else _failure(result, tests.seconds)))
@@ -141,7 +141,7 @@ def _programs(sandbox: Sandbox, code: str, tests: CodeTests) -> list[Tried]:
 
 
 def _failure(result: Result, seconds: float) -> str:
-    if result.reason == "timeout":
+    if result.reason == ExitReason.TIMEOUT:
         return f"no result within {seconds:g} s"
     last = result.stderr.decode("utf-8", "backslashreplace").strip().rpartition("\n")[2]
-    return f"exit code {result.exit_code}: {last}" if result.reason == "exit" else ended(result)
+    return f"exit code {result.exit_code}: {last}" if result.reason == ExitReason.EXIT else ended(result)

@@ -13,7 +13,7 @@ from agentgym.envs.swe.bench.rows import Row
 from agentgym.envs.swe.tasks.suite import runs_tests
 from agentgym.envs.swe.verdict import Verdict
 from agentgym.errors import MissingExtra, how_to_install
-from agentgym.sandbox.protocol import Sandbox, SandboxFault
+from agentgym.sandbox.protocol import ExitReason, Sandbox, SandboxFault
 
 _HEADER = re.compile(r"^(?:\+\+\+|---|\*\*\*|Index:|diff --git|(?:rename|copy) (?:from|to))\s(.*)$", re.MULTILINE)
 _IN_GIT = re.compile(r"(?:^|[\s/\"])\.git/", re.IGNORECASE)
@@ -49,7 +49,7 @@ def evaluate(
         _check_out(sandbox, row.removed)
     sandbox.write("/tmp/eval.sh", _spec(row).eval_script.encode())
     result = sandbox.run("/bin/bash /tmp/eval.sh 2>&1", timeout=timeout)
-    if result.reason != "exit":
+    if result.reason != ExitReason.EXIT:
         return Verdict(False, 0.0, 0.0, f"The tests were ended: {result.reason}."), {}
     report = report_of(row, patch, result.stdout.decode("utf-8", "replace"))
     return _verdict(report), report

@@ -14,7 +14,7 @@ from agentgym.rewards.programs import inside as code_inside
 from agentgym.rewards.programs import values
 from agentgym.rewards.programs.program import program
 from agentgym.sandbox.local.fork_server_sandbox import ForkServerSandbox
-from agentgym.sandbox.protocol import Kernel, Result, Sandbox
+from agentgym.sandbox.protocol import ExitReason, Kernel, Result, Sandbox
 
 SHIPPED = (values, code_inside, remote_values, remote_classes, remote, remote_tests)
 START = 10.0
@@ -153,14 +153,14 @@ class _Carrier:
         started = time.monotonic()
         result = end.run(code, seconds)
         self.clock.spend(time.monotonic() - started)
-        if result.reason != "exit":
+        if result.reason != ExitReason.EXIT:
             end.close()
         return _said(result)
 
 
 def _said(result: Result) -> str | None:
     try:
-        said = json.loads(result.stdout) if result.reason == "exit" else None
+        said = json.loads(result.stdout) if result.reason == ExitReason.EXIT else None
     except (ValueError, RecursionError):
         return None
     return said if isinstance(said, str) and said else None

@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 
 from agentgym.envs.swe.tasks.source import pack
 from agentgym.envs.swe.tasks.suite import roots
+from agentgym.sandbox.protocol import ExitReason
 
 PACKAGES = ("pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments")
 """What a sandbox must be given for this: `take(packages=PACKAGES)`."""
@@ -76,7 +77,7 @@ def run_files(
     sandbox.restore(pack({f"{FOLDER}/{path}": content for path, content in tree.items()}))
     paths = [f"./{path}" for path in files if path in tree]
     ended = sandbox.python(_program(tree, paths, name, conftest), timeout=timeout)
-    if ended.reason != "exit":
+    if ended.reason != ExitReason.EXIT:
         return Report(seconds=ended.seconds, problem=f"the tests were ended: {ended.reason}")
     try:
         document = sandbox.read(name)

@@ -21,7 +21,7 @@ from agentgym.envs.terminal.harbor.rewards import NoVerdict, check_rule, combine
 from agentgym.envs.terminal.harbor.steps import Step
 from agentgym.envs.terminal.harbor.verifying import NEW_LOGS, verified
 from agentgym.envs.terminal.shell import ShellState, shown, started, unfit
-from agentgym.errors import RULED_OUT, BadConfig, Fault, unknown
+from agentgym.errors import RULED_OUT, BadConfig, Fault, Reason, unknown
 from agentgym.registry import register_foreign
 from agentgym.sandbox.env import SandboxEnv
 from agentgym.sandbox.protocol import Sandbox, SandboxFault
@@ -309,7 +309,7 @@ class Harbor(SandboxEnv):
                 problem = error
             else:
                 return
-        raise Fault(f"{RULED_OUT}{wrong} ({self._present.name}): {problem}", reason="crash")
+        raise Fault(f"{RULED_OUT}{wrong} ({self._present.name}): {problem}", reason=Reason.CRASH)
 
     def _played(self, sandbox: Any, number: int, *, solved: bool) -> None:
         for step in self._present.steps[:number]:

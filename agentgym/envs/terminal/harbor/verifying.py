@@ -9,7 +9,7 @@ from agentgym.envs.terminal.harbor.containers import Containers
 from agentgym.envs.terminal.harbor.files import HarborTask, packed
 from agentgym.envs.terminal.harbor.rewards import FILES, NoVerdict, rewards_in
 from agentgym.envs.terminal.harbor.steps import Place, Step
-from agentgym.sandbox.protocol import MEGABYTE
+from agentgym.sandbox.protocol import MEGABYTE, ExitReason
 
 REASONS = {"timeout": "took too long", "memory": "took too much memory", "output": "printed too much"}
 NEW_LOGS = "rm -rf /logs/agent /logs/artifacts; mkdir -p /logs/agent /logs/artifacts; chmod 777 /logs/agent /logs/artifacts"
@@ -56,7 +56,7 @@ def _run(task: HarborTask, step: Step, place: Place, sandbox: Any) -> dict[str, 
     quiet = 'cd -- "$1" && shift && exec "$@" > /logs/verifier/test-stdout.txt 2>&1'
     words = ["/bin/bash", "-c", quiet, "bash", place.work, "/usr/bin/env", *given, "/bin/bash", "/tests/test.sh"]
     result = sandbox.run_as(verifier.user, words, timeout=verifier.seconds)
-    if result.reason != "exit":
+    if result.reason != ExitReason.EXIT:
         raise NoVerdict(f"they {REASONS.get(result.reason, 'were ended')}")
     for name in FILES:
         try:
