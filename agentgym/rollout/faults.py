@@ -226,7 +226,7 @@ async def _tried(work: Awaitable[StepResult | None]) -> tuple[StepResult | None,
 def _fault_of(result: StepResult) -> Fault | None:
     """Return the fault that ended an episode, where one did."""
     reason = result[4]["reason"]
-    return Fault(str(result[4]["error"]), reason=reason) if reason in FAULTS else None
+    return Fault(str(result[4]["error"]), reason=reason) if reason is not None and reason in FAULTS else None
 
 
 def _or_raise(result: StepResult | None, fault: Exception) -> StepResult:

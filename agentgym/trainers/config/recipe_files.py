@@ -196,14 +196,14 @@ def rows(values: Mapping[str, object]) -> list[str]:
 
 
 def _key(key: str) -> str:
-    return key if key.replace("_", "").replace("-", "").isalnum() else json.dumps(key)
+    return key if key.isascii() and key.replace("_", "").replace("-", "").isalnum() else _toml(key)
 
 
 def _toml(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)  # a JSON string is a TOML basic string
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")  # a basic string, but for this character
     if isinstance(value, (tuple, list)):
         return f"[{', '.join(map(_toml, cast('list[object]', value)))}]"
     if isinstance(value, dict):
