@@ -4,7 +4,7 @@ import json
 import math
 
 import pytest
-from test_needs import computed, made, played
+from guesses import computed, made, played
 
 from agentgym import read_episodes
 from agentgym.episodes.episode import groups
@@ -61,7 +61,7 @@ def test_a_share_that_does_nothing_is_refused(tmp_path, options):
 
 def test_a_run_counts_the_tokens_of_its_branches(tmp_path):
     config = TrainConfig(
-        env="test_needs:me/Few-v0", out=str(tmp_path / "run"), steps=1, sft_episodes=8, tasks_per_step=2, group_size=2,
+        env="guesses:me/Few-v0", out=str(tmp_path / "run"), steps=1, sft_episodes=8, tasks_per_step=2, group_size=2,
         turn_tokens=6, eval_every=0, test_tasks=0, select="keep", threads=1, credit="branch_td", horizon=(3,),
         needs_options={"k": 2, "at": "alone", "gamma": 0.95}, credit_options={"branch_visits": 2},
     )  # fmt: skip

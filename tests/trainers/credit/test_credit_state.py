@@ -9,7 +9,7 @@ import torch
 from credit_envs import episode, group
 from forked import Program
 from small_runs import curve, episodes
-from test_train import CHILD
+from whole_runs import CHILD
 
 import agentgym
 from agentgym.envs.guess_number import GuessNumber

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from any_tree import any_tree
 from credit_envs import episode, group
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tabular_tree import TabularTree
-from test_trees import any_tree
 from trees import tree
 
 from agentgym.errors import BadConfig

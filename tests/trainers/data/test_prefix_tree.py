@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 from accelerate import Accelerator
+from adapted import adapted
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_attention import make
-from test_lora import adapted
+from small_families import make
 from tiny_rows import VOCABULARY, tiny_model, token_episode
 
 from agentgym.episodes.episode import groups

@@ -10,7 +10,7 @@ from forked import Program
 from hypothesis import given
 from hypothesis import strategies as st
 from small_runs import TIMES
-from test_train import small
+from whole_runs import small
 
 from agentgym.cli import main
 from agentgym.episodes.episode import Episode, Turn, append_episodes, read_episodes

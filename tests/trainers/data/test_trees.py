@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 import torch
 from accelerate import Accelerator
+from any_tree import any_tree
+from guesses import Few, made
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_needs import Few, made
 from tiny_rows import tiny_model
 from trees import branch, tree, whole
 
@@ -91,26 +92,6 @@ def test_copies_know_what_was_computed_for_the_turn_that_is_trained():
     told([group], ("entropy",))
     assert all(e.turns[0].extra["entropy"].tolist() == [1.0, 2.0] for e in group)
     assert group[3].turns[1].extra["entropy"].tolist() == group[2].turns[1].extra["entropy"].tolist()
-
-
-@st.composite
-def any_tree(draw):
-    """Groups in which each episode begins at a turn of an earlier one, or at the beginning."""
-    episodes = []
-    for attempt in range(draw(st.integers(1, 7))):
-        size = draw(st.integers(1, 4))
-        options = {"tokens": list(range(2, 2 + draw(st.integers(1, 3))))}
-        options["logprobs"] = [-0.5] * len(options["tokens"])
-        names = [f"{attempt}.{n}" for n in range(size)]
-        parent = draw(st.sampled_from([None, *episodes]))
-        at = 0 if parent is None else draw(st.integers(0, len(parent.turns) - 1))
-        reward = draw(st.sampled_from([0.0, 0.5, 1.0]))
-        if at == 0:
-            episodes.append(whole(attempt, names, reward, **options))
-        else:
-            owner = next((e for e in episodes if e.attempt == parent.origin_of(at - 1)), parent)
-            episodes.append(branch(attempt, owner, at, names, reward, **options))
-    return Group("t", "agent", episodes)
 
 
 @settings(max_examples=60, deadline=None)

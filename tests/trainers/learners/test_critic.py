@@ -11,8 +11,8 @@ import pytest
 import torch
 from accelerate import Accelerator
 from credit_envs import episode, group
+from loss_batches import batch
 from small_runs import episodes, goes_on_to_the_last_digit, policy, small
-from test_losses import batch
 
 from agentgym.errors import BadConfig
 from agentgym.trainers import train

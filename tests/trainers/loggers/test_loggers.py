@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from forked import Program
-from test_train import small
+from whole_runs import small
 
 from agentgym.errors import BadConfig, MissingExtra
 from agentgym.trainers import resume, train

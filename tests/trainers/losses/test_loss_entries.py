@@ -10,7 +10,8 @@ import pytest
 import torch
 from accelerate import Accelerator
 from fresh_run import fresh
-from test_losses import batch, scores
+from loss_batches import batch, scores
+from loss_gradients import gradient, update
 from tiny_rows import tiny_model, token_episodes
 
 import agentgym
@@ -24,7 +25,7 @@ from agentgym.trainers.data.segments import build
 from agentgym.trainers.learners.alone import reinforce
 from agentgym.trainers.learners.step import Scorer, TrainedModel, scored
 from agentgym.trainers.losses.interface import check, factors, resolve_loss
-from agentgym.trainers.losses.policy import Update, means, policy_loss
+from agentgym.trainers.losses.policy import means, policy_loss
 from agentgym.trainers.needs import interface as needs
 
 sys.path.append(str(Path(__file__).parents[3] / "examples" / "stages"))
@@ -32,17 +33,6 @@ sys.path.append(str(Path(__file__).parents[3] / "examples" / "stages"))
 
 def flags(*words):
     return read_flags(TrainConfig, list(words), command="train", default=TrainConfig())
-
-
-def gradient(loss, new, old, advantages, engine=None, **options):
-    """Return the losses of tokens, each times 1 / tokens, and the gradient by their log-probabilities."""
-    logprobs, made = scores(np.log(new).tolist())
-    old = torch.log(torch.tensor(old))
-    recorded = old if engine is None else torch.log(torch.tensor(engine))
-    one = batch(advantages, recorded.tolist())
-    total, sums = policy_loss(made, one, old=None if engine is None else old, function=loss, **options)
-    total.backward()
-    return float(total.detach()), logprobs.grad.tolist(), means(sums)
 
 
 def test_dual_clip_is_a_flag_by_hand():
@@ -93,11 +83,6 @@ def test_icepop_by_hand():
     assert told["masked_fraction"] == 0.5
     with pytest.raises(BadConfig, match="loss 'icepop' leaves out tokens"):
         check(fresh(TrainConfig(loss="icepop", precision="fp32")))
-
-
-def update(logprobs, advantages, **extra):
-    n = np.arange(len(logprobs))
-    return Update(np.array(advantages), np.array(logprobs), n, n, {k: np.array(v) for k, v in extra.items()})
 
 
 def test_clip_cov_by_hand():

@@ -7,9 +7,9 @@ import pytest
 import torch
 from accelerate import Accelerator
 from fresh_run import fresh
+from loss_batches import batch
+from loss_gradients import gradient, update
 from small_runs import curve, goes_on_to_the_last_digit, policy, small
-from test_loss_entries import gradient, update
-from test_losses import batch
 from tiny_rows import tiny_model, token_episodes
 
 from agentgym.episodes.episode import Group

@@ -4,9 +4,9 @@ import math
 
 import pytest
 import torch
+from loss_batches import batch, scores
 
 from agentgym.errors import BadConfig
-from agentgym.trainers.data.packing import Batch
 from agentgym.trainers.losses.policy import (
     add_sums,
     clipped_losses,
@@ -16,27 +16,6 @@ from agentgym.trainers.losses.policy import (
     mismatch_weight,
     policy_loss,
 )
-from agentgym.trainers.model.logprobs import Scores
-
-
-def batch(advantages, logprobs, turns=None, rows=None):
-    n = len(advantages)
-    empty = torch.zeros(n, dtype=torch.int64)
-    flat = [torch.tensor(advantages), torch.tensor(logprobs), torch.full((n,), 1 / n)]
-    return Batch(
-        empty[None],
-        empty,
-        empty,
-        *flat,
-        empty if turns is None else torch.tensor(turns),
-        empty if rows is None else torch.tensor(rows),
-        (n,),
-    )
-
-
-def scores(values):
-    made = torch.tensor(values, requires_grad=True)
-    return made, Scores(made, torch.ones(len(values)))
 
 
 def test_clip_by_hand():

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import torch
+from loss_batches import batch
+from loss_gradients import update
 from tabular import TURNS, Tabular
-from test_loss_entries import update
-from test_losses import batch
 
 from agentgym.episodes.episode import Group
 from agentgym.trainers.credit.interface import resolve

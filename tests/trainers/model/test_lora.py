@@ -2,18 +2,18 @@
 
 import json
 import signal
-from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from accelerate import Accelerator
+from adapted import adapted, config
 from forked import Program
 from peft import PeftModel
 from small_runs import curve, episodes
-from test_train import CHILD, small
 from tiny_rows import tiny_model, token_episodes
 from transformers import AutoModelForCausalLM
+from whole_runs import CHILD, small
 
 import agentgym
 from agentgym.cli import main
@@ -37,22 +37,6 @@ from agentgym.trainers.model.policy import PolicySize, init_policy, load_policy,
 from agentgym.trainers.run.preflight import looked_at
 
 LORA = {"lora_rank": 4, "lora_alpha": 16, "sft_muon": False}
-
-
-def config(**changes):
-    return replace(TrainConfig(model="some/where", lora_rank=4, lora_alpha=8), **changes)
-
-
-def adapted(seed=0, fill=True, moe=False, **changes):
-    model = tiny_model(seed, moe)
-    torch.manual_seed(seed + 1)
-    add_adapters(model, config(**changes))
-    if fill:
-        with torch.no_grad():
-            for name, parameter in model.named_parameters():
-                if "lora_B" in name:
-                    parameter.normal_(std=0.2)
-    return model
 
 
 def batches(n=6, tokens=64):

@@ -1,7 +1,6 @@
 """What credit needs to know of each turn: continuations and probabilities of the answer, by hand and in whole runs."""
 
 import asyncio
-import itertools
 import json
 import math
 import sys
@@ -12,103 +11,28 @@ import numpy as np
 import pytest
 import torch
 from accelerate import Accelerator
+from guesses import Guesses, computed, made, played
 
 import agentgym
-from agentgym import Task
-from agentgym.engines.scripted import ScriptedEngine
-from agentgym.envs.guess_number import GuessNumber
 from agentgym.episodes.episode import groups
 from agentgym.errors import BadConfig
 from agentgym.rollout.draw import Draw
 from agentgym.trainers import TrainConfig, train
 from agentgym.trainers.config.recipe_files import read_config, to_toml
 from agentgym.trainers.credit.interface import resolve
-from agentgym.trainers.generation.interface import Generation
 from agentgym.trainers.learners.step import Scorer, TrainedModel, scored
 from agentgym.trainers.losses.interface import resolve_loss
 from agentgym.trainers.model.policy import PolicySize, init_policy, load_policy
 from agentgym.trainers.needs import interface as needs
 from agentgym.trainers.needs.interface import resolve_needs
-from agentgym.trainers.run.assemble import Run
 from agentgym.trainers.run.preflight import looked_at
-from agentgym.trainers.run.rollouts import Rollouts
-from agentgym.trainers.samplers.interface import SAMPLERS
 
 sys.path.append(str(Path(__file__).parents[3] / "examples" / "stages"))
 
 TINY = PolicySize(width=32, layers=1, heads=2, vocabulary=400)
 
 
-class Few(GuessNumber):
-    """Tasks as of a file: the secret of number n is 10 + n."""
-
-    def numbered(self, number, split=None, difficulty=None):
-        return Task("guess", {"secret": 10 + number % 5, "limit": 100}, f"few-{number % 5}", split or self.split)
-
-    def size(self, split=None):
-        return 5
-
-    def find(self, task_id):
-        return self.numbered(int(task_id.removeprefix("few-")))
-
-
-class Forgetful(Few):
-    """Says something else each time that a task is played."""
-
-    played = itertools.count()
-
-    def begin(self, task):
-        return f"{super().begin(task)} For the {next(self.played)}. time."
-
-
-class Changed(Few):
-    blocking = True
-
-
-agentgym.register("me/Few-v0", Few, horizon=3)
-agentgym.register("me/Forgetful-v0", Forgetful, horizon=3)
-agentgym.register("me/InWorkers-v0", Changed, horizon=3)
-
-
-class Guesses(ScriptedEngine):
-    """Episodes guess 1, 2 and the secret; of the continuations from turn t (counted from 0) the first t + 1 guess it."""
-
-    def __init__(self):
-        super().__init__(lambda prompt, turn: "")
-        self.asked = {}
-
-    async def complete(self, request):
-        group, attempt, _ = request.session.split("#")
-        place = self._turns.get(request.session, 0)
-        self.asked[request.session, place] = list(request.prompt_ids)
-        name, *branch = group.removeprefix("1/").split("/")
-        secret = str(10 + int(name.removeprefix("few-")))
-        won = int(attempt) <= int(branch[1]) if branch else place == 2
-        self._replies = lambda prompt, turn: secret if won else str(1 if branch else place + 1)
-        return await super().complete(request)
-
-
 NO_SAMPLER = SimpleNamespace(task=lambda id: None)
-
-
-def made(env="me/Few-v0", engine=None, learner=None, **changes):
-    """Return a run whose model is the engine."""
-    config = TrainConfig(env=f"{__name__}:{env}", turn_tokens=6, prompt="bare", **{"group_size": 2, **changes})
-    engine = engine or Guesses()
-    rollouts = Rollouts(config, engine, engine.tokenizer)
-    rollouts.generation = Generation()
-    sampler, played = SAMPLERS.resolve("uniform")(rollouts.sources()), rollouts.generation
-    return Run(config, None, Accelerator(cpu=True), learner, rollouts, sampler, [], None, [], None, None, played)
-
-
-def played(run, numbers=(0, 3)):
-    name = next(iter(run.rollouts.envs))
-    draws = [Draw(run.rollouts.env(name).numbered(n), env=name) for n in numbers]
-    return groups(asyncio.run(run.rollouts.collect(draws, 0)))
-
-
-def computed(run, found, *names, **options):
-    return asyncio.run(needs.compute(found, resolve_needs(names, options), run, 0))
 
 
 @pytest.mark.long
@@ -244,7 +168,7 @@ def test_options_of_needs_are_flags_and_keys(tmp_path):
 def test_a_run_with_a_credit_of_ones_own_that_needs_them(tmp_path, credit, options, counted):
     run = tmp_path / "run"
     config = TrainConfig(
-        env=f"{__name__}:me/Few-v0", out=str(run), steps=1, sft_episodes=8, tasks_per_step=2, group_size=2, turn_tokens=6,
+        env="guesses:me/Few-v0", out=str(run), steps=1, sft_episodes=8, tasks_per_step=2, group_size=2, turn_tokens=6,
         eval_every=0, test_tasks=0, select="keep", threads=1, credit=credit, needs_options=options, horizon=(3,),
     )  # fmt: skip
     train(config)

@@ -5,7 +5,7 @@ import time
 from types import SimpleNamespace
 
 import pytest
-from test_stage_shelf import paid, tried
+from paid_tries import paid, tried
 
 from agentgym.engines import Completion
 from agentgym.errors import BadConfig, Fault

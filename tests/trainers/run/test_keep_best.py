@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from test_train import small
+from whole_runs import small
 
 from agentgym.core import provenance
 from agentgym.errors import BadConfig

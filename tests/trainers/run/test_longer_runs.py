@@ -4,7 +4,7 @@ import json
 
 import pytest
 from small_runs import curve, episodes
-from test_train import small, whole  # noqa: F401  (a fixture)
+from whole_runs import small, whole  # noqa: F401  (a fixture)
 
 from agentgym.cli import main
 from agentgym.errors import BadConfig

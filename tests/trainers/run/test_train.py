@@ -13,6 +13,7 @@ import pytest
 import torch
 from forked import Program
 from small_runs import curve, episodes
+from whole_runs import CHILD, small
 
 import agentgym
 from agentgym.cli import main
@@ -20,42 +21,10 @@ from agentgym.episodes.episode import read_episodes
 from agentgym.errors import BadConfig, BadData, UnknownName
 from agentgym.trainers import resume, train
 from agentgym.trainers.config.recipe_files import read_config, read_recipe, recipes, to_toml
-from agentgym.trainers.config.train_config import TrainConfig
 from agentgym.trainers.data.segments import build
 from agentgym.trainers.learners.muon import orthogonal
 from agentgym.trainers.model.policy import init_policy, load_policy
 from agentgym.trainers.run.interrupt import uninterrupted
-
-
-def small(out, **changes):
-    options = {
-        "env": "rlvr/GuessNumber-v0",
-        "out": str(out),
-        "sft_episodes": 40,
-        "sft_batch": 2,
-        "steps": 4,
-        "tasks_per_step": 2,
-        "group_size": 4,
-        "horizon": (2, 3),
-        "horizon_steps": 2,
-        "eval_every": 2,
-        "eval_tasks": 3,
-        "valid_split": "valid",
-        "test_split": "test",
-        "test_tasks": 3,
-        "checkpoint_every": 1,
-        "select": "keep",
-        "credit_options": {"penalty": 0.1},
-        "turn_tokens": 6,
-        "threads": 1,
-    }
-    return TrainConfig(**{**options, **changes})
-
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("whole")
-    return folder, train(small(folder / "run"))
 
 
 def test_a_run_leaves_what_it_promises(whole):
@@ -72,19 +41,6 @@ def test_a_run_leaves_what_it_promises(whole):
     assert read_config(run / "config.toml") == small(run, precision="fp32", train_split="train")  # what `auto` is on a CPU
     assert {e["horizon"] for e in episodes(run) if e["group_id"][0] in "12"} == {2}
     assert {e["horizon"] for e in episodes(run) if e["group_id"][0] in "34"} == {3}
-
-
-CHILD = """
-import os, sys
-from agentgym.trainers.config.recipe_files import read_config, to_toml
-from agentgym.trainers import resume, train
-from pathlib import Path
-kind, number = sys.argv[2], int(sys.argv[3])
-def show(what, numbers):
-    if what == kind and numbers.get("step") == number:
-        os.kill(os.getpid(), 9)
-train(read_config(Path(sys.argv[1])), show)
-"""
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from forked import Program
 from proposing_envs import Proposer, Solver
 from small_runs import TINY, curve, episodes, policy, small
-from test_train import CHILD
+from whole_runs import CHILD
 
 from agentgym import BadConfig, Task
 from agentgym.episodes.episode import Episode, Turn

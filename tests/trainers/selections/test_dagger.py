@@ -6,10 +6,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import small_runs
+from guesses import made, played
 from several import run_two
 from small_runs import curve, episodes, small
 from tables import Table, success, trained
-from test_needs import made, played
 
 import agentgym
 from agentgym.episodes.episode import Episode

@@ -8,10 +8,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import small_runs
+from named_groups import ALONE, group, names
 from small_runs import curve, episodes, small
 
 import agentgym
-from agentgym.episodes.episode import Episode, Group, Turn
 from agentgym.trainers import train
 from agentgym.trainers.selections import mixing
 from agentgym.trainers.selections.interface import SELECTIONS, variance
@@ -20,24 +20,6 @@ from agentgym.trainers.selections.interface import SELECTIONS, variance
 @pytest.fixture(scope="module")
 def taught(tmp_path_factory):
     return small_runs.taught(tmp_path_factory.mktemp("taught"))
-
-
-def group(name, *rewards, step=1):
-    """Return a group whose episodes have one turn each, and succeed where they are paid 1."""
-    played = []
-    for attempt, reward in enumerate(rewards):
-        turn = Turn("?", prompt_ids=[1, 2], output_ids=[3, attempt], logprobs=[-0.5, -step], reward=reward)
-        episode = Episode("env", name, f"{step}/{name}", 0, attempt, reward=reward, success=reward == 1)
-        episode.add(turn)
-        played.append(episode)
-    return Group(name, "agent", played)
-
-
-def names(groups):
-    return [one.task_id for one in groups]
-
-
-ALONE = SimpleNamespace(gathered=lambda items: items, config=SimpleNamespace(seed=0))
 
 
 def test_variance_keeps_the_share_whose_rewards_vary_most_in_their_order():

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from named_groups import ALONE, group, names
+from paid_tries import paid, tried
 from small_runs import curve, episodes, small, taught
 from tabular import Tabular
-from test_selections import ALONE, group, names
-from test_stage_shelf import paid, tried
 
 from agentgym.episodes.episode import Group
 from agentgym.errors import BadConfig

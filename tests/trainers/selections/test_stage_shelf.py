@@ -9,6 +9,7 @@ import small_envs
 from credit_envs import episode
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from paid_tries import paid, tried
 from small_runs import curve, episodes, policy, small
 
 import agentgym
@@ -166,18 +167,6 @@ def test_a_run_whose_horizon_and_difficulty_grow_is_resumed_to_the_last_digit(tm
     assert curve(tmp_path / "cut") == curve(tmp_path / "whole")
     assert episodes(tmp_path / "cut") == episodes(tmp_path / "whole")
     assert {row["horizon"] for row in episodes(tmp_path / "whole")} == {1, 2, 3}
-
-
-def paid(name, *made, **options):
-    return REWARDS.resolve(name, options)(list(made))
-
-
-def tried(won, *actions):
-    made = episode(*(("o", 0.0) for _ in actions), reward=float(won))
-    made.success = won
-    for turn, action in zip(made.turns, actions, strict=True):
-        turn.action = turn.text = action
-    return made
 
 
 def test_ufo_by_hand():
