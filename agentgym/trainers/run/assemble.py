@@ -73,7 +73,8 @@ class Run:
         for stage in stages.needs:
             if stage.attributes["asks"] == "critic":
                 handed["critic"] = critic_options(stage)
-        learner: Learner = stages.learner(accelerator, config, model, state=handed)
+        chosen = stages.learner  # its `state` is handed in here, and is not that of a stage
+        learner: Learner = chosen.target(accelerator, config, model, state=handed, **chosen.options)
         try:
             rollouts = Rollouts(config, learner.engine, learner.tokenizer, stages)
             sampler: Sampler = stages.sampler(rollouts.sources())
