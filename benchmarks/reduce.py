@@ -17,8 +17,8 @@ from dataclasses import replace
 
 import torch
 from accelerate import Accelerator
+from shared_prefixes import SIZES, episodes
 from transformers import Qwen3ForCausalLM
-from tree import SIZES, episodes
 
 from agentgym.episodes.episode import groups
 from agentgym.trainers.config.train_config import TrainConfig

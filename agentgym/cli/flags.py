@@ -261,6 +261,14 @@ class _Formatter(argparse.HelpFormatter):
     def _split_lines(self, text: str, width: int) -> list[str]:
         return textwrap.wrap(text, width, break_on_hyphens=False)
 
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        """Return `--as, --form FORM`: the value once, as argparse itself does from Python 3.13 on."""
+        text = super()._format_action_invocation(action)
+        if len(action.option_strings) < 2 or action.nargs == 0:
+            return text
+        *_, last = action.option_strings
+        return ", ".join([*action.option_strings[:-1], last + text.rpartition(last)[2]])
+
 
 def _flags(config: type[Any], default: object) -> list[Flag]:
     kinds = get_type_hints(config, include_extras=True)

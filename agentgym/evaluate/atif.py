@@ -24,6 +24,7 @@ OURS = "agentgym"
 """Key in `extra` of what is ours."""
 Json = dict[str, Any]
 _PLACED = frozenset(("observation", "prompt_ids", "output_ids", "logprobs", "notes"))
+_WRITTEN_ELSEWHERE = frozenset(("turns", "hint"))
 """Fields of a turn that have a place of their own."""
 
 
@@ -45,7 +46,7 @@ def to_atif(episode: Episode, tools: Mapping[str, Tool] | None = None) -> Json:
     agent: Json = {"name": OURS, "version": agentgym.__version__}
     if tools:
         agent["tool_definitions"] = [tool.schema() for tool in tools.values()]
-    about = {f.name: getattr(episode, f.name) for f in fields(episode) if f.name not in ("turns", "hint")}
+    about = {f.name: getattr(episode, f.name) for f in fields(episode) if f.name not in _WRITTEN_ELSEWHERE}
     about["hint"] = None if episode.hint is None else json.loads(episode.to_json())["hint"]
     sampled = [call for turn in episode.turns for call in turn.calls]
     return _plain(

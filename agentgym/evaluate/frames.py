@@ -4,7 +4,7 @@ import importlib
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from agentgym.episodes.episode import Episode, Turn, read_episodes
 from agentgym.episodes.usage import SECONDS, amount
@@ -12,6 +12,9 @@ from agentgym.errors import MissingExtra, bad_option
 from agentgym.evaluate.manifest import read_object
 from agentgym.evaluate.replies import replies
 from agentgym.evaluate.spending import Price, cost_of, price_in, usage_of
+
+if TYPE_CHECKING:
+    import pandas  # pyright: ignore[reportMissingTypeStubs]
 
 Row = dict[str, Any]
 FORMS = ("episodes", "turns")
@@ -48,7 +51,7 @@ def turn_rows(episodes: Iterable[Episode], price: Price | None = None) -> list[R
 
 def to_pandas(
     source: str | Path | Sequence[Episode], what: Literal["episodes", "turns"] = "episodes", price: Price | None = None
-) -> Any:
+) -> "pandas.DataFrame":
     """Return a `pandas.DataFrame` of the episodes or turns of an evaluation's folder, a file of episodes, or a list.
 
     `price` is by default the one that the folder's evaluation was summarized with.
@@ -56,7 +59,7 @@ def to_pandas(
     if what not in FORMS:
         raise bad_option("form of a table", what, FORMS)
     try:
-        pandas = importlib.import_module("pandas")
+        frame = importlib.import_module("pandas").DataFrame
     except ImportError as error:
         raise MissingExtra("to_pandas needs pandas: pip install pandas") from error
     if isinstance(source, str | Path):
@@ -65,7 +68,7 @@ def to_pandas(
         summary = path.parent / "summary.json"
         price = price or (price_in(read_object(summary)) if summary.exists() else None)
         source = read_episodes(path)
-    return pandas.DataFrame((episode_rows if what == "episodes" else turn_rows)(source, price))
+    return frame((episode_rows if what == "episodes" else turn_rows)(source, price))
 
 
 def _about(episode: Episode) -> Row:

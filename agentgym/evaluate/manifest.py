@@ -91,7 +91,8 @@ def met(manifest: Mapping[str, Any]) -> dict[str, int]:
 def numbers_of_tasks(path: Path) -> dict[str, int]:
     """Return the number of tasks by environment in a manifest; none where there is no such file yet."""
     envs: dict[str, dict[str, Any]] = read(path)["options"].get("envs", {}) if path.exists() else {}
-    return {env: about["tasks"] for env, about in envs.items()}
+    numbers = {env: about.get("tasks") for env, about in envs.items()}
+    return {env: number for env, number in numbers.items() if isinstance(number, int)}  # the file may be a stranger's
 
 
 def adapted(manifest: Mapping[str, Any]) -> dict[str, str]:

@@ -199,7 +199,7 @@ def _described(
 
 
 def missing_tasks(
-    described: Mapping[str, Any], plans: Mapping[str, EvaluationPlan], tasks_by_env: Mapping[str, list[Task]]
+    described: Mapping[str, object], plans: Mapping[str, EvaluationPlan], tasks_by_env: Mapping[str, list[Task]]
 ) -> list[str]:
     """Return the sentences that say, before anything is played, that there are fewer tasks here than were asked for."""
     there = sum(len(tasks) for tasks in tasks_by_env.values())

@@ -5,7 +5,7 @@ from transformers import Qwen3Config
 from agentgym.planner.trial_play import Play
 from agentgym.trainers.config.train_config import TrainConfig
 
-FP32 = TrainConfig(precision="fp32")
+FP32 = TrainConfig(precision="fp32", turn_tokens=24)
 PLAY = Play(
     horizon=10,
     turns=4.0,

@@ -189,7 +189,7 @@ print(peak - before)
 def test_train_refuses_what_cannot_fit_before_anything_is_written(tmp_path, monkeypatch):
     monkeypatch.setattr(fits, "available", lambda: Memory("cpu", "this machine", 2**30, 2**30))
     monkeypatch.setattr(planning, "process_bytes", lambda: 400 * 2**20)  # whatever other tests have left in this one
-    config = TrainConfig(env="rlvr/GuessNumber-v0", out=str(tmp_path / "run"), concurrency=4000, steps=1)
+    config = TrainConfig(env="rlvr/GuessNumber-v0", out=str(tmp_path / "run"), concurrency=4000, turn_tokens=24, steps=1)
     with pytest.raises(BadConfig, match=r"needs about .* GiB, and this machine has 1\.0 GiB.*--concurrency 200 \(then"):
         train(config)
     assert not (tmp_path / "run").exists()

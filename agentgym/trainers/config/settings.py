@@ -387,5 +387,8 @@ _NAMED = (
     GenerationConfig, RewardConfig, SelectConfig, NeedsConfig, CreditConfig, LossConfig, LearnerConfig, EvalConfig,
     TrackConfig,
 )  # fmt: skip
-TABLES: dict[type, str] = {ModelConfig: "", **{kind: kind.__name__.removesuffix("Config").lower() for kind in _NAMED}}
+TABLES: dict[type, str] = {
+    ModelConfig: "",
+    **{kind: kind.__name__.removesuffix("Config").removesuffix("Settings").lower() for kind in _NAMED},
+}
 """By dataclass, the table of a recipe that holds its fields; those of the first stand at the top."""

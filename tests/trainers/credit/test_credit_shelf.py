@@ -172,7 +172,8 @@ def test_igpo_learns_where_all_failed_and_passes_over_what_was_not_measured():
 def test_rl_zvp_by_hand():
     def surprised(won, *entropies):
         made = tokens(*((0.0, len(one)) for one in entropies))
-        made.reward, made.success = float(won), won
+        made.pay_last(float(won), {})
+        made.success = won
         for turn, values in zip(made.turns, entropies, strict=True):
             turn.extra["entropy"] = np.array(values, dtype=np.float32)
         return made

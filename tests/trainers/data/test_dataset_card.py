@@ -49,7 +49,7 @@ def test_pandas_and_datasets_read_columns_of_one_type(played: Path, tmp_path: Pa
     table = pandas.read_parquet(out)
     assert {str(kind) for kind in table.dtypes} <= {"object", "str", "float64", "int64", "uint64", "bool"}
     for name in table.columns:
-        assert len({type(value) for value in table[name] if value is not None}) <= 1, name
+        assert len({type(value) for value in table[name][table[name].notna()]}) <= 1, name
     read = datasets.load_dataset("parquet", data_files=str(out), split="train", cache_dir=str(tmp_path / "cache"))
     assert read.num_rows == 5 and read[0]["success"] is True
     assert agentgym.Episode.from_json(read[4]["episode"]).env == "rlvr/Household-v0"

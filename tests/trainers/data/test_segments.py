@@ -105,3 +105,16 @@ def test_a_few_hundred_episodes_take_milliseconds():
     rows = build(episodes, [np.ones(10)] * 200)
     assert (len(rows), sum(row.trained for row in rows)) == (200, 200 * 50)
     assert time.process_time() - started < 1.0  # about 0.03 s; the bound only catches a wrong order of growth
+
+
+def test_a_reward_that_no_turn_was_paid_is_refused():
+    """Credit reads the rewards of turns; an episode made by hand may have a total alone."""
+    from agentgym.errors import BadData
+    from agentgym.trainers.data.turn_rewards import turn_rewards
+
+    episode = Episode("e", "test/0/1", "g", seed=1, turns=[Turn("a"), Turn("b")])
+    episode.reward = 1.0
+    with pytest.raises(BadData, match=r"has reward 1\.0, and none of its turns was paid.*pay_last"):
+        turn_rewards(episode)
+    episode.pay_last(1.0, {})
+    assert turn_rewards(episode).tolist() == [0.0, 1.0]

@@ -133,7 +133,8 @@ def test_what_was_rewarded_becomes_likelier_and_the_base_stays():
     made, _ = token_episodes(n=8)
     for i, episode in enumerate(made):
         episode.task_id = episode.group_id = "t"
-        episode.reward, episode.success = float(i % 2), bool(i % 2)
+        episode.success = bool(i % 2)
+        episode.pay_last(float(i % 2), {})
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
 
     def apart():

@@ -222,7 +222,7 @@ def test_the_gradient_of_old_tokens_by_hand(old_logprobs):
     for version, turn in enumerate(episode.turns):
         turn.policy_version = version
     rival = copy.deepcopy(episode)
-    episode.reward, rival.reward = 1.0, 0.0
+    episode.pay_last(1.0, {})
     episode.success, rival.success, rival.attempt = True, False, 1
     config = TrainConfig(
         async_level=2, minibatches=1, credit="grpo", lr=1.0, grad_clip=1e9, tis_cap=1.5, batch_tokens=512,

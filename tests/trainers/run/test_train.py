@@ -13,7 +13,7 @@ import pytest
 import torch
 from forked import Program
 from small_runs import curve, episodes
-from whole_runs import CHILD, small
+from whole_runs import CHILD, small, whole  # noqa: F401  (a fixture)
 
 import agentgym
 from agentgym.cli import main
@@ -27,7 +27,7 @@ from agentgym.trainers.model.policy import init_policy, load_policy
 from agentgym.trainers.run.interrupt import uninterrupted
 
 
-def test_a_run_leaves_what_it_promises(whole):
+def test_a_run_leaves_what_it_promises(whole):  # noqa: F811
     folder, summary = whole
     run = folder / "run"
     assert json.loads((run / "summary.json").read_text()) == summary
@@ -47,7 +47,7 @@ def test_a_run_leaves_what_it_promises(whole):
     ("kind", "number"),
     [("step", 1), pytest.param("sft", 20, marks=pytest.mark.slow), pytest.param("step", 3, marks=pytest.mark.slow)],
 )
-def test_a_killed_run_goes_on_to_the_last_digit(whole, tmp_path, kind, number):
+def test_a_killed_run_goes_on_to_the_last_digit(whole, tmp_path, kind, number):  # noqa: F811
     config = small(tmp_path / "run")
     (tmp_path / "config.toml").write_text(to_toml(config))
     assert Program(CHILD, tmp_path / "config.toml", kind, number).wait() == -signal.SIGKILL

@@ -1,6 +1,6 @@
 """A step of reinforcement learning whose rows share their prefixes, against the same step with every row by itself.
 
-    python benchmarks/tree.py [--rounds 6] [--threads 1] [--out tree.json]
+    python benchmarks/shared_prefixes.py [--rounds 6] [--threads 1] [--out tree.json]
 
 Groups of eight siblings, each row `--tokens` long, of which the first share is the same for all. Both arms train the same
 episodes from the same weights, in one process and in turn (A B B A ...); the time is that of `reinforce`, rows, credit and
