@@ -36,7 +36,7 @@ SHARED_FIELDS = ("model", "temperature", "precision", "lora_rank", "lora_alpha",
 UPDATE_FIELDS = (*SHARED_FIELDS, "muon", "optimizer", "gradient_checkpointing", "attention", "compile")
 GATHERED = 2
 """Layers that a sharded model has whole at once: the one that computes, and the one that is gathered meanwhile."""
-ROLLOUT_FIELDS = (*SHARED_FIELDS, "concurrency", "context_tokens")
+ROLLOUT_FIELDS = (*SHARED_FIELDS, "concurrency", "context_tokens", "turn_tokens")
 """Fields that the bytes of updates and rollouts follow from, the rows apart."""
 SPARE = 0.03
 """The share of a GPU that a planned run leaves to neither trainer nor engine."""

@@ -292,3 +292,7 @@ for gib in (1024, 1):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     plainly, closely = map(int, done.stdout.split())
     assert plainly == 0 and closely > 5
+
+
+def test_a_context_that_is_shorter_than_the_default_reply_is_planned():
+    assert plan(replace(FP32, context_tokens=100), Workload(shape(), PLAY)).need > 0

@@ -28,7 +28,7 @@ def test_hosts(host, tmp_path):
         genuine = None
     try:
         (task,) = load(write(tmp_path / "t", toml)).values()
-        ours = task.network.hosts
+        ours = task.steps[0].network.hosts
     except BadData:
         ours = None
     assert ours == genuine

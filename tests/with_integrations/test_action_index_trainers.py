@@ -31,7 +31,7 @@ class Signal(agentgym.TextEnv):
     @staticmethod
     def generate(rng: np.random.Generator, difficulty: int) -> agentgym.Task:
         order = [Signal.COLORS[place] for place in rng.permutation(3)]
-        return agentgym.Task(data={"color": order[rng.integers(3)], "order": order, "number": int(rng.integers(1e9))})
+        return agentgym.Task(data={"color": order[rng.integers(3)], "order": order, "number": int(rng.integers(10**9))})
 
 
 def made(**options: Any) -> ActionIndexEnv:

@@ -30,7 +30,9 @@ FILES = {"train": ("train_spider.json", "train_others.json", "train.json"), "dev
 FOLDERS = ("{split}_databases", "{split}_database", "database", "databases")
 
 
-KNOWN = ("db_id", "question", "query", "SQL", "sql", "evidence", "question_id", "difficulty", "query_toks_no_value")
+KNOWN = frozenset(
+    ("db_id", "question", "query", "SQL", "sql", "evidence", "question_id", "difficulty", "query_toks_no_value")
+)
 """Columns of Spider and BIRD."""
 _OF_KAGGLE = "GeoNuclearData GreaterManchesterCrime Pesticide StudentMathScore TheHistoryofBaseball USWildFires WhatCDHipHop"
 KAGGLE = frozenset((*_OF_KAGGLE.split(), "WorldSoccerDataBase"))
