@@ -245,7 +245,7 @@ def test_what_cannot_be_sent_or_read_is_a_fault_and_the_worker_stays(cluster):
             await env.reset(0, {}, 30)
             with pytest.raises(agentgym.Fault, match="cannot be sent"):
                 await env.consult(_locks)
-            with pytest.raises(TypeError, match="lock"):
+            with pytest.raises(agentgym.BadConfig, match="lock"):
                 await env.consult(_same, threading.Lock())
             with pytest.raises(agentgym.Fault, match="answer cannot be read here"):
                 await env.consult(_unreadable)
@@ -344,7 +344,7 @@ def test_a_training_run_on_a_cluster_is_that_of_this_process(cluster, tmp_path):
         out = tmp_path / backend
         config = TrainConfig(
             env="rlvr/GuessNumber-v0", out=str(out), sft_episodes=8, steps=2, tasks_per_step=2, group_size=3, horizon=(4,),
-            eval_every=0, test_tasks=2, workers=2, worker_backend=backend, threads=1, select="keep",
+            eval_every=0, test_tasks=2, workers=2, worker_backend=backend, threads=1, select="keep", turn_tokens=24,
         )  # fmt: skip
         train(config)
         return [
