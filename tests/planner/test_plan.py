@@ -281,7 +281,7 @@ def test_a_run_that_plainly_fits_never_imports_the_planner():
     code = """
 import sys
 import agentgym.cli.train, agentgym.trainers.loop
-from agentgym.trainers import fits
+from agentgym.trainers.run import fits
 from agentgym.trainers.config.train_config import TrainConfig
 from agentgym.trainers.model.memory import Memory
 for gib in (1024, 1):
