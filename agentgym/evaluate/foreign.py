@@ -157,8 +157,7 @@ def _judged(episode: Episode, rewards: Mapping[str, float], *, failed: bool) -> 
     episode.reason = "success" if episode.success else "failure"
     episode.final_rewards = {"agent": episode.reward}
     if episode.turns:
-        episode.turns[-1].reward = episode.reward
-        episode.turns[-1].rewards = {"success": episode.reward} if episode.success else {}
+        episode.pay_last(episode.reward, {"success": episode.reward} if episode.success else {})
     return episode
 
 

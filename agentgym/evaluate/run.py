@@ -63,8 +63,9 @@ def evaluate(
     tasks_by_env, skipped = _chosen(plans, agent)  # every name is checked before anything is written
     ids = _ids(tasks_by_env)
     described = {**_described(plan, plans, tasks_by_env), **(options or {})}
-    for sentence in missing_tasks(described, plans, tasks_by_env) if say else ():
-        say(sentence)  # pyright: ignore[reportOptionalCall]
+    if say:
+        for sentence in missing_tasks(described, plans, tasks_by_env):
+            say(sentence)
     with alone(folder, "evaluation"):
         remove_parts(folder)
         before = manifest.numbers_of_tasks(folder / "manifest.json")
@@ -98,9 +99,9 @@ def evaluate(
             "contamination": checked,
             "comparable": comparability(described, episodes),
             "met": manifest.met(record),
+            "price": recorded(price),
         }
         told = {"regret": _regret(folder, plans, tasks_by_env, episodes)} if regret else {}
-        about["price"] = recorded(price)
         _summarize(folder, {**summarize(episodes, price), **about, "skipped": skipped, **told})
         return episodes
 

@@ -382,13 +382,24 @@ class TrackConfig:
     """Training episodes kept per step in episodes.jsonl (evaluation episodes are all kept)."""
 
 
-_NAMED = (
-    PolicyConfig, EngineConfig, AgentConfig, LoraConfig, SFTConfig, SamplerConfig, BranchingConfig, RolloutSettings,
-    GenerationConfig, RewardConfig, SelectConfig, NeedsConfig, CreditConfig, LossConfig, LearnerConfig, EvalConfig,
-    TrackConfig,
-)  # fmt: skip
 TABLES: dict[type, str] = {
     ModelConfig: "",
-    **{kind: kind.__name__.removesuffix("Config").removesuffix("Settings").lower() for kind in _NAMED},
+    PolicyConfig: "policy",
+    EngineConfig: "engine",
+    AgentConfig: "agent",
+    LoraConfig: "lora",
+    SFTConfig: "sft",
+    SamplerConfig: "sampler",
+    BranchingConfig: "branching",
+    RolloutSettings: "rollout",
+    GenerationConfig: "generation",
+    RewardConfig: "reward",
+    SelectConfig: "select",
+    NeedsConfig: "needs",
+    CreditConfig: "credit",
+    LossConfig: "loss",
+    LearnerConfig: "learner",
+    EvalConfig: "eval",
+    TrackConfig: "track",
 }
 """By dataclass, the table of a recipe that holds its fields; those of the first stand at the top."""
