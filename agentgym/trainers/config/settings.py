@@ -383,23 +383,9 @@ class TrackConfig:
 
 
 TABLES: dict[type, str] = {
-    ModelConfig: "",
-    PolicyConfig: "policy",
-    EngineConfig: "engine",
-    AgentConfig: "agent",
-    LoraConfig: "lora",
-    SFTConfig: "sft",
-    SamplerConfig: "sampler",
-    BranchingConfig: "branching",
-    RolloutSettings: "rollout",
-    GenerationConfig: "generation",
-    RewardConfig: "reward",
-    SelectConfig: "select",
-    NeedsConfig: "needs",
-    CreditConfig: "credit",
-    LossConfig: "loss",
-    LearnerConfig: "learner",
-    EvalConfig: "eval",
-    TrackConfig: "track",
-}
+    ModelConfig: "", PolicyConfig: "policy", EngineConfig: "engine", AgentConfig: "agent", LoraConfig: "lora",
+    SFTConfig: "sft", SamplerConfig: "sampler", BranchingConfig: "branching", RolloutSettings: "rollout",
+    GenerationConfig: "generation", RewardConfig: "reward", SelectConfig: "select", NeedsConfig: "needs",
+    CreditConfig: "credit", LossConfig: "loss", LearnerConfig: "learner", EvalConfig: "eval", TrackConfig: "track",
+}  # fmt: skip
 """By dataclass, the table of a recipe that holds its fields; those of the first stand at the top."""
