@@ -178,7 +178,7 @@ positional arguments:
 
 options:
   -h, --help        show this help message and exit
-  --at {home,inn}, --place {home,inn}
+  --at, --place {home,inn}
                     Where. (default: home)
   --without STR     What to leave out; may be given several
                     times.

@@ -48,7 +48,9 @@ def test_five_steps_with_a_server_killed_in_mid_step(servers: list[Server], tmp_
     assert [row["step"] for row in table] == [1, 2, 3, 4, 5]
     assert all(row["faults"] == 0 and math.isfinite(row["loss"]) and row["grad_norm"] > 0.1 for row in table)
     assert all(row["mismatch_mean"] < 1e-3 and 0 < row["prefix_hits"] < 1 for row in table)
-    assert [row["servers"] for row in table] == [2, 2, 1, 1, 1] and sum(row["servers_lost"] for row in table) == 1
+    assert [row["servers"] for row in table] == [2, 2, 1, 1, 1]
+    # on a busy machine the other one may be silent for longer than a beat: it is lost too, and back
+    assert sum(row["servers_lost"] - row["servers_back"] for row in table) == 1
     played: Counter[tuple[str, int]] = Counter()
     versions: dict[str, set[int]] = {}
     for line in (out / "episodes.jsonl").read_text().splitlines():
