@@ -11,6 +11,8 @@ from agentgym.core.actions import Tool
 from agentgym.errors import BadConfig, bad_option, unknown
 
 FOLDER = Path(__file__).parent / "prompts"
+ALIASES = {"search@search-r1": "search-r1"}
+"""Other names of prompts: that of a protocol is the name of its prompt too."""
 FIELDS = (
     *("task", "observation", "tools", "admissible", "commands", "actions", "history", "step", "taken", "window", "summary"),
 )
@@ -108,8 +110,13 @@ def is_file(name: str) -> bool:
     return Path(name).suffix == ".txt"
 
 
+def path_of(name: str | Path) -> Path:
+    """Return the file of a prompt: that of a short name in the package, or the path itself."""
+    return Path(name) if is_file(str(name)) else FOLDER / f"{ALIASES.get(str(name), name)}.txt"
+
+
 def load_prompt(name: str | Path | Prompt) -> Prompt:
-    """Read a prompt by its short name (`bare`, `react`, …) or from a file.
+    """Read a prompt by its short name (`bare`, `react`, that of a protocol, …) or from a file.
 
     A file has sections headed `[system]`, `[first]`, `[turn]`, `[reply]`, `[summary]`, `[resume]`, `[hint]` and `[most]`;
     `{field}` is replaced in all but `[reply]` and `[most]`, a number. `[hint]` has the one field `{hint}`, which no other
@@ -118,17 +125,15 @@ def load_prompt(name: str | Path | Prompt) -> Prompt:
     """
     if isinstance(name, Prompt):
         return name
-    path = Path(name)
-    if not is_file(str(name)):
-        path = FOLDER / f"{name}.txt"
-        if path.parent != FOLDER or not path.is_file():
-            known = [file.stem for file in FOLDER.glob("*.txt")]
-            raise unknown(
-                "prompt",
-                str(name),
-                known,
-                f"Known: {', '.join(sorted(known))}; or give the path of a .txt file of your own.",
-            )
+    path = path_of(name)
+    if not is_file(str(name)) and (path.parent != FOLDER or not path.is_file()):
+        known = [*(file.stem for file in FOLDER.glob("*.txt")), *ALIASES]
+        raise unknown(
+            "prompt",
+            str(name),
+            known,
+            f"Known: {', '.join(sorted(known))}; or give the path of a .txt file of your own.",
+        )
     try:
         return parse_prompt(path.read_text(encoding="utf-8-sig"), path.stem)
     except (OSError, UnicodeDecodeError) as error:

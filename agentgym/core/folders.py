@@ -1,7 +1,7 @@
 """Folders that runs write to: held by one writer at a time, files in them whole or not there."""
 
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -27,6 +27,26 @@ def check_file(flag: str, file: Path) -> None:
         )
     if not file.exists() and not os.access(file.parent, os.W_OK | os.X_OK):
         raise BadConfig(f"{flag} is {file}, but nothing can be written to {file.parent}; choose another folder")
+
+
+def below(folder: str, above: frozenset[tuple[int, int]] = frozenset()) -> Iterator[tuple[str, list[str]]]:
+    """Yield each folder below one, itself first, with the names of what it has beside folders; links are followed.
+
+    A folder is entered once on each path to it, so that a link to a folder above it leads to no circle. What cannot be
+    read is left out.
+    """
+    try:
+        status = os.stat(folder)  # noqa: PTH116  (thousands of them)
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError:
+        return
+    here = (status.st_dev, status.st_ino)
+    if here in above:
+        return
+    folders = [entry.name for entry in entries if entry.is_dir()]
+    yield folder, [entry.name for entry in entries if entry.name not in {*folders}]
+    for name in folders:
+        yield from below(os.path.join(folder, name), above | {here})  # noqa: PTH118
 
 
 def cache(name: str) -> Path:

@@ -3,10 +3,9 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, cast
 
-from agentgym.agents.prompt import FOLDER, load_prompt
+from agentgym.agents.prompt import load_prompt, path_of
 from agentgym.episodes.episode import MOST_FAULTS, Episode, fault_share
 from agentgym.errors import BadConfig, bad_option
 
@@ -63,9 +62,8 @@ def read_protocol(where: str, raw: object, suite: Mapping[str, object]) -> Proto
 
 
 def _check(where: str, protocol: Protocol, suite: Mapping[str, Any]) -> None:
-    path = Path(suite["prompt"])
-    prompt = load_prompt(path)
-    text = (path if path.suffix == ".txt" else FOLDER / f"{path}.txt").read_text(encoding="utf-8")
+    prompt = load_prompt(suite["prompt"])
+    text = path_of(suite["prompt"]).read_text(encoding="utf-8")
     shown = any(
         section.fields & {"admissible", "commands", "actions"} for section in (prompt.system, prompt.first, prompt.turn)
     )

@@ -13,14 +13,24 @@ from agentgym.agents.fields import describe
 from agentgym.agents.prompt import FOLDER, load_prompt, parse_prompt
 from agentgym.core.actions import Tool
 from agentgym.engines.scripted import ScriptedEngine
+from agentgym.evaluate.suite import resolve, suites
 
 
 def test_every_prompt_in_the_folder_reads() -> None:
     names = {file.stem for file in FOLDER.glob("*.txt")}
     expected = {"bare", "act", "mini-swe", "react", "search", "search-r1", "summary", "swe", "tools", "window"}
-    assert names == expected | {"react-tools", "window-tools"}
+    protocols = {"alfworld@agentgym", "alfworld@verl-agent", "webshop@verl-agent"}
+    assert names == expected | {"react-tools", "window-tools"} | protocols
     for name in names:
         assert load_prompt(name).turn.fields
+
+
+@pytest.mark.parametrize("name", [name for name in suites() if "@" in name])
+def test_the_prompt_of_a_protocol_has_a_name_of_its_own(name: str) -> None:
+    prompt = resolve(name).prompt
+    assert prompt is not None and "@" in prompt and load_prompt(prompt).turn.fields
+    if "unseen" not in name:
+        assert prompt == name
 
 
 @given(st.text(max_size=20), st.text(max_size=20))

@@ -199,7 +199,7 @@ def test_a_word_changed_is_refused(old: str, new: str, tmp_path: Path) -> None:
 
     text = (FOLDER / "search-r1.txt").read_text(encoding="utf-8")
     assert old in text
-    suite = suites()[NAME].read_text(encoding="utf-8").replace('prompt = "search-r1"', 'prompt = "mine.txt"')
+    suite = suites()[NAME].read_text(encoding="utf-8").replace('prompt = "search@search-r1"', 'prompt = "mine.txt"')
     (tmp_path / "mine.toml").write_text(suite, encoding="utf-8")
     (tmp_path / "mine.txt").write_text(text, encoding="utf-8")
     assert read_suite(tmp_path / "mine.toml").protocol

@@ -11,10 +11,10 @@ from shop_files import CUP, HUMAN, LAMP, MUG, WISHES
 import agentgym
 from agentgym import BadConfig, Task, UnknownName
 from agentgym.agents.parse import Parsed, Reply
-from agentgym.agents.prompt import parse_prompt
+from agentgym.agents.prompt import parse_prompt, path_of
 from agentgym.cli import main
 from agentgym.engines.scripted import ScriptedEngine
-from agentgym.evaluate.suite import resolve, suites
+from agentgym.evaluate.suite import resolve
 
 NAME = "webshop@verl-agent"
 WISH = "i want a travel cup that is leak proof with color: blue, and size: 12 oz, and price lower than 40.00 dollars"
@@ -118,7 +118,7 @@ def test_prompts_are_the_published_ones_to_the_letter(goods) -> None:
 
 
 def test_a_later_prompt_that_is_too_long_is_the_first_ones(goods) -> None:
-    text = suites()[NAME].with_suffix(".txt").read_text(encoding="utf-8")
+    text = path_of(NAME).read_text(encoding="utf-8")
     prompts = {}
     for most in (len(SECOND), len(SECOND) - 1):  # that many may stand; one more is too long
         prompt = goods / f"{most}.txt"

@@ -52,8 +52,8 @@ def parse_game(content: bytes, where: str) -> Game:
 class ALFWorld(HouseEnv):
     """Genuine ALFWorld games, played natively (arXiv:2010.03768); `data` is a game file or a data folder.
 
-    A folder has the published splits `train`, `valid_seen`, `valid_unseen` below it, and `valid_train` in some releases;
-    a file alone is split `train`.
+    A folder has the published splits `train`, `valid_seen`, `valid_unseen` below it, and `valid_train` in some releases, or
+    those of them that are played; folders and files may be links. A file alone is split `train`.
     """
 
     splits: Mapping[str, float] = MappingProxyType(
@@ -83,7 +83,9 @@ class ALFWorld(HouseEnv):
         self.types = tuple(_type_name(kind) for kind in self.types)
         self._lists: dict[str, list[Task]] = {}
         self.root = self._find_data()
-        self._tasks_of(self.split)
+        there = [split for split in self.splits if (self.root / split).is_dir()]
+        if "split" in vars(self) or not there or self.split in there:
+            self._tasks_of(self.split)
         if not (self.root / "valid_train").is_dir():
             self.splits = {split: share for split, share in self.splits.items() if split != "valid_train"}
 

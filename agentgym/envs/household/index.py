@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from agentgym.core.folders import cache
+from agentgym.core.folders import below, cache
 from agentgym.errors import BadData
 
 FILE = "game.tw-pddl"
@@ -62,14 +62,14 @@ def read_index(folder: Path) -> list[Entry]:
 
 
 def _walk(base: str) -> tuple[dict[str, int], list[str]]:
-    """Return when each folder below changed, and in order those that hold a game and its trajectory.
+    """Return when each folder below changed, and in order those that hold a game and its trajectory; links are followed.
 
     No times where one is of this moment: the folder may change again before the clock of the file system does.
     """
     folders: dict[str, int] = {}
     paths: list[str] = []
     now = time.time_ns()
-    for path, _, files in os.walk(base):
+    for path, files in below(base):
         place = path[len(base) + 1 :].replace(os.sep, "/")
         folders[place] = _changed(path)
         if TRAJECTORY in files and FILE in files and "movable" not in place and "Sliced" not in place:
@@ -103,7 +103,10 @@ def _recall(path: Path) -> tuple[dict[str, int], dict[str, Entry]]:
 def _entry(base: str, place: str, known: Mapping[str, Entry]) -> Entry:
     """Return the entry of a game: the known one while its files are as they were."""
     trajectory, game = f"{base}/{place}/{TRAJECTORY}", f"{base}/{place}/{FILE}"
-    trajectory_stat, game_stat = os.stat(trajectory), os.stat(game)  # noqa: PTH116
+    try:
+        trajectory_stat, game_stat = os.stat(trajectory), os.stat(game)  # noqa: PTH116
+    except FileNotFoundError as error:
+        raise BadData(f"{error.filename} leads nowhere; expected a file, or a link to one") from None
     stamp = [trajectory_stat.st_size, trajectory_stat.st_mtime_ns, game_stat.st_size, game_stat.st_mtime_ns]
     entry = known.get(place)
     if entry is not None and entry.stamp == stamp:

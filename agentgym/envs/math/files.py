@@ -19,6 +19,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
+from agentgym.core.folders import below
 from agentgym.core.tasks import Task
 from agentgym.envs.math.rows import task as read_row
 from agentgym.errors import BadData, MissingExtra
@@ -44,7 +45,10 @@ def load(source: str, reading: Reading = PLAIN) -> Library:
         "no file or folder",
         f"give the path of your copy, set AGENTGYM_DATA to its folder, or say 'datasets:{source}' for a data set of the hub",
     )
-    files = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.name.endswith(_FILES) and p.is_file())
+    places = (Path(folder, name) for folder, names in below(str(path)) for name in names)
+    files = (
+        [path] if path.is_file() else sorted(place for place in places if place.name.endswith(_FILES) and place.is_file())
+    )
     if not files:
         raise BadData(f"{path} is a folder without files named {' or '.join(_FILES)}; expected problems in it")
     stamps = tuple((str(file), file.stat().st_mtime_ns, file.stat().st_size) for file in files)

@@ -106,7 +106,7 @@ class FreshRun:
     def envs(self) -> list[tuple[EnvSpec, TextEnv]]:
         """The environments, with their splits filled in, and one of each to look at."""
         made = [(spec, registry.make(spec.id, **spec.options)) for spec in self.config.mix]
-        return [(_with_splits(spec, list(env.splits)), env) for spec, env in made]
+        return [(_with_splits(spec, env), env) for spec, env in made]
 
     @cached_property
     def sources(self) -> list[TaskSource]:
@@ -120,8 +120,9 @@ class FreshRun:
         return self.config.sampler not in SAMPLERS.table or any(source.finite for source in self.sources)
 
 
-def _with_splits(spec: EnvSpec, splits: list[str]) -> EnvSpec:
-    first = "train" if "train" in splits else splits[0]
+def _with_splits(spec: EnvSpec, env: TextEnv) -> EnvSpec:
+    splits = list(env.splits)
+    first = "train" if "train" in splits or env.split not in splits else splits[0]  # a file may lack its training split
     named: dict[str, Any] = {
         "train_split": spec.train_split or first,
         "valid_split": spec.valid_split or splits[:2][-1],

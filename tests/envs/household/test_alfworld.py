@@ -12,7 +12,9 @@ import pytest
 from household_files import DOMAIN, GRAMMAR, OLD_GRAMMAR, PROBLEM, game_text, write_game
 
 import agentgym
-from agentgym.envs.household import Household
+from agentgym.cli import main
+from agentgym.core.folders import below
+from agentgym.envs.household import Household, index
 from agentgym.envs.household.alfworld import ALFWorld, parse_game
 from agentgym.envs.household.export import export_game, old_generation, patched_generation
 from agentgym.envs.household.text import HELP
@@ -137,8 +139,7 @@ def test_a_list_of_folders_that_have_not_changed_is_not_walked_again(data: Path,
     for place in [data / "json_2.1.1/train", *(data / "json_2.1.1/train").rglob("*")]:
         os.utime(place, (1_700_000_000, 1_700_000_000))
     walks: list[str] = []
-    walk = os.walk
-    monkeypatch.setattr(os, "walk", lambda path: walks.append(path) or walk(path))
+    monkeypatch.setattr(index, "below", lambda path: walks.append(path) or below(path))
     tasks = ALFWorld(data=data).up_to(9)
     assert ALFWorld(data=data).up_to(9) == tasks and len(walks) == 1
     write_game(data / "json_2.1.1/train/half/new_trial")
@@ -345,3 +346,38 @@ def test_an_object_in_two_places_stays_listed_in_the_other():
     for command in ("go to shelf 2", "take apple 1 from shelf 2", "go to fridge 1"):
         assert env.step(command)[4]["valid"]
     assert env.step("open fridge 1")[0].endswith("you see a apple 1.")
+
+
+def test_folders_and_games_may_be_links(data: Path, tmp_path_factory: pytest.TempPathFactory):
+    real, folder = data / "json_2.1.1", tmp_path_factory.mktemp("linked")
+    expected = [task.id for task in ALFWorld(data=data).up_to(99)]
+    (folder / "train").mkdir()
+    for place in (real / "train").iterdir():  # each game's folder
+        (folder / "train" / place.name).symlink_to(place)
+    (folder / "train" / "around").symlink_to(folder)  # no circle
+    (folder / "valid_seen").symlink_to(real / "valid_seen")  # a split
+    one = folder / "valid_unseen" / "cool" / "trial_T1"
+    one.mkdir(parents=True)
+    for file in ("game.tw-pddl", "traj_data.json"):
+        (one / file).symlink_to(next((real / "valid_unseen").rglob(file)))
+    env = ALFWorld(data=folder)
+    assert [task.id for task in env.up_to(99) if "around" not in task.id] == expected
+    assert env.size("valid_seen") == 2 and env.size("valid_unseen") == 1
+    assert env.reset(options={"task": "valid_unseen/cool/trial_T1"})[0].startswith("-= Welcome")
+    (one / "game.tw-pddl").unlink()
+    (one / "game.tw-pddl").symlink_to("nowhere")
+    with pytest.raises(BadData, match=r"trial_T1/game.tw-pddl leads nowhere"):
+        ALFWorld(data=folder).size("valid_unseen")
+
+
+def test_a_folder_may_have_only_the_split_that_is_asked_for(data: Path):
+    for split in ("train", "valid_seen"):
+        shutil.rmtree(data / "json_2.1.1" / split)
+    env = agentgym.make("rlvr/ALFWorld-v0", data=str(data))
+    assert list(env.splits) == ["train", "valid_seen", "valid_unseen"]
+    assert [task.split for task in env.tasks(1, "valid_unseen")] == ["valid_unseen"]
+    words = ["eval", "alfworld", "--policy", "oracle", "--split", "valid_unseen", "--quiet", "--out", str(data / "out")]
+    assert main([*words, "--env.data", str(data)]) == 0
+    for ask in (lambda: env.tasks(1), lambda: env.reset(seed=0), lambda: ALFWorld(data=data, split="train")):
+        with pytest.raises(BadData, match="no folder 'train'"):
+            ask()

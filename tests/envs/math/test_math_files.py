@@ -162,3 +162,13 @@ def test_missing_files_and_names(tmp_path) -> None:
         env.find("train/11")
     with pytest.raises(UnknownName):
         Math(data=str(tmp_path / "train.jsonl"), split="dev")
+
+
+def test_folders_of_links_are_read(tmp_path):
+    real, folder = tmp_path / "real", tmp_path / "linked"
+    (real / "test").mkdir(parents=True)
+    (real / "test" / "a.jsonl").write_text('{"problem": "1 + 1?", "answer": "2"}\n')
+    folder.mkdir()
+    (folder / "test").symlink_to(real / "test")
+    (folder / "test" / "back").symlink_to(folder)  # no circle
+    assert [task.split for task in Math(data=str(folder), split="test").tasks(1)] == ["test"]

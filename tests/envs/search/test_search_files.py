@@ -243,7 +243,7 @@ def test_splits_of_files(tmp_path: Path) -> None:
     env = Search(corpus=corpus, questions=str(tmp_path / "named.jsonl"), split="a")
     assert list(env.splits) == ["a", "b", "all"] and len(env.tasks(2)) == 2
     with pytest.raises(UnknownName, match="no split of Search 'train'"):
-        Search(corpus=corpus, questions=str(tmp_path / "named.jsonl"))
+        Search(corpus=corpus, questions=str(tmp_path / "named.jsonl")).reset()
     corpus, questions = lines(tmp_path, CORPUS, ASKED)
     empty = next(s for s in ("train", "valid", "test") if s != load_lines(corpus, questions).tasks[0].split)
     with pytest.raises(BadConfig, match="split 'all' is the whole file"):
