@@ -10,6 +10,7 @@ _LAZY = {
     "Generation": "agentgym.trainers.generation.interface",
     "Learner": "agentgym.trainers.learners.interface",
     "LocalLearner": "agentgym.trainers.learners.local",
+    "Tokens": "agentgym.trainers.losses.policy",
     "Updated": "agentgym.trainers.learners.updates",
     "Branch": "agentgym.rollout.branched",
     "Growth": "agentgym.rollout.branched",

@@ -39,7 +39,7 @@ STORED = frozenset(
         *("tis_cap", "lr", "muon", "optimizer", "lr_warmup", "min_lr_ratio", "weight_decay", "grad_clip", "minibatches"),
         *("epochs", "batch_tokens", "gradient_reduction", "sharding", "share_prefixes", "attention", "precision"),
         *("gradient_checkpointing", "compile", "eval_every", "eval_tasks", "valid_split", "test_split", "test_tasks"),
-        *("test_temperature", "checkpoint_every", "keep_best", "keep_episodes"),
+        *("test_temperature", "checkpoint_every", "keep_best", "keep_episodes", "entropy_bonus"),
         "out",  # a run goes on in the folder that was named, wherever it was started
         *("files", "weights", "success", "min_reward", "split", "batch", "lr_schedule"),  # of `sft`: data, read as episodes
     )

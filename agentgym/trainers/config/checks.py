@@ -64,6 +64,7 @@ BOUNDS: dict[str, tuple[float, float]] = {
     "clip_high": (0, 1000),
     "constant": (0, 100_000_000),
     "kl": (0, 1000),
+    "entropy_bonus": (0, 1000),
     "tis_cap": (1, 1_000_000),
     "grad_clip": (0, 1_000_000_000),
     "batch_tokens": (1, 100_000_000),

@@ -288,6 +288,8 @@ class LossConfig:
     its adapters off); 0 needs no reference."""
     kl_kind: Literal["k1", "k2", "k3"] = "k3"
     """How that KL is estimated from a sampled token: `k1`, `k2` or `k3` (J. Schulman, 2020)."""
+    entropy_bonus: float = 0.0
+    """Weight of the policy's entropy, in nats per token, that is subtracted from the loss; 0 leaves it out."""
     old_logprobs: Literal["auto", "trainer", "engine"] = "auto"
     """What the importance ratio divides by: `engine`, the log-probabilities as sampled (PPO), or `trainer`, those computed
     before the update, with each token weighted by trainer / engine (decoupled PPO); `auto`: `engine` if `hf` samples in

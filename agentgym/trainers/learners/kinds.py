@@ -124,6 +124,10 @@ class TinkerKind(LearnerKind):
             raise BadConfig(
                 f"model is {config.model!r} with {learner}: name the folder or hub name of the model that it serves"
             )
+        if config.entropy_bonus:
+            raise BadConfig(
+                f"entropy_bonus is {config.entropy_bonus:g} with {learner}: servers report only log-probabilities"
+            )
         if config.temperature != 1.0:
             raise BadConfig(
                 f"temperature is {config.temperature:g} with {learner}: servers compute log-probabilities at 1 only"

@@ -69,6 +69,7 @@ class LocalLearner(Learner):
                 shared=config.share_prefixes,
                 states="critic" in state,
                 top=top_of(resolve_loss(config)),
+                entropy_gradient=config.entropy_bonus > 0,
             )
             self.trained = TrainedModel(accelerator, self._joined(scorer), [])
             if "critic" in state:

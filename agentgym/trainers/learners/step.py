@@ -45,9 +45,10 @@ class Scorer(nn.Module):
         shared: bool = False,
         states: bool = False,
         top: int = 0,
+        entropy_gradient: bool = False,
     ) -> None:
         super().__init__()
-        self.model, self.states, self.top = model, states, top
+        self.model, self.states, self.top, self.entropy_gradient = model, states, top, entropy_gradient
         self.temperature = temperature
         self.layers = layers.prepare(model, gradient_checkpointing=gradient_checkpointing, compiled=compiled)
         self.method = choose(model, attention, compiled=compiled, shared=shared)
@@ -55,7 +56,15 @@ class Scorer(nn.Module):
     def forward(self, batch: Batch) -> Scores:
         """Return the scores of the trained tokens."""
         with layers.recomputed(self.layers):
-            return policy_logprobs(self.model, batch, self.temperature, self.method, states=self.states, top=self.top)
+            return policy_logprobs(
+                self.model,
+                batch,
+                self.temperature,
+                self.method,
+                states=self.states,
+                top=self.top,
+                entropy_gradient=self.entropy_gradient,
+            )
 
 
 class BaseScorer(Scorer):
@@ -148,7 +157,7 @@ def losses(
     """Give the loss of each micro-batch of an optimizer step; what is measured on the way is added to `measured`."""
     rows, weights, before = minibatch.rows, minibatch.weights, minibatch.before
     targets = _everywhere(learner, targets_of(rows)) if learner.critic else 0
-    if not config.kl:  # a row without advantage has no gradient, unless it teaches the critic: it is only measured
+    if not (config.kl or config.entropy_bonus):  # a row without advantage has no gradient, unless it teaches the critic
         idle_rows = {i for i, row in enumerate(rows) if not teaches(row, loss.attributes["present"])}
         parts, gaps = _measured(learner, [rows[i] for i in sorted(idle_rows)], config)
         measured.parts.extend(parts)
@@ -182,6 +191,7 @@ def losses(
             correction=config.tis_cap,
             kl=config.kl_kind,
             kl_weight=config.kl,
+            entropy_weight=config.entropy_bonus,
         )
         if learner.critic:
             value_loss, value_sums = learner.critic.loss(scores, batch, targets)

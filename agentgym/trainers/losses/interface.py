@@ -25,7 +25,7 @@ LOSSES = Seam(
     },
     {"needs": (), "choose": None, "marks": False, "top": "", "present": False, "check": None},
 )
-FRAME = ("loss_aggregation", "constant", "kl", "kl_kind", "old_logprobs", "tis_cap")
+FRAME = ("loss_aggregation", "constant", "kl", "kl_kind", "entropy_bonus", "old_logprobs", "tis_cap")
 """Fields of `LossConfig` that hold for every loss."""
 
 
@@ -43,8 +43,8 @@ def loss(
 
     It may return a pair, the second a mapping from names to numbers of each token whose means are logged. What it returns
     is multiplied by the weight of each token (`loss_aggregation`), by the correction for an engine that rounds otherwise
-    (`tis_cap`), and added up; a KL penalty comes on top. Keyword-only parameters are its options; those with the name of a
-    field of `LossConfig`, such as `clip_low`, have their value from there.
+    (`tis_cap`), and added up; a KL penalty and an entropy bonus come on top. Keyword-only parameters are its options; those
+    with the name of a field of `LossConfig`, such as `clip_low`, have their value from there.
 
     `needs` names what is computed into `turn.extra` first and handed on in `tokens.extra`. `choose` is called with the
     `Update` before anything is packed, and returns a factor for the weight of each of its tokens: that is how a loss

@@ -34,7 +34,7 @@ class Tokens:
     """Those that the engine recorded."""
     advantages: Tensor
     entropy: Tensor
-    """In nats, under the weights being trained; without a gradient."""
+    """In nats, under the weights being trained; without a gradient: for a bonus there is `entropy_bonus`."""
     batch: Batch
     """The micro-batch: `turns` and `rows` say which tokens belong together, `weights` what each counts in the sum."""
     top: Tensor | None = None
@@ -91,6 +91,7 @@ def policy_loss(
     correction: float | None = 2.0,
     kl: str = "k3",
     kl_weight: float = 0.0,
+    entropy_weight: float = 0.0,
 ) -> tuple[Tensor, Sums]:
     """Return the loss of a micro-batch (a plain sum: `batch.weights` hold the global denominators) and its metrics.
 
@@ -99,8 +100,9 @@ def policy_loss(
     which makes up for an engine that computes slightly different numbers. Without it the ratio is new / engine. Of tokens
     whose hint was removed (`batch.hint_removed`) the ratio is new / engine in both cases: pi(token | prompt) by
     pi_old(token | prompt, hint), as in Guide (arXiv 2506.13923). They have a metric of their own, `hint_ratio`.
-    `reference`: log-probabilities of the model that the KL holds the policy to. `function`: see `loss`. Raises ValueError
-    where a trained token has no log-probability to compare with.
+    `reference`: log-probabilities of the model that the KL holds the policy to. `entropy_weight`: each token's entropy times
+    this is subtracted; `scores` then carry its gradient. `function`: see `loss`. Raises ValueError where a trained token has
+    no log-probability to compare with.
     """
     removed = batch.hint_removed
     if old is not None and removed is not None:
@@ -109,7 +111,7 @@ def policy_loss(
     if bool(torch.isnan(behaviour).any()):
         raise ValueError("trained tokens without recorded log-probabilities: demonstrations belong in imitation_loss")
     result = function(
-        Tokens(scores.logprobs, behaviour, batch.logprobs, batch.advantages, scores.entropy, batch, scores.top)
+        Tokens(scores.logprobs, behaviour, batch.logprobs, batch.advantages, scores.entropy.detach(), batch, scores.top)
     )
     losses, told = cast("tuple[Tensor, dict[str, Tensor]]", result if isinstance(result, tuple) else (result, {}))
     if losses.shape != batch.weights.shape:
@@ -131,6 +133,8 @@ def policy_loss(
         distance = divergence(scores.logprobs, reference, kl)
         losses = losses + kl_weight * distance
         sums["reference_kl"] = total_of(distance.detach())
+    if entropy_weight:
+        losses = losses - entropy_weight * scores.entropy
     total = (losses * batch.weights).sum()
     sums["loss"] = torch.stack([total.detach(), total.new_ones(())])
     return total, sums
@@ -215,7 +219,7 @@ def means(sums: Mapping[str, Tensor]) -> dict[str, float]:
 
 def entropy_sum(scores: Scores) -> Sums:
     """Return the entropy of tokens that are only measured."""
-    return {"entropy": total_of(scores.entropy)}
+    return {"entropy": total_of(scores.entropy.detach())}
 
 
 def _sums(scores: Scores, batch: Batch, log_ratio: Tensor) -> Sums:
@@ -224,7 +228,7 @@ def _sums(scores: Scores, batch: Batch, log_ratio: Tensor) -> Sums:
     log_ratio = log_ratio.clamp(-LIMIT, LIMIT)
     return {
         "approx_kl": total_of(log_ratio.exp() - 1 - log_ratio),
-        "entropy": total_of(scores.entropy),
+        **entropy_sum(scores),
         "logp": total_of(scores.logprobs.detach()),
         "logp_positive": total_of(scores.logprobs.detach()[positive]),
     }

@@ -26,11 +26,13 @@ class Scores(NamedTuple):
     top: Tensor | None = None  # [trained, k], log-probabilities of the k likeliest tokens, where they are asked for
 
 
-def token_logprobs(logits: Tensor, ids: Tensor, temperature: float | Tensor = 1.0, top: int = 0) -> Scores:
+def token_logprobs(
+    logits: Tensor, ids: Tensor, temperature: float | Tensor = 1.0, top: int = 0, *, entropy_gradient: bool = False
+) -> Scores:
     """Return `log_softmax(logits / temperature)[id]` and the entropy, in float32.
 
-    logits: [tokens, vocabulary], ids: [tokens], temperature: one for all, or [tokens]. The entropy carries no gradient:
-    it is a measure. `top`: the log-probabilities of so many of the likeliest tokens are returned too.
+    logits: [tokens, vocabulary], ids: [tokens], temperature: one for all, or [tokens]. The entropy carries a
+    gradient where `entropy_gradient`. `top`: the log-probabilities of so many of the likeliest tokens are returned too.
     """
     if not isinstance(temperature, Tensor) and temperature <= 0:
         raise ValueError(f"temperature is {temperature}; training needs the positive one that sampled the tokens")
@@ -40,7 +42,7 @@ def token_logprobs(logits: Tensor, ids: Tensor, temperature: float | Tensor = 1.
     elif temperature != 1.0:
         scaled = scaled / temperature
     every = torch.log_softmax(scaled, dim=-1)  # [tokens, vocabulary]
-    with torch.no_grad():
+    with torch.set_grad_enabled(entropy_gradient and torch.is_grad_enabled()):
         entropy = -(every.exp() * every).sum(-1)
     likeliest = every.topk(min(top, every.shape[-1]), dim=-1).values if top else None
     return Scores(every.gather(-1, ids.unsqueeze(-1)).squeeze(-1), entropy, top=likeliest)
@@ -54,6 +56,7 @@ def policy_logprobs(
     *,
     states: bool = False,
     top: int = 0,
+    entropy_gradient: bool = False,
 ) -> Scores:
     """Return the scores of a micro-batch's trained tokens under any Hugging Face causal model.
 
@@ -66,11 +69,11 @@ def policy_logprobs(
     if changes_logits(model):
         arguments, places = attention.inputs(batch.ids, batch.places, batch.lengths, method, batch.tree)
         logits = attention.call(model, arguments).logits.flatten(0, 1)[places]
-        scores = token_logprobs(logits, batch.targets, heat, top)
+        scores = token_logprobs(logits, batch.targets, heat, top, entropy_gradient=entropy_gradient)
         scores = scores._replace(states=trained_states(model, batch, method)) if states else scores
     else:
         hidden = trained_states(model, batch, method)
-        scores = project(model.get_output_embeddings(), hidden, batch.targets, heat, top)
+        scores = project(model.get_output_embeddings(), hidden, batch.targets, heat, top, entropy_gradient=entropy_gradient)
         scores = scores._replace(states=hidden) if states else scores
     if batch.shares is None:
         return scores
@@ -86,35 +89,52 @@ def trained_states(model: PreTrainedModel, batch: Batch, method: str) -> Tensor:
     return attention.hidden_states(model, batch.ids, batch.places, batch.lengths, method, batch.tree)
 
 
-def project(head: Any, hidden: Tensor, ids: Tensor, temperature: float | Tensor = 1.0, top: int = 0) -> Scores:
+def project(
+    head: Any,
+    hidden: Tensor,
+    ids: Tensor,
+    temperature: float | Tensor = 1.0,
+    top: int = 0,
+    *,
+    entropy_gradient: bool = False,
+) -> Scores:
     """Return the scores of tokens from the hidden states that predict them. hidden: [trained, width], ids: [trained].
 
     A head that is more than a matrix (an adapter's) computes its logits itself, all at once. With `top` the parts are
     computed again in the backward pass.
     """
     if type(head) is not torch.nn.Linear or len(ids) * len(head.weight) <= CHUNK:
-        return token_logprobs(head(hidden), ids, temperature, top)
+        return token_logprobs(head(hidden), ids, temperature, top, entropy_gradient=entropy_gradient)
     if top:
 
         def part_of(part: slice) -> Scores:
-            return token_logprobs(head(hidden[part]), ids[part], _flat(temperature, part), top)
+            heat = _flat(temperature, part)
+            return token_logprobs(head(hidden[part]), ids[part], heat, top, entropy_gradient=entropy_gradient)
 
         scored = [checkpoint(part_of, part, use_reentrant=False) for part in _parts(len(ids), len(head.weight))]
         logprobs, entropy, likeliest = (torch.cat([scores[place] for scores in scored]) for place in (0, 1, 3))
         return Scores(logprobs, entropy, top=likeliest)
-    return Scores(*cast("tuple[Tensor, Tensor]", _Chunked.apply(hidden, head.weight, head.bias, ids, temperature)))
+    scored = _Chunked.apply(hidden, head.weight, head.bias, ids, temperature, entropy_gradient)
+    return Scores(*cast("tuple[Tensor, Tensor]", scored))
 
 
 class _Chunked(torch.autograd.Function):
     """`token_logprobs` of a projection whose logits are there for a few tokens at a time, forwards and backwards.
 
     Of log p = z[id] - logsumexp(z) with z = logits / temperature, the gradient by the logits is (onehot - softmax(z)) /
-    temperature: what is kept are the logsumexps alone, and the logits are computed again.
+    temperature, and that of the entropy H -softmax(z) * (log softmax(z) + H) / temperature: what is kept are the logsumexps
+    and entropies alone, and the logits are computed again.
     """
 
     @staticmethod
     def forward(
-        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, ids: Tensor, temperature: float | Tensor
+        ctx: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        ids: Tensor,
+        temperature: float | Tensor,
+        entropy_gradient: bool,
     ) -> object:
         logprobs, entropy, totals = (torch.empty(len(ids), device=hidden.device) for _ in range(3))
         for part in _parts(len(ids), len(weight)):
@@ -124,14 +144,15 @@ class _Chunked(torch.autograd.Function):
             logprobs[part] = logits_of_ids - totals[part]
             mean = scaled.mul_((scaled - totals[part, None]).exp_()).sum(-1)
             entropy[part] = totals[part] - mean
-        ctx.save_for_backward(hidden, weight, bias, ids, totals)
-        ctx.temperature = temperature
-        ctx.mark_non_differentiable(entropy)
+        ctx.save_for_backward(hidden, weight, bias, ids, totals, entropy)
+        ctx.temperature, ctx.entropy_gradient = temperature, entropy_gradient
+        if not entropy_gradient:
+            ctx.mark_non_differentiable(entropy)
         return logprobs, entropy
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        hidden, weight, bias, ids, totals = ctx.saved_tensors
+        hidden, weight, bias, ids, totals, entropy = ctx.saved_tensors
         by_hidden = torch.zeros_like(hidden) if ctx.needs_input_grad[0] else None
         by_weight, by_bias = (  # sums over many parts: in fp32
             torch.zeros_like(tensor, dtype=torch.float32) if needed else None
@@ -140,7 +161,10 @@ class _Chunked(torch.autograd.Function):
         for part in _parts(len(ids), len(weight)):
             share = gradients[0][part, None] / _of(ctx.temperature, part)  # [tokens, 1]
             scaled = F.linear(hidden[part], weight, bias).float().div_(_of(ctx.temperature, part))
-            moved = scaled.sub_(totals[part, None]).exp_().mul_(-share)
+            logs, pull = scaled.sub_(totals[part, None]), share
+            if ctx.entropy_gradient:
+                pull = share + gradients[1][part, None] / _of(ctx.temperature, part) * (logs + entropy[part, None])
+            moved = logs.exp_().mul_(-pull)
             moved = moved.scatter_add_(-1, ids[part, None], share).to(hidden.dtype)  # [tokens, vocabulary]
             if by_hidden is not None:
                 torch.mm(moved, weight, out=by_hidden[part])
@@ -148,7 +172,7 @@ class _Chunked(torch.autograd.Function):
                 by_weight.add_(moved.T @ hidden[part])
             if by_bias is not None:
                 by_bias.add_(moved.sum(0))
-        return by_hidden, _like(by_weight, weight), _like(by_bias, bias), None, None
+        return by_hidden, _like(by_weight, weight), _like(by_bias, bias), None, None, None
 
 
 def _of(temperature: float | Tensor, part: slice) -> float | Tensor:

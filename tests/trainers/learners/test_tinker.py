@@ -226,6 +226,7 @@ def test_what_a_server_cannot_do_is_refused_before_anything_is_asked(policy, tmp
 
     for change, reason in (
         ({"lora_rank": 0}, "lora_rank is 0"),
+        ({"entropy_bonus": 0.01}, "servers report only log-probabilities"),
         ({"temperature": 0.7}, "at 1 only"),
         ({"muon": True}, "muon"),
         ({"lora_alpha": 8}, "the server decides"),

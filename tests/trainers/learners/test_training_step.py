@@ -166,6 +166,21 @@ def test_the_chunked_projection_is_that_of_the_whole_and_of_trl(monkeypatch, fro
         torch.testing.assert_close(mine, their, **close_to)
 
 
+@pytest.mark.parametrize("chunk", [2**25, 3 * 61])
+def test_the_gradient_of_the_entropy_is_that_of_its_formula(monkeypatch, chunk):
+    torch.manual_seed(0)
+    head, hidden = torch.nn.Linear(16, 61), torch.randn(20, 16).requires_grad_()
+    ids, a, b = torch.randint(0, 61, (20,)), torch.linspace(-1, 1, 20), torch.linspace(0, 2, 20)
+    learned = [hidden, head.bias, head.weight]
+    p = torch.softmax(head(hidden) / 0.7, -1)
+    by_hand = (p.gather(1, ids[:, None]).squeeze(1).log() * a).sum() - ((p * p.log()).sum(-1) * b).sum()
+    monkeypatch.setattr(logprobs, "CHUNK", chunk)
+    scores = logprobs.project(head, hidden, ids, 0.7, entropy_gradient=True)
+    found = torch.autograd.grad(scores.logprobs @ a + scores.entropy @ b, learned)
+    for mine, theirs in zip(found, torch.autograd.grad(by_hand, learned), strict=True):
+        torch.testing.assert_close(mine, theirs, atol=1e-5, rtol=1e-4)
+
+
 def test_models_that_change_their_logits_take_their_own_forward_pass(model):
     from transformers import Gemma2Config, Gemma2ForCausalLM
 

@@ -125,21 +125,36 @@ def test_a_loss_of_a_module_by_hand():
     assert by_token == pytest.approx([-1.5 / 2, 1.0 / 2])
 
 
-def step(loss, batch_tokens, **changes):
-    """Return how the weights of a model move in one step on stored episodes."""
+def step(loss, batch_tokens, *, equal=False, **changes):
+    """Return how the weights of a model move in one step on stored episodes; with `equal` returns, none has an advantage."""
     model = tiny_model().double()
     before = torch.cat([p.detach().flatten() for p in model.parameters()])
     learner = TrainedModel(Accelerator(cpu=True), Scorer(model, 0.7, "rows"), [torch.optim.SGD(model.parameters(), lr=1.0)])
     config = TrainConfig(loss=loss, minibatches=1, batch_tokens=batch_tokens, grad_clip=1e9, **changes)
+    learner.scorer.entropy_gradient = config.entropy_bonus > 0
     episodes, _ = token_episodes(n=8)
     for number, episode in enumerate(episodes):
         episode.attempt = number
-        episode.pay_last(float(number % 3 == 0), {})
+        episode.pay_last(0.0 if equal else float(number % 3 == 0), {})
     stage = resolve_loss(config)
     if stage.attributes["needs"]:
         needs.score(episodes, stage.attributes["needs"], lambda rows: scored(learner, rows, config))
     metrics = reinforce(learner, [Group("t", "agent", episodes)], resolve("grpo"), config, 0, stage)
     return torch.cat([p.detach().flatten() for p in model.parameters()]) - before, metrics, episodes
+
+
+def test_the_entropy_bonus_raises_the_entropy_also_of_episodes_without_an_advantage():
+    def entropy(changes):
+        moved, metrics, _ = step("clip", 1000, equal=True, **changes)
+        return float(moved.norm()), metrics["entropy"]
+
+    assert entropy({})[0] == 0.0
+    moved, before = entropy({"entropy_bonus": 0.5})
+    assert moved > 1e-4
+    _, after = entropy({"entropy_bonus": 0.5, "epochs": 2})  # the mean of both updates
+    assert after > before
+    plain, both = step("clip", 1000)[0], step("clip", 1000, entropy_bonus=0.5)[0]
+    torch.testing.assert_close(both - plain, step("clip", 1000, equal=True, entropy_bonus=0.5)[0], rtol=1e-5, atol=1e-8)
 
 
 LOSSES = ["clip", "cispo", "clip_cov", "forking_tokens:forking_tokens", f"{__name__}:my_loss"]

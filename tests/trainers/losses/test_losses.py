@@ -6,6 +6,7 @@ import pytest
 import torch
 from loss_batches import batch, scores
 
+import agentgym.trainers
 from agentgym.errors import BadConfig
 from agentgym.trainers.losses.policy import (
     add_sums,
@@ -111,3 +112,27 @@ def test_metrics_of_micro_batches_add_up():
     assert found["logp"] == pytest.approx(-7 / 4)
     assert found["logp_positive"] == -1.0  # only the first micro-batch has any
     assert found["loss"] == pytest.approx(-1.0)
+
+
+def test_the_entropy_bonus_by_hand():
+    # two tokens of weight 1/2 with entropies 0.5 and 2: the bonus takes 0.1 * 1.25 away, and pushes each entropy up
+    logprobs, found = scores([-1.0, -1.0])
+    entropy = torch.tensor([0.5, 2.0], requires_grad=True)
+    one = batch([1.0, -1.0], [-1.0, -1.0])
+    plain, _ = policy_loss(found, one)
+    total, sums = policy_loss(found._replace(entropy=entropy), one, entropy_weight=0.1)
+    assert float(total) == pytest.approx(float(plain) - 0.125) and means(sums)["entropy"] == pytest.approx(1.25)
+    total.backward()
+    assert entropy.grad.tolist() == pytest.approx([-0.05, -0.05]) and logprobs.grad.tolist() == pytest.approx([-0.5, 0.5])
+
+
+def test_a_loss_sees_the_entropy_without_its_gradient():
+    entropy = torch.tensor([1.0], requires_grad=True)
+    made, found = scores([-1.0])
+
+    def own(tokens: agentgym.trainers.Tokens):
+        assert not tokens.entropy.requires_grad
+        return -tokens.advantages * tokens.logprobs
+
+    policy_loss(found._replace(entropy=entropy), batch([1.0], [-1.0]), function=own)[0].backward()
+    assert entropy.grad is None and made.grad.tolist() == [-1.0]
