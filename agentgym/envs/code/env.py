@@ -12,6 +12,7 @@ from agentgym.core.env import Outcome, Task
 from agentgym.core.seeding import derive, generator
 from agentgym.envs.code import shortcuts
 from agentgym.envs.code.families import FAMILIES, ProgramSpec, family, read
+from agentgym.envs.code.fields import top_names
 from agentgym.envs.code.files import load, verify, whole
 from agentgym.envs.code.grading.checks import Checks, run_checks
 from agentgym.envs.code.grading.tests import CodeTests, Tried, run_tests
@@ -158,6 +159,8 @@ class Code(SandboxEnv):
     # The episode
 
     def begin(self, task: Task) -> str:
+        if task.data.get("setup"):
+            top_names(task.data["setup"], "the code of its tests", f"task {task.id}")
         self.cells: tuple[str, ...] = ()
         """Code that was run and could change something."""
         self.candidate = ""

