@@ -8,10 +8,13 @@ from rich.console import Console
 from rich.status import Status
 
 from agentgym.episodes.episode import MOST_FAULTS
+from agentgym.report.updates import PATIENCE, advice, no_update
 from agentgym.trainers.config.train_config import TrainConfig
 
 JsonObject = dict[str, Any]
 
+AGAIN = 10
+"""After so many steps in a row without an update, and each time again, the advice is repeated."""
 QUIET = 60.0
 """Seconds between two lines of progress where the output is no terminal."""
 
@@ -23,6 +26,8 @@ class Screen:
         self.console, self.config, self.folder = console, config, folder
         self._said = time.monotonic()
         self._status: Status | None = None
+        self._idle: list[JsonObject] = []
+        """Rows of the steps without an update up to now, one after another."""
 
     def __call__(self, kind: str, numbers: dict[str, object]) -> None:
         """Show what the training loop reports."""
@@ -43,7 +48,7 @@ class Screen:
             self._status = None
 
     def _print(self, line: str) -> None:
-        self.console.print(line, markup=False, soft_wrap=True)
+        self.console.print(line, markup=False, soft_wrap=not self.console.is_terminal)  # a terminal gets whole words
         self._said = time.monotonic()
 
     def _progress(self, n: dict[str, object]) -> None:
@@ -82,8 +87,14 @@ class Screen:
         valid = f"  held out {n['success_valid']:.0%}" if "success_valid" in n else ""
         self._print(f"sft {n['step']:>5}  loss {n.get('nll', math.nan):.3f}{valid}{lost}  {duration(n['eta_seconds'])} left")
 
-    def _step(self, n: dict[str, object]) -> None:
+    def _step(self, n: JsonObject) -> None:
         self._print(one_line(step_cells(n, self.config.differs), self.console.width if self.console.is_terminal else None))
+        reason = no_update(n)
+        self._idle = [*self._idle, n] if reason else []
+        if reason:
+            self._print(f"  {reason}")
+        if len(self._idle) == PATIENCE or (self._idle and not len(self._idle) % AGAIN):
+            self._print(f"  {advice(self._idle)}")
 
     def _end(self, n: dict[str, object]) -> None:
         del n
@@ -91,28 +102,42 @@ class Screen:
 
 def step_cells(n: JsonObject, differs: bool) -> list[str]:
     """Return what is said of a step, the most important first."""
-    valid = f"{n['success_valid']:.0%}" if "success_valid" in n else "  -"
-    several = [f"{key.partition('/')[2]} {value:.0%}" for key, value in n.items() if key.startswith("success_train/")]
-    shares = "/".join(f"{100 * n[f'share_{part}']:.0f}" for part in ("rollout", "train", "env"))
+    several = [f"{key.partition('/')[2]} {_rate(value)}" for key, value in n.items() if key.startswith("success_train/")]
+    others = [f"{name} {_rate(n[f'success_{name}'])}" for name in ("started", "hinted") if f"success_{name}" in n]
+    times = "/".join(f"{100 * n[f'share_{part}']:.0f}" for part in ("rollout", "train", "env"))
     apart = [f"ess {n.get('mismatch_ess', 1):.2f}"] if differs else []
+    kinds = (("reference kl", "reference_kl", ".1e"), ("engine kl", "mismatch_kl", ".1e"), ("entropy", "entropy", ".2f"))
+    updated = [f"{name} {n[key]:{form}}" for name, key, form in kinds if key in n]  # a step without an update has none
     errors = f"infrastructure errors {n['fault_share']:.1%}{' (not comparable)' if n['fault_share'] > MOST_FAULTS else ''}"
     return [
-        f"step {n['step']:>5}",
-        f"success {n['success_train']:4.0%}",
+        f"step {n['step']:>4}",
+        f"success {_rate(n['success_train']):>4}",
         *([errors] if n["fault_share"] > MOST_FAULTS else []),  # beside the number that it is about, at any width
-        f"held out {valid:>4}",
+        f"held out {_rate(n.get('success_valid')):>4}",
+        f"valid/parsed/cut {'/'.join(_whole(n.get(name)) for name in ('valid', 'parsed', 'cut'))}%",
         f"{duration(n['eta_seconds'])} left",
+        *others,
         *several,
         f"reward {n['reward']:.2f}",
+        f"{_whole(n.get('reply_tokens'), 1)} tokens/reply",
         f"turns {n['turns']:4.1f}",
         f"{n['tokens_per_second']:5.0f} tok/s",
-        f"kl {n.get('mismatch_kl', 0):.1e}",
+        *updated,
         *apart,
-        f"entropy {n.get('entropy', 0):.2f}",
-        f"dropped {n['groups_dropped']:>2}",
+        *(f"{name.removeprefix('curriculum/')} {value:g}" for name, value in n.items() if name.startswith("curriculum/")),
+        f"dropped {n['groups_dropped']:>2} of {n.get('groups', '-')}",
         *([] if n["fault_share"] > MOST_FAULTS else [errors]),
-        f"roll/train/env {shares} %",
+        f"roll/train/env {times} %",
     ]
+
+
+def _rate(value: float | None) -> str:
+    """Return a rate in whole percent; a dash where nothing was measured."""
+    return "-" if value is None or math.isnan(value) else f"{value:.0%}"
+
+
+def _whole(value: float | None, scale: int = 100) -> str:
+    return "-" if value is None or math.isnan(value) else f"{scale * value:.0f}"
 
 
 def _apart(share: float) -> str:

@@ -21,6 +21,8 @@ _SOMETIMES = ("turns", "hint", "forks", "role_outcomes")
 DECIDED = (Reason.SUCCESS, Reason.FAILURE)
 """Reasons of an episode that its task decided: of a role that succeeded, and of one that did not."""
 _OTHER_LINE_ENDS = {mark: f"\\u{mark:04x}" for mark in (0x85, 0x2028, 0x2029)}  # str.splitlines ends a line at these too
+STARTED = "start"
+"""The label of an episode that began inside a demonstration; branches have `forks` instead."""
 MOST_FAULTS = 0.01
 """Share of faults above which a success rate is not comparable with others: nobody knows what they would have been."""
 
@@ -186,6 +188,11 @@ class Episode:
     def sampled(self) -> int:
         """How many tokens the model sampled for this attempt; those of turns that it shares are another's."""
         return sum(turn.sampled for turn in self.turns[self.shared :])
+
+    @property
+    def started(self) -> bool:
+        """Whether it began inside a demonstration, so that its success is not the policy's alone."""
+        return STARTED in self.labels
 
     @property
     def fault(self) -> bool:

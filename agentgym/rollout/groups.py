@@ -8,7 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from agentgym.core.seeding import derive
 from agentgym.core.tasks import Task
-from agentgym.episodes.episode import Episode
+from agentgym.episodes.episode import STARTED, Episode
 from agentgym.errors import BadConfig
 from agentgym.rollout.branched import Branching, Grower, together
 from agentgym.rollout.collect import group_of
@@ -148,8 +148,14 @@ class Groups(ABC):
             return await self._elsewhere(agent, draws, seed, prefix)
         jobs = [job for draw in draws for job in self.jobs(draw, seed, prefix, step)]
         if step is None or self.generation is None:
-            return await self.play(agents, jobs, progress, rank)
-        return await self.generation.play(agents, jobs, partial(self.play, progress=progress, rank=rank), step)
+            episodes = await self.play(agents, jobs, progress, rank)
+        else:
+            episodes = await self.generation.play(agents, jobs, partial(self.play, progress=progress, rank=rank), step)
+        begun = {self.group_id(draw, prefix) for draw in draws if draw.start is not None}
+        for episode in episodes:
+            if episode.group_id in begun:
+                episode.labels[STARTED] = "demonstration"
+        return episodes
 
     async def _elsewhere(self, agent: Elsewhere, draws: Sequence[Draw], seed: int, prefix: str) -> list[Episode]:
         """Play with an agent of others, whose environment is wherever it plays."""

@@ -85,7 +85,7 @@ def test_a_steps_line_fits_the_terminal():
     cells = step_cells(numbers, differs=True)
     for width in (40, 60, 80, 100):
         line = one_line(cells, width)
-        assert len(line) <= width and line.startswith("step     7  success  25%")
+        assert len(line) <= width and line.startswith("step    7  success  25%")
     assert all(cell in one_line(cells, None) for cell in cells)
     line = one_line(step_cells({**numbers, "fault_share": 0.031}, differs=True), 80)
-    assert line.startswith("step     7  success  25%  infrastructure errors 3.1% (not comparable)")
+    assert line.startswith("step    7  success  25%  infrastructure errors 3.1% (not comparable)")

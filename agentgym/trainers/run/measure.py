@@ -93,6 +93,7 @@ class Measures:
             **{name: value for name, value in results.items() if "/" in name},
             "demonstrations_lost": tally.lost,
             "episodes": tally.played,
+            "tokens": tally.tokens,
             "fault_share": share,
             "comparable": max(shares) <= MOST_FAULTS,
             "train_seconds": round(tally.seconds, 1),

@@ -1,12 +1,13 @@
 """What a step of training amounts to, in one flat row of numbers."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from agentgym.core.outcome import Finish
 from agentgym.episodes.episode import Episode, Group, groups, unhinted
 from agentgym.trainers.credit.gigpo import ANCHORS, anchor_statistics
 
@@ -14,6 +15,11 @@ if TYPE_CHECKING:
     from agentgym.trainers.run.assemble import Run
     from agentgym.trainers.run.rollouts import Rollouts
 
+SUMS = (
+    *("groups", "groups_equal", "groups_alone", "groups_trained", "groups_dropped"),
+    *("episodes", "faults", "hinted", "started", "tokens", "tokens_per_second"),
+)
+"""What is added up over processes, as are the counts of branches."""
 COUNTED = ("branched_episodes", "branched_tokens", "branched_turns_shared", "branched_lost")
 LIMIT = 20.0
 """Log-ratios are held within it, so that exp stays finite."""
@@ -43,24 +49,52 @@ class Mean(NamedTuple):
 
 
 def played(episodes: list[Episode]) -> dict[str, Any]:
-    """Return what the episodes of a step amount to in this process; those with a hint have a success rate of their own."""
+    """Return what the episodes of a step amount to in this process.
+
+    Rates and means are of whole episodes: from the beginning of the task, without a hint. Those with a hint, and those that
+    began inside a demonstration, have a success rate of their own, where there are any. `cut`: the share of calls of the
+    model that ended at the limit of tokens; `reply_tokens`: their mean length.
+    """
     faultless = [e for e in episodes if not e.fault]
-    scored, told = unhinted(whole(episodes)), [e for e in faultless if e.hint is not None]
+    scored, hinted = unhinted(whole(episodes)), [e for e in faultless if e.hint is not None]
+    started = [e for e in faultless if e.started and not e.forks]
     turns = [turn for episode in scored for turn in episode.turns]
-    apart = {"success_hinted": Mean(sum(e.success is True for e in told), len(told)), "hinted": len(told)} if told else {}
+    calls = [call for turn in turns for call in turn.calls if call.output_ids]
+    others: dict[str, Any] = {}
+    for name, some in (("hinted", hinted), ("started", started)):
+        if some:
+            others |= {f"success_{name}": Mean(sum(e.success is True for e in some), len(some)), name: len(some)}
+    if hinted:
+        others["hint_level"] = Mean(sum(e.hint.level for e in hinted if e.hint), len(hinted))
     return {
         "success_train": Mean(sum(e.success is True for e in scored), len(scored)),
         "reward": Mean(sum(e.reward for e in scored), len(scored)),
         "turns": Mean(len(turns), len(scored)),
         "valid": Mean(sum(t.valid for t in turns), len(turns)),
+        "parsed": Mean(sum(t.parsed for t in turns), len(turns)),
+        "cut": Mean(sum(call.finish == Finish.LENGTH for call in calls), len(calls)),
+        "reply_tokens": Mean(sum(len(call.output_ids) for call in calls), len(calls)),
         "faults": len(episodes) - len(faultless),
-        **apart,
+        **others,
     }
 
 
 def whole(episodes: Sequence[Episode]) -> list[Episode]:
     """Return the faultless episodes that were played from the beginning of their task: what the policy can do."""
-    return [episode for episode in episodes if not episode.fault and not episode.forks]
+    return [episode for episode in episodes if not episode.fault and not episode.forks and not episode.started]
+
+
+def signal(episodes: Sequence[Episode], selected: Sequence[Group]) -> dict[str, int]:
+    """Return how many groups were played, had equal returns, had one faultless attempt, were trained and were dropped."""
+    every = groups(episodes)
+    several = [group for group in every if len(group) > 1]
+    return {
+        "groups": len(every),
+        "groups_equal": sum(len({episode.reward for episode in group}) == 1 for group in several),
+        "groups_alone": len(every) - len(several),
+        "groups_trained": len(selected),
+        "groups_dropped": len(every) - len(selected),
+    }
 
 
 def branched(episodes: Sequence[Episode], lost: int) -> dict[str, Any]:
@@ -79,8 +113,10 @@ def branched(episodes: Sequence[Episode], lost: int) -> dict[str, Any]:
 def shares(episodes: list[Episode], env: float, rollout: float, update: float) -> dict[str, float]:
     """Return throughput and where the time of a step went."""
     total = rollout + update
+    tokens = sum(e.sampled for e in episodes)
     return {
-        "tokens_per_second": sum(e.sampled for e in episodes) / total,
+        "tokens": tokens,
+        "tokens_per_second": tokens / total,
         "share_env": env / total,
         "share_rollout": (rollout - env) / total,
         "share_train": update / total,
@@ -113,7 +149,7 @@ def merged(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
     A mean of nothing is nan.
     """
-    counted = ("groups_dropped", "episodes", "faults", "hinted", "tokens_per_second", *COUNTED)
+    counted = (*SUMS, *COUNTED)
     names = dict.fromkeys(name for row in rows for name in row)
     values = {name: [row[name] for row in rows if name in row] for name in names}
     joined: dict[str, Any] = {name: sum(v) if name in counted else _joined(v) for name, v in values.items()}
@@ -169,8 +205,7 @@ def step_row(
     run: "Run",
 ) -> dict[str, Any]:
     """Return the numbers of a step over all processes, whose update has just ended."""
-    dropped = len(groups(episodes)) - len(selected)
-    row: dict[str, Any] = {**played(episodes), "groups_dropped": dropped, "episodes": len(episodes)}
+    row: dict[str, Any] = {**played(episodes), **signal(episodes, selected), "episodes": len(episodes)}
     row |= success_by_env("success_train", episodes) | clock.shares(episodes)
     if run.rollouts.grower:
         row |= branched(episodes, run.rollouts.grower.take_lost())
@@ -180,7 +215,22 @@ def step_row(
     row |= of_engine(run.learner.engine)
     statistics = anchor_statistics(selected, anchor if anchor in ANCHORS else "observation")
     row |= {name: Mean(*value) for name, value in statistics.items()} | metrics
-    return {"step": step + 1, "phase": "rl", **merged(run.gathered([row]))}
+    state = {**run.rollouts.measures(step), **run.sampler.measures(step)}  # the same in all processes
+    own = {"lr": run.config.lr_at(step), **curriculum(state)}
+    return {"step": step + 1, "phase": "rl", **merged(run.gathered([row])), **own}
+
+
+def curriculum(state: Mapping[str, float | Mapping[str, float]]) -> dict[str, float]:
+    """Return the state of a task sampler as `curriculum/NAME`; by environment, where there are several, …/NAME/ENV."""
+    row: dict[str, float] = {}
+    for name, value in state.items():
+        if not isinstance(value, Mapping):
+            row[f"curriculum/{name}"] = value
+        elif len(value) == 1:
+            row[f"curriculum/{name}"] = next(iter(value.values()))
+        else:
+            row |= {f"curriculum/{name}/{env}": number for env, number in value.items()}
+    return row
 
 
 def of_engine(engine: Any) -> dict[str, Any]:

@@ -66,6 +66,12 @@ class Rollouts(Groups):
         """Return the turns of an episode of a training step, by the run's schedule."""
         return self.config.horizon_at(step, self.envs[env].horizon)
 
+    def measures(self, step: int) -> dict[str, Mapping[str, float]]:
+        """Return the horizon of a step by environment, of those where it comes in stages."""
+        turns = {name: self.horizon(name, step) for name, env in self.envs.items() if len(env.horizon) > 1}
+        horizons = {name: float(number) for name, number in turns.items() if number is not None}
+        return {"horizon": horizons} if horizons else {}
+
     def close(self) -> None:
         """Free all environments."""
         super().close()

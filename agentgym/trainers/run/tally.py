@@ -23,6 +23,8 @@ class Tally:
     """Episodes of reinforcement learning."""
     faults: int = 0
     """Those of them that ended in a fault."""
+    tokens: int = 0
+    """Sampled in them."""
     lost_steps: int = 0
     """Steps, one after another in this sitting, in which every episode was a fault."""
     fault: str = ""
@@ -33,6 +35,7 @@ class Tally:
         number = row.pop("episodes")
         self.played, self.rollouts = self.played + number, self.rollouts + number
         self.faults += row["faults"]
+        self.tokens += row["tokens"]
         row["fault_share"] = row["faults"] / max(number, 1)
 
     def note_faults(self, processes: list[tuple[bool, str]]) -> None:

@@ -180,12 +180,13 @@ class Training(Sitting):
         episodes = self.await_(run.demonstrations.batch(draws, tally.position))
         with uninterrupted():
             episodes = sft.faultless(episodes, tally, config, run.gathered)
-            metrics = run.learner.imitate(episodes, config.sft_lr * sft.schedule(tally.position, config.sft_steps))
+            lr = config.sft_lr * sft.schedule(tally.position, config.sft_steps)
+            metrics = run.learner.imitate(episodes, lr)
             tally.position += 1
             tally.played += sum(run.gathered([len(episodes)]))
             valid = self.measures.valid_sft(tally.position)
             if valid or tally.position % 20 == 0 or tally.position == config.sft_steps:
-                row: dict[str, Any] = {"step": tally.position, "phase": "sft", **metrics, **valid}
+                row: dict[str, Any] = {"step": tally.position, "phase": "sft", **metrics, "lr": lr, **valid}
                 row["demonstrations_lost"] = tally.lost
                 row["seconds"] = time.perf_counter() - started
                 row["eta_seconds"] = tally.seconds / tally.position * (config.sft_steps - tally.position)

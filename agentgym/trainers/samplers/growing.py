@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from agentgym.core.seeding import generator
 from agentgym.errors import BadConfig
 from agentgym.rollout.draw import Draw
-from agentgym.trainers.samplers.interface import Seen, TaskSource, Uniform, sampler
+from agentgym.trainers.samplers.interface import Seen, TaskSource, Uniform, progress, sampler
 from agentgym.trainers.seam import Within
 
 
@@ -41,6 +41,10 @@ class GrowingHorizon(Uniform):
         """Return the turns of an episode in a step, counted from 0."""
         stage = step // self.every
         return min(self.least * (stage + 1) if self.growth == "multiply" else self.least + stage, self.most)
+
+    def measures(self, step: int) -> dict[str, float]:
+        """Return the horizon of the step."""
+        return {"horizon": self.horizon(step)}
 
 
 @sampler("difficulty_range")
@@ -77,8 +81,17 @@ class DifficultyRange(Uniform):
         return [self._next(name, self._difficulty(name)) for name in self._turns(number)]
 
     def _difficulty(self, name: str) -> int:
-        least = max(self.top[name] - self.span + 1, 0)
+        least = self._bottom(name)
         return int(generator("range", self.sources[name].seed, name, self.places[name]).integers(least, self.top[name] + 1))
+
+    def _bottom(self, name: str) -> int:
+        return max(self.top[name] - self.span + 1, 0)
+
+    def measures(self, step: int) -> dict[str, Mapping[str, float]]:
+        """Return the range of difficulties, and the success and number of the groups that decide its next move."""
+        top = self.generated(self.top)
+        bottom = {name: self._bottom(name) for name in top}
+        return {"difficulty_low": bottom, "difficulty_high": top, **progress(self.generated(self.rates))}
 
     def saw(self, groups: Sequence[Seen]) -> None:
         """Count successes at the top, and move."""

@@ -1,5 +1,6 @@
 """Task samplers that remember how each task went: for tasks of files, which come again."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
@@ -43,6 +44,12 @@ class Remembering(Uniform):
                     self.decay * successes + sum(group.successes),
                     self.decay * attempts + len(group.successes),
                 ]
+
+    def measures(self, step: int) -> dict[str, Mapping[str, float]]:
+        """Return how many tasks were played so far, and the mean success expected of them."""
+        rates = {env: [self.rate(env, task) for task in tasks] for env, tasks in self.past.items()}
+        expected = {env: sum(some) / len(some) if some else math.nan for env, some in rates.items()}
+        return {"tasks_seen": {env: len(some) for env, some in rates.items()}, "expected_success": expected}
 
     def state_dict(self) -> dict[str, object]:
         """Return where each environment's stream stands, and the history."""

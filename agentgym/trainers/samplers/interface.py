@@ -1,11 +1,12 @@
 """Task samplers: what each step of training plays."""
 
+import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from agentgym.core.env import TextEnv
 from agentgym.core.seeding import generator
@@ -19,6 +20,7 @@ from agentgym.trainers.seam import Seam, Stage, Stateful, Target, Within, requir
 if TYPE_CHECKING:
     from agentgym.trainers.run.stages import FreshRun
 
+T = TypeVar("T")
 SAMPLERS = Seam(
     "sampler",
     {
@@ -123,6 +125,10 @@ class Sampler(Stateful, ABC):
         """Return what this process played to make its draws and is to be trained on too, now that these have ended."""
         return []
 
+    def measures(self, step: int) -> Mapping[str, float | Mapping[str, float]]:
+        """Return where its curriculum stands after a step, for `metrics.jsonl`: by name a number, or one by environment."""
+        return {}
+
     def task(self, task_id: str) -> Task | None:
         """Return a task that the sampler made itself; None where its environment finds it by its id."""
         return None
@@ -153,6 +159,14 @@ def dealt(weights: Mapping[str, float], number: int, owed: dict[str, float] | No
     return turns
 
 
+def progress(rates: Mapping[str, Sequence[float]]) -> dict[str, dict[str, float]]:
+    """Return success so far and number of the groups, by environment, after which a curriculum moves next."""
+    return {
+        "success": {name: sum(some) / len(some) if some else math.nan for name, some in rates.items()},
+        "groups": {name: len(some) for name, some in rates.items()},
+    }
+
+
 @sampler("uniform")
 class Uniform(Sampler):
     """Every task once before any comes again; several environments in turn, by their weights."""
@@ -165,6 +179,10 @@ class Uniform(Sampler):
     def draw(self, step: int, number: int) -> list[Draw]:
         """Return the next tasks."""
         return [self._next(name) for name in self._turns(number)]
+
+    def generated(self, by_env: Mapping[str, T]) -> dict[str, T]:
+        """Return the entries of the environments whose tasks are generated: those of files have no difficulty to move."""
+        return {name: value for name, value in by_env.items() if not self.sources[name].finite}
 
     def _next(self, name: str, difficulty: int | None = None) -> Draw:
         place, self.places[name] = self.places[name], self.places[name] + 1
@@ -231,6 +249,10 @@ class Window(Uniform):
                 wanted = min(max(self.difficulty[name] + change, 0), self.most)
                 self.difficulty[name] = self.sources[name].within(wanted)
                 rates.clear()
+
+    def measures(self, step: int) -> dict[str, Mapping[str, float]]:
+        """Return the difficulty, and the success and number of the groups that decide its next move."""
+        return {"difficulty": self.generated(self.difficulty), **progress(self.generated(self.rates))}
 
     def state_dict(self) -> dict[str, object]:
         """Return where each environment stands."""

@@ -174,6 +174,10 @@ class SelfProposed(Sampler):
         """Return a task of this step that was proposed, or of proposing it."""
         return self.tasks.get(task_id)
 
+    def measures(self, step: int) -> dict[str, float]:
+        """Return how many proposals became tasks so far."""
+        return {"tasks_proposed": self.tasks_made}
+
     def state_dict(self) -> dict[str, object]:
         """Return where the streams stand, and what was proposed."""
         return {"places": self.places, "tasks_made": self.tasks_made, "past": json.dumps(self.past), "known": self.known}

@@ -53,6 +53,10 @@ class QuestA(Uniform):
         stage = step // self.every
         return self.level * self.shrink**stage if stage < self.stages else 0.0
 
+    def measures(self, step: int) -> dict[str, float]:
+        """Return the level of the step's hints; 0 without any."""
+        return {"hint_level": self.level_at(step)}
+
     def _hinted(self, draw: Draw, level: float) -> Draw:
         self.due[draw.env] += self.share
         if self.due[draw.env] < 1 - 1e-9:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from agentgym.errors import BadConfig
 from agentgym.rollout.draw import Draw
-from agentgym.trainers.samplers.interface import Seen, TaskSource, Uniform, sampler
+from agentgym.trainers.samplers.interface import Seen, TaskSource, Uniform, progress, sampler
 from agentgym.trainers.seam import Within
 
 
@@ -71,6 +71,10 @@ class Starts(Uniform):
                 further = self.stride if sum(rates) / len(rates) >= self.high else 0
                 self.back[name] = min(self.back[name] + further, self.most)
                 rates.clear()
+
+    def measures(self, step: int) -> dict[str, Mapping[str, float]]:
+        """Return how many turns before the end episodes begin, and the groups that decide the next move."""
+        return {"back": self.back, **progress(self.rates)}
 
     def state_dict(self) -> dict[str, object]:
         """Return where each environment stands."""

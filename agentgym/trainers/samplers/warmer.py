@@ -53,6 +53,13 @@ class Warmer(Remembering):
                 before = self.streaks[group.env].get(group.task_id, 0)
                 self.streaks[group.env][group.task_id] = before + 1 if all(group.successes) else 0
 
+    def measures(self, step: int) -> dict[str, Mapping[str, float]]:
+        """Return how many tasks are played at a raised temperature."""
+        return {
+            **super().measures(step),
+            "warmer_tasks": {env: sum(n > 0 for n in streaks.values()) for env, streaks in self.streaks.items()},
+        }
+
     def state_dict(self) -> dict[str, object]:
         """Return the history, and the streaks."""
         return {**super().state_dict(), "streaks": self.streaks}

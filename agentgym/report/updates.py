@@ -1,0 +1,65 @@
+"""Steps of training that changed nothing: what to say of one, and what to do after several in a row."""
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import takewhile
+from typing import Any
+
+PATIENCE = 3
+"""Steps in a row without an update after which the run says what to do."""
+
+EASIER = (
+    "no attempt succeeded: choose easier tasks (--sampler window), a longer SFT warm start (--sft-episodes), more attempts "
+    "per task (--group-size) or hints (--select guide)"
+)
+HARDER = "every attempt succeeded: choose harder tasks (--sampler difficulty_range), or stop here"
+WIDER = (
+    "the attempts at each task end alike: play more of them (--group-size), sample at a higher --temperature, or choose "
+    "tasks of medium difficulty (--sampler window, or prioritized for tasks from a file)"
+)
+LOST = "infrastructure errors leave no group with two attempts: look at the errors in episodes.jsonl"
+SELECTION = "the selection keeps no group: loosen its options (--select.NAME), or use --select drop"
+
+
+def no_update(row: Mapping[str, Any]) -> str:
+    """Return why the step of a row of `metrics.jsonl` changed nothing: `no update: …`; empty where it updated the policy.
+
+    Rows of older runs do not tell: empty. A step whose gradient is zero is one too: the selection `keep` trains on groups
+    of equal returns.
+    """
+    total, equal, trained = (_count(row, name) for name in ("groups", "groups_equal", "groups_trained"))
+    if total is None or equal is None or trained is None:
+        return ""
+    if trained and (row.get("grad_norm") != 0 or equal < total):
+        return ""
+    what = "no gradient" if trained else "no update"
+    if not total:
+        return f"{what}: no attempt ended without an infrastructure error"
+    if equal == total:
+        return f"{what}: {'the only group' if total == 1 else f'all {total} groups'} had equal returns"
+    alone = _count(row, "groups_alone") or 0
+    if equal + alone == total:
+        return f"{what}: of {total} groups {equal} had equal returns and {alone} only one attempt without an error"
+    return f"{what}: the selection kept none of {total} groups ({equal} had equal returns)"
+
+
+def advice(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return what to do after the last steps, which are three or more in a row without an update; empty otherwise."""
+    last = [row for row in rows if row.get("phase") != "sft"]
+    idle = list(takewhile(no_update, reversed(last)))
+    return f"{len(idle)} steps in a row without an update; {_remedy(idle)}" if len(idle) >= PATIENCE else ""
+
+
+def _remedy(idle: Sequence[Mapping[str, Any]]) -> str:
+    totals = [sum(_count(row, name) or 0 for row in idle) for name in ("groups", "groups_equal", "groups_alone")]
+    if totals[2] >= totals[0] / 2:
+        return LOST
+    if totals[1] < totals[0] / 2:
+        return SELECTION
+    rates = {row["success_train"] for row in idle if isinstance(row.get("success_train"), int | float)}
+    return EASIER if rates == {0} else HARDER if rates == {1} else WIDER
+
+
+def _count(row: Mapping[str, Any], name: str) -> int | None:
+    value = row.get(name)
+    return int(value) if isinstance(value, int | float) and math.isfinite(value) else None
