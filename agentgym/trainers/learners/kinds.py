@@ -85,7 +85,7 @@ class TinkerKind(LearnerKind):
     def recipe(self, config: "TrainConfig") -> "TrainConfig":
         """Return a recipe without what it tells the trainer and the engine of this machine, which a server decides.
 
-        Servers compute log-probabilities at temperature 1, and train adapters, which Muon is not for.
+        Servers compute log-probabilities at temperature 1 and no entropies, and train adapters, which Muon is not for.
         """
         return replace(
             config,
@@ -94,6 +94,7 @@ class TinkerKind(LearnerKind):
             engine_options={},
             processes=1,
             temperature=1.0,
+            entropy_bonus=0.0,
             sft_muon=False,
         )
 
