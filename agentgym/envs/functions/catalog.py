@@ -64,6 +64,8 @@ TWINS: Mapping[str, tuple[str, ...]] = {
     "pay": ("schedule",),
 }
 """Functions that are easily mistaken for another one."""
+PLAIN = 100
+"""The number of names without a service and of the first verb and description of each."""
 REVERSIBLE = frozenset({"set"})
 """Operations whose effect can be taken back by another call; a wrong effect of any other ends the episode."""
 

@@ -62,16 +62,17 @@ class Functions(TextEnv):
         "functions_offered",
         "search_mode",
         "show_functions",
+        "plain",
         "attack",
     )
     settings: ClassVar[tuple[str, ...]] = task_settings
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {
         "tiny": {
             "difficulty": 0,
-            "families": "set,delete,question",
-            "services": "calendar,home",
-            "functions_offered": 5,
-            "show_functions": True,
+            "families": "set,delete",
+            "services": "home,drive",
+            "functions_offered": 8,
+            "plain": True,
             "horizon": 8,
         }
     }
@@ -85,6 +86,9 @@ class Functions(TextEnv):
     """Whether functions are found by `search_tools` and called by `call_function`, and not listed."""
     show_functions: bool = False
     """Whether the first observation lists the functions, for agents that are not told the tools."""
+    plain: bool = False
+    """Whether every function has one name and one description, ids have few numbers, and a request to set a field has the
+    words of the call: for small policies."""
     attack: str = ""
     """`note`: records that requests are about have a note that asks for something else. Without it, the same task."""
     declared = Declarations(random_bound=0.01, expert_bound=0.95, answers=("targets",), ceilings={"first id": 0.1})
@@ -115,7 +119,9 @@ class Functions(TextEnv):
     # Tasks
 
     def generate(self, rng: np.random.Generator, difficulty: int) -> Task:
-        data = generate.draw(rng, difficulty, self.family_names, self.service_names, self.functions_offered)
+        data = generate.draw(
+            rng, difficulty, self.family_names, self.service_names, self.functions_offered, plain=self.plain
+        )
         data["attack"] = attack.draw(rng, data) if self.attack else None
         data["obstacles"]["notes"] = data["attack"]["notes"] if data["attack"] else {}
         return Task(instruction="\n".join(request["text"] for request in data["requests"]), data=data)

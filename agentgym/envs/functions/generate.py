@@ -78,12 +78,14 @@ def titles(rng: np.random.Generator, service: Service, count: int) -> list[str]:
     return [pairs[order[n % len(pairs)]] + (f" {n // len(pairs) + 1}" if n >= len(pairs) else "") for n in range(count)]
 
 
-def tables(rng: np.random.Generator, names: Sequence[str], count: int, namesakes: int) -> dict[str, dict[str, Row]]:
-    """Return the records of the services, some of which share their title with another."""
+def tables(
+    rng: np.random.Generator, names: Sequence[str], count: int, namesakes: int, numbered: int
+) -> dict[str, dict[str, Row]]:
+    """Return the records of the services, some of which share their title with another; `numbered`: how many ids may be."""
     made: dict[str, dict[str, Row]] = {}
     for name in names:
         service = SERVICES[name]
-        numbers = sorted(rng.choice(range(101, 101 + max(800, 9 * count)), size=count, replace=False).tolist())
+        numbers = sorted(rng.choice(range(101, 101 + numbered), size=count, replace=False).tolist())
         rows = [{"title": title, **{f.name: f.draw(rng) for f in service.fields}} for title in titles(rng, service, count)]
         order = [int(place) for place in rng.permutation(count)]
         for one, other in zip(order[:namesakes], order[namesakes : 2 * namesakes], strict=True):
@@ -228,20 +230,32 @@ BUILDERS: dict[str, Callable[[Drawing, Service], Made | None]] = {
 }  # fmt: skip
 
 
-def draw(rng: np.random.Generator, difficulty: int, families: Sequence[str], services: Sequence[str], functions: int) -> Row:
-    """Return the data of a task; `functions` is how many are offered, 0: as many as the difficulty has."""
+def draw(
+    rng: np.random.Generator,
+    difficulty: int,
+    families: Sequence[str],
+    services: Sequence[str],
+    functions: int,
+    *,
+    plain: bool = False,
+) -> Row:
+    """Return the data of a task; `functions` is how many are offered, 0: as many as the difficulty has.
+
+    `plain`: every function has one name and one description, ids have few numbers, and requests to set a field one wording.
+    """
     names = [services[int(place)] for place in rng.permutation(len(services))[: 2 + difficulty]]
     if not {"bank", "billing"} <= set(services):
         families = [family for family in families if family != "pay"]
     if "pay" in families and difficulty >= LEVELS["pay"]:
         names = list(dict.fromkeys([*names, "bank", "billing"]))
     count = 8 + 2 * difficulty
-    drawing = Drawing(rng, difficulty, tables(rng, names, count, count // 4 if difficulty >= 2 else 0))
+    numbered = 9 * count if plain else max(800, 9 * count)
+    drawing = Drawing(rng, difficulty, tables(rng, names, count, count // 4 if difficulty >= 2 else 0, numbered))
     requests: list[Request] = []
     while len(requests) < 1 + (difficulty + 1) // 2:
-        request = _request(drawing, names, families, requests)
+        request = _request(drawing, names, families, requests, plain=plain)
         if request is None:  # no record is left
-            return draw(rng, difficulty, families, services, functions)
+            return draw(rng, difficulty, families, services, functions, plain=plain)
         requests.append(request)
     if "missing" in families and len(requests) > 1 and rng.random() < MISSING:
         _withhold(rng, requests)
@@ -254,12 +268,14 @@ def draw(rng: np.random.Generator, difficulty: int, families: Sequence[str], ser
         "tables": drawing.tables,
         "requests": requests,
         "obstacles": obstacles,
-        "functions": _offered(rng, requests, obstacles, wanted),
+        "functions": _offered(rng, requests, obstacles, wanted, plain=plain),
         "targets": sorted({op[2] for request in requests for op in request["ops"] if isinstance(op[2], str)}),
     }
 
 
-def _request(drawing: Drawing, names: Sequence[str], families: Sequence[str], before: Sequence[Request]) -> Request | None:
+def _request(
+    drawing: Drawing, names: Sequence[str], families: Sequence[str], before: Sequence[Request], *, plain: bool
+) -> Request | None:
     """Return one more request; None after some draws without one."""
     kinds = [kind for kind in families if kind in BUILDERS and LEVELS[kind] <= drawing.difficulty]
     if any(request["answer"] for request in before):
@@ -274,7 +290,7 @@ def _request(drawing: Drawing, names: Sequence[str], families: Sequence[str], be
             continue
         parts, ops, needs = made
         asked = {"field": parts["field"], "ref": parts["ref"], "value": parts["value"]} if kind == "ask" else None
-        text = say(kind, parts, int(drawing.rng.integers(len(WORDINGS[kind]))))
+        text = say(kind, parts, int(drawing.rng.integers(len(WORDINGS[kind]))), plain=plain)
         return {"text": text, "ops": ops, "needs": needs, "asks": asked, "answer": parts.get("answer", ""), "missing": False}
     return None
 
@@ -305,7 +321,9 @@ def _obstacles(rng: np.random.Generator, drawing: Drawing, requests: Sequence[Re
     return {"locked": locked, "busy": busy, "sign_in": sign_in}
 
 
-def _offered(rng: np.random.Generator, requests: Sequence[Request], obstacles: Row, wanted: int) -> list[catalog.Entry]:
+def _offered(
+    rng: np.random.Generator, requests: Sequence[Request], obstacles: Row, wanted: int, *, plain: bool
+) -> list[catalog.Entry]:
     """Return the functions that are needed, their near-duplicates, and any others, in random order."""
     needed: list[Meaning] = []
     twins: list[Meaning] = []
@@ -327,7 +345,8 @@ def _offered(rng: np.random.Generator, requests: Sequence[Request], obstacles: R
     extra = [meaning for meaning in dict.fromkeys([*order, *rest]) if meaning not in withheld and meaning not in chosen]
     chosen += extra[: max(wanted - len(chosen), 0)]
     style = int(rng.integers(12))
-    return [catalog.entry(rng, chosen[int(place)], style) for place in rng.permutation(len(chosen))]
+    order = [chosen[int(place)] for place in rng.permutation(len(chosen))]
+    return [(*meaning, catalog.PLAIN) if plain else catalog.entry(rng, meaning, style) for meaning in order]
 
 
 def _accounts(request: Request) -> list[str]:

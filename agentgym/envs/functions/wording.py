@@ -1,5 +1,6 @@
 """How requests are worded, and read back: one table serves both."""
 
+import json
 import re
 from collections.abc import Mapping
 from functools import cache
@@ -36,13 +37,17 @@ WORDINGS: Mapping[str, tuple[str, ...]] = {
         "Every {noun} with the {by} {is} should get the {field} {value}.",
     ),
 }
+PLAIN = {"set": 'Set "{field}": {json} for the {noun} {ref}.'}
+"""Wordings for small policies: a value as it stands in the call."""
 _REF = r"'[^']+'(?: \(\w+ [\w:-]+\))?"
 _WORD = r"[\w:-]+"
-_GAPS = {"ref": _REF, "source": _REF, "title": r"[^']+", "fields": r".+"}
+_GAPS = {"ref": _REF, "source": _REF, "title": r"[^']+", "fields": r".+", "json": r'"?[\w:-]+"?'}
 
 
-def say(kind: str, parts: Parts, wording: int) -> str:
-    """Return a request in words."""
+def say(kind: str, parts: Parts, wording: int, *, plain: bool = False) -> str:
+    """Return a request in words, in those of `PLAIN` if there are any and `plain` says so."""
+    if plain and kind in PLAIN:
+        return PLAIN[kind].format_map({**parts, "json": json.dumps(parts["value"])})
     return WORDINGS[kind][wording].format_map(parts)
 
 
@@ -51,6 +56,8 @@ def read(text: str) -> tuple[str, dict[str, str]]:
     for kind, pattern in _patterns():
         if match := pattern.fullmatch(text):
             parts = match.groupdict()
+            if "json" in parts:
+                parts["value"] = parts.pop("json").strip('"')
             return kind, {**parts, "service": by_noun()[parts["noun"]].name}
     raise ValueError(f"{text[:80]!r} is no request in a wording that is known")
 
@@ -60,7 +67,7 @@ def _patterns() -> list[tuple[str, re.Pattern[str]]]:
     """Return a pattern for each wording, the ones with most gaps first."""
     patterns: list[tuple[str, re.Pattern[str]]] = []
     for kind, wordings in WORDINGS.items():
-        for wording in wordings:
+        for wording in (*wordings, *([PLAIN[kind]] if kind in PLAIN else [])):
             pieces = re.split(r"\{(\w+)\}", wording)
             pattern, named = "", set[str]()
             for place, piece in enumerate(pieces):

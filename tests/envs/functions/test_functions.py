@@ -277,14 +277,37 @@ def test_the_expert_knows_every_family(family, options):
         assert env.success, (seed, env.observation)
 
 
-def test_the_tiny_preset_needs_no_list_of_tools():
-    env = agentgym.make(ID, preset="tiny")
+def test_the_functions_can_be_listed_in_the_first_observation():
+    env = agentgym.make(ID, difficulty=0, functions_offered=5, show_functions=True)
     for seed in range(20):
         observation, _ = env.reset(seed=seed)
         assert all(name in observation for name in env.functions) and len(observation) < 1500
+
+
+def test_the_tiny_preset_is_short():
+    env = agentgym.make(ID, preset="tiny")
+    for seed in range(20):
+        observation, _ = env.reset(seed=seed)
+        assert len(observation) < 500
         for action in env.expert():
             env.step(action)
-        assert env.success and env.turn <= 4
+        assert env.success and env.turn <= 3
+
+
+def test_plain_functions_have_one_name_and_ids_few_numbers():
+    described, keys = dict[str, set[str]](), set[str]()
+    for plain, several in ((True, False), (False, True)):
+        env = agentgym.make(ID, difficulty=0, services="home", plain=plain)
+        described.clear(), keys.clear()
+        for task in env.tasks(60):
+            env.reset(seed=0, options={"task": task})
+            keys |= set(task.data["tables"]["home"])
+            for function in env.functions.values():
+                described.setdefault(repr(function.meaning), set()).add(f"{function.name}: {function.tool.description}")
+            if env.requests[0]["text"].startswith("Set "):
+                assert ('": ' in env.requests[0]["text"]) is plain
+        assert any(len(texts) > 1 for texts in described.values()) is several
+        assert (max(int(key[2:]) for key in keys) <= 100 + 9 * 8) is plain and min(int(key[2:]) for key in keys) > 100
 
 
 @pytest.mark.parametrize(
