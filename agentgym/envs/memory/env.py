@@ -11,7 +11,7 @@ from agentgym.core.declared import Declarations
 from agentgym.core.env import Outcome, TextEnv
 from agentgym.core.tasks import Task
 from agentgym.envs.memory import expert, generate
-from agentgym.envs.memory.facts import UNKNOWN
+from agentgym.envs.memory.facts import UNKNOWN, VALUES
 from agentgym.envs.memory.generate import Session
 from agentgym.errors import BadConfig, unknown
 
@@ -41,13 +41,15 @@ class Memory(TextEnv):
     horizon = 40
     hardest = 250
     difficulty = 1
-    task_settings: ClassVar[tuple[str, ...]] = ("families", "sessions", "notes")
+    task_settings: ClassVar[tuple[str, ...]] = ("families", "attributes", "sessions", "notes")
     settings: ClassVar[tuple[str, ...]] = task_settings
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {
-        "tiny": {"difficulty": 0, "sessions": 5, "notes": 4, "horizon": 24}
+        "tiny": {"difficulty": 0, "attributes": "room,car,team", "sessions": 5, "notes": 4, "horizon": 24}
     }
     families: str = ""
     """Names of what facts go through, with commas between; by default all of the difficulty."""
+    attributes: str = ""
+    """Attributes that facts are about, at least 3 of them with commas between; by default all five."""
     sessions: int = 0
     """Sessions of the stream; 0: as many as the difficulty has."""
     notes: int = 12
@@ -55,10 +57,12 @@ class Memory(TextEnv):
     declared = Declarations(random_bound=0.01, expert_bound=0.99)
 
     def check_options(self) -> None:
-        self.family_names = [name.strip() for name in self.families.split(",") if name.strip()] or list(generate.FAMILIES)
-        for name in self.family_names:
-            if name not in generate.FAMILIES:
-                raise unknown("family of Memory", name, generate.FAMILIES)
+        self.family_names = _names("family", self.families, generate.FAMILIES)
+        self.attribute_names = _names("attribute", self.attributes, VALUES)
+        if len(self.attribute_names) < 3:
+            raise BadConfig(
+                f"attributes {self.attributes!r} of Memory names {len(self.attribute_names)}; expected at least 3 different"
+            )
         for name, least, most in (("sessions", 4, 1000), ("notes", 2, 100)):
             value: Any = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or not (value == 0 or least <= value <= most):
@@ -77,7 +81,7 @@ class Memory(TextEnv):
     # Tasks
 
     def generate(self, rng: np.random.Generator, difficulty: int) -> Task:
-        data = generate.draw(rng, difficulty, self.family_names, self.sessions, self.notes)
+        data = generate.draw(rng, difficulty, self.family_names, self.attribute_names, self.sessions, self.notes)
         return Task(instruction="Answer questions about what people said.", data=data)
 
     def split_key(self, task: Task) -> object:
@@ -209,3 +213,11 @@ class Memory(TextEnv):
     def shortcuts(self) -> Mapping[str, Callable[[list[str]], str]]:
         names = [name for name in self.family_names if generate.FAMILIES[name] <= self.difficulty]
         return {name: expert.shortcut(way) for name, way in generate.wrong_ways(names).items()}
+
+
+def _names(what: str, text: str, table: Mapping[str, object]) -> list[str]:
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    for name in names:
+        if name not in table:
+            raise unknown(f"{what} of Memory", name, table)
+    return list(dict.fromkeys(names or table))

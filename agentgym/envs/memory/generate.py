@@ -35,11 +35,13 @@ def pick(rng: np.random.Generator, choices: Sequence[T]) -> T:
     return choices[int(rng.integers(len(choices)))]
 
 
-def draw(rng: np.random.Generator, difficulty: int, families: Sequence[str], sessions: int, notes: int) -> Session:
+def draw(
+    rng: np.random.Generator, difficulty: int, families: Sequence[str], attributes: Sequence[str], sessions: int, notes: int
+) -> Session:
     """Return the data of a task on which every policy of `wrong_ways` gives a wrong answer."""
     names = [name for name in families if FAMILIES[name] <= difficulty]
     for _ in range(DRAWS):
-        data = _drawn(rng, difficulty, names, sessions or 6 + 4 * difficulty, notes)
+        data = _drawn(rng, difficulty, names, attributes, sessions or 6 + 4 * difficulty, notes)
         if not any(_passes(data, way) for way in wrong_ways(names).values()):
             return data
     raise BadConfig(
@@ -48,15 +50,17 @@ def draw(rng: np.random.Generator, difficulty: int, families: Sequence[str], ses
     )
 
 
-def _drawn(rng: np.random.Generator, difficulty: int, families: Sequence[str], sessions: int, notes: int) -> Session:
+def _drawn(
+    rng: np.random.Generator, difficulty: int, families: Sequence[str], attributes: Sequence[str], sessions: int, notes: int
+) -> Session:
     order = [NAMES[int(place)] for place in rng.permutation(len(NAMES))]
     watched = order[: min(1 + (difficulty + 1) // 2, 8)]
     others = order[8:]
-    pairs = [(who, what) for who in watched for what in VALUES]
+    pairs = [(who, what) for who in watched for what in attributes]
     chosen = [pairs[int(place)] for place in rng.permutation(len(pairs))]
     stated = chosen[: min(2 + difficulty, notes or 12, len(chosen) - 1)]
     asked_about = stated if "abstain" not in families else chosen[: len(stated) + 2]
-    stream = [_session(rng, 1 + 2 * place, min(1 + difficulty // 2, 6), others) for place in range(sessions)]
+    stream = [_session(rng, 1 + 2 * place, min(1 + difficulty // 2, 6), others, attributes) for place in range(sessions)]
     last = sessions - 1
     for who, what in stated:
         for statement, place in _life(rng, who, what, families, last):
@@ -71,13 +75,13 @@ def _drawn(rng: np.random.Generator, difficulty: int, families: Sequence[str], s
     return {"watched": watched, "sessions": stream}
 
 
-def _session(rng: np.random.Generator, day: int, lines: int, others: Sequence[str]) -> Session:
+def _session(rng: np.random.Generator, day: int, lines: int, others: Sequence[str], attributes: Sequence[str]) -> Session:
     """Return a session of chatter, some of which states facts that nobody will ask for."""
     chatter: list[str] = []
     for _ in range(lines):
         who = pick(rng, others)
         if rng.random() < 0.4:
-            what = pick(rng, list(VALUES))
+            what = pick(rng, attributes)
             chatter.append(_line(rng, Statement("own", who, what, pick(rng, VALUES[what])), who))
         else:
             chatter.append(pick(rng, CHATTER).format(who=who))

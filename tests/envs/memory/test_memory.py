@@ -155,7 +155,7 @@ def played(env, task):
 
 
 def test_answers_are_those_of_the_lines_alone():
-    data = generate.draw(generator("memory test"), 4, list(generate.FAMILIES), 0, 12)
+    data = generate.draw(generator("memory test"), 4, list(generate.FAMILIES), list(facts.VALUES), 0, 12)
     for place, session in enumerate(data["sessions"]):
         if session["question"]:
             held = taken_in(generate.spoken(data["sessions"], place))
@@ -173,11 +173,21 @@ def test_long_streams_are_read_to_the_end(sessions):
     assert env.success and env.place == sessions - 1 and len(json.dumps(env.snapshot().payload)) < 2000
 
 
+def test_only_the_attributes_of_the_option_occur():
+    env = agentgym.make(ID, preset="tiny", attributes="room,car,badge")
+    for task in env.tasks(40):
+        text = json.dumps(task.data["sessions"])
+        assert "locker" not in text and "team" not in text
+    assert env.attribute_names == ["room", "car", "badge"]
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
         ({"families": "updates"}, "update"),
         ({"families": "abstain"}, "state nothing"),
+        ({"attributes": "rooms"}, "room"),
+        ({"attributes": "room,car,room"}, "at least 3 different"),
         ({"families": "expiry", "difficulty": 0}, "higher difficulty"),
         ({"sessions": 3}, "from 4 to 1000"),
         ({"notes": 1}, "from 2 to 100"),
