@@ -9,6 +9,7 @@ from agentgym.core.declared import Declarations
 from agentgym.core.env import Outcome, TextEnv
 from agentgym.core.tasks import Task
 from agentgym.envs.instructions import expert, generate, shortcuts
+from agentgym.envs.instructions.lexicon import CATEGORIES
 from agentgym.envs.instructions.reply import LONGEST, Item, check, mentions, write
 from agentgym.envs.instructions.rules import VALUES, Rules, sentence
 from agentgym.errors import BadConfig, unknown
@@ -37,15 +38,17 @@ class Instructions(TextEnv):
     horizon = 12
     difficulty = 2
     hardest = 60
-    task_settings: ClassVar[tuple[str, ...]] = ("families", "rules", "messages")
+    task_settings: ClassVar[tuple[str, ...]] = ("families", "rules", "kinds", "messages")
     settings: ClassVar[tuple[str, ...]] = task_settings
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {
-        "tiny": {"difficulty": 0, "rules": "order,form,case,opening,closing", "horizon": 4}
+        "tiny": {"difficulty": 0, "rules": "form,case,opening,closing", "kinds": "fruit,animal", "horizon": 4}
     }
     families: str = ""
     """Which of `change`, `system` and `document` may occur, with commas between (`grow`: none); by default all."""
     rules: str = ""
     """Names of the rules that the user makes, with commas between; by default all, and words without end."""
+    kinds: str = ""
+    """Kinds of things that documents list, at least 2 of them with commas between; by default all five."""
     messages: int = 0
     """Messages of the user; 0: as many as the difficulty has."""
     declared = Declarations(random_bound=0.01, expert_bound=0.99)
@@ -53,6 +56,9 @@ class Instructions(TextEnv):
     def check_options(self) -> None:
         self.family_names = _names("family", self.families, generate.FAMILIES)
         self.rule_names = _names("rule", self.rules, VALUES)
+        self.kind_names = _names("kind", self.kinds, CATEGORIES)
+        if len(self.kind_names) < 2:
+            raise BadConfig(f"kinds {self.kinds!r} of Instructions names one; expected at least 2 different kinds")
         count: Any = self.messages
         if isinstance(count, bool) or not isinstance(count, int) or not (count == 0 or 2 <= count <= 200):
             raise BadConfig(f"messages of Instructions is {count!r}; expected an integer from 2 to 200, or 0")
@@ -64,7 +70,7 @@ class Instructions(TextEnv):
 
     def generate(self, rng: np.random.Generator, difficulty: int) -> Task:
         turns = self.messages or 2 + difficulty
-        data = generate.draw(rng, difficulty, self.family_names, turns, self.rule_names)
+        data = generate.draw(rng, difficulty, self.family_names, turns, self.rule_names, self.kind_names)
         return Task(instruction="Reply to every message, and keep the rules that hold.", data=data)
 
     def split_key(self, task: Task) -> object:
@@ -158,4 +164,4 @@ def _names(what: str, text: str, table: Mapping[str, object] | tuple[str, ...]) 
     for name in names:
         if name not in table:
             raise unknown(f"{what} of Instructions", name, list(table))
-    return names or list(table)
+    return list(dict.fromkeys(names or table))

@@ -32,10 +32,17 @@ def pick(rng: np.random.Generator, choices: Sequence[T]) -> T:
     return choices[int(rng.integers(len(choices)))]
 
 
-def draw(rng: np.random.Generator, difficulty: int, families: Sequence[str], turns: int, abouts: Sequence[str]) -> Data:
+def draw(
+    rng: np.random.Generator,
+    difficulty: int,
+    families: Sequence[str],
+    turns: int,
+    abouts: Sequence[str],
+    kinds: Sequence[str],
+) -> Data:
     """Return the data of a task, on which forgetting and obeying the wrong one both fail."""
     for _ in range(DRAWS):
-        data = _drawn(rng, difficulty, families, turns, abouts)
+        data = _drawn(rng, difficulty, families, turns, abouts, kinds)
         if not any(_passes(data, policy) for policy in wrong_ways(data)):
             return data
     raise BadConfig(
@@ -56,8 +63,15 @@ def _some(rng: np.random.Generator, choices: Sequence[T], count: int) -> list[T]
     return [choices[int(place)] for place in rng.permutation(len(choices))[:count]]
 
 
-def _drawn(rng: np.random.Generator, difficulty: int, families: Sequence[str], turns: int, abouts: Sequence[str]) -> Data:
-    categories = _some(rng, list(CATEGORIES), min(2 + difficulty // 2, len(CATEGORIES)))
+def _drawn(
+    rng: np.random.Generator,
+    difficulty: int,
+    families: Sequence[str],
+    turns: int,
+    abouts: Sequence[str],
+    kinds: Sequence[str],
+) -> Data:
+    categories = _some(rng, kinds, 2 + difficulty // 2)
     items = document(rng, categories, min(3 + difficulty // 2, 8))
     system: Rules = {}
     if "system" in families and difficulty:

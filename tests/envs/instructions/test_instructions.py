@@ -91,7 +91,9 @@ def test_names_sort_plainly_and_differ_within_a_document():
 
 @given(st.integers(0, 10**6), st.integers(0, 8))
 def test_a_written_reply_keeps_its_rules_and_a_forgotten_rule_shows(seed, difficulty):
-    data = generate.draw(generator("test", seed), difficulty, generate.FAMILIES, 2 + difficulty % 4, list(rules.VALUES))
+    data = generate.draw(
+        generator("test", seed), difficulty, generate.FAMILIES, 2 + difficulty % 4, list(rules.VALUES), list(CATEGORIES)
+    )
     items = [tuple(item) for item in data["items"]]
     for turn, message in enumerate(data["messages"]):
         live = generate.live(data, turn)
@@ -167,12 +169,19 @@ def test_difficulty_is_the_number_of_live_rules_and_has_no_end():
     assert most(0) < most(3) < most(8) and most(8) > 12
 
 
+def test_only_the_kinds_of_the_option_are_listed():
+    env = agentgym.make(ID, kinds="tool,garment", difficulty=5)
+    assert {kind for task in env.tasks(20) for _, kind, _ in task.data["items"]} == {"tool", "garment"}
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
         ({"families": "grows"}, "grow"),
         ({"rules": "order,forms"}, "form"),
         ({"rules": "order,form"}, "at least 4"),
+        ({"kinds": "fruits,animal"}, "fruit"),
+        ({"kinds": "fruit,fruit"}, "at least 2 different"),
         ({"messages": 1}, "from 2 to 200"),
         ({"messages": True}, "from 2 to 200"),
     ],
