@@ -2,14 +2,18 @@
 
 import asyncio
 import importlib
+import inspect
 import re
 import shlex
 import threading
+from collections.abc import AsyncGenerator
 from concurrent.futures import Future
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from agentgym.core.actions import Tool
 from agentgym.errors import BadConfig, Fault, MissingExtra, Reason, how_to_install
+from agentgym.mcp_tools.bounds import ENCODING, LARGEST, TOO_MUCH
 
 PREFIX = "mcp:"
 START_SECONDS = 60.0
@@ -20,6 +24,7 @@ _MOST_TOOLS = 128
 
 REFUSED = (-32600, -32601, -32602)
 """JSON-RPC's codes of a request that is wrong: an unknown tool, arguments that do not fit."""
+TOO_LONG = f"it sent a message of more than {LARGEST >> 20} MiB"
 CLOSED = -32000
 """The package's own code of a connection that ended."""
 
@@ -31,9 +36,9 @@ class ServerError(Fault):
 class Connection:
     """A server that a command starts (`mcp:python server.py`) or an address names (`mcp:http://HOST/mcp`).
 
-    What it says is text of others: tools with odd names or endless descriptions are refused, and results are cut by whoever
-    shows them. The command runs without a shell, outside any sandbox, with no more of our environment than PATH, HOME and
-    the like.
+    What it says is text of others: tools with odd names or endless descriptions are refused, a message of more than
+    `LARGEST` bytes ends the connection, and results are cut by whoever shows them. The command runs without a shell, outside
+    any sandbox, with no more of our environment than PATH, HOME and the like.
     """
 
     def __init__(self, where: str) -> None:
@@ -42,13 +47,14 @@ class Connection:
         self._client: Any = None
         self._loop = asyncio.new_event_loop()
         self._stop = asyncio.Event()
+        self._flooded = asyncio.Event()
         self._up: Future[None] = Future()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
         try:
             self._up.result(START_SECONDS)
         except TimeoutError:
-            self.close()
+            self._loop.call_soon_threadsafe(self._served.cancel)
             raise Fault(f"{where} did not answer within {START_SECONDS:g} s", reason=Reason.TIMEOUT) from None
 
     def call(self, name: str, arguments: dict[str, object], seconds: float) -> tuple[str, bool]:
@@ -61,6 +67,8 @@ class Connection:
             return asked.result(seconds + 10)
         except TimeoutError:
             asked.cancel()
+            raise
+        except ServerError:
             raise
         except Exception as error:
             code = getattr(error, "code", CLOSED)  # the package's MCPError has one
@@ -76,12 +84,15 @@ class Connection:
             self._thread.join(15)
 
     def _run(self) -> None:
+        self._served = self._loop.create_task(self._serve())
         try:
-            self._loop.run_until_complete(self._serve())
+            with suppress(asyncio.CancelledError):
+                self._loop.run_until_complete(self._served)
         finally:
             self._loop.close()
 
     async def _serve(self) -> None:
+        TOO_MUCH.set(self._flood)
         try:
             async with target(self.where) as client:
                 self.tools = _checked((await client.list_tools()).tools, self.where)
@@ -93,11 +104,30 @@ class Connection:
                 known = isinstance(error, (BadConfig, MissingExtra))
                 self._up.set_exception(error if known else Fault(f"{self.where} cannot be used: {str(error)[:300]}"))
 
+    def _flood(self) -> None:
+        """Give up what waits for a message that is too long: none of it is kept, so nothing else would end the wait."""
+        self._flooded.set()
+        if not self._up.done():
+            self._up.set_exception(Fault(f"{self.where} cannot be used: {TOO_LONG}"))
+            self._served.cancel()
+
     async def _call(self, name: str, arguments: dict[str, object], seconds: float) -> tuple[str, bool]:
-        async with asyncio.timeout(seconds):
-            result = await self._client.call_tool(name, arguments)
-        parts = [getattr(part, "text", None) or f"[{getattr(part, 'type', 'content')} left out]" for part in result.content]
-        return "\n".join(parts).encode("utf-8", "replace").decode(), bool(result.is_error)
+        called: asyncio.Task[Any] = asyncio.ensure_future(self._client.call_tool(name, arguments))
+        flooded = asyncio.ensure_future(self._flooded.wait())
+        try:
+            async with asyncio.timeout(seconds):
+                await asyncio.wait((called, flooded), return_when=asyncio.FIRST_COMPLETED)
+            if self._flooded.is_set():
+                raise ServerError(f"{self.where} failed in {name}: {TOO_LONG}")
+            result = called.result()
+        finally:
+            called.cancel()
+            flooded.cancel()
+        return "\n".join(map(_text, result.content)).encode("utf-8", "replace").decode(), bool(result.is_error)
+
+
+def _text(part: Any) -> str:
+    return part.text if isinstance(getattr(part, "text", None), str) else f"[{getattr(part, 'type', 'content')} left out]"
 
 
 def target(where: str) -> Any:
@@ -111,9 +141,21 @@ def target(where: str) -> Any:
     if not where.startswith(PREFIX) or not rest.strip():
         raise BadConfig(f"tool_server is {where!r:.80}; expected 'mcp:COMMAND' or 'mcp:http://HOST/mcp'")
     if rest.startswith(("http://", "https://")):
-        return client.Client(rest)
+        return client.Client(_streamed(rest))
     command, *arguments = shlex.split(rest)
-    return client.Client(stdio.stdio_client(stdio.StdioServerParameters(command=command, args=arguments)))
+    return client.Client(stdio.stdio_client(stdio.StdioServerParameters(command=command, args=arguments, encoding=ENCODING)))
+
+
+@asynccontextmanager
+async def _streamed(address: str) -> AsyncGenerator[Any]:
+    bodies: Any = importlib.import_module("agentgym.mcp_tools.bodies")
+    http: Any = importlib.import_module("mcp.client.streamable_http")
+    opened = http.streamable_http_client
+    limit = (
+        {"max_sse_event_size": None} if "max_sse_event_size" in inspect.signature(opened).parameters else {}
+    )  # ours names it
+    async with bodies.client(TOO_MUCH.get()) as client, opened(address, http_client=client, **limit) as streams:
+        yield streams
 
 
 def _checked(listed: list[Any], where: str) -> dict[str, Tool]:

@@ -44,6 +44,12 @@ def flood() -> str:
 
 
 @server.tool()
+def endless(megabytes: int) -> str:
+    """Say as much as is asked for."""
+    return "x" * (megabytes << 20)
+
+
+@server.tool()
 def die() -> str:
     """End the server."""
     os._exit(1)
@@ -72,6 +78,9 @@ def strict(word: str) -> str:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["--endless"]:  # before anything is asked
+        while True:
+            os.write(1, b"x" * (1 << 20))
     if sys.argv[1:2] == ["--http"]:
         server.run("streamable-http", port=int(sys.argv[2]))
     else:

@@ -1,11 +1,15 @@
 """Tools of a real MCP server inside an environment."""
 
+import gzip
 import json
+import resource
 import shlex
 import socket
 import subprocess
 import sys
+import threading
 import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -132,24 +136,70 @@ def test_the_server_does_not_get_our_environment(env, monkeypatch):
     assert "PATH" in names and "SECRET_OF_THE_TRAINER" not in names
 
 
-def test_a_server_at_an_address():
+@pytest.fixture(scope="module")
+def address():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     process = subprocess.Popen([sys.executable, str(SERVER), "--http", str(port)], stderr=subprocess.DEVNULL)
-    try:
-        for _ in range(600):
-            with socket.socket() as attempt:
-                if attempt.connect_ex(("127.0.0.1", port)) == 0:
-                    break
-            time.sleep(0.1)
-        env = Sums(tool_server=f"mcp:http://127.0.0.1:{port}/mcp")
-        env.reset(seed=1)
-        assert [env.step(action)[1] for action in env.oracle()] == [0.0, 1.0]
-        env.close()
-    finally:
-        process.kill()
-        process.wait()
+    for _ in range(600):
+        with socket.socket() as attempt:
+            if attempt.connect_ex(("127.0.0.1", port)) == 0:
+                break
+        time.sleep(0.1)
+    yield f"mcp:http://127.0.0.1:{port}/mcp"
+    process.kill()
+    process.wait()
+
+
+def test_a_server_at_an_address(address):
+    env = Sums(tool_server=address)
+    env.reset(seed=1)
+    assert [env.step(action)[1] for action in env.oracle()] == [0.0, 1.0]
+    env.close()
+
+
+@pytest.mark.parametrize("kind", ["command", pytest.param("address", marks=pytest.mark.long)])
+def test_a_result_has_a_largest_size(env, kind, request):  # mcp 2.3.0 reads a line, and a body of JSON, of any length
+    there = env if kind == "command" else Sums(tool_server=request.getfixturevalue("address"))
+    there.reset(seed=1)
+    there.step("note[a]")
+    assert there.step("endless[1]")[4]["valid"]
+    text, _, terminated, truncated, info = there.step("endless[5]")
+    assert text.endswith("it sent a message of more than 4 MiB")
+    assert (info["valid"], terminated, truncated) == (False, False, False)
+    if kind == "address":
+        there.close()
+
+
+@pytest.mark.long
+def test_a_line_without_an_end_is_not_kept():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(Fault, match="cannot be used: it sent a message of more than 4 MiB"):
+        Sums(tool_server=f"{WHERE} --endless")
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # KiB
+
+
+def test_a_packed_answer_is_refused():  # httpx2 unpacks whatever a server packs, of any size
+    packed = gzip.compress(b" " * (64 << 20))
+
+    class Packing(BaseHTTPRequestHandler):
+        def do_POST(self):
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Encoding", "gzip")
+            self.send_header("Content-Length", str(len(packed)))
+            self.end_headers()
+            self.wfile.write(packed)
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Packing) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with pytest.raises(Fault, match="cannot be used"):
+            Sums(tool_server=f"mcp:http://127.0.0.1:{server.server_port}/mcp")
+        server.shutdown()
 
 
 @pytest.mark.parametrize("where", ["", "python server.py", "mcp:", "ftp://x"])

@@ -1,0 +1,41 @@
+"""The client for a server at an address, whose answers end: the official package reads a body of any length."""
+
+from collections.abc import AsyncIterator, Callable
+
+import httpx2
+
+from agentgym.mcp_tools.bounds import LARGEST
+
+TIMEOUT = httpx2.Timeout(30.0, read=300.0)
+"""As the official package's own client: a server may keep a stream open."""
+
+
+class _Body(httpx2.AsyncByteStream):
+    """A body that breaks off after `LARGEST` bytes."""
+
+    def __init__(self, body: httpx2.AsyncByteStream, too_much: Callable[[], None]) -> None:
+        self._body, self._too_much = body, too_much
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        read = 0
+        async for part in self._body:
+            read += len(part)
+            if read > LARGEST:
+                self._too_much()
+                raise httpx2.StreamError(f"an answer of more than {LARGEST} bytes")
+            yield part
+
+    async def aclose(self) -> None:
+        await self._body.aclose()
+
+
+def client(too_much: Callable[[], None]) -> httpx2.AsyncClient:
+    """Return a client for one connection, which its user closes; `too_much` is called when an answer is too long."""
+
+    async def bound(response: httpx2.Response) -> None:
+        if response.headers.get("content-encoding", "identity").lower() != "identity":  # unpacked, it has any size
+            raise httpx2.RemoteProtocolError("the server packed an answer, which was not allowed", request=response.request)
+        assert isinstance(response.stream, httpx2.AsyncByteStream)
+        response.stream = _Body(response.stream, too_much)
+
+    return httpx2.AsyncClient(headers={"Accept-Encoding": "identity"}, timeout=TIMEOUT, event_hooks={"response": [bound]})
