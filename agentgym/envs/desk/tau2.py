@@ -102,6 +102,15 @@ def _task(where: str, domain: str, row: object, splits: Mapping[str, str], ignor
     basis = criteria.get("reward_basis") or list(DEFAULT)
     if unknown := [part for part in basis if part not in (*BASIS, "NL_ASSERTION")]:
         raise BadData(f"{where}: reward_basis has {unknown[0]!r}; expected {', '.join((*BASIS, 'NL_ASSERTION'))}")
+    tools: object = task.get("user_tools")
+    if not (
+        tools is None or (isinstance(tools, list) and all(isinstance(name, str) for name in cast("list[object]", tools)))
+    ):
+        raise BadData(f"{where}: user_tools is {str(cast('object', tools))[:60]!r}; expected names of tools")
+    if task.get("required_documents"):
+        raise BadData(
+            f"{where}: it requires documents of a knowledge base, which tau2's own agent finds; none is served here"
+        )
     content = {
         "domain": domain,
         "persona": scenario.get("persona"),

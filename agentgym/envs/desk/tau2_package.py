@@ -95,7 +95,7 @@ class Case:
         """The tools that the customer has in this task."""
         if self.environment.user_tools is None:
             return {}
-        allowed = self.task.model_dump().get("user_tools")  # older versions know no such field
+        allowed: list[str] | None = self.row.get("user_tools")  # of the file: older versions know no such field
         offered = map(_tool, self.environment.get_user_tools())
         return {tool.name: tool for tool in offered if allowed is None or tool.name in allowed}
 

@@ -111,6 +111,21 @@ def test_one_bad_task_refuses_no_file_and_text_that_nobody_reads_does(folder):
     assert agentgym.make("rlvr/Desk-v0", data=str(folder), ignore="context", split="train").find("o").id == "o"
 
 
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("required_documents", ["Fees"], "it requires documents of a knowledge base"),
+        ("user_tools", "check", "user_tools is 'check'; expected names of tools"),
+        ("user_tools", [1], "user_tools is"),
+    ],
+)
+def test_a_task_with_a_field_that_cannot_be_applied_is_left_out(field, value, message, folder):
+    plain = [{**task("0"), field: None}, {**task("1"), field: []}]
+    (folder / "tasks.json").write_text(json.dumps([*plain, {**task("2"), field: value}]), encoding="utf-8")
+    with pytest.warns(UserWarning, match=f"1 of 3 rows are not played.*{message}"):
+        assert [one.id for one in load(str(folder)).library.tasks] == ["0", "1"]
+
+
 def test_a_folder_that_is_not_there(tmp_path):
     with pytest.raises(agentgym.BadData, match="no folder of tau2-bench"):
         agentgym.make("rlvr/Desk-v0", data=str(tmp_path / "nothing"))

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,6 +13,7 @@ import agentgym
 from agentgym.core.actions import spell
 from agentgym.engines import Completion
 from agentgym.envs.desk.tau2 import load, why_not
+from agentgym.envs.desk.tau2_package import Case
 from agentgym.envs.desk.tau2_repeat import refusal
 
 PLACES = [os.environ.get("AGENTGYM_DATA"), Path(__file__).parents[4] / "shared" / "data"]
@@ -81,6 +83,16 @@ def test_the_tasks_of_a_split_are_those_that_can_be_played(tmp_path):
 def test_calls_that_could_not_be_replayed_or_would_never_end_are_refused(name, given, said):
     reason = refusal(name, given)
     assert said in reason and bool(reason) is bool(said)
+
+
+@pytest.mark.parametrize(("named", "offered"), [(None, ["look", "pay"]), ([], []), (["pay", "fly"], ["pay"])])
+def test_the_customer_has_the_tools_that_the_file_names(named, offered):  # versions before 1ef2aea4 drop the field
+    case = object.__new__(Case)
+    schemas = [{"function": {"name": name, "description": "", "parameters": {}}} for name in ("look", "pay")]
+    tools = [SimpleNamespace(openai_schema=schema) for schema in schemas]
+    case.environment = SimpleNamespace(user_tools=tools, get_user_tools=lambda: tools)
+    case.row = row(user_tools=named)
+    assert list(case.customer_tools) == offered
 
 
 def refused(data, path=""):
