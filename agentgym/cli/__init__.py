@@ -35,7 +35,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "train": ("agentgym.cli.train", "train an agent by a recipe"),
     "sft": ("agentgym.cli.sft", "imitate stored episodes"),
     "qualify": ("agentgym.cli.qualify", "find out what a training server computes"),
-    "export": ("agentgym.cli.export", "write episodes as Parquet, for TRL's trainers, or as ATIF"),
+    "export": ("agentgym.cli.export", "write episodes as Parquet or ATIF, or tasks as Harbor's folders"),
     "import": ("agentgym.cli.import_logs", "read logs of Harbor, inspect_ai and ATIF as episodes"),
     "eval": ("agentgym.cli.eval", "measure an agent in one environment or many"),
     "compare": ("agentgym.cli.compare", "compare two evaluations task by task"),

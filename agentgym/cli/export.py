@@ -1,10 +1,12 @@
-"""Write episodes as Parquet, with the columns that TRL's trainers read; `datasets` and pandas read it too. Or as ATIF.
+"""Write episodes as Parquet, with the columns that TRL's trainers read; `datasets` and pandas read it too. Or as ATIF,
+or tasks as task folders of Harbor.
 
 agentgym export runs/demo --as sft --success --split train --out data.parquet   successes to imitate
 agentgym export runs/demo --out data.parquet --push ME/NAME   as a dataset on the hub, with a card
 agentgym export runs/eval-a --as dpo --out pairs.parquet     pairs of attempts at a task, for DPO
 agentgym export runs/eval-a --as turns --out turns.parquet   tokens, seconds, finish and cost of every turn
 agentgym export runs/demo --as atif --out trajectories       a document of Harbor's trajectory format for each episode
+agentgym export terminal --as harbor --tasks 20 --out tasks  a task folder of Harbor for each task of an environment
 """
 
 import json
@@ -31,12 +33,12 @@ class Config:
     """What to write."""
 
     files: Positional[tuple[str, ...]]
-    """Files of episodes, or folders of runs and evaluations."""
+    """Files of episodes, or folders of runs and evaluations; with `harbor` also an environment."""
     out: str
-    """File to write; with `atif`, a folder."""
-    form: Annotated[Literal["sft", "dpo", "grpo", "episodes", "turns", "atif"], Alias("as")] = "sft"
+    """File to write; with `atif` and `harbor`, a folder."""
+    form: Annotated[Literal["sft", "dpo", "grpo", "episodes", "turns", "atif", "harbor"], Alias("as")] = "sft"
     """`sft` (one conversation per row), `dpo` (one pair of a group per row), `grpo` (with advantages), `episodes` or `turns`
-    (all, with tokens, seconds, finish and cost), `atif` (a JSON document per episode)."""
+    (all, with tokens, seconds, finish and cost), `atif` (a JSON document per episode), `harbor` (a task folder per task)."""
     success: bool = False
     """Only successful episodes."""
     env: str = ""
@@ -59,6 +61,16 @@ class Config:
     """With `grpo`: the credit algorithm of the advantages; by default those that the training run recorded."""
     credit_options: Options = field(default_factory=dict[str, object])
     """Its hyperparameters: --credit.KEY VALUE."""
+    tasks: int = 0
+    """With `harbor`: number of tasks; 0 for every task of a run."""
+    difficulty: int | None = None
+    """With `harbor`: difficulty of the tasks; by default the environment's own."""
+    seed: int = 0
+    """With `harbor`: seed of the episodes."""
+    base: str = ""
+    """With `harbor`: image that the folders' images begin with; by default Debian 12's slim Python image in this version."""
+    env_options: Options = field(default_factory=dict[str, object])
+    """With `harbor`: options of the environment: --env.KEY VALUE."""
 
 
 def _measured(config: Config, make: "Rows", episodes: list[Episode]) -> list[dict[str, Any]]:
@@ -76,7 +88,7 @@ def run(config: Config) -> int:
     out = Path(config.out)
     if not config.files:
         raise BadConfig("no file of episodes is given; for example: agentgym export runs/demo --out data.parquet")
-    if config.form == "atif":
+    if config.form in ("atif", "harbor"):
         if config.card or config.push:
             raise BadConfig("--card and --push are of a table: use --as episodes")
     elif out.suffix != ".parquet":
@@ -88,6 +100,14 @@ def run(config: Config) -> int:
     if not config.tokens and config.form != "sft":
         raise BadConfig(f"--no-tokens goes with --as sft, not with {config.form}")
     which = Filter(config.success, config.env, config.min_reward, config.split)
+    of_tasks = {name: getattr(config, name) for name in ("tasks", "difficulty", "seed", "base", "env_options")}
+    if config.form == "harbor":
+        from agentgym.cli.export_harbor import Tasks, write_folders
+
+        number, *others = of_tasks.values()
+        return write_folders(Tasks(config.files, which, number, *others), out)
+    if given := [name for name, value in of_tasks.items() if value not in (0, None, "", {})]:
+        raise BadConfig(f"--{given[0].replace('_options', '.KEY')} goes with --as harbor, not with {config.form}")
     files = read_files(config.files, which)
     for number, episodes in enumerate(files if len(files) > 1 else []):
         for episode in episodes:  # groups of two files are not one, whatever they are called

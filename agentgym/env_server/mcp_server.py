@@ -99,18 +99,33 @@ class McpServer:
                 raise Refusal(400, f"name a session of at least {_NAME} random characters in the address: /mcp?session=NAME")
             if tool == self.reset_name:
                 return self._shown(await self._begun(name, arguments), name)
-            session = self._named.get(name)
-            if session is None or session.id not in self.sessions.open:
-                raise Refusal(409, f"no episode is running: call {self.reset_name} first")
+            self._running(name)
             action: object = {"name": tool, "arguments": arguments}
             tools = self._offered(name)
             if not tools:
                 if tool != "act":
                     raise Refusal(404, f"there is no tool {tool[:40]!r}; the tools are {self.reset_name} and act")
                 action = arguments.get("action")
-            return self._shown(await self.sessions.step(session, action_of(action, tools)), name)
+            return await self._stepped(name, action_of(action, tools))
         except Refusal as refusal:
             return refusal.detail, None, True
+
+    async def act(self, name: str, action: str) -> tuple[str, dict[str, object] | None, bool]:
+        """Return what an action brings that is spelled as the environment itself reads it; the rest is as in `call`."""
+        try:
+            return await self._stepped(name, action)
+        except Refusal as refusal:
+            return refusal.detail, None, True
+
+    async def _stepped(self, name: str, action: str) -> tuple[str, dict[str, object], bool]:
+        return self._shown(await self.sessions.step(self._running(name), action), name)
+
+    def _running(self, name: str) -> Session:
+        """Return the open session of a client; a Refusal where no episode was started."""
+        session = self._named.get(name)
+        if session is None or session.id not in self.sessions.open:
+            raise Refusal(409, f"no episode is running: call {self.reset_name} first")
+        return session
 
     def _offered(self, name: str) -> Mapping[str, Tool]:
         """Return the tools of a session's task, or those of the environment where it has none yet."""

@@ -35,7 +35,7 @@ class Bubblewrap(ForkServerSandbox):
         super().__init__(limits, packages)
 
     def _told(self) -> dict[str, object]:
-        return {"isolated": True, "filter": denied_calls().hex()}
+        return {"isolated": True, "user": 0, "filter": denied_calls().hex()}
 
     def _temporary(self) -> str | None:
         """Return a folder for temporary files that the unprivileged user can reach, whom root becomes."""

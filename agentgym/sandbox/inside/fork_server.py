@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
         isolated: bool
         work: str
+        user: int
         preload: list[str]
         memory: int
         memory_is_bounded: bool
@@ -313,6 +314,8 @@ def _confine(request: Request, settings: Settings) -> None:
     except PermissionError:  # a program before this one has closed it to itself
         os.chmod(request["cwd"], 0o700)
         os.chdir(request["cwd"])
+    if settings["user"]:
+        _become(settings["user"])
     os.environ.clear()
     os.environ.update(request["env"])
     os.umask(0o022)
@@ -326,6 +329,15 @@ def _confine(request: Request, settings: Settings) -> None:
     if settings["isolated"]:
         system.drop_capabilities()
         system.filter_calls(bytes.fromhex(settings["filter"]))
+
+
+def _become(user: int) -> None:
+    """Go on as another user, for good."""
+    os.setgroups([])
+    os.setgid(user)
+    os.setuid(user)
+    system.prctl(system.NO_NEW_PRIVILEGES, 1)
+    system.prctl(system.DUMPABLE, 1)  # else its own files in /proc would be root's
 
 
 def _stream(number: int) -> io.TextIOWrapper:

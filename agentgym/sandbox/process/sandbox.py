@@ -1,5 +1,7 @@
 """No sandbox: a program with resource limits and a folder of its own, that can read all its user can."""
 
+import itertools
+import os
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -9,24 +11,45 @@ from agentgym.errors import BadConfig
 from agentgym.sandbox.local.fork_server_sandbox import ForkServerSandbox
 from agentgym.sandbox.protocol import Limits
 
+_USERS = itertools.count(200_000 + 1000 * (os.getpid() % 10_000))
+"""Numbers of users that have no account."""
+
 
 class Process(ForkServerSandbox):
     """Runs programs as this very user, with limits and without isolation: for code one trusts, where there is no sandbox.
 
-    BadConfig unless `unsafe=True`. `packages` are loaded from the caller's own path.
+    BadConfig unless `unsafe=True`. `packages` are loaded from the caller's own path. Root may give programs a `user`: a
+    number, or `own` for one that no other sandbox of this process has; and a `work` folder with a lasting name.
     """
 
-    def __init__(self, limits: Limits | None = None, *, packages: Sequence[str] = (), unsafe: bool = False) -> None:
+    def __init__(
+        self,
+        limits: Limits | None = None,
+        *,
+        packages: Sequence[str] = (),
+        unsafe: bool = False,
+        user: int | str = 0,
+        work: str = "",
+    ) -> None:
         if not unsafe:
             raise BadConfig(
                 "backend 'process' does not isolate: a program can read your files, use the network and write to all "
                 "your folders. Use backend 'bubblewrap' or 'docker', or pass unsafe=True if you trust the programs"
             )
-        self.work = tempfile.mkdtemp(prefix="agentgym-work-")
+        if user != "own" and (not isinstance(user, int) or isinstance(user, bool) or user < 0):
+            raise BadConfig(f"user of the process sandbox is {user!r}; expected a number or 'own'")
+        if (user or work) and os.geteuid() != 0:
+            raise BadConfig("user and work of the process sandbox are for root alone")
+        self.user = next(_USERS) if isinstance(user, str) else user
+        if work:
+            Path(work).mkdir(parents=True, exist_ok=True)
+        self.work = work or tempfile.mkdtemp(prefix="agentgym-work-")
+        if self.user:
+            os.chown(self.work, self.user, self.user)
         super().__init__(limits, packages, temporary=[self.work])
 
     def _command(self, packages: Sequence[str], stage: Path) -> list[str]:
         return [sys.executable, "-s", "-P", str(Path(__file__).parents[1] / "inside" / "fork_server.py")]
 
     def _told(self) -> dict[str, object]:
-        return {"isolated": False}
+        return {"isolated": False, "user": self.user}

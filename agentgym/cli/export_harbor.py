@@ -1,0 +1,52 @@
+"""`agentgym export --as harbor`: tasks of an environment, or of a run's episodes, as task folders of Harbor."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agentgym.errors import BadConfig
+from agentgym.trainers.data.stored import Filter, read_files
+
+
+@dataclass(frozen=True)
+class Tasks:
+    """What the command line says of the tasks."""
+
+    files: Sequence[str]
+    """An environment, or files and folders of episodes."""
+    which: Filter
+    number: int
+    difficulty: int | None
+    seed: int
+    base: str
+    options: Mapping[str, object] = field(default_factory=dict[str, object])
+
+
+def write_folders(tasks: Tasks, out: Path) -> int:
+    """Write the folders, and say how to run them."""
+    from agentgym.integrations.harbor_tasks.folder import BASE, Wanted, write
+
+    options: dict[str, object] = dict(tasks.options)
+    if tasks.which.split:
+        options["split"] = tasks.which.split
+    if tasks.difficulty is not None:
+        options["difficulty"] = tasks.difficulty
+    name, begins = _of_runs(tasks) if any(Path(file).exists() for file in tasks.files) else (tasks.files[0], None)
+    if begins is None and len(tasks.files) > 1:
+        raise BadConfig(f"{len(tasks.files)} environments are given; expected one, or files of episodes")
+    if begins is None and tasks.number < 1:
+        raise BadConfig(f"--tasks is {tasks.number}; expected how many tasks to write, at least 1")
+    wanted = Wanted(name, options, tasks.seed, tasks.base or BASE)
+    folders = write(wanted, tasks.number if begins is None else begins, out)
+    print(f"{out}: {len(folders)} task folders; harbor run -p {out} -a oracle")
+    return 0
+
+
+def _of_runs(tasks: Tasks) -> tuple[str, dict[str, str]]:
+    """Return the environment of a run's episodes, and the first observation of each task by its id."""
+    episodes = [episode for file in read_files(tasks.files, tasks.which) for episode in file]
+    envs = sorted({episode.env for episode in episodes})
+    if len(envs) > 1:
+        raise BadConfig(f"the episodes are of {', '.join(envs)}; choose one with --env NAME")
+    begins = {episode.task_id: episode.turns[0].observation for episode in episodes}
+    return envs[0], dict(list(begins.items())[: tasks.number or len(begins)])

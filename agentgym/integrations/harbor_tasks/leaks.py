@@ -1,0 +1,45 @@
+"""Does a task's folder hold something of the answer where the agent can read it?"""
+
+from collections.abc import Mapping, Sequence
+
+from agentgym.contract.tasks import shown_in
+from agentgym.core.env import TextEnv
+from agentgym.integrations.harbor_tasks.kinds import calls
+
+HIDDEN = ("tests/", "solution/", "environment/service/")
+"""What never reaches the agent's container before its turn is over."""
+OUTSIDE = ("task.toml",)
+"""Read by Harbor alone."""
+LEAST = 24
+"""Characters of an action from which it is not in a file by accident."""
+_DATA = (".tar", ".sqlite")
+"""Files of the task itself, among which the words of an answer may be."""
+
+
+def leaks(env: TextEnv, files: Mapping[str, bytes], actions: Sequence[str]) -> list[str]:
+    """Return what is wrong, one sentence each; the environment has begun the task that the files are of.
+
+    An answer that the environment's own first observation shows by accident is none.
+    """
+    found: list[str] = []
+    readable = {path: content for path, content in files.items() if not path.startswith(HIDDEN) and path not in OUTSIDE}
+    secret = {content for path, content in files.items() if path.startswith(HIDDEN) and len(content) >= LEAST}
+    known = f"{env.observation}\n{env.task.instruction}"
+    accidents = shown_in(known, env, env.task)
+    for path, content in readable.items():
+        text = content.decode("utf-8", "replace")
+        if content in secret or path.endswith(".whl"):
+            found.append(f"{path} is a file of the verifier or of the solution")
+        if env.task.id in text and env.task.id not in known:
+            found.append(f"{path} names the task, by which agentgym makes it with its answer")
+        if any(len(action) >= LEAST and action in text and action not in known for action in _texts(env, actions)):
+            found.append(f"{path} holds an action of the solution")
+        if not path.endswith(_DATA) and (shown := shown_in(text, env, env.task) - accidents):
+            found.append(f"{path} shows the answer {min(shown)!r:.60}")
+    return found
+
+
+def _texts(env: TextEnv, actions: Sequence[str]) -> list[str]:
+    """Return actions, and what calls among them say; not which text an edit replaces, for that is in a file."""
+    pairs = [pair for call in calls(env, actions) for pair in call.arguments.items()]
+    return [*actions, *(value for name, value in pairs if isinstance(value, str) and name != "old")]

@@ -1,0 +1,43 @@
+"""What the verifier and the service of a folder know of its task: a file of their images that no agent can read."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from agentgym.errors import BadData
+
+PLACE = Path("/opt/agentgym/task.json")
+"""Where the images have it."""
+RESULTS = Path("/result/episodes.jsonl")
+"""What the service writes when the episode is over."""
+REWARD = Path("/logs/verifier/reward.json")
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class TaskFile:
+    """One task: everything that makes its episode."""
+
+    env: str
+    task: str
+    seed: int = 0
+    options: Mapping[str, object] = field(default_factory=dict[str, object])
+    served: bool = False
+    """Whether the episode is played by a service, whose result the verifier reads; else the verifier judges files."""
+    format: int = FORMAT
+
+    def text(self) -> str:
+        """Return it as JSON; ValueError or TypeError for options that JSON has no words for."""
+        return json.dumps(asdict(self), ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+
+
+def read(path: Path = PLACE) -> TaskFile:
+    """Return the task of this image."""
+    try:
+        facts = TaskFile(**json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise BadData(f"{path} is not a task that `agentgym export --as harbor` wrote: {error}") from None
+    if facts.format != FORMAT:
+        raise BadData(f"{path} has format {facts.format}; expected {FORMAT}")
+    return facts

@@ -1,0 +1,67 @@
+"""Judge what an agent left and write the reward: run by `tests/test.sh` in the verifier's image.
+
+Where the environment fails through no fault of the agent, no reward is written: Harbor counts an error of the trial.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from agentgym.errors import BadData
+from agentgym.integrations.harbor_tasks import task_file
+from agentgym.integrations.harbor_tasks.kinds import NothingHandedIn, kind_of
+from agentgym.integrations.harbor_tasks.task_file import REWARD, TaskFile
+from agentgym.rollout.session import Session
+
+
+def main(root: Path = Path("/")) -> int:
+    """Judge, write the reward file, say how it came about; 1 where there is no verdict."""
+    facts = task_file.read(_below(root, task_file.PLACE))
+    try:
+        reward = _of_service(_below(root, task_file.RESULTS)) if facts.served else _of_files(facts, root)
+    except NothingHandedIn as nothing:
+        print(nothing)
+        reward = 0.0
+    if reward is None:
+        return 1
+    place = _below(root, REWARD)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(json.dumps({"reward": reward}) + "\n", encoding="utf-8")
+    return 0
+
+
+def _below(root: Path, place: Path) -> Path:
+    return root / place.relative_to("/")
+
+
+def _of_files(facts: TaskFile, root: Path) -> float | None:
+    """Return the reward of what an agent left; None after an infrastructure error."""
+    options: dict[str, Any] = dict(facts.options)
+    with Session(facts.env, **options) as session:
+        kind = kind_of(session.env)
+        if kind is None:
+            raise BadData(f"{facts.env} has no files to judge")
+        session.reset(facts.task, seed=facts.seed)
+        if not session.done:
+            print(session.act(kind.hand_in(session.env, root)))
+        if session.reason is not None and session.success is None:
+            print(f"no verdict: {session.reason}: {session.error}", file=sys.stderr)
+            return None
+        return session.reward  # of an action that the environment did not accept: 0
+
+
+def _of_service(results: Path) -> float | None:
+    """Return the reward of the service's episode, which an agent that stopped too early has not ended."""
+    try:
+        rows = [json.loads(line) for line in results.read_text(encoding="utf-8").splitlines()]
+    except FileNotFoundError:
+        raise NothingHandedIn("the episode was not played to its end") from None
+    if not rows:
+        raise NothingHandedIn("the episode was not played to its end")
+    print(f"{rows[-1]['turns']} turns, {rows[-1]['reason']}")
+    return None if rows[-1]["success"] is None else float(rows[-1]["reward"])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
