@@ -10,7 +10,7 @@ from agentgym.report.html import episode_entry, page
 from agentgym.report.run_folder import Row, open_run
 from agentgym.report.tokens import decoder
 
-SCRIPTS = ("nodes.js", "charts.js", "tables.js", "group.js", "episode.js", "compare.js")
+SCRIPTS = ("nodes.js", "charts.js", "curves.js", "tables.js", "group.js", "episode.js", "compare.js")
 MOST = 40
 """Flipped tasks on a page: as many gained as lost, where there are as many."""
 

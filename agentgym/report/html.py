@@ -21,11 +21,13 @@ from agentgym.episodes.episode import Episode, Turn
 from agentgym.evaluate.replies import cut_warning
 from agentgym.evaluate.statistics import Interval, mean_interval
 from agentgym.evaluate.summary import level
+from agentgym.report.facts import played_with
 from agentgym.report.run_folder import TRAINED, Row, RunFolder, finite, open_run, place
 from agentgym.report.sample import display_order, select
 from agentgym.report.tokens import Decode, decoder, tokens
+from agentgym.report.updates import idle
 
-SCRIPTS = ("nodes.js", "charts.js", "tables.js", "measures.js", "group.js", "episode.js", "page.js")
+SCRIPTS = ("nodes.js", "charts.js", "curves.js", "tables.js", "measures.js", "group.js", "episode.js", "page.js")
 LONGEST = 8_000  # characters of one text; the middle of a longer one is left out
 LARGEST = 20_000_000  # characters of all episodes on one page
 
@@ -45,6 +47,8 @@ def write_report(path: str | Path, *, limit: int = 300) -> Path:
         "manifest": run.manifest,
         "summary": run.summary,
         "cut": cut_warning(run.summary or {}, (run.manifest or {}).get("options", {})) if not run.config else "",
+        "played_with": played_with(run.config, run.manifest),
+        "idle": idle(run.metrics),
         "metrics": run.metrics,
         "envs": list(dict.fromkeys(row.env for row in rows)),
         "types": _by_type(rows, 2_000 if run.config else 10_000),

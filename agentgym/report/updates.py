@@ -50,6 +50,12 @@ def advice(rows: Sequence[Mapping[str, Any]]) -> str:
     return f"{len(idle)} steps in a row without an update; {_remedy(idle)}" if len(idle) >= PATIENCE else ""
 
 
+def idle(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return what a view says of the newest step: its reason where it changed nothing, and advice after several."""
+    reason = no_update(rows[-1]) if rows else ""
+    return f"step {rows[-1]['step']:g}: {'. '.join(filter(None, (reason, advice(rows))))}" if reason else ""
+
+
 def _remedy(idle: Sequence[Mapping[str, Any]]) -> str:
     totals = [sum(_count(row, name) or 0 for row in idle) for name in ("groups", "groups_equal", "groups_alone")]
     if totals[2] >= totals[0] / 2:

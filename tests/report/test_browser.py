@@ -82,12 +82,12 @@ def test_filters_by_type_and_step_and_their_combination(watched: Watched):
 def test_keys_and_buttons_walk_through_the_list(watched: Watched):
     page = watched.page
     watched.rows().first.click()
-    first = page.locator(".facts").inner_text()
+    first = page.locator(".detail .facts").inner_text()
     page.get_by_role("button", name="next").click()
-    second = page.locator(".facts").inner_text()
+    second = page.locator(".detail .facts").inner_text()
     assert second != first
     page.locator("#episodes .list").press("k")
-    assert page.locator(".facts").inner_text() == first
+    assert page.locator(".detail .facts").inner_text() == first
     assert page.url.endswith("#episode-0")
 
 

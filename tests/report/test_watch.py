@@ -13,10 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentgym import BadConfig, BadData, Episode
+from agentgym.report.facts import facts
 from agentgym.report.html import _by_type  # pyright: ignore[reportPrivateUsage]
 from agentgym.report.run_folder import open_run, read_metrics, row_of
 from agentgym.report.watch.index import EpisodeIndex, head
-from agentgym.report.watch.run import FollowedRun, Known, facts
+from agentgym.report.watch.run import FollowedRun, Known
 from agentgym.report.watch.tail import Tail
 
 

@@ -1,9 +1,10 @@
 // Line and area charts as plain SVG, drawn to the width they have.
 
+const LEAST = 1e-100; // what is nearer to 0 is drawn as 0: no step of an axis fits between such numbers
 const MARGIN = { top: 10, right: 14, bottom: 24, left: 48 };
 
 // chart: {title, note, series: [{name, points: [[x, y]], band: [[x, low, high]], mark, dots}], levels: [{name, y}], stacked,
-//         bottom, top, flat (height of the axis where all values are one), format (of y), across (of x; whole numbers without), domain (of x), unit (before x; "step" without)}
+//         log, id, bottom, top, flat (height of the axis where all values are one), format (of y), across (of x; whole numbers without), domain (of x), unit (before x; "step" without)}
 function chartCard(chart) {
   const legend = node("div", { class: "legend" });
   const host = node("div", { class: "plot" });
@@ -12,7 +13,7 @@ function chartCard(chart) {
   const pointer = { at: null }; // where it is over the curves, which may be drawn again under it
   let width = 0;
   const draw = () => {
-    if (!host.clientWidth) return;
+    if (!host.clientWidth) return; // in a closed section
     width = host.clientWidth;
     replace(host, plot(chart, width, chart.wide ? 250 : 170, legend, pointer));
   };
@@ -23,7 +24,7 @@ function chartCard(chart) {
 
 // Put charts into a place; those that are there already are drawn again where they stand.
 function showCharts(host, charts) {
-  const titles = charts.map((chart) => chart.title).join("\n");
+  const titles = JSON.stringify(charts.map((chart) => chart.id || chart.title));
   if (host.titles === titles) charts.forEach((chart, i) => host.children[i].update(chart));
   else replace(host, charts.map(chartCard));
   host.titles = titles;
@@ -32,13 +33,17 @@ function showCharts(host, charts) {
 function plot(chart, width, height, legend, pointer) {
   const points = chart.series.flatMap((series) => series.points);
   const [left, right] = chart.domain || range(points.map((point) => point[0]), null, null);
-  const tops = chart.stacked ? [0, 1] : points.map((point) => point[1]).concat((chart.levels || []).map((level) => level.y));
-  const [bottom, top] = rounded(range(tops, chart.bottom, chart.top, chart.flat), height > 200 ? 5 : 4, chart.top);
+  const values = chart.stacked ? [0, 1] : points.map((point) => point[1]).concat((chart.levels || []).map((level) => level.y));
+  const log = chart.log && values.some((value) => value > LEAST);
+  if (log) chart = positive(chart);
+  const lines = height > 200 ? 5 : 4;
+  const [bottom, top] = log ? decades(values.filter((value) => value > LEAST)) : rounded(range(values, chart.bottom, chart.top, chart.flat), lines, chart.top);
+  const scale = log ? Math.log10 : (value) => value;
   const x = (value) => MARGIN.left + ((value - left) / (right - left)) * (width - MARGIN.left - MARGIN.right);
-  const y = (value) => height - MARGIN.bottom - ((value - bottom) / (top - bottom)) * (height - MARGIN.top - MARGIN.bottom);
+  const y = (value) => height - MARGIN.bottom - ((scale(value) - scale(bottom)) / (scale(top) - scale(bottom))) * (height - MARGIN.top - MARGIN.bottom);
   const format = chart.format || short;
   const svg = drawing("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": chart.title });
-  for (const tick of ticks(bottom, top, height > 200 ? 5 : 4)) {
+  for (const tick of log ? logTicks(bottom, top, lines) : ticks(bottom, top, lines)) {
     svg.append(drawing("line", { class: "grid", x1: MARGIN.left, x2: width - MARGIN.right, y1: y(tick), y2: y(tick) }));
     svg.append(drawing("text", { class: "tick", x: MARGIN.left - 6, y: y(tick) + 4, "text-anchor": "end" }, format(tick)));
   }
@@ -99,12 +104,13 @@ function stack(svg, all, x, y) {
 function readings(svg, chart, legend, format, frame) {
   const cursor = drawing("line", { class: "cursor", y1: MARGIN.top, y2: frame.height - MARGIN.bottom, visibility: "hidden" });
   svg.append(cursor);
-  const show = (at) => replace(legend, chart.series.map((series) => {
+  const left = chart.leftOut ? node("span", { class: "soft" }, `${chart.leftOut} values at or below 0 are not shown`) : "";
+  const show = (at) => replace(legend, chart.series.filter((series) => !series.quiet).map((series) => {
     const near = at === null ? series.points[series.points.length - 1]
       : series.points.reduce((best, point) => (Math.abs(point[0] - at) < Math.abs(best[0] - at) ? point : best));
     return node("span", { class: "key " + series.mark }, node("i"), series.name, " ", node("b", {}, format(near[1])),
       at === null ? "" : node("span", { class: "soft" }, ` ${chart.unit || "step"} ${(chart.across || String)(near[0])}`));
-  }));
+  }), left);
   const move = (at) => {
     frame.pointer.at = at;
     cursor.setAttribute("visibility", at === null ? "hidden" : "visible");
@@ -119,10 +125,38 @@ function readings(svg, chart, legend, format, frame) {
   move(frame.pointer.at);
 }
 
-function range(values, least, most, flat = 0.5) {
+// The least and the greatest value, further apart where they are (nearly) one: a computer's numbers end somewhere.
+function range(values, least, most, flat) {
   let low = least ?? values.reduce((a, b) => Math.min(a, b), Infinity), high = most ?? values.reduce((a, b) => Math.max(a, b), -Infinity);
-  if (high <= low) [low, high] = [low - (least === null || least === undefined ? flat : 0), low + flat];
+  const size = Math.max(Math.abs(low), Math.abs(high));
+  if (!(high - low > Math.max(1e-9 * size, LEAST))) {
+    const apart = Math.max(flat ?? (size > LEAST ? size / 2 : 0.5), 1e-3 * size);
+    [low, high] = [low - (least === null || least === undefined ? apart : 0), low + apart];
+  }
   return [low, high];
+}
+
+// A chart for a logarithmic axis: what is not above 0 is left out, and counted.
+function positive(chart) {
+  const series = chart.series.map((one) => ({ ...one, points: one.points.filter(([, y]) => y > LEAST) })).filter((one) => one.points.length);
+  const count = (all) => all.filter((one) => !one.quiet).reduce((sum, one) => sum + one.points.length, 0);
+  return { ...chart, series, levels: (chart.levels || []).filter((level) => level.y > LEAST), leftOut: count(chart.series) - count(series) };
+}
+
+// The ends of a logarithmic axis: the values themselves, further apart where they are (nearly) one.
+function decades(values) {
+  const low = values.reduce((a, b) => Math.min(a, b)), high = values.reduce((a, b) => Math.max(a, b));
+  return high > 1.2 * low ? [low, high] : [low / 2, high * 2];
+}
+
+function logTicks(low, high, count) {
+  const [first, last] = [Math.floor(Math.log10(low)), Math.ceil(Math.log10(high))];
+  const every = Math.max(1, Math.ceil((last - first) / count));
+  const factors = last - first <= 2 ? [1, 2, 5] : [1];
+  const found = [];
+  for (let power = first; power <= last; power += every) for (const factor of factors) found.push(Number(`${factor}e${power}`));
+  const inside = found.filter((tick) => tick >= low * 0.999 && tick <= high * 1.001);
+  return inside.length > 1 ? inside : [low, high];
 }
 
 function rounded([low, high], count, most) {

@@ -60,6 +60,7 @@ function options() {
 
 head();
 differences();
-curves(overlaid(["a", "b"].map((side) => ({ name: side.toUpperCase(), metrics: data.metrics[side] }))));
+const sides = ["a", "b"].map((side) => ({ name: side.toUpperCase(), metrics: data.metrics[side] }));
+curves(() => overlaid(sides), sides.map((side) => side.metrics));
 flips();
 options();

@@ -39,6 +39,7 @@ function percent(value, digits = 1) {
 function short(value) {
   if (!isNumber(value)) return "–";
   const size = Math.abs(value);
+  if (size >= 1e10) return value.toExponential(1).replace("e+", "e");
   if (size >= 1e6) return (value / 1e6).toFixed(1) + "M";
   if (size >= 1e4) return (value / 1e3).toFixed(0) + "k";
   if (size >= 100 || Number.isInteger(value)) return value.toFixed(0);

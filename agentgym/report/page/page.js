@@ -136,7 +136,7 @@ function mark() {
 }
 
 header(data);
-curves(chartsOf(data));
+curves(() => chartsOf(data), [data.metrics]);
 byType(data);
 browser();
 origin(data);

@@ -3,6 +3,7 @@
 function header(data) {
   const summary = data.summary || {};
   const tiles = [];
+  const named = new Set(data.played_with.map(([name]) => name));
   const tile = (name, value, note) => tiles.push(node("div", { class: "tile" },
     node("span", { class: "soft" }, name), node("b", {}, value), note ? node("span", { class: "soft" }, note) : ""));
   const rate = (value, name, note) => { if (isNumber(value)) tile(name, percent(value), note); };
@@ -24,110 +25,29 @@ function header(data) {
     if (met.length) tile("server errors", short(met.reduce((sum, [, n]) => sum + n, 0)), met.map(([kind, n]) => `${n} x ${kind}`).join(", "));
   } else {
     if (isNumber(summary.episodes)) tile("episodes", short(summary.episodes));
+    const tokens = isNumber(summary.tokens) ? summary.tokens : data.metrics.reduce((sum, row) => sum + (charted(row.tokens) ? row.tokens : 0), 0);
+    if (tokens) tile("tokens", short(tokens), "sampled in training");
     if (isNumber(summary.train_seconds)) tile("training", duration(summary.train_seconds));
-    if (summary.credit) tile("credit", summary.credit, isNumber(summary.seed) ? "seed " + summary.seed : "");
+    if (summary.credit && !named.has("credit")) tile("credit", summary.credit, isNumber(summary.seed) ? "seed " + summary.seed : "");
   }
   const all = data.envs;
   const envs = all.slice(0, 4).join(", ") + (all.length > 4 ? ` and ${all.length - 4} more` : "");
   replace(document.getElementById("head"),
-    node("div", { class: "title" }, node("h1", {}, data.name), node("span", { class: "soft" }, envs)),
-    playedWith(data),
+    node("div", { class: "title" }, node("h1", {}, data.name), named.has("environment") ? "" : node("span", { class: "soft" }, envs)),
+    playedWith(data.played_with),
     data.cut ? node("p", { class: "card notice-cut" }, data.cut) : "",
+    data.idle ? node("p", { class: "card notice-cut" }, withFlags(data.idle)) : "",
     tiles.length ? node("div", { class: "tiles" }, tiles) : "");
 }
 
-// What an evaluation was played with, from its manifest.
-function playedWith(data) {
-  const options = data.manifest && data.manifest.options;
-  if (data.config || !options) return "";
-  const text = (value) => (value && typeof value === "object" ? [...new Set(Object.values(value))].join(", ") : value);
-  const sessions = data.manifest.sessions || [];
-  const facts = [["model", options.model || options.policy], ["agent", options.agent], ["prompt", options.prompt], ["tools", options.tools],
-    ["temperature", options.temperature], ["tokens a reply", options.turn_tokens], ["attempts", options.attempts], ["seed", options.seed],
-    ["date", ((sessions[0] || {}).started || "").slice(0, 10)], ["agentgym", (sessions[sessions.length - 1] || {}).agentgym]]
-    .map(([name, value]) => [name, text(value)]).filter(([, value]) => value !== undefined && value !== null && value !== "");
-  return node("dl", { class: "facts played-with" }, facts.map(([name, value]) => node("div", {}, node("dt", {}, name), node("dd", {}, value))));
+// A sentence in which flags can be told apart, and do not break over two lines.
+function withFlags(text) {
+  return text.split(/(--[a-z][a-zA-Z.-]*)/).map((part, i) => (i % 2 ? node("code", {}, part) : part));
 }
 
-// All charts of a training run; those without a point are left out.
-function chartsOf(data) {
-  const rows = data.metrics.filter((row) => row.phase !== "sft");
-  const imitation = data.metrics.filter((row) => row.phase === "sft");
-  const domain = rows.length > 1 ? [rows[0].x, rows[rows.length - 1].x] : undefined; // all curves share the axis of RL
-  const of = (key) => rows.filter((row) => isNumber(row[key])).map((row) => [row.x, row[key]]);
-  const series = (name, key, mark, dots) => ({ name, points: of(key), mark, dots });
-  const summary = data.summary || {};
-  const level = (name, value) => (isNumber(value) ? [{ name, y: value }] : []);
-  const whole = (value) => percent(value, 0);
-  const charts = [
-    { title: "Success", wide: true, bottom: 0, top: 1, format: whole,
-      series: [series("training", "success_train", "s2"), series("held out", "success_valid", "s1", true)],
-      levels: [...level("before", summary.success_before), ...level("SFT warm start", summary.success_sft),
-        ...level("after training", summary.success_after)] },
-    ...environments(rows).map((name) => ({ title: "Success, " + name, bottom: 0, top: 1, format: whole,
-      series: [series("training", "success_train/" + name, "s2"), series("held out", "success_valid/" + name, "s1", true)],
-      levels: [...level("before", summary["success_before/" + name]), ...level("after training", summary["success_after/" + name])] })),
-    { title: "Reward", note: "mean of an episode", series: [series("reward", "reward", "s1")] },
-    { title: "Turns", note: "mean of an episode", bottom: 0, series: [series("turns", "turns", "s1")] },
-    { title: "Entropy", note: "nats a token", bottom: 0, series: [series("entropy", "entropy", "s4")] },
-    { title: "KL, engine to trainer", note: "nats a token", bottom: 0, series: [series("KL", "mismatch_kl", "s4")] },
-    { title: "Training-inference mismatch", note: "|difference| of log-probabilities", bottom: 0,
-      series: [series("mean", "mismatch_mean", "s4"), series("99.9 %", "mismatch_q999", "s2")] },
-    { title: "Loss", series: [series("loss", "loss", "s4")] },
-    { title: "Gradient norm", bottom: 0, series: [series("norm", "grad_norm", "s4")] },
-    { title: "Clipped tokens", bottom: 0, format: (value) => percent(value), series: [series("share", "clip_fraction", "s4")] },
-    { title: "Groups dropped", note: "a step", bottom: 0, series: [series("groups", "groups_dropped", "s4")] },
-    { title: "Anchor groups", note: "turns that share a state", bottom: 0, series: [series("mean size", "anchor_size", "s3")] },
-    { title: "Anchors of one turn", bottom: 0, top: 1, format: whole, series: [series("share", "anchor_singletons", "s3")] },
-    { title: "Infrastructure errors", note: "share of a step's episodes; above 1 % nothing is comparable", bottom: 0, flat: 0.02,
-      format: (value) => percent(value), series: [series("share", "fault_share", "s2")] },
-    { title: "Seconds a step", bottom: 0, series: [series("seconds", "seconds", "s3")] },
-    { title: "Tokens per second", bottom: 0, series: [series("tokens/s", "tokens_per_second", "s3")] },
-    { title: "Prefix caches of servers", note: "share of prompt tokens found in them", bottom: 0, top: 1, format: whole, series: [series("share", "prefix_hits", "s3")] },
-    { title: "Where the time went", stacked: true, format: whole, ...shares(rows) },
-    { title: "SFT warm start", note: "loss of imitation, its own steps", bottom: 0, own: true, unit: "update",
-      series: [{ name: "loss", mark: "s4", points: imitation.flatMap((row) => [row.nll, row.loss].filter(isNumber).slice(0, 1).map((y) => [row.step, y])) }] },
-    { title: "Success in the SFT warm start", note: "held out, its own steps", bottom: 0, top: 1, format: whole, own: true, unit: "update",
-      series: [{ name: "held out", mark: "s1", dots: true, points: imitation.filter((row) => isNumber(row.success_valid)).map((row) => [row.step, row.success_valid]) }] },
-  ];
-  return charts.map((chart) => ({ domain: chart.own ? undefined : domain, ...chart, series: chart.series.filter((one) => one.points.length) }))
-    .filter((chart) => chart.series.length);
-}
-
-function curves(charts) {
-  const section = document.getElementById("curves");
-  section.hidden = !charts.length;
-  showCharts(section.querySelector(".charts"), charts);
-}
-
-// The charts of several runs laid over each other: a colour for each run, a broken line for a chart's second curve.
-function overlaid(runs) {
-  if (!runs.some((run) => run.metrics.length)) return [];
-  const all = runs.map((run) => chartsOf(run).filter((chart) => !chart.stacked));
-  const titles = [...new Set(all.flatMap((charts) => charts.map((chart) => chart.title)))];
-  const first = chartsOf(runs.find((run) => run.metrics.length)).map((chart) => chart.title);
-  titles.sort((a, b) => (first.indexOf(a) + 1 || 99) - (first.indexOf(b) + 1 || 99));
-  return titles.map((title) => {
-    const same = all.map((charts) => charts.find((chart) => chart.title === title));
-    const series = same.flatMap((chart, r) => (chart ? chart.series.map((one, k) => ({ ...one, mark: colour(r) + (k ? " broken" : ""),
-      name: runs[r].name + (chart.series.length > 1 ? ", " + one.name : "") })) : []));
-    const places = series.flatMap((one) => one.points.map((point) => point[0]));
-    const [low, high] = range(places, null, null);
-    return { ...same.find(Boolean), levels: [], series, domain: low < high ? [low, high] : undefined };
-  });
-}
-
-const colour = (run) => "s" + (1 + (run % 8));
-
-function environments(rows) { // of a run in several
-  const keys = rows.flatMap((row) => Object.keys(row)).filter((key) => /^success_(train|valid)\//.test(key));
-  return [...new Set(keys.map((key) => key.slice(key.indexOf("/") + 1)))];
-}
-
-function shares(rows) {
-  const names = [["rollout", "share_rollout", "s1"], ["training", "share_train", "s2"], ["environment", "share_env", "s3"]];
-  const whole = rows.filter((row) => names.some(([, key]) => isNumber(row[key])));
-  return { series: names.map(([name, key, mark]) => ({ name, mark, points: whole.map((row) => [row.x, row[key] || 0]) })) };
+// What a run was trained or evaluated with.
+function playedWith(facts) {
+  return facts.length ? node("dl", { class: "facts played-with" }, facts.map(([name, value]) => node("div", {}, node("dt", {}, name), node("dd", {}, value)))) : "";
 }
 
 function partName(part, step) {

@@ -4,7 +4,7 @@ const data = { ...JSON.parse(document.getElementById("data").textContent), episo
 const EVERY = 2000; // milliseconds between two questions
 const GONE = "The server does not answer: `agentgym watch` has ended, or cannot be reached. This is what was last seen.";
 const STATES = { waiting: "waiting", running: "running", finished: "finished", stopped: "stopped", open: "" };
-const runs = data.titles.map((name) => ({ name, state: "waiting", said: "", metrics: [], about: {}, problems: [], read: 1,
+const runs = data.titles.map((name) => ({ name, state: "waiting", said: "", metrics: [], about: {}, idle: "", problems: [], read: 1,
   generation: 0, about_version: 0, version: 0, known: false, episodes: { total: 0, faults: 0, groups: [], errors: [], parts: [] } }));
 const shown = { run: -1, group: -1, size: 0, at: 0, beside: -1, follow: true, part: null, only: -1, note: "" };
 let lost = "";
@@ -37,7 +37,7 @@ function take(run, state) {
   run.metrics.push(...state.rows);
   const changed = { metrics: state.rows.length > 0 || before[0] !== state.generation || before[1] !== run.metrics.length,
     episodes: "episodes" in state, about: "about" in state };
-  for (const name of ["state", "said", "problems", "read", "generation", "about_version", "version"]) run[name] = state[name];
+  for (const name of ["state", "said", "idle", "problems", "read", "generation", "about_version", "version"]) run[name] = state[name];
   if (changed.episodes) run.episodes = state.episodes;
   if (changed.about) run.about = state.about;
   run.known = true;
@@ -46,7 +46,8 @@ function take(run, state) {
 
 function draw(metrics, episodes, about) {
   summary();
-  if (metrics || about) curves(runs.length === 1 ? chartsOf({ metrics: runs[0].metrics, summary: runs[0].about.summary || {} }) : overlaid(runs));
+  if (metrics || about) curves(() => (runs.length === 1 ? chartsOf({ metrics: runs[0].metrics, summary: runs[0].about.summary }) : overlaid(runs)),
+    runs.map((run) => run.metrics));
   if (episodes) {
     groups();
     outcomes();
@@ -92,7 +93,7 @@ function stateBadge(run) {
 function summary() {
   const told = runs.map((run) => [run, measuresOf(run)]);
   const facts = ({ about }) => ["env", "model", "credit"].map((name) => (about.facts || {})[name]).filter(Boolean).join(" · ");
-  const problems = [lost, ...runs.flatMap((run) => run.problems.map((what) => (runs.length > 1 ? run.name + ": " : "") + what))].filter(Boolean);
+  const problems = [lost, ...runs.flatMap((run) => [run.idle, ...run.problems].filter(Boolean).map((what) => (runs.length > 1 ? run.name + ": " : "") + what))].filter(Boolean);
   const tiles = (cells) => node("div", { class: "tiles" }, cells.map(([name, value, note, wrong]) => node("div", { class: "tile" },
     node("span", { class: "soft" }, name), node("b", { class: wrong ? "wrong" : null }, value), note ? node("span", { class: "soft" }, note) : "")));
   const names = [...new Set(told.flatMap(([, cells]) => cells.map(([name]) => name)))];
@@ -106,8 +107,9 @@ function summary() {
   const one = runs.length === 1;
   replace(document.getElementById("head"),
     node("div", { class: "title" }, node("h1", {}, one ? runs[0].name : `${runs.length} runs`),
-      one ? [node("span", {}, stateBadge(runs[0])), node("span", { class: "soft" }, facts(runs[0]))] : ""),
-    node("p", { class: "notice trouble", role: "status" }, problems.join(" · ")),
+      one ? [node("span", {}, stateBadge(runs[0]))] : ""),
+    one ? playedWith(runs[0].about.played_with || []) : "",
+    node("p", { class: "notice trouble", role: "status" }, withFlags(problems.join(" · "))),
     one ? tiles(told[0][1]) : table());
 }
 

@@ -1,18 +1,18 @@
 """One run as it goes: what its files say, as JSON for a page and for a terminal."""
 
 import time
-import tomllib
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from agentgym.episodes.episode import MOST_FAULTS
 from agentgym.errors import BadConfig, BadData
+from agentgym.report.facts import facts, played_with
 from agentgym.report.html import episode_entry
 from agentgym.report.run_folder import DAMAGED, RunFolder, in_order, metrics_row, read_object
 from agentgym.report.tokens import Decode, decoder
+from agentgym.report.updates import idle
 from agentgym.report.watch.index import SHORT, EpisodeIndex, head
 from agentgym.report.watch.tail import Tail
 
@@ -126,6 +126,7 @@ class FollowedRun:
             "state": state,
             "said": said,
             "problems": [*filter(None, (self.trouble, self.metrics.damaged)), *self._damaged()],
+            "idle": idle(self.metrics.rows),
             "read": tail.end / tail.size if self.behind and tail.size else 1.0,
             "generation": self.metrics.generation,
             "about_version": self.about_version,
@@ -185,14 +186,17 @@ class FollowedRun:
         """Read the small files again where one of them has changed."""
         if self.single:
             return
-        seen = [_stamp(self.path / name) for name in ("config.toml", "summary.json")]
+        seen = [_stamp(self.path / name) for name in ("config.toml", "summary.json", "manifest.json")]
         if seen == self._about_seen:
             return
         self._about_seen, self.about_version, self.about = seen, self.about_version + 1, {}
-        config = self.path / "config.toml"
-        if seen[0]:
-            text = config.read_text(encoding="utf-8", errors="replace")
+        text = (self.path / "config.toml").read_text(encoding="utf-8", errors="replace") if seen[0] else None
+        if text is not None:
             self.about |= {"config": text, "facts": facts(text)}
+        manifest = None
+        with suppress(BadData):  # written while it is read
+            manifest = read_object(self.path / "manifest.json")
+        self.about["played_with"] = played_with(text, manifest)
         self.about["summary"] = read_object(self.path / "summary.json")
 
     def _status(self) -> tuple[str, str]:
@@ -219,24 +223,6 @@ class FollowedRun:
                 manifest = read_object(self.path / "manifest.json")
             self._decode = decoder(RunFolder(self.name, None, config, manifest, None, [], self.path, self.path))
         return self._decode
-
-
-def facts(config: str) -> dict[str, Any]:
-    """Return what the head of a view says of a configuration; what cannot be read is left out."""
-    try:
-        raw = tomllib.loads(config)
-    except (tomllib.TOMLDecodeError, RecursionError):
-        return {}
-    tables: dict[str, Mapping[str, object]] = {
-        name: cast("dict[str, object]", table) for name, table in raw.items() if isinstance(table, dict)
-    }
-    about: dict[str, object] = {
-        "env": raw.get("env"),
-        "model": raw.get("model"),
-        "credit": tables.get("credit", {}).get("name", raw.get("credit")),
-        "steps": tables.get("sampler", {}).get("steps", raw.get("steps")),
-    }
-    return {name: value for name, value in about.items() if isinstance(value, (str, int))}
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from agentgym.report.watch.patience import Places, TimedReader
 from agentgym.report.watch.run import FollowedRun, Known
 from agentgym.serving.server import loopback, named_here
 
-SCRIPTS = ("nodes.js", "charts.js", "tables.js", "group.js", "episode.js", "watch.js")
+SCRIPTS = ("nodes.js", "charts.js", "curves.js", "tables.js", "group.js", "episode.js", "watch.js")
 PATIENCE = 60.0
 """Seconds without a request after which a connection is closed; the page asks more often."""
 REQUEST_SECONDS = 10.0
