@@ -87,7 +87,7 @@ def main():
         rows = [json.loads(line) for line in Path(config.out, "metrics.jsonl").read_text().splitlines()]
         print("success in training:", *(f"{row['success_train']:.2f}" for row in rows if row.get("phase") == "rl"))
         print(f"engine against trainer: KL {max(row.get('mismatch_kl', 0.0) for row in rows):.1e}")
-        print(f"held out: {summary['success_sft']:.2f} before, {summary['success_after']:.2f} after")
+        print(f"held out: {summary['success_before']:.2f} before, {summary['success_after']:.2f} after")
 
 
 if __name__ == "__main__":

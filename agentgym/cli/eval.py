@@ -29,7 +29,7 @@ from agentgym.cli.eval_trained import trained_as
 from agentgym.cli.flags import written
 from agentgym.cli.train import quiet
 from agentgym.core.actions import Tool
-from agentgym.core.folders import check_folder
+from agentgym.core.folders import check_alone, check_folder
 from agentgym.core.screen import announce, printable
 from agentgym.engines import Sampling, engine
 from agentgym.engines.kinds import kind_of
@@ -163,6 +163,7 @@ def run(config: Config) -> int:
     plan = _plan(config, suite)  # which refuses what cannot be, before a model is loaded
     folder = Path(config.out or default_folder(config))
     check_folder(folder)
+    check_alone(folder, "evaluation")
     if not config.quiet:  # loading a model takes its time
         announce(f"{', '.join(suite.envs)} with {config.model or config.policy}: into {folder}")
     agent, options = _agent(config, suite)

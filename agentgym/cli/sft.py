@@ -15,6 +15,7 @@ from agentgym.cli.flags import read_flags, read_settings
 from agentgym.cli.train import need_training, quiet, sitting, warn_in_one_line
 from agentgym.cli.train_screen import Screen
 from agentgym.core.caller import Setting, quoted
+from agentgym.core.folders import check_alone
 from agentgym.engines.model_names import check_model
 from agentgym.errors import BadConfig
 from agentgym.trainers.config.imitation_config import ImitationConfig, read_imitation
@@ -59,6 +60,7 @@ def run(config: Config) -> int:
     warn_in_one_line()
     settings, folder = config.run, config.resume or config.run.out
     if not launched():
+        check_alone(Path(folder), preflight.RUN)
         if not config.resume:
             preflight.check_free(Path(settings.out))
             check_model(preflight.model_folder(settings.model))

@@ -17,6 +17,7 @@ from rich.text import Text
 from agentgym.cli.flags import Given, filled, given_flags, read_settings
 from agentgym.cli.train_screen import Screen
 from agentgym.core.caller import Setting, quoted
+from agentgym.core.folders import check_alone
 from agentgym.core.screen import announce, printable
 from agentgym.errors import BadConfig, BadData, MissingExtra, how_to_install
 from agentgym.trainers.config.recipe_files import read_recipe, recipes
@@ -155,6 +156,8 @@ def run(config: Config) -> int:
     if config.list:
         console.print(_recipes())
         return 0
+    if config.config:
+        preflight.check_names(config.config)  # without torch
     need_training()
     warn_in_one_line()
     changed: dict[str, Any] = {"steps": config.steps, "processes": config.processes, "settings": config.settings}
@@ -170,7 +173,9 @@ def run(config: Config) -> int:
 
         return show(settings, console, on=config.on, as_json=config.json)
     stages = Stages(settings)
-    if not launched() and not config.resume:
+    if not launched() and config.resume:
+        check_alone(Path(config.resume), preflight.RUN)
+    elif not launched():
         preflight.check_reachable(preflight.looked_at(settings, stages=stages))
     folder, engine = config.resume or settings.out, settings.engine_kind.name
     line = f"{folder}: {settings.where}, model {settings.model}, engine {engine}; loading torch"
@@ -261,11 +266,12 @@ def _table(summary: dict[str, object]) -> Table:
     measured = summary["tasks"]
     title = f"success on {measured} {summary['split']} tasks" if measured else "success on test tasks: not measured"
     table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
-    rates = ("untrained", "after SFT warm start", f"after {summary['credit']}")
-    for column in (*rates, "episodes", "infrastructure errors", "seconds"):
+    rates = {"before": "untrained", "sft": "after SFT warm start", "after": f"after {summary['credit']}"}
+    rates = {f"success_{name}": column for name, column in rates.items() if f"success_{name}" in summary}
+    for column in (*rates.values(), "episodes", "infrastructure errors", "seconds"):
         table.add_column(column, justify="right", min_width=max(map(len, column.split())))  # words are not cut
     table.add_row(
-        *(f"{summary[f'success_{name}']:.1%}" if measured else "-" for name in ("before", "sft", "after")),
+        *(f"{summary[name]:.1%}" if measured else "-" for name in rates),
         f"{summary['episodes']:,}",
         f"{summary['fault_share']:.1%}" + ("" if summary["comparable"] else " (not comparable)"),
         f"{summary['train_seconds']:.0f}",

@@ -76,8 +76,7 @@ class Screen:
     def _eval(self, n: JsonObject) -> None:
         if not n["tasks"]:
             return
-        imitated = "after the SFT warm start" if self.config.sft_steps else "once more, without an SFT warm start"
-        what = {"success_before": "untrained", "success_sft": imitated, "success_after": "at the end"}
+        what = {"success_before": "untrained", "success_sft": "after the SFT warm start", "success_after": "at the end"}
         self._print(f"success {what[n['name']]}: {n['success']:.1%} of {n['tasks']} {n['split']} tasks{_apart(n['faults'])}")
 
     def _sft(self, n: JsonObject) -> None:

@@ -67,6 +67,13 @@ def alone(folder: Path, what: str) -> Generator[None]:
         yield
 
 
+def check_alone(folder: Path, what: str) -> None:
+    """Raise BadConfig where a folder is held by another writer now; see `alone`."""
+    if (folder / ".lock").is_file():
+        with alone(folder, what):
+            pass
+
+
 def hold(file: IO[str] | IO[bytes], busy: str) -> None:
     """Hold an open file until it is closed; BadConfig with the words of `busy` while another holds it."""
     try:

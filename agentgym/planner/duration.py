@@ -73,6 +73,6 @@ def _seconds(config: TrainConfig, play: Play, rates: Rates, turns: float, reply:
     sft = shown * (tokens * rates.train + turns * (play.env_seconds + play.agent_seconds))
     sft += -(-config.sft_episodes // config.sft_batch) * rates.optimizer
     asked = config.test_tasks / config.processes
-    around = 3 * (sampled(asked) + asked * turns * play.env_seconds) if asked else 0.0
+    around = (3 if config.sft_episodes else 2) * (sampled(asked) + asked * turns * play.env_seconds) if asked else 0.0
     update = rollout + env + train + rates.sync + evaluation
     return Seconds(rollout, env, train, rates.sync, evaluation, sft + config.steps * update + around)

@@ -210,6 +210,11 @@ class Seam:
             return True
         return any(f"{known.__module__}:{known.__qualname__}" == reference for known in self._declared.values())
 
+    def check_name(self, reference: str) -> None:
+        """Raise UnknownName, with the closest name, for what is neither a name nor MODULE:NAME; nothing is imported."""
+        if ":" not in reference and not self.is_registered(reference):
+            self.looked_up(reference)
+
     def may_be_stored(self, references: Sequence[str], key: str, value: object) -> bool:
         """Whether a stored run may set an option of one of the stages: a number, a word of its `Literal`, or `SHAPES`.
 

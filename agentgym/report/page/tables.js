@@ -9,8 +9,9 @@ function header(data) {
   const rate = (value, name, note) => { if (isNumber(value)) tile(name, percent(value), note); };
   rate(summary.success_before, "before");
   rate(summary.success_sft, "after SFT warm start");
-  rate(summary.success_after, "after training", isNumber(summary.success_sft)
-    ? signed(100 * (summary.success_after - summary.success_sft)) + " points" : "");
+  const start = isNumber(summary.success_sft) ? summary.success_sft : summary.success_before; // of reinforcement learning
+  rate(summary.success_after, "after training", isNumber(start)
+    ? signed(100 * (summary.success_after - start)) + " points" : "");
   const found = summary.success;
   if (found && typeof found === "object") {
     tile("success", percent(found.mean), `95 % interval ${percent(found.low)} to ${percent(found.high)}`);

@@ -89,7 +89,7 @@ class Measures:
         shares = [share, *(value for name, value in results.items() if name.endswith("_faults"))]
         names = ("success_before", "success_sft", "success_after")
         return {
-            **{name: results[name] for name in names},
+            **{name: results[name] for name in names if name in results},
             **{name: value for name, value in results.items() if "/" in name},
             "demonstrations_lost": tally.lost,
             "episodes": tally.played,

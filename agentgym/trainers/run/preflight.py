@@ -7,12 +7,13 @@ from pathlib import Path
 from agentgym import registry
 from agentgym.agents.table import AGENTS
 from agentgym.core.env import TextEnv
-from agentgym.core.folders import check_folder
+from agentgym.core.folders import check_alone, check_folder
 from agentgym.engines.adapters import is_adapter
 from agentgym.engines.model_names import check_model, is_path
 from agentgym.errors import BadConfig
 from agentgym.rollout.collect import finished
 from agentgym.trainers.branching import interface as branching
+from agentgym.trainers.config.caller_settings import STAGES
 from agentgym.trainers.config.recipe_files import read_run
 from agentgym.trainers.config.settings import EnvSpec
 from agentgym.trainers.config.train_config import TrainConfig, homemade, newest_checkpoint, settings_in
@@ -20,6 +21,7 @@ from agentgym.trainers.credit import interface as credit
 from agentgym.trainers.generation import interface as generation
 from agentgym.trainers.learners import interface as learners
 from agentgym.trainers.loggers import interface as loggers
+from agentgym.trainers.loggers.interface import LOGGERS
 from agentgym.trainers.losses import interface as losses
 from agentgym.trainers.needs import interface as needs
 from agentgym.trainers.rewards import interface as rewards
@@ -34,6 +36,8 @@ HIGH_LR = 1e-4
 """A learning rate above this soon ruins a pretrained model of which every weight is trained."""
 
 
+RUN = "training run"
+"""What holds the folder of a run, in words."""
 SEAMS = (learners, rewards, branching, loggers, generation, losses, credit, needs, selections, samplers)
 """The seams, each with a `check(run)`, in the order in which they are checked."""
 
@@ -45,6 +49,7 @@ def looked_at(config: TrainConfig, *, fresh: bool = True, stages: Stages | None 
     """
     if fresh:
         check_free(Path(config.out))
+        check_alone(Path(config.out), RUN)
     if config.lora_rank and not config.steps and not config.sft_episodes:  # `sft` trains them, and does not come here
         raise BadConfig(f"lora_rank is {config.lora_rank} with 0 steps and 0 sft_episodes: nothing trains the adapters")
     model = model_folder(config.model)
@@ -99,6 +104,15 @@ def cautions(config: TrainConfig, stages: Stages | None = None) -> list[str]:
             "leaves them out: give --select keep"
         )
     return notes
+
+
+def check_names(config: TrainConfig) -> None:
+    """Raise UnknownName, with the closest name, for a stage that there is not; no stage is imported."""
+    for field, seam in {**STAGES, "loggers": LOGGERS}.items():
+        named: str | tuple[str, ...] = getattr(config, field)
+        for name in (named,) if isinstance(named, str) else named:
+            if name:  # a run may do without some
+                seam.check_name(name)
 
 
 def check_free(folder: Path) -> None:

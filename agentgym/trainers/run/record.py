@@ -19,7 +19,7 @@ from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig, BadData
 from agentgym.trainers.config.recipe_files import to_toml
 from agentgym.trainers.config.train_config import STATE, TrainConfig, newest_checkpoint
-from agentgym.trainers.run.preflight import check_free, extended
+from agentgym.trainers.run.preflight import RUN, check_free, extended
 
 OWN = {"init", "checkpoints", "metrics.jsonl", "episodes.jsonl", "config.toml", "manifest.json", ".lock"}
 """What a run makes, some of it before there is a record."""
@@ -41,7 +41,7 @@ class Record:
         self.held = ExitStack()
         self.foreign = {path.name for path in self.folder.iterdir()} - OWN if self.folder.is_dir() else set[str]()
         if writes:
-            self.held.enter_context(alone(self.folder, "training run"))
+            self.held.enter_context(alone(self.folder, RUN))
         for name in (*OWN, "summary.json") if writes else ():  # a stranger's folder could send writes elsewhere
             if (self.folder / name).is_symlink():
                 self.held.close()

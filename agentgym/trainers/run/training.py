@@ -121,7 +121,8 @@ class Training(Sitting):
                 while (done := tally.position) < config.sft_steps:
                     self._sft_step()
                     self.updated(due=done + 1 == config.sft_steps or (done + 1) % (20 * config.checkpoint_every) == 0)
-                self.measures.once("success_sft")
+                if config.sft_steps:  # else the policy is the one that was measured
+                    self.measures.once("success_sft")
                 while (done := tally.position - config.sft_steps) < config.steps:
                     self.step(done)
                     self._go_on()

@@ -1,0 +1,69 @@
+"""Mistakes that are reported before torch is asked for: here it is not installed."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agentgym.core.folders import alone
+from agentgym.trainers.config.recipe_files import to_toml
+from agentgym.trainers.config.train_config import TrainConfig
+
+WITHOUT = """
+import sys
+sys.modules["torch"] = None  # as if it were not there
+from agentgym.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+WITH = """
+import atexit, sys
+atexit.register(lambda: print("heavy:", [name for name in ("torch", "transformers") if name in sys.modules]))
+from agentgym.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def said(folder: Path, *words: str, code: str = WITHOUT) -> tuple[str, str]:
+    done = subprocess.run([sys.executable, "-c", code, *words], cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 2, done
+    return done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("field", "typo", "meant"),
+    [
+        ("credit", "gigop", "gigpo"),
+        ("loss", "cipso", "cispo"),
+        ("sampler", "unifrom", "uniform"),
+        ("select", "kepe", "keep"),
+        ("generation", "plian", "plain"),
+        ("reward", "lenght", "length"),
+        ("learner", "locla", "local"),
+        ("loggers", "wandbb", "wandb"),
+    ],
+)
+def test_a_typo_in_the_name_of_a_stage(field: str, typo: str, meant: str, tmp_path: Path) -> None:
+    assert f"Did you mean '{meant}'" in said(tmp_path, "train", "household", f"--{field}", typo)[1]
+
+
+def test_without_a_typo_torch_is_what_is_missing(tmp_path: Path) -> None:
+    assert "training needs torch" in said(tmp_path, "train", "household", "--credit", "grpo", "--loss", "cispo")[1]
+
+
+def test_the_lock_of_a_folder(tmp_path: Path) -> None:
+    run, model = tmp_path / "run", tmp_path / "model"
+    for folder in (run, model):
+        folder.mkdir()
+    (run / "config.toml").write_text(to_toml(TrainConfig()))
+    (model / "config.json").write_text("{}")
+    with alone(run, "training run"):
+        for what, words in (
+            ("training run", ["train", "--resume", "run"]),
+            ("evaluation", ["eval", "guessnumber", "--model", "model", "--out", "run"]),
+        ):
+            out, error = said(tmp_path, *words, code=WITH)
+            assert f"another {what} is writing to run" in error and "heavy: []" in out
+        (run / "config.toml").unlink()  # as of a run that just begins
+        out, error = said(tmp_path, "train", "household", "--out", "run", code=WITH)
+        assert "another training run is writing to run" in error and "heavy: []" in out
