@@ -182,12 +182,18 @@ def sizes(folder: Path) -> None:
     )
 
 
+def spelled(folder: Path, name: str) -> str:
+    """Return the name of an index as a retriever."""
+    kind = name.partition("-")[0]
+    return f"{kind}:{folder / name}" + (f":{folder / 'encoder'}" if kind == "dense" else "")
+
+
 def opened(folder: Path, name: str) -> None:
     """Open an index that is there; beside another process that searches it too, where it says that it does."""
     from agentgym.retrieval.opening import open_retriever
 
     began = time.perf_counter()
-    retriever = open_retriever(f"{name.partition('-')[0]}:{folder / name}")
+    retriever = open_retriever(spelled(folder, name))
     report(f"{name}, open", seconds=f"{time.perf_counter() - began:.2f}", **memory())
     search(name, retriever)
 
@@ -197,7 +203,7 @@ def shared(folder: Path, name: str) -> None:
     code = (
         "import sys; sys.path.insert(0, 'benchmarks'); import retrieval as r;"
         "from agentgym.retrieval.opening import open_retriever;"
-        f"x = open_retriever('{name.partition('-')[0]}:{folder / name}'); x.search(r.queries(200, 5), 3);"
+        f"x = open_retriever('{spelled(folder, name)}'); x.search(r.queries(200, 5), 3);"
         "print('ready', flush=True); sys.stdin.readline(); r.report('one of two processes', **r.memory())"
     )
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}

@@ -47,7 +47,8 @@ def run(config: Config) -> int:
     """Make the index."""
     console = Console(highlight=False)
     retriever = make(config, console)
-    console.print(f"{config.kind}:{config.folder} has {retriever.size} documents", markup=False, soft_wrap=True)
+    name = f"{config.kind}:{config.folder}" + (f":{config.encoder}" if config.kind == "dense" else "")
+    console.print(f"{name} has {retriever.size} documents", markup=False, soft_wrap=True)
     retriever.close()
     return 0
 

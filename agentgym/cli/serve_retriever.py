@@ -26,7 +26,7 @@ class Config:
     kind: str = ""
     """Kind of index to make: tantivy (default) or dense."""
     encoder: str = ""
-    """Folder of the encoder to build a dense index with (the index remembers it)."""
+    """Folder of the encoder of a dense index: to build one with, and to search it."""
     query_prefix: str = ""
     """Prefix that the encoder expects before a query; for E5 "query: "."""
     passage_prefix: str = ""
@@ -84,7 +84,9 @@ def _retriever(config: Config) -> Any:
     if config.index:
         from agentgym.retrieval.opening import open_retriever
 
-        return open_retriever(f"{kind_of(config.index)}:{config.index}")
+        kind = kind_of(config.index)
+        encoder = f":{config.encoder}" if kind == "dense" and config.encoder else ""
+        return open_retriever(f"{kind}:{config.index}{encoder}")
     if not config.corpus:
         raise BadConfig("say what to serve: --index FOLDER, --corpus FILE, or both")
     from agentgym.retrieval.documents import read_corpus

@@ -70,7 +70,8 @@ def build_dense_index(
 class DenseIndex:
     """The index of a folder: the documents whose vectors have the largest cosine with the query's.
 
-    The encoder is read from where it was when the index was made, or from `encoder`, its folder. faiss names the
+    `encoder` is the encoder, or its folder: where it was when the index was made is written in the folder, which may be a
+    stranger's and chooses nothing that is loaded. faiss names the
     candidates; their scores are then computed in double precision, each by itself, so that neither the size of a batch nor
     the number of threads shows in them. `flat` is exact; `ivf` and `hnsw` may miss documents, always the same ones.
     """
@@ -78,7 +79,7 @@ class DenseIndex:
     blocking = False
 
     def __init__(
-        self, folder: str | Path, corpus: str | None = None, *, encoder: str | Encoder | None = None, device: str = "cpu"
+        self, folder: str | Path, corpus: str | None = None, *, encoder: str | Encoder = "", device: str = "cpu"
     ) -> None:
         """Open a folder; with `corpus`, only if it is the index of that file."""
         path = Path(folder)
@@ -192,11 +193,16 @@ def _mapped(path: Path, count: int, dimension: int) -> Vectors:
     return np.memmap(path, np.float32, "r", shape=(count, dimension))
 
 
-def _encoder(manifest: dict[str, Any], encoder: str | None, path: Path, device: str) -> Encoder:
-    """Return the encoder of an index; BadConfig where there is none any more, or another."""
-    folder, options = encoder or manifest["encoder"], manifest["options"]
+def _encoder(manifest: dict[str, Any], folder: str, path: Path, device: str) -> Encoder:
+    """Return the encoder of an index; BadConfig where none was given, or another."""
+    options = manifest["options"]
+    if not folder:
+        raise BadConfig(
+            f"{path} says that its encoder was at {manifest['encoder']!r}, and no file chooses what is loaded: give the "
+            f"encoder's folder, as retriever 'dense:{path}:FOLDER' or --encoder FOLDER"
+        )
     if not Path(folder).is_dir():
-        raise BadConfig(f"the encoder of {path} was at {folder!r} and is not there: put it back, or make the index again")
+        raise BadConfig(f"no encoder at {folder!r}: expected the folder of the one that {path} was made with")
     if fingerprint(folder) != options["encoder"]:
         raise BadConfig(f"{path} was made with another encoder than that at {folder!r}: vectors of two are not comparable")
     prefixes = {name: options[name] for name in ("query_prefix", "passage_prefix")}

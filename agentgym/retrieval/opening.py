@@ -1,4 +1,4 @@
-"""From a word to a retriever: `tantivy:FOLDER`, `dense:FOLDER`, `http://HOST:PORT`."""
+"""From a word to a retriever: `tantivy:FOLDER`, `dense:FOLDER:ENCODER`, `http://HOST:PORT`."""
 
 import multiprocessing
 from functools import lru_cache
@@ -11,7 +11,7 @@ from agentgym.tasks.lines import stamp
 
 IN_MEMORY = "bm25s"
 """The retriever that has no index of its own: whoever has the documents makes a `Corpus`."""
-SPELLINGS = f"{IN_MEMORY!r}, 'tantivy:FOLDER', 'dense:FOLDER' or 'http://HOST:PORT'"
+SPELLINGS = f"{IN_MEMORY!r}, 'tantivy:FOLDER', 'dense:FOLDER:ENCODER' or 'http://HOST:PORT'"
 
 
 def open_retriever(name: str, corpus: str | None = None) -> Retriever:
@@ -27,20 +27,21 @@ def open_retriever(name: str, corpus: str | None = None) -> Retriever:
         return _client(name)
     if kind not in ("tantivy", "dense") or not place:
         raise BadConfig(f"retriever is {name!r}; expected {SPELLINGS}")
-    manifest = Path(place).expanduser() / MANIFEST
+    folder, _, encoder = place.partition(":") if kind == "dense" else (place, "", "")
+    manifest = Path(folder).expanduser() / MANIFEST
     changed = stamp(str(manifest)) if manifest.is_file() else None  # an index that was made again is opened again
-    return _index(kind, str(Path(place).expanduser()), corpus, changed)
+    return _index(kind, str(Path(folder).expanduser()), str(Path(encoder).expanduser()) if encoder else "", corpus, changed)
 
 
 @lru_cache(maxsize=8)
-def _index(kind: str, folder: str, corpus: str | None, _changed: object) -> Retriever:
+def _index(kind: str, folder: str, encoder: str, corpus: str | None, _changed: object) -> Retriever:
     if kind == "tantivy":
         from agentgym.retrieval.disk import DiskIndex
 
         return DiskIndex(folder, corpus)
     from agentgym.retrieval.dense import DenseIndex
 
-    return DenseIndex(folder, corpus)
+    return DenseIndex(folder, corpus, encoder=encoder)
 
 
 @lru_cache(maxsize=8)

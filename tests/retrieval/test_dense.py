@@ -64,7 +64,7 @@ def test_the_prefixes_are_those_of_queries_and_passages(place: Path) -> None:
 @pytest.mark.parametrize("search", SEARCHES)
 def test_a_batch_finds_what_each_query_finds_alone_to_the_last_digit(place: Path, search: str) -> None:
     made = build_dense_index(str(place / "c.jsonl"), place / search, str(place / "encoder"), search=search, **PREFIXES)
-    index = DenseIndex(place / search)
+    index = DenseIndex(place / search, encoder=str(place / "encoder"))
     alone = [index.search([query], 4)[0] for query in queries()]
     assert index.search(queries(), 4) == alone == made.search(queries(), 4)
     assert index.search(queries()[::-1] * 2, 4) == alone[::-1] * 2
@@ -110,14 +110,22 @@ def test_a_cut_off_build_encodes_the_rest_only(
         assert [hit.score for hit in one] == pytest.approx([hit.score for hit in other], abs=1e-6)
 
 
+def test_an_index_does_not_choose_its_encoder(place: Path, tmp_path: Path) -> None:
+    corpus = write_corpus(tmp_path / "c.jsonl", world_documents(0)[:30])
+    build_dense_index(corpus, tmp_path / "index", str(place / "encoder"))
+    for make in (lambda: DenseIndex(tmp_path / "index"), lambda: open_retriever(f"dense:{tmp_path / 'index'}")):
+        with pytest.raises(BadConfig, match=r"no file chooses what is loaded: .* 'dense:.*index:FOLDER' or --encoder"):
+            make()
+
+
 def test_an_encoder_that_moved_or_is_another(place: Path, tmp_path: Path) -> None:
     shutil.copytree(place / "encoder", tmp_path / "encoder")
     corpus = write_corpus(tmp_path / "c.jsonl", world_documents(0)[:30])
     build_dense_index(corpus, tmp_path / "index", str(tmp_path / "encoder"))
-    found = ids(open_retriever(f"dense:{tmp_path / 'index'}"), "town", 3)
+    found = ids(open_retriever(f"dense:{tmp_path / 'index'}:{tmp_path / 'encoder'}"), "town", 3)
     (tmp_path / "encoder").rename(tmp_path / "moved")
-    with pytest.raises(BadConfig, match=r"was at '.*encoder' and is not there"):
-        DenseIndex(tmp_path / "index")
+    with pytest.raises(BadConfig, match=r"no encoder at '.*encoder'"):
+        DenseIndex(tmp_path / "index", encoder=str(tmp_path / "encoder"))
     assert ids(DenseIndex(tmp_path / "index", encoder=str(tmp_path / "moved")), "town", 3) == found
     other = make_encoder(tmp_path / "other", ["town"], seed=1)
     with pytest.raises(BadConfig, match="made with another encoder"):

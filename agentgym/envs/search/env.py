@@ -61,7 +61,7 @@ class Search(TextEnv):
     corpus: str | None = None
     """Documents in JSON lines; goes with `questions`."""
     retriever: str = IN_MEMORY
-    """What finds documents: `bm25s` (in memory), `tantivy:FOLDER`, `dense:FOLDER` or `http://HOST:PORT`."""
+    """What finds documents: `bm25s` (in memory), `tantivy:FOLDER`, `dense:FOLDER:ENCODER` or `http://HOST:PORT`."""
     questions: str | None = None
     """Questions in JSON lines, or folders of them; goes with `corpus`, or with a retriever that has its documents."""
     strict: bool = False

@@ -123,11 +123,11 @@ def test_dense_documents_are_searched_and_opened(place: dict[str, str], tmp_path
 
     encoder = make_encoder(tmp_path, [document.contents for document in world_documents(0)])
     build_dense_index(place["corpus"], tmp_path / "index", encoder)
-    env = Search(questions=place["questions"], retriever=f"dense:{tmp_path / 'index'}", split="all")
+    env = Search(questions=place["questions"], retriever=f"dense:{tmp_path / 'index'}:{encoder}", split="all")
     env.reset(options={"task": "q3"})
     listed = env.step("search[a town]")[0]
     assert listed.count("Doc ") == 3
-    other = Search(questions=place["questions"], retriever=f"dense:{tmp_path / 'index'}", split="all")
+    other = Search(questions=place["questions"], retriever=f"dense:{tmp_path / 'index'}:{encoder}", split="all")
     other.reset(options={"task": "q3"})
     assert other.step("search[a town]")[0] == listed
     assert all(env.step(action)[1] == 0 or action.startswith("answer") for action in list(env.oracle()))
