@@ -137,3 +137,4 @@ def test_errors(package):
     done = agentgym_command(package, "train", "houshold")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("error: no recipe 'houshold'. Did you mean 'household'?") and done.stderr.count("\n") == 1
+    assert "--env MODULE:NAMESPACE/NAME-v0" in done.stderr

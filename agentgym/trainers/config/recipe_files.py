@@ -28,7 +28,8 @@ def read_recipe(name: str) -> TrainConfig:
     if name.endswith(".toml"):
         return read_config(Path(name))
     if name not in table:
-        raise unknown("recipe", name, table, "`agentgym train --list` shows all.")
+        own = "an environment is --env NAME, one in a module of yours --env MODULE:NAMESPACE/NAME-v0."
+        raise unknown("recipe", name, table, f"`agentgym train --list` shows all; {own}")
     return read_config(table[name])
 
 
