@@ -1,13 +1,15 @@
-"""List the environments, or show the card of one.
+"""List the environments, show the card of one, or write a fixed pool of its tasks.
 
 agentgym envs                  all environments
 agentgym envs --json           the same for a program
 agentgym envs guessnumber      its card: lengths, costs, success of expert and shortcuts
+agentgym envs sql --write 64 --out sql.jsonl     64 training tasks, for --env.pool_file of train and eval
 """
 
 import inspect
 import json
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from rich.console import Console, Group
 from rich.table import Table
@@ -15,7 +17,10 @@ from rich.text import Text
 
 from agentgym.cli.card import card
 from agentgym.contract import examine
+from agentgym.core.caller import quoted
 from agentgym.core.env import TextEnv
+from agentgym.core.folders import write_whole
+from agentgym.core.pool import fingerprint, lines
 from agentgym.core.screen import printable
 from agentgym.errors import BadConfig, BadData, Fault, MissingExtra
 from agentgym.options import Options, Positional
@@ -35,6 +40,10 @@ class Config:
     """Difficulties on the card."""
     tasks: int = 20
     """Tasks played for each number on the card."""
+    write: int | None = None
+    """Write this number of tasks to --out, as ids with their hashes; --env.split names the split, by default train."""
+    out: str = ""
+    """New file for --write."""
     json: bool = False
     """Print the list as JSON, with the reason for each environment that cannot be made here."""
     env_options: Options = field(default_factory=dict[str, object])
@@ -49,6 +58,9 @@ def run(config: Config) -> int:
             raise BadConfig("--json prints the list of all environments: leave the name out")
         print(json.dumps([_as_json(id) for id in sorted(DESCRIPTIONS)], indent=2))
         return 0
+    if config.write is not None or config.out:
+        _write(config)
+        return 0
     if config.id is None:
         console.print(envs(wide=console.width >= WIDE))
         return 0
@@ -59,6 +71,21 @@ def run(config: Config) -> int:
     console.print(facts(under_test.env))
     console.print(card(under_test, config.difficulties))
     return 0
+
+
+def _write(config: Config) -> None:
+    """Write a pool of tasks; raises BadConfig for flags that do not go together, and for a split with fewer tasks."""
+    if config.id is None or config.write is None or not config.out:
+        raise BadConfig("a pool needs all three: `agentgym envs ID --write N --out FILE`")
+    path = Path(config.out)
+    if path.exists():
+        raise BadConfig(f"{path} exists; name a new file for --out")
+    env = make(config.id, **{**config.env_options, "pool": config.write})
+    tasks = env.pooled() or []
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, "".join(lines(tasks)))
+    print(printable(f"{path}: {len(tasks)} tasks of split {env.split}, hash {fingerprint(tasks)}"))
+    print(printable(f"train on them with {quoted([f'--env.pool_file={path}'])}"))
 
 
 def facts(env: TextEnv) -> Text:

@@ -74,7 +74,7 @@ def at_most(plan: EvaluationPlan, turn_tokens: int, price: Price | None) -> str:
         except Exception:  # `evaluate` makes it again, and says what is wrong with it
             continue
         split = mine.split or list(env.splits)[-1]
-        size = env.size(split) if split in env.splits else None
+        size = env.task_count(split) if split in env.splits else None
         tasks = min(mine.tasks or size or UNCOUNTED, size or math.inf) * len(mine.difficulties or (0,))
         episodes += int(tasks) * mine.attempts
         turns += int(tasks) * mine.attempts * env.horizon

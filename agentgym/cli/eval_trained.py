@@ -11,6 +11,8 @@ from agentgym.trainers.config.train_config import TrainConfig
 
 USED = ("env", "env_options", "model", *NAMED, "prompt")
 """Fields of a training run that an evaluation of its model uses."""
+OF_TRAINING = ("pool", "pool_file")
+"""Options of its environment that narrow what it was trained on, and nothing else."""
 
 
 @dataclass(frozen=True)
@@ -36,5 +38,6 @@ def trained_as(
     env = used.setdefault("env", TrainConfig.env)
     if env not in envs:  # as the flags name it: the caller's own name may be imported
         used |= {"env": TrainConfig.env, "env_options": {}}
+    used["env_options"] = {key: value for key, value in used["env_options"].items() if key not in OF_TRAINING}
     with_caller(path, used, TrainConfig(), {**caller, "env": env}, command, only=("env", "prompt"))
     return Trained(**used)

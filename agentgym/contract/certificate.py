@@ -68,7 +68,7 @@ def subject(name: str, under_test: EnvUnderTest) -> dict[str, object]:
             "observations": _observations(under_test),
             "ids": [task.id for task in tasks],
         },
-        "splits": {split: env.size(split) for split in env.splits},
+        "splits": {split: env.task_count(split) for split in env.splits},
     }
 
 

@@ -8,10 +8,11 @@ import numpy as np
 
 from agentgym.core.declared import Declarations
 from agentgym.core.outcome import Outcome, RoleReward
-from agentgym.core.tasks import Task, TaskSpace
+from agentgym.core.pool import Pool
+from agentgym.core.tasks import Task
 
 
-class Definition(TaskSpace):
+class Definition(Pool):
     """The part of `TextEnv` that an environment overrides; each name has a default."""
 
     horizon: int = 50
@@ -24,11 +25,12 @@ class Definition(TaskSpace):
         "horizon",
         "feedback",
         "shaping",
+        "pool",
         "preset",
         "render_mode",
     )
     """Settings of this class that shape tasks, so that a stored file may set them; those of base classes count too."""
-    caller_settings: ClassVar[tuple[str, ...]] = ()
+    caller_settings: ClassVar[tuple[str, ...]] = ("pool_file",)
     """Settings of this class that say where or how something runs (files, addresses, sandboxes, models): the caller alone
     sets them. A setting in neither list is treated as one of these."""
     caps: ClassVar[tuple[str, ...]] = ()

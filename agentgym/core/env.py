@@ -97,7 +97,7 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
             for member in vars(klass).values()
             if hasattr(member, "__tool__")
         }
-        self._chooser = None
+        self._chooser, self._pools = None, {}
         self.task = Task()
         self.seed = self.turn = self.limit = 0
         self.success = None
@@ -117,7 +117,7 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
     @classmethod
     def option_names(cls) -> tuple[str, ...]:
         """Return the keywords of the constructor, without `preset` and `render_mode`."""
-        return ("split", "difficulty", "horizon", "feedback", "shaping", *cls.settings)
+        return ("split", "difficulty", "horizon", "feedback", "shaping", "pool", "pool_file", *cls.settings)
 
     def check_options(self) -> None:
         kind = type(self).__name__
@@ -126,6 +126,7 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
             raise unknown(f"split of {kind}", self.split, self.splits)
         _integer(f"difficulty of {kind}", self.difficulty, 0)
         _integer(f"horizon of {kind}", self.horizon, 1)
+        self.check_pool()
         if self.feedback not in ("helpful", "genuine"):
             raise BadConfig(f"feedback of {kind} is {self.feedback!r}; expected 'helpful' or 'genuine'")
         weights = dict(self.shaping)

@@ -96,7 +96,8 @@ def _chosen(environment: str, plan: EvaluationPlan, options: Mapping[str, object
         raise unknown(f"split of {environment}", split, env.splits)
     wanted = plan.tasks or env.size(split) or UNCOUNTED
     env.tasks(1, split)  # what is wrong with the environment itself is raised here
-    tasks = listed(env, wanted, split)
+    pool = env.pooled(split)
+    tasks = listed(env, wanted, split) if pool is None else pool[: plan.tasks or None]
     env.close()
     return tasks
 

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from agentgym.agents.base import Agent
 from agentgym.core.folders import alone, remove_parts, write_whole
+from agentgym.core.pool import fingerprint
 from agentgym.core.provenance import write_json
 from agentgym.core.tasks import Task
 from agentgym.episodes.episode import Episode, append_episodes, read_episodes
@@ -187,6 +188,8 @@ def _described(
     envs: dict[str, dict[str, object]] = {}
     for env, tasks in tasks_by_env.items():
         envs[env] = {"split": tasks[0].split, "tasks": len(tasks), "options": plan.options(env)}
+        if any(plan.options(env).get(name) is not None for name in ("pool", "pool_file")):
+            envs[env]["pool"] = fingerprint(tasks)
         kind = class_of(full_id(env))
         if caps := sorted({*(kind.caps if kind else ())} & {k for k, v in plan.options(env).items() if v is not None}):
             envs[env]["caps"] = caps

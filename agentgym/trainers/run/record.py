@@ -125,6 +125,24 @@ class Record:
         sitting = {**provenance.session(agentgym.__version__), "processes": processes, "position": position}
         provenance.write_json(path, {"format": 1, "sessions": [*before, sitting]})
 
+    def note_pools(self, pools: dict[str, dict[str, object]]) -> None:
+        """Add to this sitting in `manifest.json` the pool of each environment: its number of tasks and their hash.
+
+        Raises BadData where an earlier sitting trained on another pool.
+        """
+        path = self.folder / "manifest.json"
+        sittings: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["sessions"]
+        for earlier in sittings[:-1]:
+            if (before := earlier.get("pools", pools)) != pools:  # one that ended before it trained noted none
+                raise BadData(
+                    f"{self.folder} was trained on the pools {before} (tasks and hash by environment) and would go on with "
+                    f"{pools}: the tasks changed, with their file or with the version of agentgym. Bring them back, or "
+                    "start a new run"
+                )
+        if self.writes and pools:
+            sittings[-1]["pools"] = pools
+            provenance.write_json(path, {"format": 1, "sessions": sittings})
+
     def tidy(self) -> None:
         """Remove what an earlier sitting was killed in the middle of writing; all processes come here."""
         if self.writes:

@@ -32,7 +32,7 @@ def _check_repeats(run: "FreshRun", what: str) -> None:
     if not run.tasks_repeat:
         raise BadConfig(
             f"{what} has no effect: it needs tasks that repeat, and the generated tasks of "
-            f"{', '.join(source.name for source in run.sources)} never do. Use an environment with tasks from a file"
+            f"{', '.join(source.name for source in run.sources)} never do. Set --env.pool N to train on N of them"
         )
 
 

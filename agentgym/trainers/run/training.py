@@ -62,6 +62,8 @@ class Training(Sitting):
             self.loggers = unless_whole.enter_context(
                 closing(loggers.start(stages.loggers, config, record.folder, accelerator.is_main_process))
             )
+            pools = {source.name: pool for source in self.run.rollouts.sources() if (pool := source.pool())}
+            record.note_pools(pools)
             self.run.learner.begin("sft" if self.tally.position < config.sft_steps else "rl", record.folder)
             if state is not None:
                 self.run.learner.load_state_dict(state["learner"])

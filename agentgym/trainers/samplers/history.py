@@ -1,4 +1,4 @@
-"""Task samplers that remember how each task went: for tasks of files, which come again."""
+"""Task samplers that remember how each task went: for tasks that come again, of a file or a pool."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from agentgym.trainers.seam import Within
 
 
 class Remembering(Uniform):
-    """Counts successes and attempts of each task of a file; those before the last time count `decay` times as much."""
+    """Counts successes and attempts of each task that comes again; earlier ones count `decay` times as much."""
 
     def __init__(self, sources: Sequence[TaskSource], name: str, decay: float) -> None:
         super().__init__(sources)
@@ -24,7 +24,7 @@ class Remembering(Uniform):
         if not files:
             raise BadConfig(
                 f"sampler {name!r} has no effect: it remembers how each task went, and the generated tasks of "
-                f"{', '.join(self.sources)} never repeat. Use sampler 'window', or an environment with tasks from a file"
+                f"{', '.join(self.sources)} never repeat. Set --env.pool N to train on N of them, or use sampler 'window'"
             )
         self.decay = decay
         self.past: dict[str, dict[str, list[float]]] = {name: {} for name in files}
@@ -63,7 +63,7 @@ class Remembering(Uniform):
 
 @sampler("prioritized")
 class Prioritized(Remembering):
-    """Tasks of files drawn by p(1 - p), p their success so far: what is always or never solved teaches nothing.
+    """Tasks of a file or a pool drawn by p(1 - p), p their success so far: what is always or never solved teaches nothing.
 
     The chance of a task is (1 - `floor`) p(1 - p) / sum + `floor` / tasks, so that none is forgotten. No task is drawn twice
     in a step before all others were. p(1 - p) is the variance of a binary reward; as a measure of what can be learned it

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from agentgym.core.env import TextEnv
+from agentgym.core.pool import fingerprint
 from agentgym.core.seeding import generator
 from agentgym.core.tasks import Task
 from agentgym.episodes.episode import Episode
@@ -66,22 +67,27 @@ def first_tasks(env: TextEnv, tasks: int) -> list[Task]:
 
 
 class TaskSource:
-    """The training tasks of one environment by their place in a stream: generated ones by number, a file's in a new order
-    every epoch."""
+    """The training tasks of one environment by their place in a stream: generated ones by number, those of a file or a pool
+    in a new order every epoch."""
 
     def __init__(self, env: TextEnv, seed: int, split: str = "train", name: str = "", weight: float = 1.0) -> None:
         self.env, self.seed, self.split, self.name, self.weight = env, seed, split, name, weight
 
     @cached_property
     def tasks(self) -> list[Task] | None:
-        """The tasks of a file, none twice, as their numbers may be; None where they are generated."""
-        size = self.env.size(self.split)
-        return None if size is None else self.env.up_to(size, self.split)
+        """The tasks of a pool or a file, none twice, as their numbers may be; None where they are generated without end."""
+        size, pooled = self.env.size(self.split), self.env.pooled(self.split)
+        return pooled if pooled is not None or size is None else self.env.up_to(size, self.split)
 
     @property
     def finite(self) -> bool:
         """Whether the split has so many tasks and no more; asking reads no file."""
-        return self.env.size(self.split) is not None
+        return self.env.has_pool or self.env.size(self.split) is not None
+
+    def pool(self) -> dict[str, object] | None:
+        """Return size and hash of the pool that the tasks come from; None without a pool."""
+        pooled = self.env.pooled(self.split)
+        return None if pooled is None else {"tasks": len(pooled), "hash": fingerprint(pooled)}
 
     def within(self, difficulty: int) -> int:
         """Return a difficulty, or the environment's `hardest` where that is lower."""

@@ -17,7 +17,7 @@ class Warmer(Remembering):
 
     Source: ERPO (exploration-encouraging sampling of residual prompts): prompts that are always solved have no signal,
     and a higher temperature finds replies that fail. After n times in a row the temperature is the run's times 1 + n *
-    `rise`, at most `most` times it. The schedule was not found: this one is ours. For tasks of a file, which come again.
+    `rise`, at most `most` times it. The schedule was not found: this one is ours. For tasks that come again.
     The loss scores every token at the temperature it was sampled at.
     """
 

@@ -249,10 +249,10 @@ def test_a_sampler_may_be_a_coroutine_that_is_handed_the_run(taught, tmp_path):
             {"sampler": "window", "env": "small/Generated-v0", "sampler_options": {"start": 9, "most": 3}},
             "start 9 and most 3",
         ),
-        ({"sampler": "prioritized", "env": "small/Generated-v0"}, "generated tasks of .* never repeat"),
+        ({"sampler": "prioritized", "env": "small/Generated-v0"}, r"generated tasks of .* never repeat. Set --env.pool N"),
         ({"sampler": "prioritized", "sampler_options": {"floor": 2}}, "expected a number from 0 to 1"),
         ({"sampler": "prioritized", "sampler_options": {"floor": 1}}, "makes all tasks alike"),
-        ({"sampler": "hard_attempts", "env": "small/Generated-v0"}, "generated tasks of .* never repeat"),
+        ({"sampler": "hard_attempts", "env": "small/Generated-v0"}, r"generated tasks of .* never repeat. Set --env.pool N"),
         ({"sampler": "hard_attempts", "sampler_options": {"least": 1}}, "expected a number from 2"),
         ({"sampler": "hard_attempts", "sampler_options": {"least": 9, "most": 9}}, "expected least below most"),
         (
