@@ -23,6 +23,7 @@ import torch
 from agentgym.trainers.config.recipe_files import read_recipe
 from agentgym.trainers.data.segments import build
 from agentgym.trainers.loop import Loop
+from agentgym.trainers.run.preflight import check_run
 
 SIDE = 1024
 
@@ -107,7 +108,7 @@ def main() -> None:
                 limits.append(limit())
                 aside += time.process_time() - ends[-1]
 
-        loop = Loop.fresh(config, show)
+        loop = Loop.fresh(check_run(config), show)
         counted = Counted(loop)
         started = ends[0] = time.process_time()
         loop.to_the_end()

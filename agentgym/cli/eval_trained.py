@@ -7,7 +7,7 @@ from pathlib import Path
 from agentgym.agents.spec import NAMED
 from agentgym.trainers.config.caller_settings import with_caller
 from agentgym.trainers.config.recipe_files import read_values
-from agentgym.trainers.config.train_config import TrainConfig
+from agentgym.trainers.config.train_config import TrainConfig, defaults
 
 USED = ("env", "env_options", "model", *NAMED, "prompt")
 """Fields of a training run that an evaluation of its model uses."""
@@ -39,5 +39,5 @@ def trained_as(
     if env not in envs:  # as the flags name it: the caller's own name may be imported
         used |= {"env": TrainConfig.env, "env_options": {}}
     used["env_options"] = {key: value for key, value in used["env_options"].items() if key not in OF_TRAINING}
-    with_caller(path, used, TrainConfig(), {**caller, "env": env}, command, only=("env", "prompt"))
+    with_caller(path, used, defaults(), {**caller, "env": env}, command, only=("env", "prompt"))
     return Trained(**used)

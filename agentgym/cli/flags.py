@@ -97,7 +97,7 @@ def read_flags(
     *,
     command: str,
     description: str | None = None,
-    default: _Config | None = None,
+    default: Mapping[str, Any] | None = None,
 ) -> _Config:
     """Return the dataclass filled from the arguments; `default` gives the values of flags that are absent.
 
@@ -121,7 +121,7 @@ def given_flags(
     *,
     command: str,
     description: str | None = None,
-    default: _Config | None = None,
+    default: Mapping[str, Any] | None = None,
 ) -> Given:
     """Return what the arguments set of a dataclass; see `read_flags` for the errors."""
     flags = _flags(config, default)
@@ -148,11 +148,9 @@ def given_flags(
     return Given(absent | {flag.name: flag.tupled(values[flag.name]) for flag in flags if flag.name in values}, by_table)
 
 
-def filled(config: type[_Config], given: Given, default: _Config | None = None) -> _Config:
+def filled(config: type[_Config], given: Given, default: Mapping[str, Any] | None = None) -> _Config:
     """Return the dataclass with what a command line sets, and the values of `default` for the rest."""
-    before: dict[str, Any] = {}
-    if default is not None:
-        before = {field.name: getattr(default, field.name) for field in dataclasses.fields(config)}  # type: ignore[arg-type]
+    before = default or {}
     values: dict[str, Any] = {**before, **given.fields}
     for table, changes in given.tables.items():
         values[f"{table}_options"] = {**before.get(f"{table}_options", {}), **changes}
@@ -270,7 +268,7 @@ class _Formatter(argparse.HelpFormatter):
         return ", ".join([*action.option_strings[:-1], last + text.rpartition(last)[2]])
 
 
-def _flags(config: type[Any], default: object) -> list[Flag]:
+def _flags(config: type[Any], default: Mapping[str, Any] | None) -> list[Flag]:
     kinds = get_type_hints(config, include_extras=True)
     flags: list[Flag] = []
     for field in dataclasses.fields(config):
@@ -284,7 +282,7 @@ def _flags(config: type[Any], default: object) -> list[Flag]:
             kind = next(other for other in get_args(kind) if other is not NoneType)
         many = get_origin(kind) is tuple
         value = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
-        value = value if default is None else getattr(default, field.name)
+        value = value if default is None else default[field.name]
         if value is dataclasses.MISSING and many and Mark.POSITIONAL in marks:
             value = ()
         flags.append(Flag(field.name, config, get_args(kind)[0] if many else kind, many, nullable, marks, value))

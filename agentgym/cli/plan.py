@@ -13,18 +13,19 @@ from agentgym.planner.forecast import Forecast, forecast
 from agentgym.planner.plan import PHASES, MemoryPlan, Workload, has_tokenizer, recomputed_token
 from agentgym.trainers.config.train_config import TrainConfig
 from agentgym.trainers.model.memory import named
-from agentgym.trainers.run.stages import Stages
+from agentgym.trainers.run.stages import FreshRun
 
 WIDE = 110
 """Columns of a terminal from which the notes have room."""
 TIMES = ("rollout", "env", "train", "sync", "evaluation")
 
 
-def show(config: TrainConfig, console: Console, *, on: str = "", as_json: bool = False) -> int:
+def show(run: FreshRun, console: Console, *, on: str = "", as_json: bool = False) -> int:
     """Print the plan of a run and return the exit code: 0 where it fits, 1 where it does not.
 
     `on` names GPUs that are not here; then nothing is timed.
     """
+    config = run.config
     said = forecast(config, named(on) if on else None, timed=not on)
     workload, plan = said.workload, said.plan
     if as_json:
@@ -43,18 +44,18 @@ def show(config: TrainConfig, console: Console, *, on: str = "", as_json: bool =
     else:
         console.print(seconds_table(config, said.seconds))
         _print(console, _source(config, workload, said.rates))
-    for line in left_out(config):
+    for line in left_out(run):
         _print(console, line)
     console.print()
     console.print(Text(_verdict(said), style="bold green" if plan.fits else "bold red"))
     return 0 if plan.fits else 1
 
 
-def left_out(config: TrainConfig) -> list[str]:
-    """Return what of a run the numbers do not hold."""
-    critic = any(stage.attributes["asks"] == "critic" for stage in Stages(config).needs)
+def left_out(run: FreshRun) -> list[str]:
+    """Return what the plan leaves out."""
+    critic = any(stage.attributes["asks"] == "critic" for stage in run.stages.needs)
     lines = ["The critic is not counted: a head of one row, its optimizer, a number per token."] if critic else []
-    if config.share_prefixes:
+    if run.config.share_prefixes:
         lines.append(
             "share_prefixes is not counted: updates are planned with every row's whole prefix, which is an upper bound, "
             "except for a mask of batch_tokens by batch_tokens if attention is sdpa."

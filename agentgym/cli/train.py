@@ -5,7 +5,7 @@ import importlib.util
 import os
 import sys
 import warnings
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -20,13 +20,12 @@ from agentgym.core.caller import Setting, quoted
 from agentgym.core.folders import check_alone
 from agentgym.core.screen import announce, printable
 from agentgym.errors import BadConfig, BadData, MissingExtra, how_to_install
-from agentgym.trainers.config.recipe_files import read_recipe, recipes
+from agentgym.trainers.config.recipe_files import read_recipe, recipe_values, recipes
 from agentgym.trainers.config.train_config import TrainConfig, homemade
 from agentgym.trainers.learners.interface import kind_of
 from agentgym.trainers.model.memory import named
 from agentgym.trainers.run import preflight
 from agentgym.trainers.run.launch import LAUNCHER, LOST, end_with_launcher, launch, launched, leave, main_process
-from agentgym.trainers.run.stages import Stages
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,31 +82,31 @@ def read(arguments: Sequence[str]) -> Config:
         raise BadConfig("--plan starts no run, so there is nothing to --watch")
     words = [word for word in words if word not in ("--plan", "--json", *asked)]
     name = words.pop(0) if words and not words[0].startswith("-") else ""
-    default = read_recipe(name) if name else TrainConfig()
+    default = recipe_values(name)
     if asked:
         from agentgym.cli.train_help import help_text
 
         print(help_text(default))
         raise SystemExit(0)
     learner = _taken(list(words), "--learner", "a name, for example tinker:http://127.0.0.1:8000")
-    default = kind_of(learner).recipe(default) if learner else default
+    default |= kind_of(learner).in_recipes if learner else {}
     given = given_flags(TrainConfig, words, command="train", default=default)
-    default = _without_others(default, given)
+    default |= _for_others(default, given)
     config = filled(TrainConfig, given, default)
     if name in recipes():
         _check_kind(name, default, config)
     return Config(config, arguments=tuple(arguments), plan=planned, on=on, json=as_json, watch=watched)
 
 
-def _without_others(default: TrainConfig, given: Given) -> TrainConfig:
-    """Return a recipe without what it says to a stage, engine or environment in whose place another was given."""
+def _for_others(default: Mapping[str, Any], given: Given) -> dict[str, Any]:
+    """Return, emptied, the fields of a recipe that are for a stage, engine or environment replaced by the command line."""
     unused: dict[str, Any] = {}
     for stage in ("env", "engine", "sampler", "branching", "generation", "reward", "select", "credit", "loss", "learner"):
-        if given.fields.get(stage, getattr(default, stage)) != getattr(default, stage):
+        if given.fields.get(stage, default[stage]) != default[stage]:
             unused[f"{stage}_options"] = {}
             if stage == "env":
                 unused |= {"envs": (), "train_split": "", "valid_split": "", "test_split": ""}
-    return dataclasses.replace(default, **unused) if unused else default
+    return unused
 
 
 def _taken(words: list[str], flag: str, what: str) -> str:
@@ -137,16 +136,17 @@ def _resumed(folder: str, words: list[str], arguments: tuple[str, ...]) -> Confi
     return Config(resume=folder, **numbers, settings=settings, arguments=arguments)
 
 
-def _check_kind(name: str, recipe: TrainConfig, config: TrainConfig) -> None:
+def _check_kind(name: str, recipe: Mapping[str, Any], config: TrainConfig) -> None:
     """Refuse a pretrained model in a recipe whose every setting is for a small policy made from nothing."""
     folder = preflight.model_folder(config.model)
-    if recipe.model != "init" or folder == "init" or homemade(folder):
+    if recipe["model"] != "init" or folder == "init" or homemade(folder):
         return
     others = [other for other in recipes() if (own := read_recipe(other)).model != "init" and own.env == config.env]
     instead = f"Use {' or '.join(repr(other) for other in others)}" if others else "`agentgym train --list` shows others"
     raise BadConfig(
-        f"recipe {name!r} is for a small policy trained from scratch (lr {recipe.lr:g}, {recipe.turn_tokens} tokens per "
-        f"reply, prompt {recipe.prompt!r}), and {config.model} is another kind of model. {instead}: it accepts --model too"
+        f"recipe {name!r} is for a small policy trained from scratch (lr {recipe['lr']:g}, {recipe['turn_tokens']} tokens "
+        f"per reply, prompt {recipe['prompt']!r}), and {config.model} is another kind of model. "
+        f"{instead}: it accepts --model too"
     )
 
 
@@ -166,17 +166,16 @@ def run(config: Config) -> int:
     if config.plan:
         if not settings.learner_kind.in_memory:
             raise BadConfig(f"--plan counts the memory of this machine, and learner {settings.learner!r} trains on a server")
-        settings = preflight.looked_at(settings, fresh=False)
+        planned = preflight.check_run(settings, fresh=False)
+        settings = planned.config
         announce(f"planning a run of {settings.model} on {config.on or 'this machine'}; loading torch")
         quiet()
         from agentgym.cli.plan import show
 
-        return show(settings, console, on=config.on, as_json=config.json)
-    stages = Stages(settings)
-    if not launched() and config.resume:
-        check_alone(Path(config.resume), preflight.RUN)
-    elif not launched():
-        preflight.check_reachable(preflight.looked_at(settings, stages=stages))
+        return show(planned, console, on=config.on, as_json=config.json)
+    fresh = None if config.resume else preflight.check_run(settings, fresh=main_process())
+    if not launched():
+        check_alone(Path(config.resume), preflight.RUN) if fresh is None else preflight.check_reachable(fresh.config)
     folder, engine = config.resume or settings.out, settings.engine_kind.name
     line = f"{folder}: {settings.where}, model {settings.model}, engine {engine}; loading torch"
     with _watched(config, folder, console):
@@ -193,7 +192,7 @@ def run(config: Config) -> int:
         again = [word for flag, value in config.settings.items() for word in Setting(flag, value).words]
         command = quoted(["train", "--resume", str(screen.folder), *again])
         with sitting(screen, f"agentgym {command} (in a checkout: ./dev {command})"):
-            loop = Loop.resumed(config.resume, screen, **changed) if config.resume else Loop.fresh(settings, screen, stages)
+            loop = Loop.fresh(fresh, screen) if fresh else Loop.resumed(config.resume, settings, screen)
             summary = loop.to_the_end()
         if main_process():
             console.print(_table(summary))

@@ -2,7 +2,7 @@
 
 import dataclasses
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal, cast, get_args, get_origin
 
 from agentgym.cli.help_text import docs
@@ -63,7 +63,7 @@ STAGES = {
 METAVARS = {int: "INT", float: "FLOAT", str: "TEXT"}
 
 
-def help_text(default: TrainConfig) -> str:
+def help_text(default: Mapping[str, Any]) -> str:
     """Return the whole help, with the values of a run as defaults."""
     lines = [USAGE, "options of the command:"]
     for name, text in SWITCHES.items():
@@ -73,7 +73,7 @@ def help_text(default: TrainConfig) -> str:
         lines += ["", *textwrap.wrap(f"{f'[{table}] ' if table else ''}{purpose}:", WIDTH)]
         for field in dataclasses.fields(kind):
             if field.name != "envs":
-                lines += _entry(kind, field.name, getattr(default, field.name))
+                lines += _entry(kind, field.name, default[field.name])
     return "\n".join(lines)
 
 

@@ -16,8 +16,10 @@ from agentgym.trainers.learners.interface import Learner
 from agentgym.trainers.learners.updates import Measured
 from agentgym.trainers.needs import interface as needs
 from agentgym.trainers.rewards import interface as rewards
+from agentgym.trainers.run import preflight
 from agentgym.trainers.run.assemble import Run
 from agentgym.trainers.run.interrupt import uninterrupted
+from agentgym.trainers.run.launch import main_process
 from agentgym.trainers.run.metrics import Clock, ages
 from agentgym.trainers.run.sitting import Show
 from agentgym.trainers.run.training import Training
@@ -105,7 +107,7 @@ class Learning(Protocol):
 def train(config: TrainConfig, show: Show | None = None) -> dict[str, object]:
     """Run a training run in a fresh folder and return its summary; Ctrl-C leaves a checkpoint to resume from."""
     with own_loop():
-        return Loop.fresh(config, show).to_the_end()
+        return Loop.fresh(preflight.check_run(config, fresh=main_process()), show).to_the_end()
 
 
 def resume(
@@ -124,4 +126,4 @@ def resume(
     dashes (`{"engine": "vllm", "env.data": PATH}`); the folder may be a stranger's, so they are never read from it.
     """
     with own_loop():
-        return Loop.resumed(folder, show, steps=steps, processes=processes, settings=settings).to_the_end()
+        return Loop.resumed(folder, preflight.extended(folder, steps, processes, settings), show).to_the_end()

@@ -27,7 +27,7 @@ class Walk:
 
 
 def read(*words: str) -> Walk:
-    return read_flags(Walk, words, command="walk", default=Walk(steps=5, shoe_options={"size": 42}))
+    return read_flags(Walk, words, command="walk", default={"steps": 5, "shoe_options": {"size": 42}})
 
 
 def test_flags_override_the_default() -> None:

@@ -470,7 +470,7 @@ def test_a_resumed_run_writes_through_no_link(name: str, tmp_path: Path):
     (run / name).symlink_to(victim)
     before = victim.read_text()
     with pytest.raises(BadData, match="is a link"):
-        record.Record.resumed(run)
+        record.Record.resumed(run, TrainConfig())
     assert victim.read_text() == before
 
 

@@ -10,6 +10,7 @@ import small_envs
 from agentgym.trainers import TrainConfig, resume, train
 from agentgym.trainers.config import caller_settings
 from agentgym.trainers.config.recipe_files import read_values
+from agentgym.trainers.config.train_config import defaults
 from agentgym.trainers.model.policy import PolicySize, init_policy
 
 MODULES = ("env", "agent", "credit", "loss", "sampler", "select", "generation", "branching")
@@ -21,7 +22,7 @@ def trusted(folder):
     """Return what the caller of `resume` says of a run that she trusts: its modules, and where and how it runs."""
     values = read_values(Path(folder) / "config.toml", stored=True)
     named = {name: values[name] for name in MODULES if ":" in values.get(name, "")}
-    return named | {one.flag: one.value for one in caller_settings.caller_settings_of(values, TrainConfig(), named)}
+    return named | {one.flag: one.value for one in caller_settings.caller_settings_of(values, defaults(), named)}
 
 
 def policy(folder, *envs):

@@ -39,5 +39,5 @@ def small(out, model):
 
 
 if __name__ == "__main__":
-    preflight.looked_at = after_the_first
+    preflight.check_run = after_the_first
     train(small(*sys.argv[1:]))

@@ -40,10 +40,10 @@ def after_the_first(config, **options):
     """Look at a run when the first process has begun to write to its folder."""
     while RANK != "0" and not (Path(config.out) / "config.toml").exists():
         time.sleep(0.01)
-    return looked_at(config, **options)
+    return check_run(config, **options)
 
 
-looked_at, preflight.looked_at = preflight.looked_at, after_the_first
+check_run, preflight.check_run = preflight.check_run, after_the_first
 
 if __name__ == "__main__":
     train(small(sys.argv[1]))

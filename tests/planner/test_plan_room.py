@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 
 import pytest
+from fresh_run import fresh
 from planned import FP32, PLAY, shape
 
 from agentgym.cli.plan import left_out
@@ -38,8 +39,8 @@ def test_flags_are_as_they_are_typed():
 
 def test_the_plan_says_what_it_leaves_out():
     """A critic is too small to matter, and a prefix that is shared only saves: neither goes by unsaid."""
-    assert left_out(TrainConfig()) == []
-    critic = left_out(TrainConfig(credit="turn_gae", select="keep", share_prefixes=True))
+    assert left_out(fresh(TrainConfig())) == []
+    critic = left_out(fresh(TrainConfig(credit="turn_gae", select="keep", share_prefixes=True)))
     assert [line.partition(" is not counted")[0] for line in critic] == ["The critic", "share_prefixes"]
 
 

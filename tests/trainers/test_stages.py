@@ -77,23 +77,29 @@ COUNTED = """
 import collections, sys
 from agentgym.trainers.seam import Seam
 
-counts, resolve = collections.Counter(), Seam.resolve
+from agentgym.trainers.config import checks
+
+counts, resolve, check = collections.Counter(), Seam.resolve, checks.check
 
 def counted(self, *arguments):
     counts[self.kind] += 1
     return resolve(self, *arguments)
 
-Seam.resolve = counted
+def checked(config):
+    counts["configuration"] += 1
+    check(config)
+
+Seam.resolve, checks.check = counted, checked
 from agentgym.cli import main
 
 code = main(["train", "household", "--processes", "1", "--steps", "1", "--sft-episodes", "0", "--test-tasks", "0",
              "--eval-tasks", "0", "--tasks-per-step", "1", "--group-size", "2", "--out", "run"])
-print(code, {kind: counts[kind] for kind in ("credit", "sampler", "select", "generation")})
+print(code, {kind: counts[kind] for kind in ("configuration", "credit", "loss", "sampler", "select", "generation")})
 """
 
 
 @pytest.mark.long
-def test_one_start_of_a_run_resolves_each_stage_once(tmp_path):
+def test_one_start_of_a_run_checks_its_configuration_once_and_resolves_each_stage_once(tmp_path):
     done = subprocess.run([sys.executable, "-c", COUNTED], cwd=tmp_path, capture_output=True, text=True, check=False)
-    once = {"credit": 1, "sampler": 1, "select": 1, "generation": 1}
+    once = dict.fromkeys(("configuration", "credit", "loss", "sampler", "select", "generation"), 1)
     assert done.stdout.splitlines()[-1] == f"0 {once}", done.stderr[-2000:]

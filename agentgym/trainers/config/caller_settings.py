@@ -72,7 +72,7 @@ MODULES = ("env", "agent", *(stage for stage in STAGES if stage != "learner"))
 def with_caller(
     path: Path,
     values: Mapping[str, Any],
-    default: object,
+    default: Mapping[str, Any],
     caller: Mapping[str, object],
     command: Sequence[str],
     only: tuple[str, ...] = (),
@@ -118,19 +118,21 @@ def _tuple(value: object) -> tuple[object, ...]:
     return tuple(cast("Sequence[object]", value)) if isinstance(value, tuple | list) else (value,)
 
 
-def caller_settings_of(values: Mapping[str, Any], default: object, caller: Mapping[str, object]) -> Iterator[Setting]:
+def caller_settings_of(
+    values: Mapping[str, Any], default: Mapping[str, Any], caller: Mapping[str, object]
+) -> Iterator[Setting]:
     """Yield what a stored configuration sets that only the caller may."""
     for name, value in values.items():
         table = name.removesuffix("_options")
-        if name in STORED or value == getattr(default, name):
+        if name in STORED or value == default[name]:
             continue
         if name in BY_VALUE:
-            yield from _unsaid(name, values, str(values.get("env", vars(default)["env"])), caller)
+            yield from _unsaid(name, values, str(values.get("env", default["env"])), caller)
         elif name in STAGES:
             if not all(STAGES[name].is_registered(str(reference)) for reference in _tuple(value)):
                 yield Setting(name, value)
         elif table in STAGES and name != table:
-            yield from _options(table, STAGES[table], _tuple(values.get(table, getattr(default, table))), value)
+            yield from _options(table, STAGES[table], _tuple(values.get(table, default[table])), value)
         elif name != table:
             yield from (Setting(f"{table}.{key}", option) for key, option in value.items())
         else:
@@ -178,14 +180,14 @@ def _agent_may_be_stored(key: str, value: object) -> bool:
     return not is_file(str(value)) if key == "prompt" else key in STORED
 
 
-def _laid_over(values: Mapping[str, Any], default: object, caller: Mapping[str, object]) -> dict[str, Any]:
+def _laid_over(values: Mapping[str, Any], default: Mapping[str, Any], caller: Mapping[str, object]) -> dict[str, Any]:
     """Return the values of a stored configuration with the caller's in their places."""
     result = dict(values)
     for flag, value in caller.items():
         table, dot, key = flag.partition(".")
         number, _, rest = key.partition(".")
         if not dot:
-            result[table] = _as(flag, value, getattr(default, table))
+            result[table] = _as(flag, value, default[table])
         elif table == "env" and number.isdecimal():
             result["envs"] = _in_env(result.get("envs", ()), int(number), rest, value)
         else:

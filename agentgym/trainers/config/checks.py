@@ -118,6 +118,7 @@ def check(config: "TrainConfig") -> None:
         )
     _check_loss(config)
     _check_attention(config)
+    check_precision(config)
     config.check_workers()
     _check_engine(config)
     _check_agent(config)
@@ -236,14 +237,9 @@ def _check_loss(config: "TrainConfig") -> None:
 
 def _check_attention(config: "TrainConfig") -> None:
     if config.attention == "small":
-        for name, value in (("precision", "bf16"), ("gradient_checkpointing", True), ("compile", True)):
-            if getattr(config, name) == value:
-                raise BadConfig(
-                    f"attention 'small' with {name} = {value!r}: its pass is for small models in fp32 on a CPU; "
-                    "leave attention at 'auto'"
-                )
-    if config.attention == "flash" and config.precision == "fp32":
-        raise BadConfig("attention 'flash' with precision 'fp32': its kernels compute in bf16; take 'flex' or 'auto'")
+        for name in ("gradient_checkpointing", "compile"):
+            if getattr(config, name):
+                raise _not_small(f"{name} = True")
     if config.gradient_reduction != "micro-batch" and config.processes == 1 and not launched():
         raise BadConfig(
             f"gradient_reduction is {config.gradient_reduction!r} and has no effect with one process: leave it out"
@@ -258,6 +254,20 @@ def _check_attention(config: "TrainConfig") -> None:
             "attention 'split' with compile: it makes one call per row, and would be compiled again for every number of "
             "rows; leave attention at 'auto'"
         )
+
+
+def check_precision(config: "TrainConfig") -> None:
+    """Raise BadConfig for an attention that does not compute in the run's precision; again when `auto` is resolved."""
+    if config.attention == "small" and config.precision == "bf16":
+        raise _not_small("precision = 'bf16'")
+    if config.attention == "flash" and config.precision == "fp32":
+        raise BadConfig("attention 'flash' with precision 'fp32': its kernels compute in bf16; take 'flex' or 'auto'")
+
+
+def _not_small(setting: str) -> BadConfig:
+    return BadConfig(
+        f"attention 'small' with {setting}: its pass is for small models in fp32 on a CPU; leave attention at 'auto'"
+    )
 
 
 def _check_sharding(config: "TrainConfig") -> None:

@@ -174,10 +174,10 @@ def read_imitation(
     if raw.pop("command", "") != "sft":
         raise BadConfig(f"{folder} holds no run of `agentgym sft`: expected a config.toml of one in it")
     defaults = {f.name: f.default for f in dataclasses.fields(ImitationConfig)}
-    example = ImitationConfig(files=("episodes.jsonl",), model=".")
+    example = vars(ImitationConfig(files=("episodes.jsonl",), model="."))
     for key in raw:
         if key not in defaults:
             raise bad_option(f"key in {path}:", key, defaults)
-    values = {key: fitting(path, key, value, getattr(example, key)) for key, value in raw.items()}
+    values = {key: fitting(path, key, value, example[key]) for key, value in raw.items()}
     words = command or ["agentgym", "sft", "--resume", str(folder)]
     return ImitationConfig(**with_caller(path, values, example, caller or {}, words))

@@ -12,7 +12,7 @@ from agentgym.errors import BadConfig, BadData, bad_option, unknown
 from agentgym.trainers.config.caller_settings import with_caller
 from agentgym.trainers.config.checks import check_env
 from agentgym.trainers.config.settings import TABLES, EnvSpec
-from agentgym.trainers.config.train_config import TrainConfig
+from agentgym.trainers.config.train_config import TrainConfig, defaults
 
 FOLDER = Path(str(files("agentgym.trainers.config") / "recipes"))
 
@@ -24,13 +24,16 @@ def recipes() -> dict[str, Path]:
 
 def read_recipe(name: str) -> TrainConfig:
     """Return the recipe of that name, or the one in a TOML file."""
+    return TrainConfig(**recipe_values(name))
+
+
+def recipe_values(name: str) -> dict[str, Any]:
+    """Return every field of a recipe, by its name or file, not checked yet; without a name, the defaults."""
     table = recipes()
-    if name.endswith(".toml"):
-        return read_config(Path(name))
-    if name not in table:
+    if name and not name.endswith(".toml") and name not in table:
         own = "an environment is --env NAME, one in a module of yours --env MODULE:NAMESPACE/NAME-v0."
         raise unknown("recipe", name, table, f"`agentgym train --list` shows all; {own}")
-    return read_config(table[name])
+    return {**defaults(), **(read_values(table.get(name, Path(name))) if name else {})}
 
 
 def read_config(path: Path) -> TrainConfig:
@@ -56,7 +59,7 @@ def read_run(
     if not path.exists():
         raise BadConfig(f"{folder} holds no run: expected a config.toml in it")
     words = ["agentgym", "train", "--resume", str(folder)] if command is None else command
-    return TrainConfig(**with_caller(path, read_values(path, stored=True), TrainConfig(), caller or {}, words))
+    return TrainConfig(**with_caller(path, read_values(path, stored=True), defaults(), caller or {}, words))
 
 
 def read_values(path: Path, *, stored: bool = False) -> dict[str, Any]:
@@ -74,8 +77,8 @@ def read_values(path: Path, *, stored: bool = False) -> dict[str, Any]:
         below = _flat(*_base(path, raw["base"]))
         tables = {key: {**below[key], **value} for key, value in values.items() if isinstance(below.get(key), dict)}
         values = {**below, **values, **tables}
-    default = TrainConfig()
-    return {key: fitting(path, key, value, getattr(default, key)) for key, value in values.items()}
+    default = defaults()
+    return {key: fitting(path, key, value, default[key]) for key, value in values.items()}
 
 
 def _flat(path: Path, raw: Mapping[str, object]) -> dict[str, Any]:

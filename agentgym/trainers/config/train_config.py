@@ -1,9 +1,10 @@
 """A training run's configuration: the same for flags, TOML recipes and Python."""
 
+import copy
 import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from agentgym.agents.spec import NAMED, AgentSpec
 from agentgym.engines.kinds import EngineKind, training_kind
@@ -64,6 +65,12 @@ class TrainConfig(
 
     def __post_init__(self) -> None:
         checks.check(self)
+
+    def with_found(self, **values: object) -> Self:
+        """Return the run with values that were found out for it (splits, a checkpoint's folder), which need no check."""
+        config = copy.copy(self)
+        vars(config).update(values)
+        return config
 
     @property
     def mix(self) -> tuple[EnvSpec, ...]:
@@ -153,6 +160,12 @@ class TrainConfig(
         """Return the learning rate of a step (counted from 0)."""
         warm = min(1.0, (step + 1) / self.lr_warmup) if self.lr_warmup else 1.0
         return self.lr * warm * (1.0 + (self.min_lr_ratio - 1.0) * step / max(1, self.steps - 1))
+
+
+def defaults() -> dict[str, Any]:
+    """Return the fields of a run that sets none."""
+    fields = dataclasses.fields(TrainConfig)
+    return {f.name: f.default_factory() if callable(f.default_factory) else f.default for f in fields}
 
 
 def settings_in(config: TrainConfig, env: EnvSpec) -> TrainConfig:

@@ -113,6 +113,7 @@ class Parts(Protocol):
 def learner(name: str) -> Callable[[Target], Target]:
     """Declare a class as a learner and name it: made as `CLASS(accelerator, config, folder, *, state, **options)`.
 
+    `state` has `resumed`, `top` (how many of the likeliest tokens the loss reads) and, for a need, options of a `critic`.
     `overlaps = True` in the class says that `update` may run in a thread while its engine samples (`async_level`).
     """
     return LEARNERS.declare(name)

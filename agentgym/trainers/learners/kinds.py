@@ -1,7 +1,7 @@
 """What is known of a learner before anything heavy is imported: each kind answers for itself, and nobody asks its name."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,10 +39,8 @@ class LearnerKind:
     """What samples unless the run names an engine; None for what `engine` says."""
     lacks: Mapping[str, str] = field(default_factory=dict[str, str])
     """Of what a need may ask of it (see `needs`), what it does not tell: `{need}` and `{learner}` are filled in."""
-
-    def recipe(self, config: "TrainConfig") -> "TrainConfig":
-        """Return a recipe without what it says to other learners."""
-        return config
+    in_recipes: Mapping[str, object] = field(default_factory=dict[str, object])
+    """Fields that a recipe sets for other learners, by the value that they have with this one."""
 
     def check(self, config: "TrainConfig") -> None:
         """Raise BadConfig for what a run asks of it and it cannot do, with the reason."""
@@ -81,22 +79,6 @@ SERVERS_OWN: dict[str, Any] = {
 @dataclass(frozen=True)
 class TinkerKind(LearnerKind):
     """An adapter that a server trains and samples from."""
-
-    def recipe(self, config: "TrainConfig") -> "TrainConfig":
-        """Return a recipe without what it tells the trainer and the engine of this machine, which a server decides.
-
-        Servers compute log-probabilities at temperature 1 and no entropies, and train adapters, which Muon is not for.
-        """
-        return replace(
-            config,
-            **SERVERS_OWN,
-            engine=type(config).engine,
-            engine_options={},
-            processes=1,
-            temperature=1.0,
-            entropy_bonus=0.0,
-            sft_muon=False,
-        )
 
     def check(self, config: "TrainConfig") -> None:
         """Raise BadConfig for what a server cannot do for a run, with the reason."""
@@ -153,5 +135,15 @@ TINKER = TinkerKind(
     lacks={
         "critic": "a critic with learner {learner!r}: servers give no hidden states to learn values from",
         "distribution": "needs {need!r} with learner {learner!r}: servers report only log-probabilities",
+    },
+    # servers compute log-probabilities at temperature 1 and no entropies, and train adapters, which Muon is not for
+    in_recipes={
+        **SERVERS_OWN,
+        "engine": "hf",
+        "engine_options": {},
+        "processes": 1,
+        "temperature": 1.0,
+        "entropy_bonus": 0.0,
+        "sft_muon": False,
     },
 )

@@ -35,7 +35,6 @@ from agentgym.trainers.learners.step import (
     scored,
 )
 from agentgym.trainers.learners.updates import Updated
-from agentgym.trainers.losses.interface import resolve_loss, top_of
 from agentgym.trainers.model import lora, precision
 from agentgym.trainers.model.policy import load_policy, save_policy, set_threads
 from agentgym.trainers.model.precision import Masters, masters
@@ -68,7 +67,7 @@ class LocalLearner(Learner):
                 compiled=config.compile,
                 shared=config.share_prefixes,
                 states="critic" in state,
-                top=top_of(resolve_loss(config)),
+                top=cast("int", state.get("top", 0)),
                 entropy_gradient=config.entropy_bonus > 0,
             )
             self.trained = TrainedModel(accelerator, self._joined(scorer), [])

@@ -29,7 +29,7 @@ from agentgym.trainers.losses import interface as losses
 from agentgym.trainers.needs.interface import critic_options, finished
 from agentgym.trainers.run.demonstrations import Demonstrations
 from agentgym.trainers.run.rollouts import Rollouts
-from agentgym.trainers.run.stages import FreshRun, Stages
+from agentgym.trainers.run.stages import Stages
 from agentgym.trainers.samplers.interface import Sampler, Seen
 from agentgym.trainers.seam import Stage, parameters
 
@@ -67,9 +67,8 @@ class Run:
         cls, config: TrainConfig, folder: Path, accelerator: Accelerator, state: dict[str, Any] | None, stages: Stages
     ) -> "Run":
         """Make the parts of a run from its stages, with the state of a checkpoint if there is one."""
-        losses.check(FreshRun(config, stages))  # a resumed run may have another engine than the one that was checked
         model = parts.policy_folder(accelerator, config, folder) if state is None else Path(state["folder"])
-        handed: dict[str, object] = {"resumed": state is not None}
+        handed: dict[str, object] = {"resumed": state is not None, "top": losses.top_of(stages.loss)}
         for stage in stages.needs:
             if stage.attributes["asks"] == "critic":
                 handed["critic"] = critic_options(stage)

@@ -42,19 +42,18 @@ SEAMS = (learners, rewards, branching, loggers, generation, losses, credit, need
 """The seams, each with a `check(run)`, in the order in which they are checked."""
 
 
-def looked_at(config: TrainConfig, *, fresh: bool = True, stages: Stages | None = None) -> TrainConfig:
-    """Return the run with its splits and its model's folder filled in; BadConfig for what would fail later.
+def check_run(config: TrainConfig, *, fresh: bool = True) -> FreshRun:
+    """Return the run of a configuration, its splits and its model's folder filled in; BadConfig for what would fail later.
 
-    `fresh`: the run is about to be started, so its folder must be free. `stages`: those of the configuration.
+    `fresh`: this process is about to start the run, so its folder must be free.
     """
     if fresh:
         check_free(Path(config.out))
         check_alone(Path(config.out), RUN)
     if config.lora_rank and not config.steps and not config.sft_episodes:  # `sft` trains them, and does not come here
         raise BadConfig(f"lora_rank is {config.lora_rank} with 0 steps and 0 sft_episodes: nothing trains the adapters")
-    model = model_folder(config.model)
-    config = replace(config, model=model) if model != config.model else config
-    run = FreshRun(config, stages or Stages(config))
+    config = config.with_found(model=model_folder(config.model))
+    run = FreshRun(config, Stages(config))
     if config.task_queue and config.processes == 1 and not launched():
         raise BadConfig("task_queue has no effect with one process: give --processes 2 or more, or leave it out")
     _check_agent(config)
@@ -67,7 +66,7 @@ def looked_at(config: TrainConfig, *, fresh: bool = True, stages: Stages | None 
         finished(rewards.reach(run.stages.rewards))
     envs = tuple(spec for spec, _ in run.envs)
     splits = {name: getattr(envs[0], name) for name in ("train_split", "valid_split", "test_split")}
-    return replace(config, envs=envs if config.envs else (), **splits)
+    return replace(run, config=config.with_found(envs=envs if config.envs else (), **splits))
 
 
 def _check_env(config: TrainConfig, spec: EnvSpec, env: TextEnv) -> None:
@@ -135,15 +134,13 @@ def extended(
     """
     numbers = [f"--{name}={value}" for name, value in (("steps", steps), ("processes", processes)) if value is not None]
     config = read_run(folder, settings, ["agentgym", "train", "--resume", str(folder), *numbers])
-    if processes is not None:
-        config = replace(config, processes=processes)
     if steps is None:
-        return config
+        return config if processes is None else replace(config, processes=processes)
     newest = newest_checkpoint(folder)
     taken = 0 if newest is None else max(int(newest.name.removeprefix("step-")) - config.sft_steps, 0)
     if steps <= taken:
         raise BadConfig(f"steps is {steps}, and {folder} has taken {taken} already; expected more: --steps {taken + 10}")
-    return replace(config, steps=steps)
+    return replace(config, steps=steps, processes=processes or config.processes)
 
 
 def model_folder(name: str) -> str:

@@ -4,7 +4,7 @@ import json
 import math
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Any
@@ -19,7 +19,7 @@ from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig, BadData
 from agentgym.trainers.config.recipe_files import to_toml
 from agentgym.trainers.config.train_config import STATE, TrainConfig, newest_checkpoint
-from agentgym.trainers.run.preflight import RUN, check_free, extended
+from agentgym.trainers.run.preflight import RUN, check_free
 
 OWN = {"init", "checkpoints", "metrics.jsonl", "episodes.jsonl", "config.toml", "manifest.json", ".lock"}
 """What a run makes, some of it before there is a record."""
@@ -75,23 +75,18 @@ class Record:
     def resumed(
         cls,
         folder: str | Path,
+        config: TrainConfig,
         writes: bool = True,
-        *,
-        steps: int | None = None,
-        processes: int | None = None,
-        settings: Mapping[str, object] | None = None,
     ) -> tuple["Record", dict[str, Any] | None]:
         """Open an earlier run; return it with the newest checkpoint's state (None before the first checkpoint).
 
-        With `steps` it is from now on a run of so many updates of reinforcement learning, with `processes` one of so many.
-        `settings` say where and how it runs, see `read_run`.
+        `config` is its own, or an extended one, which is stored in its place.
         """
-        folder = Path(folder)
-        config = extended(folder, steps, processes, settings)
+        path = Path(folder) / "config.toml"
         record = cls(folder, config, writes)
         record.tidy()
-        if writes and ((steps, processes) != (None, None) or settings):
-            write_whole(folder / "config.toml", to_toml(config))
+        if writes and path.read_text(encoding="utf-8") != (text := to_toml(config)):
+            write_whole(path, text)
         state = record.newest_state()
         left = 0 if state is None else config.steps - (state["tally"]["position"] - config.sft_steps)
         if state is not None and left > 0 and "success_after" in state["results"]:

@@ -8,9 +8,8 @@ import itertools
 import time
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -21,20 +20,21 @@ from agentgym.episodes.episode import Episode, Group
 from agentgym.rollout.collect import runner
 from agentgym.rollout.draw import Draw
 from agentgym.rollout.overlap import Ahead, Pace
+from agentgym.trainers.config import checks
 from agentgym.trainers.config.train_config import TrainConfig
 from agentgym.trainers.learners.interface import Parts
 from agentgym.trainers.learners.step import CannotGoOn
 from agentgym.trainers.loggers import interface as loggers
+from agentgym.trainers.losses import interface as losses
 from agentgym.trainers.model import precision
 from agentgym.trainers.run import fits, preflight, sft
 from agentgym.trainers.run.assemble import Run
 from agentgym.trainers.run.interrupt import uninterrupted
 from agentgym.trainers.run.measure import Measures
 from agentgym.trainers.run.metrics import Clock, first_fault, step_row
-from agentgym.trainers.run.preflight import extended
 from agentgym.trainers.run.record import Record
 from agentgym.trainers.run.sitting import Show, Sitting, joined
-from agentgym.trainers.run.stages import Stages
+from agentgym.trainers.run.stages import FreshRun, Stages
 from agentgym.trainers.run.tally import LOST_STEPS, Tally
 
 
@@ -72,22 +72,20 @@ class Training(Sitting):
             unless_whole.pop_all()
 
     @classmethod
-    def fresh(cls, config: TrainConfig, show: Show | None = None, stages: Stages | None = None) -> Self:
-        """Begin a run in a fresh folder; see `train`. `stages`: those of the configuration, if they are resolved already."""
-        stages = stages or Stages(config)
-        accelerator = joined(config.processes, "train")
-        fresh = accelerator.is_main_process  # it may fill the folder before others look
-        config = preflight.looked_at(config, fresh=fresh, stages=stages)
-        config = replace(config, precision=precision.resolve(config.precision, accelerator.device))
+    def fresh(cls, run: FreshRun, show: Show | None = None) -> Self:
+        """Begin a run that `preflight.check_run` returned, in a fresh folder."""
+        accelerator = joined(run.config.processes, "train")
+        config = run.config.with_found(precision=precision.resolve(run.config.precision, accelerator.device))
+        checks.check_precision(config)
         if accelerator.is_main_process:
-            for caution in preflight.cautions(config, stages):
+            for caution in preflight.cautions(config, run.stages):
                 warnings.warn(caution, stacklevel=2)
             config = fits.check(config)
         if config.engine_kind.gpu_share and accelerator.num_processes > 1:  # the first process planned the engine's share
             config = broadcast_object_list([config])[0]
         record = Record.fresh(config, accelerator.is_main_process)
         try:
-            return cls(accelerator, record, None, show, stages)
+            return cls(accelerator, record, None, show, run.stages)
         except BaseException:
             record.discard()
             raise
@@ -96,18 +94,16 @@ class Training(Sitting):
     def resumed(
         cls,
         folder: str | Path,
+        config: TrainConfig,
         show: Show | None = None,
-        *,
-        steps: int | None = None,
-        processes: int | None = None,
-        settings: Mapping[str, object] | None = None,
     ) -> Self:
-        """Go on from the newest checkpoint of a run; see `resume`."""
-        changed: dict[str, Any] = {"steps": steps, "processes": processes, "settings": settings}
-        accelerator = joined(extended(folder, **changed).processes, "train")
-        record, state = Record.resumed(folder, accelerator.is_main_process, **changed)
+        """Resume a run from its newest checkpoint, with the configuration that `preflight.extended` returned."""
+        accelerator = joined(config.processes, "train")
+        record, state = Record.resumed(folder, config, accelerator.is_main_process)
         try:
-            return cls(accelerator, record, state, show, Stages(record.config))
+            stages = Stages(config)
+            losses.check(FreshRun(config, stages))  # the caller may have given another engine
+            return cls(accelerator, record, state, show, stages)
         except BaseException:
             record.close()
             raise

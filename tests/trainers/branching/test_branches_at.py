@@ -12,7 +12,7 @@ from agentgym.errors import BadConfig
 from agentgym.trainers import TrainConfig, train
 from agentgym.trainers.credit.gigpo import anchor_statistics
 from agentgym.trainers.needs.branches import _worth
-from agentgym.trainers.run.preflight import looked_at
+from agentgym.trainers.run.preflight import check_run
 
 
 def measured(found):
@@ -56,7 +56,7 @@ def test_discounted_continuations():
 def test_a_share_that_does_nothing_is_refused(tmp_path, options):
     config = TrainConfig(env="rlvr/GuessNumber-v0", out=str(tmp_path / "run"), credit="branch_td", needs_options=options)
     with pytest.raises(BadConfig, match="share of needs 'branches' has no effect"):
-        looked_at(config)
+        check_run(config)
 
 
 def test_a_run_counts_the_tokens_of_its_branches(tmp_path):

@@ -13,7 +13,7 @@ from agentgym.trainers.config.checks import BOUNDS, FILLED, check, types
 from agentgym.trainers.config.recipe_files import read_config, read_recipe, recipes
 from agentgym.trainers.config.settings import EnvSpec
 from agentgym.trainers.config.train_config import TrainConfig
-from agentgym.trainers.run.preflight import cautions, looked_at, model_folder
+from agentgym.trainers.run.preflight import cautions, check_run, model_folder
 
 KINDS = types(TrainConfig)
 NUMBERS = [name for name, kind in KINDS.items() if kind in (int, float)]
@@ -81,7 +81,7 @@ NAMED = {
 
 def refused(**changes):
     with pytest.raises((BadConfig, UnknownName)) as caught:
-        looked_at(TrainConfig(env="rlvr/GuessNumber-v0", **changes) if "env" not in changes else TrainConfig(**changes))
+        check_run(TrainConfig(env="rlvr/GuessNumber-v0", **changes) if "env" not in changes else TrainConfig(**changes))
     return str(caught.value)
 
 
@@ -152,9 +152,9 @@ def test_splits_are_filled_in_and_an_environment_without_a_split_train_trains_on
         "agentgym.register('me/Apart-v0', Apart)\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    found = looked_at(TrainConfig(env="apart:me/Apart-v0"))
+    found = check_run(TrainConfig(env="apart:me/Apart-v0")).config
     assert (found.train_split, found.valid_split, found.test_split) == ("practice", "exam", "exam")
-    found = looked_at(TrainConfig(env="apart:me/Apart-v0", train_split="exam"))
+    found = check_run(TrainConfig(env="apart:me/Apart-v0", train_split="exam")).config
     assert found.train_split == "exam"
 
 
@@ -388,6 +388,6 @@ def test_the_help_fits_80_columns_and_has_every_flag(capsys, words):
 
 def test_gradients_are_reduced_once_only_by_several_processes(monkeypatch):
     assert "gradient_reduction is 'update' and has no effect with one process" in refused(gradient_reduction="update")
-    looked_at(TrainConfig(env="rlvr/GuessNumber-v0", gradient_reduction="update", processes=2))
+    check_run(TrainConfig(env="rlvr/GuessNumber-v0", gradient_reduction="update", processes=2))
     monkeypatch.setenv("WORLD_SIZE", "2")  # started by another launcher
-    looked_at(TrainConfig(env="rlvr/GuessNumber-v0", gradient_reduction="update"))
+    check_run(TrainConfig(env="rlvr/GuessNumber-v0", gradient_reduction="update"))

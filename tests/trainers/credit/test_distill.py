@@ -24,7 +24,7 @@ from agentgym.trainers.credit.interface import resolve
 from agentgym.trainers.model.policy import PolicySize, init_policy
 from agentgym.trainers.needs.interface import NEEDS
 from agentgym.trainers.needs.teacher import different
-from agentgym.trainers.run.preflight import looked_at
+from agentgym.trainers.run.preflight import check_run
 
 STATES = 3
 
@@ -219,7 +219,7 @@ def strange():
 def test_teachers_that_cannot_be_are_refused_before_anything_is_loaded(tmp_path, changes, message):
     config = TrainConfig(env="rlvr/GuessNumber-v0", out=str(tmp_path / "run"), credit="distill", **changes)
     with pytest.raises(BadConfig, match=message):
-        looked_at(config)
+        check_run(config)
 
 
 @pytest.mark.long

@@ -16,7 +16,7 @@ from agentgym.trainers.credit.pav import progress
 from agentgym.trainers.credit.spa import contributions
 from agentgym.trainers.data.trees import holders
 from agentgym.trainers.needs.prover import expected_best
-from agentgym.trainers.run.preflight import looked_at
+from agentgym.trainers.run.preflight import check_run
 
 
 def credited(name, *groups, **options):
@@ -147,9 +147,9 @@ def test_siblings_have_relative_futures_that_sum_to_nothing(found):
 def test_a_prover_that_cannot_be_measured_is_refused(tmp_path):
     options = {"env": "rlvr/GuessNumber-v0", "out": str(tmp_path / "run"), "credit": "pav"}
     with pytest.raises(BadConfig, match="best_of is 4 and k 2; the best of 4 needs at least as many continuations"):
-        looked_at(TrainConfig(**options, needs_options={"k": 2}))
+        check_run(TrainConfig(**options, needs_options={"k": 2}))
     with pytest.raises(BadConfig, match=r"needs 'prover': .* has the roles X, O"):
-        looked_at(TrainConfig(**{**options, "env": "rlvr/TicTacToe-v0"}))
+        check_run(TrainConfig(**{**options, "env": "rlvr/TicTacToe-v0"}))
 
 
 def success(credit, branching="", lr=0.7, seeds=5):

@@ -20,6 +20,7 @@ from agentgym.episodes.episode import Episode, Group, groups
 from agentgym.errors import BadConfig, BadData
 from agentgym.rollout.draw import Draw
 from agentgym.trainers import Branch, TrainConfig
+from agentgym.trainers.config.train_config import defaults
 from agentgym.trainers.credit.interface import resolve
 from agentgym.trainers.data import prefixes
 from agentgym.trainers.data.packing import LOSS_AGGREGATIONS, count, token_weights
@@ -29,7 +30,7 @@ from agentgym.trainers.learners.alone import reinforce
 from agentgym.trainers.learners.step import Scorer, TrainedModel
 from agentgym.trainers.needs.interface import place
 from agentgym.trainers.run.metrics import branched, played
-from agentgym.trainers.run.preflight import looked_at
+from agentgym.trainers.run.preflight import check_run
 
 
 def test_who_played_a_turn_by_hand():
@@ -344,7 +345,7 @@ def test_what_cannot_be_asked_for_is_refused():
 def test_what_cannot_branch_is_refused_before_anything_is_loaded(tmp_path, changes, said):
     config = TrainConfig(**{"env": "rlvr/GuessNumber-v0", "out": str(tmp_path / "run"), **changes})
     with pytest.raises((BadConfig, agentgym.UnknownName), match=said):
-        looked_at(config)
+        check_run(config)
 
 
 @agentgym.branching("with_state")
@@ -357,7 +358,7 @@ def test_options_are_flags_and_a_table(tmp_path):
     from agentgym.trainers.config.recipe_files import read_config, to_toml
 
     words = ["--branching", "arpo", "--branching.base", "0.25", "--shared-turns", "each"]
-    config = read_flags(TrainConfig, words, command="train", default=TrainConfig())
+    config = read_flags(TrainConfig, words, command="train", default=defaults())
     assert (config.branching, config.branching_options, config.shared_turns) == ("arpo", {"base": 0.25}, "each")
     path = tmp_path / "run.toml"
     path.write_text(to_toml(config))

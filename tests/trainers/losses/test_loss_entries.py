@@ -18,7 +18,7 @@ import agentgym
 from agentgym.cli.flags import read_flags
 from agentgym.episodes.episode import Group
 from agentgym.errors import BadConfig, UnknownName
-from agentgym.trainers.config.train_config import TrainConfig
+from agentgym.trainers.config.train_config import TrainConfig, defaults
 from agentgym.trainers.credit.interface import resolve
 from agentgym.trainers.data.packing import pack, token_weights
 from agentgym.trainers.data.segments import build
@@ -32,7 +32,7 @@ sys.path.append(str(Path(__file__).parents[3] / "examples" / "stages"))
 
 
 def flags(*words):
-    return read_flags(TrainConfig, list(words), command="train", default=TrainConfig())
+    return read_flags(TrainConfig, list(words), command="train", default=defaults())
 
 
 def test_dual_clip_is_a_flag_by_hand():

@@ -19,7 +19,7 @@ from agentgym.trainers.learners.step import Scorer, TrainedModel
 from agentgym.trainers.losses.policy import Update
 from agentgym.trainers.losses.refuel import pulls
 from agentgym.trainers.needs.fork import fork
-from agentgym.trainers.run.preflight import looked_at
+from agentgym.trainers.run.preflight import check_run
 
 
 def pair():
@@ -116,7 +116,7 @@ def test_it_goes_on_with_the_regression_until_the_difference_is_that_of_the_futu
 def test_what_cannot_see_a_whole_step_is_refused(tmp_path):
     config = TrainConfig(env="rlvr/GuessNumber-v0", out=str(tmp_path / "run"), loss="refuel", minibatches=2)
     with pytest.raises(BadConfig, match="loss 'refuel' with minibatches = 2: it compares turns with one another"):
-        looked_at(config)
+        check_run(config)
 
 
 def test_a_weight_on_negative_advantages_alone_is_refused(tmp_path):
@@ -124,4 +124,4 @@ def test_a_weight_on_negative_advantages_alone_is_refused(tmp_path):
         env="rlvr/GuessNumber-v0", out=str(tmp_path / "run"), loss="refuel", minibatches=1, negative_advantage_weight=0.5
     )
     with pytest.raises(BadConfig, match=r"loss 'refuel' with negative_advantage_weight = 0\.5: .* set negative_adv"):
-        looked_at(config)
+        check_run(config)

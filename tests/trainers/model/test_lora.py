@@ -34,7 +34,7 @@ from agentgym.trainers.model import forward
 from agentgym.trainers.model.logprobs import policy_logprobs
 from agentgym.trainers.model.lora import ALPHA, ATTENTION, TARGETS, add_adapters
 from agentgym.trainers.model.policy import PolicySize, init_policy, load_policy, save_policy
-from agentgym.trainers.run.preflight import looked_at
+from agentgym.trainers.run.preflight import check_run
 
 LORA = {"lora_rank": 4, "lora_alpha": 16, "sft_muon": False}
 
@@ -308,7 +308,7 @@ def test_what_cannot_be_trained_or_served_is_refused(changes, message):
 
 def test_adapters_that_nothing_would_train_are_refused():
     with pytest.raises(BadConfig, match="nothing trains the adapters"):
-        looked_at(config(steps=0), fresh=False)
+        check_run(config(steps=0), fresh=False)
 
 
 def test_targets_are_held_to_the_models_folder(tmp_path, base):

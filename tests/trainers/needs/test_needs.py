@@ -19,13 +19,14 @@ from agentgym.errors import BadConfig
 from agentgym.rollout.draw import Draw
 from agentgym.trainers import TrainConfig, train
 from agentgym.trainers.config.recipe_files import read_config, to_toml
+from agentgym.trainers.config.train_config import defaults
 from agentgym.trainers.credit.interface import resolve
 from agentgym.trainers.learners.step import Scorer, TrainedModel, scored
 from agentgym.trainers.losses.interface import resolve_loss
 from agentgym.trainers.model.policy import PolicySize, init_policy, load_policy
 from agentgym.trainers.needs import interface as needs
 from agentgym.trainers.needs.interface import resolve_needs
-from agentgym.trainers.run.preflight import looked_at
+from agentgym.trainers.run.preflight import check_run
 
 sys.path.append(str(Path(__file__).parents[3] / "examples" / "stages"))
 
@@ -143,7 +144,7 @@ def test_the_gain_of_a_turn_by_hand():
 def test_needs_that_cannot_be_computed_are_refused_before_anything_is_loaded(tmp_path, credit, changes, said):
     config = TrainConfig(**{"env": "rlvr/GuessNumber-v0", "out": str(tmp_path / "run"), "credit": credit, **changes})
     with pytest.raises(BadConfig, match=said):
-        looked_at(config)
+        check_run(config)
 
 
 def test_options_of_needs_are_flags_and_keys(tmp_path):
@@ -154,7 +155,7 @@ def test_options_of_needs_are_flags_and_keys(tmp_path):
     from agentgym.cli.flags import read_flags
 
     words = ["--credit", "vine:vine", "--needs.k", "2", "--needs.branches.every", "3"]
-    options = read_flags(TrainConfig, words, command="train", default=TrainConfig()).needs_options
+    options = read_flags(TrainConfig, words, command="train", default=defaults()).needs_options
     assert resolve_needs(["branches"], options)[0].options == {"k": 2, "every": 3}
 
 

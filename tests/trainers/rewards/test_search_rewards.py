@@ -12,7 +12,7 @@ from agentgym.errors import BadConfig, Fault
 from agentgym.trainers import TrainConfig
 from agentgym.trainers.rewards.evidence import passages
 from agentgym.trainers.rewards.interface import pay, resolve_rewards
-from agentgym.trainers.run.preflight import looked_at
+from agentgym.trainers.run.preflight import check_run
 
 
 def searched(*actions, keys=None, reason="failure"):
@@ -143,4 +143,4 @@ def test_patch_similarity_by_hand():
 )
 def test_rewards_that_do_not_fit_an_environment_are_refused_before_anything_is_loaded(tmp_path, changes, message):
     with pytest.raises(BadConfig, match=message):
-        looked_at(TrainConfig(env="rlvr/GuessNumber-v0", out=str(tmp_path / "run"), **changes))
+        check_run(TrainConfig(env="rlvr/GuessNumber-v0", out=str(tmp_path / "run"), **changes))

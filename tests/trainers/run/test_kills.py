@@ -11,7 +11,7 @@ import pytest
 
 from agentgym.errors import BadConfig
 from agentgym.trainers import resume, train
-from agentgym.trainers.config.recipe_files import read_config
+from agentgym.trainers.config.recipe_files import read_config, read_run
 from agentgym.trainers.run.record import Record
 
 sys.path.append(str(Path(__file__).resolve().parents[3] / "benchmarks"))  # at the end: some have names that others have too
@@ -104,7 +104,7 @@ def test_a_checkpoint_that_is_written_again_stands_whole_at_every_moment(ended, 
 def test_two_processes_do_not_write_into_one_run(ended, tmp_path):
     out = tmp_path / "run"
     shutil.copytree(ended, out)
-    record, _ = Record.resumed(out)
+    record, _ = Record.resumed(out, read_run(out))
     with pytest.raises(BadConfig, match="another training run is writing to"):
         resume(out)
     record.close()

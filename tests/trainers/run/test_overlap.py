@@ -40,7 +40,7 @@ from agentgym.trainers.learners.updates import Updated
 from agentgym.trainers.losses.interface import check
 from agentgym.trainers.model.policy import load_policy
 from agentgym.trainers.run import training
-from agentgym.trainers.run.preflight import looked_at
+from agentgym.trainers.run.preflight import check_run
 from agentgym.trainers.samplers.interface import TaskSource
 from agentgym.trainers.weights.sync import weight_sync
 
@@ -93,7 +93,7 @@ def test_no_token_is_older_than_the_level_and_groups_come_whole_and_in_order(lev
 
 def by_hand(config):
     """Take the steps of a run one after another, with nothing that could play ahead; return the weights at its end."""
-    sitting = loop.Loop.fresh(config)
+    sitting = loop.Loop.fresh(check_run(config))
     run = sitting.run
 
     async def steps():
@@ -353,7 +353,7 @@ class Still(Learner):
 )
 def test_what_cannot_overlap_is_refused_with_the_reason(changes, said):
     with pytest.raises(BadConfig, match=said):
-        looked_at(TrainConfig(env="rlvr/GuessNumber-v0", async_level=1, prompt="bare", **changes))
+        check_run(TrainConfig(env="rlvr/GuessNumber-v0", async_level=1, prompt="bare", **changes))
 
 
 def test_a_start_cannot_be_in_flight():

@@ -19,7 +19,7 @@ from agentgym.rollout.play import Job
 from agentgym.trainers import TrainConfig, resume, train
 from agentgym.trainers.config.recipe_files import to_toml
 from agentgym.trainers.data.trees import settled
-from agentgym.trainers.run.preflight import looked_at
+from agentgym.trainers.run.preflight import check_run
 from agentgym.trainers.selections.interface import SELECTIONS
 from agentgym.trainers.selections.mixing import stand_in
 
@@ -177,4 +177,4 @@ def test_dagger_beats_plain_imitation_with_no_more_labels():
 def test_what_it_cannot_do_is_refused_before_anything_is_loaded(tmp_path, changes, message):
     options = {"env": "small_envs:small/File-v0", "select": "dagger", "credit": "off_policy", **changes}
     with pytest.raises(BadConfig, match=message):
-        looked_at(TrainConfig(out=str(tmp_path / "run"), **options))
+        check_run(TrainConfig(out=str(tmp_path / "run"), **options))

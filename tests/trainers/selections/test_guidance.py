@@ -295,7 +295,7 @@ REFUSED = [
 @pytest.mark.parametrize(("changes", "said"), REFUSED, ids=[str(number) for number in range(len(REFUSED))])
 def test_what_would_do_nothing_is_refused_before_anything_is_loaded(policy, tmp_path, changes, said):
     with pytest.raises(BadConfig, match=said):
-        preflight.looked_at(small(tmp_path / "run", policy, **changes))
+        preflight.check_run(small(tmp_path / "run", policy, **changes))
 
 
 ARMS = {

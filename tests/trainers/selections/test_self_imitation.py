@@ -20,7 +20,7 @@ from agentgym.trainers import resume, train
 from agentgym.trainers.config.recipe_files import read_config
 from agentgym.trainers.credit.interface import resolve
 from agentgym.trainers.rewards.interface import Schedule, resolve_rewards
-from agentgym.trainers.run.preflight import looked_at
+from agentgym.trainers.run.preflight import check_run
 from agentgym.trainers.selections.interface import SELECTIONS
 
 STAGES = Path(__file__).parents[3] / "examples" / "stages"
@@ -123,11 +123,11 @@ def test_the_recipe_follows_the_published_cosine_and_is_refused_nothing(tmp_path
     for step in range(0, 220, 5):
         expected = 0.25 * (math.cos(math.pi * min(step, 200) / 200) + 1)
         assert weight.at(step) == pytest.approx(expected, abs=0.02)
-    looked_at(config.__class__(**{**vars(config), "out": str(tmp_path / "run")}))
+    check_run(config.__class__(**{**vars(config), "out": str(tmp_path / "run")}))
     two = read_config(STAGES / "r1_searcher.toml")
     (first,) = resolve_rewards(two.reward, two.reward_options)
     assert [first.options["weight"].at(step) for step in (0, 39, 40, 99)] == [0.5, 0.5, 0.0, 0.0]
-    looked_at(two.__class__(**{**vars(two), "out": str(tmp_path / "run")}))
+    check_run(two.__class__(**{**vars(two), "out": str(tmp_path / "run")}))
 
 
 @pytest.mark.long
