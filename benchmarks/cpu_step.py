@@ -111,7 +111,7 @@ def main() -> None:
         loop = Loop.fresh(check_run(config), show)
         counted = Counted(loop)
         started = ends[0] = time.process_time()
-        loop.to_the_end()
+        loop.run_to_end()
         if not counted.seconds["update"]:
             raise SystemExit(
                 "no group of these steps could be trained on: give a policy after its warm start, or more --steps"

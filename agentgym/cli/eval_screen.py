@@ -141,7 +141,7 @@ class Bar:
         self.said = time.monotonic()
 
     def start(self, there: int, total: int) -> None:
-        """Take in the number of episodes of earlier sittings, and of all."""
+        """Take in the number of episodes of earlier sessions, and of all."""
         self.done = self.first = there
         self.total = total
         self.shown.update(self.row, completed=there, total=total)
@@ -164,7 +164,7 @@ class Bar:
 
     @property
     def money(self) -> str:
-        """What was spent in this sitting, and about how much it will be when all is played."""
+        """What was spent in this session, and about how much it will be when all is played."""
         spent = self.meter.spent - self.before if self.meter else 0.0
         if not spent or self.done == self.first:
             return ""

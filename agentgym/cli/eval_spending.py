@@ -42,7 +42,7 @@ class Spending(Protocol):
 def metered(config: Spending, agent: Agent, plan: EvaluationPlan, folder: Path) -> tuple[Price | None, Metered | None]:
     """Return the model's price and, over plain chat, the engine that counts, which the agent has from now on.
 
-    Earlier sittings in the folder count toward `--max-cost`. BadConfig for flags without an effect.
+    Earlier sessions in the folder count toward `--max-cost`. BadConfig for flags without an effect.
     """
     if config.max_cost is not None and not 0 < config.max_cost < math.inf:
         raise BadConfig(f"--max-cost is {config.max_cost}; expected US dollars above 0")

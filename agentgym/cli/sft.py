@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.console import Console
 
 from agentgym.cli.flags import read_flags, read_settings
-from agentgym.cli.train import need_training, quiet, sitting, warn_in_one_line
+from agentgym.cli.train import need_training, quiet, session, warn_in_one_line
 from agentgym.cli.train_screen import Screen
 from agentgym.core.caller import Setting, quoted
 from agentgym.core.folders import check_alone
@@ -75,10 +75,10 @@ def run(config: Config) -> int:
     from agentgym.trainers.run.imitation import Imitation
 
     again = [word for flag, value in config.settings.items() for word in Setting(flag, value).words]
-    with sitting(screen, quoted(["agentgym", "sft", "--resume", folder, *again])):
+    with session(screen, quoted(["agentgym", "sft", "--resume", folder, *again])):
         resumed = Imitation.resumed(config.resume, screen, config.settings) if config.resume else None
         imitation = resumed or Imitation.fresh(settings, screen)
-        summary = imitation.to_the_end()
+        summary = imitation.run_to_end()
     if main_process():
         screen.console.print(_line(summary), markup=False, soft_wrap=True)
     return 0

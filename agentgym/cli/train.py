@@ -191,9 +191,9 @@ def run(config: Config) -> int:
 
         again = [word for flag, value in config.settings.items() for word in Setting(flag, value).words]
         command = quoted(["train", "--resume", str(screen.folder), *again])
-        with sitting(screen, f"agentgym {command} (in a checkout: ./dev {command})"):
+        with session(screen, f"agentgym {command} (in a checkout: ./dev {command})"):
             loop = Loop.fresh(fresh, screen) if fresh else Loop.resumed(config.resume, settings, screen)
-            summary = loop.to_the_end()
+            summary = loop.run_to_end()
         if main_process():
             console.print(_table(summary))
             _report(console, Path(screen.folder))
@@ -210,7 +210,7 @@ def _watched(config: Config, folder: str, console: Console) -> AbstractContextMa
 
 
 @contextmanager
-def sitting(screen: Screen, command: str) -> Generator[None]:
+def session(screen: Screen, command: str) -> Generator[None]:
     """Show a run while it goes on; say the command that goes on with it after Ctrl-C, and leave after a lost process."""
     try:
         yield

@@ -1,4 +1,4 @@
-"""Where a result comes from: command line, versions, commit and hardware of the sitting that made it."""
+"""Where a result comes from: command line, versions, commit and hardware of the session that made it."""
 
 import functools
 import importlib.metadata
@@ -19,7 +19,7 @@ SECRETS = ("key", "apikey", "token", "password", "secret", "authorization", "sig
 
 
 def session(version: str) -> dict[str, object]:
-    """Return when, by which command, with which versions and on which machine a sitting takes place.
+    """Return when, by which command, with which versions and on which machine a session takes place.
 
     `version` is the package's own.
     """

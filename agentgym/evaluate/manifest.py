@@ -81,7 +81,7 @@ def fingerprint(path: Path) -> str:
 
 
 def met(manifest: Mapping[str, Any]) -> dict[str, int]:
-    """Return how often each kind of trouble (`status 429`, `not JSON`, …) was met in all sittings, most frequent first."""
+    """Return how often each kind of trouble (`status 429`, `not JSON`, …) was met in all sessions, most frequent first."""
     total: Counter[str] = Counter()
     for past in manifest["sessions"]:
         total.update(past.get("met", {}))
@@ -96,7 +96,7 @@ def numbers_of_tasks(path: Path) -> dict[str, int]:
 
 
 def adapted(manifest: Mapping[str, Any]) -> dict[str, str]:
-    """Return what servers refused to be told in any sitting, and what was done about it."""
+    """Return what servers refused to be told in any session, and what was done about it."""
     return {name: str(what) for past in manifest["sessions"] for name, what in past.get("adapted", {}).items()}
 
 

@@ -79,20 +79,8 @@ def evaluate(
             started(len(kept), sum(len(tasks) * plans[env].attempts for env, tasks in tasks_by_env.items()))
         try:
             for env, tasks in tasks_by_env.items():
-                for env_options, part in parts(env, plans[env], tasks):
-                    collect(
-                        agent,
-                        env,
-                        split=tasks[0].split or None,
-                        tasks=part,
-                        attempts=plans[env].attempts,
-                        seed=plan.seed,
-                        config=rollout or RolloutConfig(64),
-                        out=path,
-                        env_options=env_options,
-                        skip={(e.task_id, e.attempt) for e in kept if e.env == ids[env]},
-                        progress=note.add,
-                    )
+                finished = {(e.task_id, e.attempt) for e in kept if e.env == ids[env]}
+                _play(agent, env, plans[env], tasks, path, rollout or RolloutConfig(64), finished, note.add)
         finally:
             note.write()
         episodes = read_episodes(path) if path.exists() else []
@@ -105,6 +93,33 @@ def evaluate(
         told = {"regret": _regret(folder, plans, tasks_by_env, episodes)} if regret else {}
         _summarize(folder, {**summarize(episodes, price), **about, "skipped": skipped, **told})
         return episodes
+
+
+def _play(
+    agent: Agent,
+    env: str,
+    plan: EvaluationPlan,
+    tasks: list[Task],
+    path: Path,
+    rollout: RolloutConfig,
+    skip: set[tuple[str, int]],
+    progress: Callable[[Episode], None],
+) -> None:
+    """Play the tasks of one environment and append the episodes to a file; `skip`: (task, attempt) that it has already."""
+    for env_options, part in parts(env, plan, tasks):
+        collect(
+            agent,
+            env,
+            split=tasks[0].split or None,
+            tasks=part,
+            attempts=plan.attempts,
+            seed=plan.seed,
+            config=rollout,
+            out=path,
+            env_options=env_options,
+            skip=skip,
+            progress=progress,
+        )
 
 
 def _chosen(plans: Mapping[str, EvaluationPlan], agent: Agent) -> tuple[dict[str, list[Task]], dict[str, str]]:
@@ -156,7 +171,7 @@ def _summarize(folder: Path, summary: Mapping[str, object]) -> None:
 
 
 class _Met:
-    """Keeps in the manifest what the sitting's engine met on the way, so that a kill loses little of it."""
+    """Keeps in the manifest what the session's engine met on the way, so that a kill loses little of it."""
 
     def __init__(
         self, folder: Path, suite_found: dict[str, Any], agent: Agent, progress: Callable[[Episode], None] | None
@@ -228,7 +243,7 @@ def _contamination(
 ) -> dict[str, object]:
     """Return what was found of contamination when an environment, or more tasks of it, were first to be played.
 
-    `before` are the numbers of tasks that earlier sittings looked at.
+    `before` are the numbers of tasks that earlier sessions looked at.
     """
     path = folder / "contamination.json"
     looked = manifest.read_object(path) if path.exists() else {}
@@ -240,7 +255,7 @@ def _contamination(
 
 
 def _kept(path: Path, *, drop_faults: bool) -> list[Episode]:
-    """Return the episodes of an earlier sitting, after cutting off a line it did not finish writing."""
+    """Return the episodes of an earlier session, after cutting off a line it did not finish writing."""
     if not path.exists():
         return []
     append_episodes(path).close()

@@ -139,7 +139,7 @@ def spending(episodes: Sequence[Episode], price: Price | None) -> dict[str, obje
 class Metered:
     """A chat engine that counts what its requests cost, and ends the evaluation when that is more than it may be.
 
-    `spent` is what earlier sittings cost. Requests under way are answered, so a little more may be spent.
+    `spent` is what earlier sessions cost. Requests under way are answered, so a little more may be spent.
     """
 
     tokenizer = None

@@ -84,8 +84,8 @@ def _sampling(config: TrainConfig, workload: Workload, plan: MemoryPlan, model: 
     rows = [Row(slot, 0, [1] * fresh) for slot in range(min(count, max(few // fresh, 1)))]
     prefill = _timed(lambda: backend.forward(rows)) / (len(rows) * fresh)
     draws = [Draw(Sampling(temperature=config.temperature), 0.5, ())] * count
-    held = 0 if slow else plan.row // 2  # half of the longest row: the mean over an episode that fills it
-    step = [Row(slot, held, [1]) for slot in range(count)]
+    context = 0 if slow else plan.row // 2  # half of the longest row: the mean over an episode that fills it
+    step = [Row(slot, context, [1]) for slot in range(count)]
     decode = _timed(lambda: sample(backend.forward(step), draws)) * flying / count
     return prefill, decode, _timed(backend.refresh)
 

@@ -40,7 +40,7 @@ FEW, MORE = 4, 6
 """Layers of the two models that are run in place of a deeper one: what each layer adds is the same."""
 
 
-class Live(TorchDispatchMode):
+class LiveBytes(TorchDispatchMode):
     """Counts the bytes of the tensors alive in its context, and the most there were at once."""
 
     def __init__(self) -> None:
@@ -160,11 +160,11 @@ def cut(architecture: Any, layers: int) -> Any:
 
 
 def _update(architecture: object, config: TrainConfig, batch: Rows, gpu: bool) -> Update:
-    with FakeTensorMode(), Live() as live:
+    with FakeTensorMode(), LiveBytes() as live:
         model = _model(architecture, config)
         weights = live.restart()
         behind = masters(model, config.precision, 1)
-        held = live.restart()
+        before_update = live.restart()
         updated = list(model.parameters() if behind is None else behind.parameters())
         stepped = optimizers(model if behind is None else behind, config.lr, muon=config.muon)
         if batch.batches > 1:
@@ -186,7 +186,7 @@ def _update(architecture: object, config: TrainConfig, batch: Rows, gpu: bool) -
         every = list(model.parameters())
     return Update(
         weights=weights,
-        masters=held - weights,
+        masters=before_update - weights,
         gradients=gradients,
         optimizer=state,
         activations=activations,
@@ -200,7 +200,7 @@ def _update(architecture: object, config: TrainConfig, batch: Rows, gpu: bool) -
 def _rollout(architecture: object, config: TrainConfig, first: int, longest: int, prefill: int, fuse: bool) -> Rollout:
     context = config.context_tokens or int(getattr(architecture, "max_position_embeddings", None) or 4096)
     longest, first = min(longest, context), min(first, context - 1)
-    with FakeTensorMode(), Live() as live:
+    with FakeTensorMode(), LiveBytes() as live:
         model = _model(architecture, config)
         weights = live.restart()
         if unsupported(model) is not None:  # one row at a time, a cache that grows with it
@@ -264,7 +264,7 @@ class _Experts:
         return out.view(*experts.shape, -1).sum(-2)
 
 
-def _pass(live: Live, model: Any, config: TrainConfig, batch: Rows, gpu: bool) -> int:
+def _pass(live: LiveBytes, model: Any, config: TrainConfig, batch: Rows, gpu: bool) -> int:
     """Run a micro-batch forward and backward and return what was alive when the vocabulary was reached."""
     small = config.attention in ("auto", "small") and not (gpu or config.gradient_checkpointing or config.compile)
     method = "small" if small and forward.supported(model) else "sdpa" if config.attention == "sdpa" else "rows"
@@ -302,7 +302,7 @@ def micro_batch(shape: Rows) -> Batch:
     )
 
 
-def _sampling_peak(live: Live, config: TrainConfig, model: Any) -> int:
+def _sampling_peak(live: LiveBytes, config: TrainConfig, model: Any) -> int:
     """Return what drawing a token for every slot takes."""
     before = live.restart()
     logits = torch.zeros(config.concurrency, int(model.get_input_embeddings().weight.shape[0]))

@@ -69,10 +69,10 @@ def _seconds(config: TrainConfig, play: Play, rates: Rates, turns: float, reply:
     train = episodes * tokens * passes * rates.train + config.updates * rates.optimizer
     tested = config.eval_tasks / config.processes if config.eval_every else 0.0
     evaluation = (sampled(tested) + tested * turns * play.env_seconds) / config.eval_every if tested else 0.0
-    shown = config.sft_episodes / config.processes
-    sft = shown * (tokens * rates.train + turns * (play.env_seconds + play.agent_seconds))
+    demonstrations = config.sft_episodes / config.processes
+    sft = demonstrations * (tokens * rates.train + turns * (play.env_seconds + play.agent_seconds))
     sft += -(-config.sft_episodes // config.sft_batch) * rates.optimizer
-    asked = config.test_tasks / config.processes
-    around = (3 if config.sft_episodes else 2) * (sampled(asked) + asked * turns * play.env_seconds) if asked else 0.0
+    tests = config.test_tasks / config.processes
+    around = (3 if config.sft_episodes else 2) * (sampled(tests) + tests * turns * play.env_seconds) if tests else 0.0
     update = rollout + env + train + rates.sync + evaluation
     return Seconds(rollout, env, train, rates.sync, evaluation, sft + config.steps * update + around)

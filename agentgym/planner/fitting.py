@@ -46,9 +46,9 @@ def smallest_change(config: TrainConfig, workload: Workload, memory: Memory) -> 
 def _pruned(config: TrainConfig, change: Change, workload: Workload, memory: Memory) -> Change:
     """Take back what is not needed, beginning with what costs most."""
     for name in UNDONE:
-        kept = getattr(config, name)
-        if getattr(change.config, name) != kept and not (name == "context_tokens" and not kept):
-            fewer = replace(change.config, **{name: kept})
+        value = getattr(config, name)
+        if getattr(change.config, name) != value and not (name == "context_tokens" and not value):
+            fewer = replace(change.config, **{name: value})
             pruned = Change(flags(config, fewer), fewer, plan(fewer, workload, memory))
             change = pruned if pruned.fits else change
     return change
@@ -70,9 +70,9 @@ def advice(plan: MemoryPlan, change: Change) -> str:
     if change.fits:
         return f"Smallest change that fits: {change.flags} (then {gib(change.plan.need)})."
     missing = change.plan.need - plan.memory.free
-    asked = f"Even {change.flags} leaves" if change.flags else "No smaller setting is left: there are"
+    conclusion = f"Even {change.flags} leaves" if change.flags else "No smaller setting is left: there are"
     device = "a GPU" if plan.memory.device == "cuda" else "a machine"
-    return f"{asked} {gib(missing)} missing; it takes {device} with {gib(change.plan.need)} free."
+    return f"{conclusion} {gib(missing)} missing; it takes {device} with {gib(change.plan.need)} free."
 
 
 def flags(config: TrainConfig, changed: TrainConfig) -> str:

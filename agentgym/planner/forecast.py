@@ -42,8 +42,8 @@ class Forecast:
         """Seconds of an update, played as the expert plays and at the most; None where nothing was timed."""
         if self.rates is None:
             return None
-        given = (self.config, self.workload.play, self.rates, self.plan.row)
-        return likely(*given), most(*given)
+        arguments = (self.config, self.workload.play, self.rates, self.plan.row)
+        return likely(*arguments), most(*arguments)
 
 
 def forecast(config: TrainConfig, memory: Memory | None = None, *, timed: bool = False, lenient: bool = False) -> Forecast:

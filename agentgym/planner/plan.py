@@ -116,9 +116,9 @@ def read_architecture(config: TrainConfig) -> Any:
     try:
         return AutoConfig.from_pretrained(config.model, local_files_only=True, trust_remote_code=False).get_text_config()
     except Exception as error:  # transformers raises many types for a damaged folder
-        said = str(error).split("\n")[0]
+        message = str(error).split("\n")[0]
         raise BadConfig(
-            f"{config.model}: no model configuration ({said:.200}); expected a folder with config.json (which is enough "
+            f"{config.model}: no model configuration ({message:.200}); expected a folder with config.json (which is enough "
             f"to plan), or a name whose shape is known: {', '.join(KNOWN)}"
         ) from error
 

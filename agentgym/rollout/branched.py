@@ -108,8 +108,8 @@ class Grower:
             chance = generator("branching", self.player.seed, step, jobs[0].group_id, rounds)
             good = [episode for episode in played if not episode.fault]
             growth = Growth(len(jobs), len(jobs) - len(played), good, [e for e in new if not e.fault], rounds, chance)
-            asked: list[Branch] = list(self.branching(growth, step=step))
-            origins = await self._origins(agents, jobs[0], asked, growth)
+            branches: list[Branch] = list(self.branching(growth, step=step))
+            origins = await self._origins(agents, jobs[0], branches, growth)
             if not origins:
                 origins = [None] * growth.left
             new = await self._play(agents, jobs[len(played) :][: len(origins)], origins, step, progress)
@@ -118,11 +118,11 @@ class Grower:
         return played
 
     async def _origins(
-        self, agents: Mapping[str, Any], job: Job, asked: Sequence[Branch], growth: Growth
+        self, agents: Mapping[str, Any], job: Job, branches: Sequence[Branch], growth: Growth
     ) -> list[tuple[Episode, int, Start] | None]:
         """Return where each episode of a round begins: parent, turn and start, or None for the beginning of the task."""
         wanted: list[tuple[Episode, int] | None] = []
-        for branch in asked:
+        for branch in branches:
             origin = None if branch.attempt is None or branch.turn == 0 else self._parent(branch, growth)
             wanted += [origin] * branch.number
         wanted = wanted[: growth.left]

@@ -22,7 +22,7 @@ class Dealer(Protocol):
         ...
 
     async def collect(self, draws: Sequence[Draw], step: int, key: str, progress: Progress | None = None) -> list[Episode]:
-        """Return this process's episodes of draws that all processes know; `key` names them, once in a sitting."""
+        """Return this process's episodes of draws that all processes know; `key` names them, once in a session."""
         ...
 
 

@@ -92,11 +92,11 @@ class Drafting(Completing):
         episode, prompt = request.session.rpartition("#")[0], key_of(request.prompt_ids)
         drafts = self._drafts.get(episode, {}).get(prompt)
         earlier = drafts.pop(0) if drafts else None
-        told: dict[str, Any] = {"watch": request.watch} if request.watch else {}
+        options: dict[str, Any] = {"watch": request.watch} if request.watch else {}
         if earlier is not None:
-            told["draft"] = Draft(earlier.ids, earlier.logprobs, self.lenience, earlier.likeliest)
+            options["draft"] = Draft(earlier.ids, earlier.logprobs, self.lenience, earlier.likeliest)
         completion: Completion = await self.engine.generate(
-            request.prompt_ids, request.sampling, request.session, likeliest=self.known, **told
+            request.prompt_ids, request.sampling, request.session, likeliest=self.known, **options
         )
         self.offered += len(earlier.ids) if earlier else 0
         self.kept += completion.reused

@@ -63,7 +63,7 @@ class Generation(Protocol):
 
 
 @runtime_checkable
-class Elsewhere(Protocol):
+class ExternalAgent(Protocol):
     """An agent that plays whole attempts by itself, in an environment wherever it is."""
 
     async def collect(
@@ -144,8 +144,8 @@ class Groups(ABC):
     ) -> list[Episode]:
         """Play every draw; of a training step, by its schedule of horizons."""
         agent, rank = next(iter(agents.values())), -1 if step is None else step
-        if isinstance(agent, Elsewhere):
-            return await self._elsewhere(agent, draws, seed, prefix)
+        if isinstance(agent, ExternalAgent):
+            return await self._play_external(agent, draws, seed, prefix)
         jobs = [job for draw in draws for job in self.jobs(draw, seed, prefix, step)]
         if step is None or self.generation is None:
             episodes = await self.play(agents, jobs, progress, rank)
@@ -157,7 +157,7 @@ class Groups(ABC):
                 episode.labels[STARTED] = "demonstration"
         return episodes
 
-    async def _elsewhere(self, agent: Elsewhere, draws: Sequence[Draw], seed: int, prefix: str) -> list[Episode]:
+    async def _play_external(self, agent: ExternalAgent, draws: Sequence[Draw], seed: int, prefix: str) -> list[Episode]:
         """Play with an agent of others, whose environment is wherever it plays."""
         for draw in draws:
             for name in ("start", "horizon", "sampling", "label", "hint"):

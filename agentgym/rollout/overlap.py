@@ -11,11 +11,11 @@ from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig
 from agentgym.rollout.draw import Draw, drawn
 
-Counting = Callable[[int, Sequence[Draw]], Callable[[Episode], None]]
+StepProgress = Callable[[int, Sequence[Draw]], Callable[[Episode], None]]
 """Of a step and its draws, what shows how many of their episodes have ended."""
 
 
-class Stepping(Protocol):
+class StepRun(Protocol):
     """A run whose steps are drawn and played."""
 
     async def draw(self, step: int, number: int, before: set[str]) -> list[Draw]:
@@ -65,7 +65,7 @@ class InFlight:
     playing: "asyncio.Task[list[Episode]]"
 
 
-class Ahead:
+class StepScheduler:
     """Draws and plays steps before their turn: at most `pace.level` of them beyond the one that is trained.
 
     The sampler is paced: the tasks of step s are drawn when the update of step s - level - 1 is over, so no token of it is
@@ -74,9 +74,9 @@ class Ahead:
     """
 
     def __init__(
-        self, run: Stepping, pace: Pace, counting: Counting, state: Mapping[int, Sequence[Mapping[str, Any]]]
+        self, run: StepRun, pace: Pace, progress: StepProgress, state: Mapping[int, Sequence[Mapping[str, Any]]]
     ) -> None:
-        self.run, self.pace, self.counting = run, pace, counting
+        self.run, self.pace, self.progress = run, pace, progress
         self.plans: dict[int, InFlight] = {}
         self._groups: set[str] = set()
         """The groups that the present step has drawn."""
@@ -95,7 +95,7 @@ class Ahead:
             self._groups = {self.run.group_id(draw, step) for draw in draws}
             return draws, episodes
         draws = await self.run.draw(step, math.ceil(wanted * self.pace.oversample), self._groups)
-        return draws, await self.run.collect(draws, step, f"{step}/{number}", self.counting(step, draws))
+        return draws, await self.run.collect(draws, step, f"{step}/{number}", self.progress(step, draws))
 
     async def take(self, step: int) -> tuple[list[Draw], list[Episode]]:
         """Return the draws of a step and this process's episodes of them; later steps begin as far as they may."""
@@ -114,17 +114,17 @@ class Ahead:
         draws = again or await self.run.draw(step, math.ceil(self.pace.tasks * self.pace.oversample), set())
         for draw in draws if self.pace.level else ():
             _check(draw, self.pace.drawn_by)
-        playing = asyncio.ensure_future(self.run.collect(draws, step, f"{step}/0", self.counting(step, draws)))
-        playing.add_done_callback(_looked_at)
+        playing = asyncio.ensure_future(self.run.collect(draws, step, f"{step}/0", self.progress(step, draws)))
+        playing.add_done_callback(_retrieve_exception)
         return InFlight(draws, playing)
 
     def state_dict(self) -> dict[int, list[dict[str, Any]]]:
-        """Return what is in flight, to be played from the start by a later sitting: its sampler will not draw it again."""
+        """Return what is in flight, to be played from the start by a later session: its sampler will not draw it again."""
         known = {**self._again, **{step: plan.draws for step, plan in self.plans.items()}}
         return {step: [draw.plain() for draw in draws] for step, draws in known.items()}
 
 
-def _looked_at(playing: "asyncio.Task[list[Episode]]") -> None:
+def _retrieve_exception(playing: "asyncio.Task[list[Episode]]") -> None:
     """Take note of a failure: the step's own turn reports it, if the run comes to it."""
     if not playing.cancelled():
         playing.exception()

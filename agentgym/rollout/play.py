@@ -152,14 +152,14 @@ async def play(
         role, tools = hosted.status.role, hosted.status.tools
         talk = talks.get(role) or talks.setdefault(role, hinted(agent.begin(job.task, tools), episode.hint))
         if job.moments is not None:
-            held = {name: forked(talk, info) for name, talk in talks.items()}
-            job.moments.append(Start(await hosted.snapshot(step_seconds), held))
+            forks = {name: forked(talk, info) for name, talk in talks.items()}
+            job.moments.append(Start(await hosted.snapshot(step_seconds), forks))
         if job.gate is not None and not await job.gate.passes(job.attempt, episode, partial(_next, talk, observation, info)):
             episode.reason, episode.success = PRUNED, None
             break
         seed, session = job.turn_seed(len(episode.turns)), _session(job, role)
-        asked = TurnRequest(observation, info, hosted.env, seed, session)
-        turn, talks[role] = await taken(agent, talk, asked, opening, begun=bool(episode.turns))
+        turn_request = TurnRequest(observation, info, hosted.env, seed, session)
+        turn, talks[role] = await taken(agent, talk, turn_request, opening, begun=bool(episode.turns))
         if turn.finish in ENDS:
             episode.reason, episode.success, episode.error = ENDS[turn.finish], False, turn.error
             break

@@ -223,7 +223,7 @@ class RolloutPool:
         return [episode for _, episode in sorted(shared.done, key=lambda pair: pair[0])]
 
     async def starts(
-        self, agent: Agent, env: str, asked: Sequence[tuple[Task, Episode, Collection[int]]]
+        self, agent: Agent, env: str, queries: Sequence[tuple[Task, Episode, Collection[int]]]
     ) -> list[dict[int, Start]]:
         """Return branch points before turns of episodes: of each task and episode by the turn, counted from 0.
 
@@ -233,10 +233,10 @@ class RolloutPool:
         def replay(task: Task, episode: Episode, turns: Collection[int]) -> Replay[dict[int, Start]]:
             return lambda hosted, seconds: starts(hosted, agent, task, episode, turns, seconds)
 
-        points = await self._replayed(env, [replay(*question) for question in asked])
+        points = await self._replayed(env, [replay(*question) for question in queries])
         return [of_episode or {} for of_episode in points]
 
-    async def consult(self, env: str, asked: Sequence[tuple[Task, Episode]], ask: Callable[[TextEnv], T]) -> list[list[T]]:
+    async def consult(self, env: str, queries: Sequence[tuple[Task, Episode]], ask: Callable[[TextEnv], T]) -> list[list[T]]:
         """Return what `ask` says of the environment before each turn of episodes, which are gone through again.
 
         It is called where the environment lives, so it must pickle. An episode's answers end with the last turn that can
@@ -246,7 +246,7 @@ class RolloutPool:
         def replay(task: Task, episode: Episode) -> Replay[list[T]]:
             return lambda hosted, seconds: consulted(hosted, task, episode, ask, seconds)
 
-        answers = await self._replayed(env, [replay(*question) for question in asked])
+        answers = await self._replayed(env, [replay(*question) for question in queries])
         return [of_episode or [] for of_episode in answers]
 
     async def _replayed(self, env: str, replays: Sequence[Replay[T]]) -> list[T | None]:

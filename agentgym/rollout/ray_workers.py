@@ -69,9 +69,9 @@ class RayWorker(Pending):
         """Return what the end of an actor means: its own, or that of its machine."""
         from ray import exceptions
 
-        told = f"the Ray actor is gone: {str(error).strip()}"
+        message = f"the Ray actor is gone: {str(error).strip()}"
         died = isinstance(error, exceptions.RayActorError) and not error.actor_init_failed
-        return Fault(told) if not died or await asyncio.to_thread(_stands, self._node) else WorkerLost(told)
+        return Fault(message) if not died or await asyncio.to_thread(_stands, self._node) else WorkerLost(message)
 
     def _send(self, env: Key, request: Request) -> None:
         if self._loop.is_closed():  # at the end of a run, which ends the actor

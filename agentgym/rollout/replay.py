@@ -30,8 +30,8 @@ class Replayed(Completing):
     async def complete(self, request: Request) -> Completion:
         """Return the next recorded reply; ValueError where it was to another prompt."""
         if request.session != self.session:  # by `generate`, which every engine has, also one that declares it itself
-            told = {"watch": request.watch} if request.watch else {}
-            return await self.engine.generate(request.prompt_ids, request.sampling, request.session, **told)
+            options = {"watch": request.watch} if request.watch else {}
+            return await self.engine.generate(request.prompt_ids, request.sampling, request.session, **options)
         prompt_ids, completion = next(self._replies)
         if prompt_ids != request.prompt_ids:
             raise ValueError("the prompt is another than the recorded one")
@@ -63,9 +63,9 @@ def replies(calls: Sequence[Turn], stop_ids: Collection[int]) -> list[tuple[list
             ids, logprobs = [*earlier.ids, *call.output_ids], [*earlier.logprobs, *call.logprobs]
             pairs[-1] = prompt_ids, Completion(ids, logprobs, call.finish, call.policy_version)
     for (prompt_ids, completion), (following, _) in itertools.pairwise(pairs):
-        held = [*prompt_ids, *completion.ids]
+        context = [*prompt_ids, *completion.ids]
         if completion.finish == Finish.STOP and completion.ids[-1:] and completion.ids[-1] not in stop_ids:
-            rest = following[len(held) :] if following[: len(held)] == held else []
+            rest = following[len(context) :] if following[: len(context)] == context else []
             end = next((place for place, token in enumerate(rest, 1) if token in stop_ids), 0)
             completion.ids += rest[:end]
             completion.logprobs += [math.nan] * end
@@ -92,7 +92,7 @@ async def starts(
     async with aclosing(_again(hosted, task, episode, seconds)) as turns_again:
         async for number, turn, observation, info in turns_again:
             talk = talk or hinted(other.begin(task, hosted.status.tools), episode.hint)
-            held = (
+            context = (
                 Start(await hosted.snapshot(seconds), {hosted.status.role: forked(talk, info)}) if number in wanted else None
             )
             try:
@@ -101,8 +101,8 @@ async def starts(
                 break
             if again.action != turn.action:
                 break
-            if held is not None:
-                by_number[number] = held
+            if context is not None:
+                by_number[number] = context
     return by_number
 
 

@@ -11,7 +11,7 @@ _LAZY = {
     "Learner": "agentgym.trainers.learners.interface",
     "LocalLearner": "agentgym.trainers.learners.local",
     "Tokens": "agentgym.trainers.losses.policy",
-    "Updated": "agentgym.trainers.learners.updates",
+    "UpdateResult": "agentgym.trainers.learners.updates",
     "Branch": "agentgym.rollout.branched",
     "Growth": "agentgym.rollout.branched",
     "Sampler": "agentgym.trainers.samplers.interface",

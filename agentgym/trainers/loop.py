@@ -7,13 +7,13 @@ from typing import Any, Protocol
 
 from agentgym.core.loops import own_loop
 from agentgym.episodes.episode import Episode, Group, groups
-from agentgym.rollout.overlap import Ahead
+from agentgym.rollout.overlap import StepScheduler
 from agentgym.trainers.config.train_config import TrainConfig
 from agentgym.trainers.credit.interface import Credit
 from agentgym.trainers.data.minibatches import minibatches, training_rows
 from agentgym.trainers.data.trees import settled
 from agentgym.trainers.learners.interface import Learner
-from agentgym.trainers.learners.updates import Measured
+from agentgym.trainers.learners.updates import UpdateMetrics
 from agentgym.trainers.needs import interface as needs
 from agentgym.trainers.rewards import interface as rewards
 from agentgym.trainers.run import preflight
@@ -21,9 +21,9 @@ from agentgym.trainers.run.assemble import Run
 from agentgym.trainers.run.interrupt import uninterrupted
 from agentgym.trainers.run.launch import main_process
 from agentgym.trainers.run.metrics import Clock, ages
-from agentgym.trainers.run.sitting import Show
+from agentgym.trainers.run.session import Show
 from agentgym.trainers.run.training import Training
-from agentgym.trainers.samplers.interface import Seen
+from agentgym.trainers.samplers.interface import GroupOutcome
 from agentgym.trainers.seam import Stage
 
 
@@ -33,7 +33,7 @@ class Loop(Training):
     def step(self, step: int) -> None:
         """Take one step (counted from 0): play and choose groups, compute what they need, update, publish, log."""
         run, clock = self.run, Clock(self.run.rollouts)
-        selected, episodes, seen = self.await_(play(run, self.ahead, step))
+        selected, episodes, outcomes = self.await_(play(run, self.scheduler, step))
         metrics = self.await_(needs.compute(selected, run.needs, run, step))
         clock.rollout_ends()
         self.progress(f"step {step + 1}, updating on", len(selected), self.config.tasks_per_step)
@@ -47,29 +47,29 @@ class Loop(Training):
             metrics |= ages(episodes, self.position) if self.config.async_level else {}
             self.tally.position += 1
             self.await_(run.learner.publish(self.position))  # the engine samples from the new weights
-            run.sampler.saw(seen)
-            metrics |= run.generated(episodes, step)
+            run.sampler.saw(outcomes)
+            metrics |= run.generation_metrics(episodes, step)
             self.step_ended(step, selected, episodes, metrics, clock)
 
 
-async def play(run: Run, ahead: Ahead, step: int) -> tuple[list[Group], list[Episode], list[Seen]]:
+async def play(run: Run, scheduler: StepScheduler, step: int) -> tuple[list[Group], list[Episode], list[GroupOutcome]]:
     """Return the groups to train on and all episodes of this process, and how the groups of all processes ended."""
     selected: list[Group] = []
     episodes: list[Episode] = []
-    seen: list[Seen] = []
+    outcomes: list[GroupOutcome] = []
     for number in range(run.selection.option("rounds", 1)):  # later rounds play fresh tasks for groups left out
         wanted = run.config.tasks_per_step - sum(run.gathered([len({group[0].group_id for group in selected})]))
         if wanted <= 0:
             break
-        draws, played = await ahead.round(step, number, wanted)
+        draws, played = await scheduler.round(step, number, wanted)
         await rewards.pay(played, run.rewards, step=step, run=run)
-        ended = run.seen(draws, played, step)
+        ended = run.outcomes(draws, played, step)
         played += run.sampler.completed(ended)
         trainable = [group for group in groups(played) if len(group) > 1]
         selected += settled(await needs.finished(run.selection(trainable, step=step, run=run)), run.config.shared_turns)
-        episodes += [*played, *run.take_played_again()]
-        seen += ended
-    return selected, episodes, seen
+        episodes += [*played, *run.take_replayed()]
+        outcomes += ended
+    return selected, episodes, outcomes
 
 
 def learn(run: "Learning", groups: Sequence[Group], step: int) -> dict[str, float]:
@@ -82,7 +82,7 @@ def learn(run: "Learning", groups: Sequence[Group], step: int) -> dict[str, floa
     extra = (*loss.attributes["needs"], *learner.reads)
     training = training_rows(groups, advantages, negative_weight=config.negative_advantage_weight, extra=extra)
     training.compare(learner.before(training.rows, loss))
-    measured = Measured(training.gaps, compared=training.before is not None)
+    measured = UpdateMetrics(training.gaps, compared=training.before is not None)
     for minibatch in minibatches(training, loss, config, step, gathered=run.gathered, score=learner.score):
         measured.add(learner.update(minibatch, loss, step))  # the only part that differs: local, sharded, on a server
     return measured.over(run.gathered)
@@ -107,7 +107,7 @@ class Learning(Protocol):
 def train(config: TrainConfig, show: Show | None = None) -> dict[str, object]:
     """Run a training run in a fresh folder and return its summary; Ctrl-C leaves a checkpoint to resume from."""
     with own_loop():
-        return Loop.fresh(preflight.check_run(config, fresh=main_process()), show).to_the_end()
+        return Loop.fresh(preflight.check_run(config, fresh=main_process()), show).run_to_end()
 
 
 def resume(
@@ -126,4 +126,4 @@ def resume(
     dashes (`{"engine": "vllm", "env.data": PATH}`); the folder may be a stranger's, so they are never read from it.
     """
     with own_loop():
-        return Loop.resumed(folder, preflight.extended(folder, steps, processes, settings), show).to_the_end()
+        return Loop.resumed(folder, preflight.extended(folder, steps, processes, settings), show).run_to_end()

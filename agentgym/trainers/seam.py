@@ -134,8 +134,8 @@ class Stage:
 
     def __call__(self, *arguments: object, **handed: object) -> Any:
         """Call the target with its options and with what it asks to be handed, of `step`, `state` and `run`."""
-        asked = parameters(self.target)
-        values = {name: value for name, value in {**handed, "state": self.state}.items() if name in asked}
+        names = parameters(self.target)
+        values = {name: value for name, value in {**handed, "state": self.state}.items() if name in names}
         with contained(f"{self.kind} {self.name!r}"):
             return self.target(*arguments, **self.options, **values)
 
@@ -255,18 +255,18 @@ class Seam:
             raise BadConfig(f"{reference} is not a {self.kind}; put @agentgym.{self.kind}({name!r}) above it")
         return Stage(self.kind, declared.name, target, {}, declared.attributes)
 
-    def _bound(self, name: str, target: Callable[..., object], given: Mapping[str, object]) -> dict[str, object]:
+    def _bound(self, name: str, target: Callable[..., object], options: Mapping[str, object]) -> dict[str, object]:
         known = options_of(target)
-        for key in given:
+        for key in options:
             if key not in known:
                 raise bad_option(f"option of {self.kind} {name!r}:", key, known)
         missing = [
-            key for key, parameter in known.items() if parameter.default is inspect.Parameter.empty and key not in given
+            key for key, parameter in known.items() if parameter.default is inspect.Parameter.empty and key not in options
         ]
         if missing:
             raise BadConfig(f"{self.kind} {name!r} needs {', '.join(missing)}; give --{self.kind}.{missing[0]} VALUE")
         values = {
-            key: _converted(f"{key} of {self.kind} {name!r}", value, known[key].default) for key, value in given.items()
+            key: _converted(f"{key} of {self.kind} {name!r}", value, known[key].default) for key, value in options.items()
         }
         _check_values(f"of {self.kind} {name!r}", target, values)
         return values

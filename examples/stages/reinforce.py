@@ -24,7 +24,7 @@ class Reinforce(trainers.Learner):
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         self.adamw.step()
         self.adamw.zero_grad()
-        return trainers.Updated({"loss": torch.stack([total.detach(), torch.ones(())])}, grad_norm=float(norm))
+        return trainers.UpdateResult({"loss": torch.stack([total.detach(), torch.ones(())])}, grad_norm=float(norm))
 
     def score(self, rows):
         """Only for a credit that needs `logprobs` or `entropy`."""

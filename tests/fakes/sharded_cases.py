@@ -18,7 +18,7 @@ from two_processes import stored
 
 from agentgym.episodes.episode import groups
 from agentgym.trainers.credit.interface import resolve
-from agentgym.trainers.learners.alone import OneStep
+from agentgym.trainers.learners.alone import UpdateRun
 from agentgym.trainers.learners.sharded import local
 from agentgym.trainers.loop import learn
 from agentgym.trainers.losses.interface import resolve_loss
@@ -63,7 +63,7 @@ class Case:
 
     def step(self, number):
         """Update twice: by the reward, and by imitation; return what was measured."""
-        run = OneStep(self.config, self.learner, resolve("grpo"), resolve_loss(self.config))
+        run = UpdateRun(self.config, self.learner, resolve("grpo"), resolve_loss(self.config))
         metrics = learn(run, self.mine, number)
         shown = self.learner.imitate([episode for group in self.mine for episode in group], self.config.lr)
         return [metrics["loss"], metrics["grad_norm"], shown["nll"], shown["grad_norm"]]

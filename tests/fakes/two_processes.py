@@ -21,7 +21,7 @@ from agentgym.trainers.credit.interface import credit, resolve
 from agentgym.trainers.learners.alone import reinforce
 from agentgym.trainers.learners.critic import Critic
 from agentgym.trainers.learners.step import Scorer, TrainedModel, scored
-from agentgym.trainers.learners.updates import Measured
+from agentgym.trainers.learners.updates import UpdateMetrics
 from agentgym.trainers.losses.interface import loss, resolve_loss
 from agentgym.trainers.model.precision import masters
 from agentgym.trainers.needs.interface import score
@@ -121,7 +121,7 @@ def apart():
     """Return the mismatch over all processes of 1,499 tokens of the first and three of each other, one of them unknown."""
     accelerator = Accelerator(cpu=True)
     mine = [0.0] * 1499 if accelerator.process_index == 0 else [1.0, -3.0, float("nan")]
-    measured = Measured(np.array(mine, dtype=np.float32), compared=True, sums=[{}])
+    measured = UpdateMetrics(np.array(mine, dtype=np.float32), compared=True, sums=[{}])
     metrics = measured.over(lambda items: gather_object(items) if accelerator.num_processes > 1 else items)
     return {name: value for name, value in metrics.items() if name.startswith("mismatch")}
 

@@ -89,14 +89,14 @@ def _drawn(growth: Growth, tokens: int, beams: int, chance: Chance) -> list[Bran
     left = growth.left
     for episode in growth.new:
         first = surprise(episode.turns[0], tokens)
-        taken = growth.taken(episode)
+        used = growth.taken(episode)
         for number in range(episode.shared + 1, len(episode.turns)):
             before = 0
-            while taken.get(number - 1 - before):
+            while used.get(number - 1 - before):
                 before += 1
             rise = surprise(episode.turns[number], tokens) - first
             if left > 0 and growth.chance.random() < chance(rise, before):
                 branches.append(Branch(min(beams, left), episode.attempt, number))
-                taken[number] = taken.get(number, 0) + 1
+                used[number] = used.get(number, 0) + 1
                 left -= beams
     return branches

@@ -149,8 +149,8 @@ def _check_value(name: str, value: Any, kind: Any) -> None:
 
 
 def _check_item(name: str, value: Any, kind: type) -> None:
-    given: str = value.__class__.__name__
-    if given != kind.__name__ and (given, kind) != ("int", float):
+    type_name: str = value.__class__.__name__
+    if type_name != kind.__name__ and (type_name, kind) != ("int", float):
         raise BadConfig(f"{name} is {value!r}; expected {kind.__name__}")
     if name in BOUNDS:
         _check_bounds(name, value)

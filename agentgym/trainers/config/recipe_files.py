@@ -162,12 +162,12 @@ def _base(path: Path, name: object) -> tuple[Path, dict[str, Any]]:
 
 def fitting(path: Path, key: str, value: Any, default: Any) -> Any:
     """Return a value from a file as the type of its field's default; BadConfig where it has another."""
-    given, expected = cast("type[object]", type(value)), cast("type[object]", type(default))
-    if expected is tuple and given in (list, str):  # a stage of which there may be several, and is one
-        return tuple(cast("list[object]", value)) if given is list else (value,)
-    if expected is float and given is int:
+    value_type, expected = cast("type[object]", type(value)), cast("type[object]", type(default))
+    if expected is tuple and value_type in (list, str):  # a stage of which there may be several, and is one
+        return tuple(cast("list[object]", value)) if value_type is list else (value,)
+    if expected is float and value_type is int:
         return float(value)
-    if given is not expected:
+    if value_type is not expected:
         raise BadConfig(f"{path.name}: {key} is {value!r}; expected {expected.__name__}, for example {default!r}")
     return value
 

@@ -52,6 +52,6 @@ def _towards(episode: Episode, weight: float, gamma: float) -> Floats:
                 f"{len(turn.output_ids)} tokens with {len(turn.logprobs)} log-probabilities; expected one for each. Leave "
                 "out the selection that puts in turns which the policy did not sample"
             )
-    said = [p for t in episode.turns for p in (t.logprobs or [np.nan] * len(t.output_ids))]
-    apart = of_turns(episode, "teacher_logprobs") - np.array(said, dtype=np.float64)
+    own_logprobs = [p for t in episode.turns for p in (t.logprobs or [np.nan] * len(t.output_ids))]
+    apart = of_turns(episode, "teacher_logprobs") - np.array(own_logprobs, dtype=np.float64)
     return weight * discounted(np.nan_to_num(apart), gamma)

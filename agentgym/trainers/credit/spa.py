@@ -48,12 +48,12 @@ def contributions(episode: Episode, rest: str = "even") -> Floats:
     """Return what each turn contributed, and note in its last token what the estimator is to learn."""
     total = float(turn_rewards(episode).sum())
     values = [np.asarray(turn.extra.get("values", ()), dtype=np.float64) for turn in episode.turns]
-    said = np.array([value[-1] if len(value) else np.nan for value in values])
-    lacks = total - float(np.nansum(said))
+    progress = np.array([value[-1] if len(value) else np.nan for value in values])
+    lacks = total - float(np.nansum(progress))
     for turn, value in zip(episode.turns, values, strict=True):
         if len(value):
             target = np.full(len(value), np.nan, dtype=np.float32)
             target[-1] = value[-1] + lacks
             turn.extra["value_target"] = target
-    contributed = np.nan_to_num(said)
+    contributed = np.nan_to_num(progress)
     return contributed + lacks / len(contributed) if rest == "even" else contributed

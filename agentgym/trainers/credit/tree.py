@@ -65,19 +65,19 @@ def treerl(group: Group) -> list[Floats]:
     No penalties.
     """
     returns = np.array([turn_rewards(episode).sum() for episode in group])
-    held, names = _held(group), keys(group.episodes)
+    holding, names = _held(group), keys(group.episodes)
     if returns.max() == returns.min():
         return [np.zeros(len(episode.turns)) for episode in group]
-    value = {key: float(returns[places].mean()) for key, places in held.items()}
+    value = {key: float(returns[places].mean()) for key, places in holding.items()}
     root = float(returns.mean())
     advantages: list[Floats] = []
     for row in names:
         credits, above, before = np.zeros(len(row)), root, root
         for number, key in enumerate(row):
-            if number and held[key] != held[row[number - 1]]:  # a fork: what was the step is now the parent
+            if number and holding[key] != holding[row[number - 1]]:  # a fork: what was the step is now the parent
                 above = before
             before = value[key]
-            credits[number] = (2 * value[key] - root - above) / np.sqrt(len(held[key]))
+            credits[number] = (2 * value[key] - root - above) / np.sqrt(len(holding[key]))
         advantages.append(credits)
     return advantages
 
@@ -94,14 +94,14 @@ def relative_future(group: Group, *, gamma: Share = 1.0) -> list[Floats]:
     play, and loss `refuel` regress it.
     """
     returns = [discounted(turn_rewards(episode), gamma) for episode in group]
-    held = _held(group)
-    future = {key: float(np.mean([returns[place][key[1]] for place in places])) for key, places in held.items()}
+    holding = _held(group)
+    future = {key: float(np.mean([returns[place][key[1]] for place in places])) for key, places in holding.items()}
     advantages = [np.zeros(len(episode.turns)) for episode in group]
     for siblings in forks(group.episodes):
         total = sum(future[key] for key in siblings)
         for key in siblings:
             others = (total - future[key]) / (len(siblings) - 1)
-            for place in held[key]:
+            for place in holding[key]:
                 advantages[place][key[1]] = future[key] - others
     return advantages
 
@@ -116,9 +116,9 @@ def _plain(group: Group, norm: str, eps: float) -> list[Floats]:
 
 def _shared(group: Group, rows: Sequence[Floats]) -> list[Floats]:
     """Return rows in which a turn has the mean of what the episodes that hold it have there."""
-    held = _held(group)
+    holding = _held(group)
 
     def mean(key: Key) -> float:
-        return sum(float(rows[place][key[1]]) for place in held[key]) / len(held[key])
+        return sum(float(rows[place][key[1]]) for place in holding[key]) / len(holding[key])
 
     return [np.array([mean(key) for key in names], dtype=np.float64) for names in keys(group.episodes)]

@@ -25,19 +25,19 @@ def conversations(episode: Episode, tools: Mapping[str, Tool] | None = None) -> 
     result of each follows as a `tool` message with `tool_call_id` and `name`. A call that cannot be read stays text, and
     what answered it is a user message. `tools` are those of the environment: some families write no types of arguments.
     """
-    talks: list[_Talk] = []
+    talks: list[_Conversation] = []
     before: Turn | None = None
     for number, turn in enumerate(episode.turns):
         begins = turn.messages[:1] and turn.messages[0].get("role") == "system"
-        held = [*before.prompt_ids, *before.output_ids] if before else []
-        if turn.prompt_ids and held and list(turn.prompt_ids[: len(held)]) != held:
+        context = [*before.prompt_ids, *before.output_ids] if before else []
+        if turn.prompt_ids and context and list(turn.prompt_ids[: len(context)]) != context:
             begins = True
         if not talks or begins:
-            talks.append(_Talk(offered(tools or {}), commands=tools == {}))
+            talks.append(_Conversation(offered(tools or {}), commands=tools == {}))
         talk = talks[-1]
         talk.hear(turn.messages)
         if turn.text or turn.action:
-            same = before is not None and not begins and _same_reply(before, turn, held)
+            same = before is not None and not begins and _same_reply(before, turn, context)
             talk.say(turn, native=same or _native(turn, episode.turns[number + 1 : number + 2]), same=same)
         before = turn
     return [talk.messages for talk in talks]
@@ -50,14 +50,14 @@ def _native(turn: Turn, after: Sequence[Turn]) -> bool | None:
     return after[0].messages[0].get("role") == "tool" if after and after[0].messages else None
 
 
-def _same_reply(before: Turn, turn: Turn, held: list[int]) -> bool:
+def _same_reply(before: Turn, turn: Turn, context: list[int]) -> bool:
     """Whether a turn is another call of the reply before it: nothing came between their tokens."""
     if turn.output_ids:
-        return list(turn.prompt_ids) == held
+        return list(turn.prompt_ids) == context
     return not turn.text and cast("dict[str, object]", turn.extra).get("call", 0) != 0 and "call" in before.extra
 
 
-class _Talk:
+class _Conversation:
     """One conversation as it goes on."""
 
     def __init__(self, tools: Mapping[str, Tool], commands: bool) -> None:

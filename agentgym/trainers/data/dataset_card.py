@@ -33,10 +33,10 @@ def card(
     envs = sorted({episode.env for episode in episodes})
     splits = Counter((episode.env, episode.split or "(none)") for episode in episodes)
     ids = sorted({f"{episode.env} {episode.task_id}" for episode in episodes})
-    held = sum(count for (_, split), count in splits.items() if split.startswith(HELD_OUT))
+    held_out = sum(count for (_, split), count in splits.items() if split.startswith(HELD_OUT))
     versions = sorted({turn.policy_version for episode in episodes for turn in episode.turns})
     won = sum(bool(episode.success) for episode in episodes)
-    told = {id: registry.DESCRIPTIONS[id] for id in envs if id in registry.DESCRIPTIONS}
+    descriptions = {id: registry.DESCRIPTIONS[id] for id in envs if id in registry.DESCRIPTIONS}
     lines = [
         "---",
         f"size_categories:\n- {size}",
@@ -55,7 +55,7 @@ def card(
         "|---|---|---|",
         *[f"| {env} | {split} | {count} |" for (env, split), count in sorted(splits.items())],
         "",
-        *[f"- `{id}`: {about}" for id, about in told.items()],
+        *[f"- `{id}`: {about}" for id, about in descriptions.items()],
         "",
         "## How it was made",
         "",
@@ -67,8 +67,9 @@ def card(
         "## Contamination",
         "",
         (
-            f"**{held} episodes are from held-out splits.** If you train on this dataset, do not evaluate on their tasks."
-            if held
+            f"**{held_out} episodes are from held-out splits.** "
+            "If you train on this dataset, do not evaluate on their tasks."
+            if held_out
             else "No episode is of a split called test or valid."
         ),
         f"{len(ids)} different tasks; BLAKE2 of their sorted ids, one a line: "

@@ -92,17 +92,19 @@ class Rows:
 
     def grpo(self, episodes: Sequence[Episode], credit: Credit | None) -> list[Row]:
         """A row of tokens each, with the advantage of every sampled token: noted by the run, or by a credit algorithm."""
-        told, advantages = _noted(episodes) if credit is None else _credited(groups(episodes), credit)
+        scored, advantages = _noted(episodes) if credit is None else _credited(groups(episodes), credit)
         rows: list[Row] = []
-        for row in build(told, advantages):
-            episode, first = told[row.episode], int(np.argmax(row.turns >= 0))
+        for row in build(scored, advantages):
+            episode, first = scored[row.episode], int(np.argmax(row.turns >= 0))
             messages = _said(episode, row, self._talks(episode))
-            asked = next((place for place, message in enumerate(messages) if message["role"] == "assistant"), len(messages))
+            prompt_end = next(
+                (place for place, message in enumerate(messages) if message["role"] == "assistant"), len(messages)
+            )
             rows.append(
                 {
                     **self._about(episode),
-                    "prompt": messages[:asked],
-                    "completion": messages[asked:],
+                    "prompt": messages[:prompt_end],
+                    "completion": messages[prompt_end:],
                     "prompt_ids": row.ids[:first].tolist(),
                     "completion_ids": row.ids[first:].tolist(),
                     "tool_mask": row.mask[first:].astype(int).tolist(),
@@ -121,14 +123,14 @@ class Rows:
             whole = [(e, talks[0]) for e in group if len(talks := self._talks(e)) == 1 and len(talks[0]) > 1]
             ranked = sorted(whole, key=lambda pair: -pair[0].reward)
             for good, bad in zip(ranked, reversed(ranked), strict=True):
-                asked = next(place for place, message in enumerate(good[1]) if message["role"] == "assistant")
-                if good[0].reward <= bad[0].reward or good[1][:asked] != bad[1][:asked]:
+                prompt_end = next(place for place, message in enumerate(good[1]) if message["role"] == "assistant")
+                if good[0].reward <= bad[0].reward or good[1][:prompt_end] != bad[1][:prompt_end]:
                     break
                 about = self._about(good[0])
-                texts = {"prompt": good[1][:asked], "chosen": good[1][asked:], "rejected": bad[1][asked:]}
+                texts = {"prompt": good[1][:prompt_end], "chosen": good[1][prompt_end:], "rejected": bad[1][prompt_end:]}
                 rewards = {"chosen_reward": good[0].reward, "rejected_reward": bad[0].reward}
-                kept = {name: about[name] for name in ("env", "task_id", "group_id", "split", "instruction", "tools")}
-                rows.append({**kept, **texts, **rewards})
+                columns = {name: about[name] for name in ("env", "task_id", "group_id", "split", "instruction", "tools")}
+                rows.append({**columns, **texts, **rewards})
         if not rows:
             raise BadConfig(
                 "no pair: no group has two episodes with different rewards, the same prompt, and one conversation each; "
@@ -142,24 +144,24 @@ def _said(episode: Episode, row: Segment, talks: list[Messages]) -> Messages:
     if len(talks) == 1:
         return talks[0]
     first, place = int(row.turns[row.turns >= 0][0]), -1
-    held: list[int] = []
+    context: list[int] = []
     for number, call in enumerate(call for turn in episode.turns for call in turn.calls):
-        if not held or list(call.prompt_ids[: len(held)]) != held:
+        if not context or list(call.prompt_ids[: len(context)]) != context:
             place += 1
         if number == first:
             break
-        held = [*call.prompt_ids, *call.output_ids]
+        context = [*call.prompt_ids, *call.output_ids]
     return talks[min(place, len(talks) - 1)]
 
 
 def _noted(episodes: Sequence[Episode]) -> tuple[list[Episode], list[Any]]:
     """Return the episodes whose turns have an advantage noted, and the advantages."""
-    told = [e for e in episodes if all("advantage" in turn.extra for turn in e.turns)]
-    if not told:
+    scored = [e for e in episodes if all("advantage" in turn.extra for turn in e.turns)]
+    if not scored:
         raise BadConfig(
             "no episode has advantages noted, which training episodes have: --credit NAME computes them, for example grpo"
         )
-    return told, [[turn.extra["advantage"] for turn in episode.turns] for episode in told]
+    return scored, [[turn.extra["advantage"] for turn in episode.turns] for episode in scored]
 
 
 def _credited(groups_given: Iterable[Group], credit: Credit) -> tuple[list[Episode], list[Any]]:
@@ -170,8 +172,8 @@ def _credited(groups_given: Iterable[Group], credit: Credit) -> tuple[list[Episo
         arrays = credit(several)
     except KeyError as error:
         raise BadData(f"credit {credit.name!r} needs {error} in every turn, which the file does not hold") from error
-    told = [(e, array) for group, row in zip(several, arrays, strict=True) for e, array in zip(group, row, strict=True)]
-    return [episode for episode, _ in told], [array for _, array in told]
+    scored = [(e, array) for group, row in zip(several, arrays, strict=True) for e, array in zip(group, row, strict=True)]
+    return [episode for episode, _ in scored], [array for _, array in scored]
 
 
 def write_parquet(path: Path, rows: Sequence[Mapping[str, object]]) -> None:

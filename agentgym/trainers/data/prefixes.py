@@ -36,11 +36,11 @@ def layouts(rows: Sequence[Ids], tokens: int) -> list[Layout] | None:
     """
     keys = [row.astype(">i4").tobytes() for row in rows]  # ids are not negative: bytes sort as they do
     order = sorted(range(len(rows)), key=lambda i: (keys[i], i))
-    trees: list[_Growing] = []
+    trees: list[_GrowingTree] = []
     for number, i in enumerate(order):
         common = _common(rows[order[number - 1]], rows[i]) if number else 0
         if not trees or trees[-1].size + len(rows[i]) - common > tokens:
-            trees.append(_Growing())
+            trees.append(_GrowingTree())
         trees[-1].add(i, rows[i], common if trees[-1].rows else 0)
     total = sum(len(row) for row in rows)
     if total - sum(tree.size for tree in trees) < PAYS * total:
@@ -57,7 +57,7 @@ def _common(left: Ids, right: Ids) -> int:
 
 
 @dataclass(slots=True)
-class _Growing:
+class _GrowingTree:
     """A tree that rows are added to in the order of their tokens."""
 
     size: int = 0

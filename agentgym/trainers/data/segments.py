@@ -75,7 +75,7 @@ def build(
     for index, episode in enumerate(episodes):
         per_turn = _per_turn(episode, None if advantages is None else np.asarray(advantages[index], dtype=np.float32))
         current: list[Call] = []  # calls of the row being filled
-        held: list[int] = []
+        context: list[int] = []
         for number, (k, call, note) in enumerate((k, c, c is not t) for k, t in enumerate(episode.turns) for c in t.calls):
             if not call.output_ids:
                 _refuse_text(episode, k, call)
@@ -85,13 +85,13 @@ def build(
                 raise BadData(
                     f"{_where(episode, k)} has output ids but no prompt ids: its tokens have no context to train on"
                 )
-            if current and not (merge and prompt[: len(held)] == held):
-                rows.append(_row(index, episode, current, held))
+            if current and not (merge and prompt[: len(context)] == context):
+                rows.append(_row(index, episode, current, context))
                 current = []
             current.append(Call(number, k, call, per_turn[k].mean() if note else per_turn[k], len(prompt)))
-            held = [*prompt, *call.output_ids]
+            context = [*prompt, *call.output_ids]
         if current:
-            rows.append(_row(index, episode, current, held))
+            rows.append(_row(index, episode, current, context))
     return [row for row in rows if row.mask.any()]
 
 
@@ -116,8 +116,8 @@ def trained_prompt(episode: Episode, call: Turn) -> Sequence[int]:
     return call.plain_ids if removes_hint(episode) else call.prompt_ids
 
 
-def _row(index: int, episode: Episode, calls: list[Call], held: list[int]) -> Segment:
-    ids = np.array(held, dtype=np.int32)
+def _row(index: int, episode: Episode, calls: list[Call], context: list[int]) -> Segment:
+    ids = np.array(context, dtype=np.int32)
     n = len(ids)
     row = Segment(
         index,

@@ -57,15 +57,15 @@ def read_files(files: Sequence[str], which: Filter) -> list[list[Episode]]:
     files_read: list[list[Episode]] = []
     for path in map(episode_file, files):
         episodes = read_episodes(path)
-        taken = [episode for episode in episodes if which.takes(episode)]
-        if not taken:
+        selected = [episode for episode in episodes if which.takes(episode)]
+        if not selected:
             faults, hinted = sum(episode.fault for episode in episodes), len(episodes) - len(unhinted(episodes))
             raise BadConfig(
                 f"{path} has {len(episodes)} episodes, {faults} of them infrastructure errors and {hinted} played with a "
                 f"hint, and none that passes the filter ({which}); expected at least one: loosen the filter, or leave the "
                 "file out"
             )
-        files_read.append(taken)
+        files_read.append(selected)
     return files_read
 
 
@@ -134,8 +134,8 @@ class Tokeniser:
         tools = self.tools(episode.env)
         talk = self.agent.begin(Task(episode.instruction, {}, episode.task_id, episode.split), tools)
         agent, turns = talk.agent, list[Turn]()
-        said = (agent.prompt.system, agent.prompt.first, agent.prompt.turn)
-        if any(section.fields & LISTED for section in said):
+        texts = (agent.prompt.system, agent.prompt.first, agent.prompt.turn)
+        if any(section.fields & LISTED for section in texts):
             raise BadConfig(f"prompt {agent.prompt.name!r} lists the admissible commands, which the file does not hold")
         info: dict[str, object] = {"valid": True, "error": None, "admissible": None}
         for old in episode.turns:
@@ -151,14 +151,14 @@ class Tokeniser:
             info = {"valid": old.valid, "error": old.error, "admissible": None}
             turns.append(turn)
         values = {name: getattr(episode, name) for name in Episode.__dataclass_fields__ if name != "turns"}
-        told = Episode(**values)
+        again = Episode(**values)
         for turn in turns:
-            told.add(turn)
+            again.add(turn)
         if not any(turn.extra["train"] for turn in turns):
             raise BadConfig(
                 "none of its actions parses back to the same action: the agent that played it used another format"
             )
-        return told
+        return again
 
     def _thought(self, agent: TokenAgent, text: str) -> list[str]:
         """Return the pieces of the thought that a reply begins with, if this agent writes thoughts."""
@@ -166,5 +166,5 @@ class Tokeniser:
         if not (agent.prompt.reply.think or opened):
             return []
         whole = split_thought(text, opened)[0] or "</think>" in text
-        said = text.partition("</think>")[0].replace("<think>", "", 1) if whole else ""
-        return ["" if opened else "<think>", Foreign(said), "</think>"]
+        thought = text.partition("</think>")[0].replace("<think>", "", 1) if whole else ""
+        return ["" if opened else "<think>", Foreign(thought), "</think>"]

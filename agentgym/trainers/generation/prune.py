@@ -176,8 +176,8 @@ class Prune(Generation):
             return []
         room = getattr(self.run.learner.engine, "context", None) or math.inf
         cut = [list(ids if len(ids) < room else ids[-int(room) + 1 :]) for ids in prompts]
-        asked = [Episode("", "", "", 0, turns=[Turn("", prompt_ids=ids, output_ids=[0])]) for ids in cut]
-        return [states[0] for states in self.run.learner.embed(build(asked), alone=True)]
+        contexts = [Episode("", "", "", 0, turns=[Turn("", prompt_ids=ids, output_ids=[0])]) for ids in cut]
+        return [states[0] for states in self.run.learner.embed(build(contexts), alone=True)]
 
     def saw(self, episodes: Sequence[Episode], step: int) -> Mapping[str, float]:
         """Learn from the survivors that came to the gate, of all processes."""

@@ -19,7 +19,7 @@ from agentgym.trainers.losses.interface import resolve_loss
 from agentgym.trainers.seam import Stage
 
 
-class Alone(LocalLearner):
+class ModelLearner(LocalLearner):
     """A learner of a model that is there already; the optimizers keep their learning rates."""
 
     def __init__(self, trained: TrainedModel, config: TrainConfig) -> None:
@@ -30,7 +30,7 @@ class Alone(LocalLearner):
 
 
 @dataclass(frozen=True, slots=True)
-class OneStep:
+class UpdateRun:
     """What `learn` asks of a run."""
 
     config: TrainConfig
@@ -52,4 +52,4 @@ def reinforce(
     loss: Stage | None = None,
 ) -> dict[str, float]:
     """Update a model on groups as a step of a run does; `loss` is what the configuration names."""
-    return learn(OneStep(config, Alone(trained, config), credit, loss or resolve_loss(config)), groups, step)
+    return learn(UpdateRun(config, ModelLearner(trained, config), credit, loss or resolve_loss(config)), groups, step)

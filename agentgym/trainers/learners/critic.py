@@ -58,8 +58,8 @@ class Critic(nn.Module):
         errors = plain = (values - targets).square()
         if self.clip:
             old = batch.extra["values"][known]
-            held = old + (values - old).clamp(-self.clip, self.clip)
-            errors = torch.maximum(errors, (held - targets).square())
+            clipped = old + (values - old).clamp(-self.clip, self.clip)
+            errors = torch.maximum(errors, (clipped - targets).square())
         sums = {"value_loss": errors / 2, "value_target": targets, ERROR: plain, SQUARE: targets.square()}
         scale = self.policy_weight or 1.0
         return scale * errors.sum() / (2 * max(total, 1)), {name: total_of(v.detach()) for name, v in sums.items()}

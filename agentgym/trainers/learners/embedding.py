@@ -51,16 +51,16 @@ def turn_states(
     The state is what predicts the turn's first token, so the hidden state at the last token of its prompt; the other is the
     hidden state at the last token that was said. `prefixes`: by episode, tokens that only this pass sees in front of all.
     """
-    asked = [_asked(episode, list(prefixes[place]) if prefixes else []) for place, episode in enumerate(episodes)]
-    rows = build(asked)
+    sequences = [_asked(episode, list(prefixes[place]) if prefixes else []) for place, episode in enumerate(episodes)]
+    rows = build(sequences)
     states_by_episode: list[dict[int, Floats]] = [{} for _ in episodes]
     for row, states in zip(rows, embed(rows), strict=True):
         for call, state in zip(row.turns[row.mask].tolist(), states, strict=True):
             states_by_episode[row.episode][call] = state
     by_episode: list[list[Floats | None]] = []
     for episode, states in zip(episodes, states_by_episode, strict=True):
-        said = iter(range(len(episode.turns)))
-        calls = [next(said) if turn.output_ids and turn.prompt_ids else None for turn in episode.turns]
+        numbers = iter(range(len(episode.turns)))
+        calls = [next(numbers) if turn.output_ids and turn.prompt_ids else None for turn in episode.turns]
         by_episode.append([None if k is None else np.stack([states[2 * k], states[2 * k + 1]]) for k in calls])
     return by_episode
 
@@ -71,9 +71,9 @@ def _asked(episode: Episode, prefix: list[int]) -> Episode:
     calls: list[Turn] = []
     for turn, later in zip(turns, [*turns[1:], None], strict=True):
         prompt = [*prefix, *turn.prompt_ids]
-        said = [*prompt, *turn.output_ids]
+        tokens = [*prompt, *turn.output_ids]
         after = [] if later is None else [*prefix, *later.prompt_ids]
-        follows = after[len(said)] if len(after) > len(said) and after[: len(said)] == said else 0
+        follows = after[len(tokens)] if len(after) > len(tokens) and after[: len(tokens)] == tokens else 0
         calls.append(Turn("", prompt_ids=prompt, output_ids=turn.output_ids[:1]))
-        calls.append(Turn("", prompt_ids=said, output_ids=[follows]))  # what follows goes on in the same row, if it can
+        calls.append(Turn("", prompt_ids=tokens, output_ids=[follows]))  # what follows goes on in the same row, if it can
     return Episode(episode.env, episode.task_id, episode.group_id, 0, turns=calls)

@@ -18,7 +18,7 @@ from agentgym.trainers.seam import Seam, Stage, Stateful, Target, unwritten
 if TYPE_CHECKING:
     from agentgym.trainers.config.train_config import TrainConfig
     from agentgym.trainers.data.minibatches import MiniBatch
-    from agentgym.trainers.learners.updates import Updated
+    from agentgym.trainers.learners.updates import UpdateResult
     from agentgym.trainers.run.stages import FreshRun
 
 KINDS = {kind.name: kind for kind in (LOCAL, TINKER)}
@@ -36,7 +36,7 @@ class Learner(Stateful, ABC):
     """What samples from the policy."""
 
     @abstractmethod
-    def update(self, minibatch: "MiniBatch", loss: Stage, step: int) -> "Updated":
+    def update(self, minibatch: "MiniBatch", loss: Stage, step: int) -> "UpdateResult":
         """Take one optimizer step on rows, by the sum of weight times loss over their tokens.
 
         Return what was measured
@@ -98,7 +98,7 @@ class Learner(Stateful, ABC):
 
 
 @runtime_checkable
-class Parts(Protocol):
+class PartitionedLearner(Protocol):
     """A learner of which each process holds a part: all processes call `save`, not the first alone, and then this."""
 
     def save_parts(self, folder: Path) -> None:

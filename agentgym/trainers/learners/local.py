@@ -25,8 +25,8 @@ from agentgym.trainers.learners.interface import Learner
 from agentgym.trainers.learners.optimizers import optimizers
 from agentgym.trainers.learners.step import (
     BaseScorer,
-    Measuring,
     Scorer,
+    StepMeasures,
     TrainedModel,
     apply,
     differentiable,
@@ -34,7 +34,7 @@ from agentgym.trainers.learners.step import (
     losses,
     scored,
 )
-from agentgym.trainers.learners.updates import Updated
+from agentgym.trainers.learners.updates import UpdateResult
 from agentgym.trainers.model import lora, precision
 from agentgym.trainers.model.policy import load_policy, save_policy, set_threads
 from agentgym.trainers.model.precision import Masters, masters
@@ -133,7 +133,7 @@ class LocalLearner(Learner):
         return BaseScorer(self.model, self.config.temperature, self._method, shared=self.config.share_prefixes)
 
     def _remember(self, folder: Path) -> None:
-        """Write the present policy to a folder, whole or not at all, unless an earlier sitting has."""
+        """Write the present policy to a folder, whole or not at all, unless an earlier session has."""
         if self.accelerator.is_main_process and not folder.exists():
             save_policy(self.model, self.tokenizer, folder.with_name(".reference")).rename(folder)
         self.accelerator.wait_for_everyone()
@@ -162,10 +162,10 @@ class LocalLearner(Learner):
         again = self.config.updates > 1 or loss.attributes["present"]
         return self.score(rows)["logprobs"] if self.config.differs and again else None
 
-    def update(self, minibatch: MiniBatch, loss: Stage, step: int) -> Updated:
+    def update(self, minibatch: MiniBatch, loss: Stage, step: int) -> UpdateResult:
         """Take one optimizer step on rows."""
         self._set_lr(step)
-        measured = Measuring()
+        measured = StepMeasures()
         for value in differentiable(self.trained, losses(self.trained, minibatch, measured, self.config, loss, step)):
             self.accelerator.backward(value)
         norm = apply(self.trained, self.config)

@@ -34,7 +34,7 @@ class ShardedLearner(LocalLearner):
     from a whole copy of its own.
     """
 
-    _writing: saved_parts.Writing | None = None
+    _writing: saved_parts.PartWriter | None = None
 
     def _sampled(self) -> PreTrainedModel:
         """Return a copy of the whole model; the model itself stays where it was loaded until it is sharded."""
@@ -58,7 +58,7 @@ class ShardedLearner(LocalLearner):
         return _Base(self.model, self.trained.scorer)
 
     def _remember(self, folder: Path) -> None:
-        """Write the present policy to a folder, whole or not at all, unless an earlier sitting has."""
+        """Write the present policy to a folder, whole or not at all, unless an earlier session has."""
         if not any(gather_object([self.accelerator.is_main_process and folder.exists()])):
             self.save(folder.with_name(".reference"))
             if self.accelerator.is_main_process:
@@ -93,7 +93,7 @@ class ShardedLearner(LocalLearner):
     def save_parts(self, folder: Path) -> None:
         """Begin to write masters and optimizer state, each process its part."""
         if self._writing is None:
-            self._writing = saved_parts.Writing()
+            self._writing = saved_parts.PartWriter()
         self._writing.begin(folder / saved_parts.PARTS, self.model, self._updating)
 
     def parts_written(self, *, wait: bool = False) -> bool:

@@ -22,7 +22,7 @@ from agentgym.trainers.data.packing import Batch, count, idle, pack, token_weigh
 from agentgym.trainers.data.segments import Segment, build
 from agentgym.trainers.learners.critic import Critic, targets_of, teaches
 from agentgym.trainers.learners.optimizers import set_lr
-from agentgym.trainers.learners.updates import Updated
+from agentgym.trainers.learners.updates import UpdateResult
 from agentgym.trainers.losses.policy import Sums, add_sums, entropy_sum, imitation_loss, means, policy_loss
 from agentgym.trainers.model import layers
 from agentgym.trainers.model.attention import choose
@@ -96,21 +96,21 @@ class TrainedModel:
             set_lr(optimizer, lr)
 
 
-class CannotGoOn(RuntimeError):
+class CannotContinue(RuntimeError):
     """The loss or the gradient is not finite, or nothing but faults came back from the rollouts."""
 
 
 @dataclass(slots=True)
-class Measuring:
+class StepMeasures:
     """What is measured on the rows of one optimizer step while its losses are computed."""
 
     parts: list[Sums] = field(default_factory=list[Sums])
     gaps: list[Tensor] = field(default_factory=list[Tensor])
     """What the trainer says minus what the engine said, [tokens] per micro-batch."""
 
-    def updated(self, norm: float) -> Updated:
+    def updated(self, norm: float) -> UpdateResult:
         """Return all of it."""
-        return Updated(add_sums(self.parts), self.gaps, norm)
+        return UpdateResult(add_sums(self.parts), self.gaps, norm)
 
 
 def scored(learner: TrainedModel, segments: list[Segment], config: TrainConfig) -> dict[str, list[npt.NDArray[np.float32]]]:
@@ -152,7 +152,7 @@ def imitate(learner: TrainedModel, episodes: Sequence[Episode], config: TrainCon
 
 
 def losses(
-    learner: TrainedModel, minibatch: MiniBatch, measured: Measuring, config: TrainConfig, loss: Stage, step: int
+    learner: TrainedModel, minibatch: MiniBatch, measured: StepMeasures, config: TrainConfig, loss: Stage, step: int
 ) -> Iterator[Tensor]:
     """Give the loss of each micro-batch of an optimizer step; what is measured on the way is added to `measured`."""
     rows, weights, before = minibatch.rows, minibatch.weights, minibatch.before
@@ -248,10 +248,10 @@ def even(learner: TrainedModel, batches: list[Batch], extra: Sequence[str] = ())
 
 
 def differentiable(learner: TrainedModel, losses: Iterable[Tensor]) -> Iterator[Tensor]:
-    """Give each loss as its gradient is to be computed before the next is asked for; CannotGoOn where one is not finite."""
+    """Yield each loss, whose gradient is computed before the next; CannotContinue if one is not finite."""
     for loss in losses:
         if not bool(torch.isfinite(loss)):
-            raise CannotGoOn(f"the loss is {float(loss.detach())}; try a lower --lr or --grad-clip")
+            raise CannotContinue(f"the loss is {float(loss.detach())}; try a lower --lr or --grad-clip")
         yield loss * learner.accelerator.num_processes  # data-parallel wrappers average gradients
         if learner.masters is not None:
             learner.masters.collect()
@@ -274,13 +274,13 @@ def _in_turn(learner: TrainedModel, batches: list[Batch], config: TrainConfig) -
 
 
 def apply(learner: TrainedModel, config: TrainConfig) -> float:
-    """Take the step of all optimizers by the gradients that were added up, and return their norm; CannotGoOn: not finite."""
+    """Step all optimizers with the accumulated gradients and return their norm; CannotContinue if it is not finite."""
     updated = learner.scorer if learner.masters is None else learner.masters
     if learner.masters is not None and _reduced_once(learner, config):
         learner.masters.reduce(learner.accelerator.num_processes)
     norm = float(learner.accelerator.clip_grad_norm_(list(updated.parameters()), config.grad_clip))
     if not np.isfinite(norm):
-        raise CannotGoOn(f"the gradient's norm is {norm}; try a lower --lr or --grad-clip")
+        raise CannotContinue(f"the gradient's norm is {norm}; try a lower --lr or --grad-clip")
     for optimizer in learner.optimizers:
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)

@@ -18,7 +18,7 @@ Gaps = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
-class Updated:
+class UpdateResult:
     """What one optimizer step measured in this process."""
 
     sums: Mapping[str, Tensor] = field(default_factory=dict[str, Tensor])
@@ -29,7 +29,7 @@ class Updated:
 
 
 @dataclass(slots=True)
-class Measured:
+class UpdateMetrics:
     """The metrics of a step's updates so far.
 
     The mismatch of engine and trainer is that before the first update, while both hold the same weights: over every token
@@ -42,7 +42,7 @@ class Measured:
     sums: list[Mapping[str, Tensor]] = field(default_factory=list[Mapping[str, Tensor]])
     norms: list[float] = field(default_factory=list[float])
 
-    def add(self, updated: Updated) -> None:
+    def add(self, updated: UpdateResult) -> None:
         """Take what one update measured."""
         if not self.sums and not self.compared and updated.gaps:
             self.gaps = torch.cat(list(updated.gaps)).float().cpu().numpy()

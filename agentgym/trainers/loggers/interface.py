@@ -74,7 +74,7 @@ def resolve_loggers(names: Sequence[str], options: Mapping[str, object]) -> list
 
 
 class Loggers:
-    """The loggers of a sitting. None of them can end the run: what one raises is said once."""
+    """The loggers of a session. None of them can end the run: what one raises is said once."""
 
     def __init__(self, folder: Path, loggers: Mapping[str, Logger]) -> None:
         self.path, self.loggers = folder / MARK, loggers
@@ -82,7 +82,7 @@ class Loggers:
         self.position: int = json.loads(self.path.read_text())["position"] if self.path.exists() else 0
 
     def log(self, position: int, row: Mapping[str, object]) -> None:
-        """Hand on a row, unless an earlier sitting did: after a kill, steps behind the checkpoint are made again."""
+        """Hand on a row, unless an earlier session did: after a kill, steps behind the checkpoint are made again."""
         if not self.loggers or position <= self.position:
             return
         self.position = position
@@ -103,8 +103,8 @@ class Loggers:
                 raise
             if name not in self.failed:
                 why = f"{type(error).__name__}: {error}"
-                said = f"logger {name} failed ({why}); the run continues, and metrics.jsonl is complete"
-                warnings.warn(said, stacklevel=2)
+                message = f"logger {name} failed ({why}); the run continues, and metrics.jsonl is complete"
+                warnings.warn(message, stacklevel=2)
             self.failed.add(name)
 
 
@@ -113,7 +113,7 @@ def start(stages: Sequence[Stage], config: "TrackConfig", folder: Path, main: bo
     by_name: dict[str, Logger] = {}
     for stage in stages if main else ():
         try:
-            by_name[stage.name] = stage(folder, told(config))
+            by_name[stage.name] = stage(folder, flat_config(config))
         except Exception as error:
             Loggers(folder, by_name).close()
             raise BadConfig(
@@ -122,7 +122,7 @@ def start(stages: Sequence[Stage], config: "TrackConfig", folder: Path, main: bo
     return Loggers(folder, by_name)
 
 
-def told(config: "DataclassInstance") -> dict[str, object]:
+def flat_config(config: "DataclassInstance") -> dict[str, object]:
     """Return a run's configuration as loggers are told it: flat, without the key of an engine."""
     values = dataclasses.asdict(config)
     if "key" in values.get("engine_options", {}):
@@ -137,13 +137,13 @@ def numbers(row: Mapping[str, object]) -> dict[str, float]:
     return {f"{phase}/{name}": value for name, value in plain.items() if abs(value) < float("inf")}
 
 
-def remembered(folder: Path, name: str) -> str | None:
-    """Return which run of a service an earlier sitting logged to; None in a fresh run."""
+def stored_run_id(folder: Path, name: str) -> str | None:
+    """Return which run of a service an earlier session logged to; None in a fresh run."""
     path = folder / f"{name}.run"
     return path.read_text(encoding="utf-8") if path.exists() else None
 
 
-def remember(folder: Path, name: str, run: str) -> None:
+def store_run_id(folder: Path, name: str, run: str) -> None:
     """Note which run of a service this is."""
     write_whole(folder / f"{name}.run", run)
 

@@ -12,10 +12,10 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any, Literal
 
-from agentgym.trainers.loggers.interface import logger, numbers, remember, remembered
+from agentgym.trainers.loggers.interface import logger, numbers, store_run_id, stored_run_id
 
 SECOND = "%Y%m%d_%H%M%S"
-"""How wandb names the folder of a sitting, beside the id of the run."""
+"""How wandb names the folder of a session, beside the id of the run."""
 
 
 @logger("tensorboard", package="tensorboardX")
@@ -25,8 +25,8 @@ class TensorBoard:
     def __init__(self, folder: Path, config: Mapping[str, object]) -> None:
         del config
         target = folder / "tensorboard"
-        sitting = f".{len(list(target.glob('events.*')))}"  # or a sitting in the same second would overwrite the last
-        self._writer: Any = importlib.import_module("tensorboardX").SummaryWriter(str(target), filename_suffix=sitting)
+        session = f".{len(list(target.glob('events.*')))}"  # or a session in the same second would overwrite the last
+        self._writer: Any = importlib.import_module("tensorboardX").SummaryWriter(str(target), filename_suffix=session)
 
     def log(self, position: int, row: Mapping[str, object]) -> None:
         """Write a scalar each."""
@@ -55,8 +55,8 @@ class WandB:
         mode: Literal["", "online", "offline"] = "",
     ) -> None:
         wandb: Any = importlib.import_module("wandb")
-        before = remembered(folder, "wandb")
-        while list((folder / "wandb").glob(f"*-{time.strftime(SECOND)}-*")):  # or a sitting in it would overwrite the last
+        before = stored_run_id(folder, "wandb")
+        while list((folder / "wandb").glob(f"*-{time.strftime(SECOND)}-*")):  # or a session in it would overwrite the last
             time.sleep(0.02)
         self._run: Any = wandb.init(
             project=project,
@@ -71,7 +71,7 @@ class WandB:
             settings=wandb.Settings(silent=True, console="off", save_code=False, disable_git=True),
         )
         if before is None:
-            remember(folder, "wandb", str(self._run.id))
+            store_run_id(folder, "wandb", str(self._run.id))
 
     def log(self, position: int, row: Mapping[str, object]) -> None:
         """Log a step."""
@@ -90,14 +90,14 @@ class Trackio:
         self, folder: Path, config: Mapping[str, object], *, project: str = "agentgym", name: str = "", space_id: str = ""
     ) -> None:
         trackio: Any = importlib.import_module("trackio")
-        before = remembered(folder, "trackio")
+        before = stored_run_id(folder, "trackio")
         place: dict[str, Any] = {"space_id": space_id} if space_id else {}
         wanted = before or name or folder.resolve().name
         place |= {"resume": "allow" if before else "never", "embed": False}
         with redirect_stdout(io.StringIO()):  # it greets, in the middle of the run's own lines
             self._run: Any = trackio.init(project=project, name=wanted, config=_plain(config), **place)
         if before is None:
-            remember(folder, "trackio", str(self._run.name))
+            store_run_id(folder, "trackio", str(self._run.name))
 
     def log(self, position: int, row: Mapping[str, object]) -> None:
         """Log a step."""
@@ -119,14 +119,14 @@ class MLflow:
         self._mlflow: Any = importlib.import_module("mlflow")
         where = uri or os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{(folder / 'mlflow.db').resolve()}"
         self._client: Any = self._mlflow.MlflowClient(tracking_uri=where)
-        before = remembered(folder, "mlflow")
+        before = stored_run_id(folder, "mlflow")
         if before is None:
             known = self._client.get_experiment_by_name(experiment)
             inside = known.experiment_id if known else self._client.create_experiment(experiment)
             before = str(self._client.create_run(inside, run_name=name or folder.resolve().name).info.run_id)
             for key, value in config.items():
                 self._client.log_param(before, key, str(value)[:500])
-            remember(folder, "mlflow", before)
+            store_run_id(folder, "mlflow", before)
         self._id = before
 
     def log(self, position: int, row: Mapping[str, object]) -> None:

@@ -68,5 +68,5 @@ def kl_cov(
     """
     del share  # for `choose`
     log_ratio = (tokens.logprobs - tokens.behaviour).clamp(-LIMIT, LIMIT)
-    held = tokens.extra["chosen"] * log_ratio.abs()
-    return -tokens.advantages * log_ratio.exp() + weight * held, {"held_fraction": tokens.extra["chosen"]}
+    penalty = tokens.extra["chosen"] * log_ratio.abs()
+    return -tokens.advantages * log_ratio.exp() + weight * penalty, {"held_fraction": tokens.extra["chosen"]}

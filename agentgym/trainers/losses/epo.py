@@ -34,10 +34,10 @@ def epo(
     b (here smooth * (1 - exp(-step / phase))), not the constants. Entropies have no gradient here: that of H is estimated
     from the token that was sampled, -(log p + H) * grad log p, times the ratio, which is right in expectation.
     """
-    losses, told = clip(tokens, clip_low=clip_low, clip_high=clip_high)
+    losses, metrics = clip(tokens, clip_low=clip_low, clip_high=clip_high)
     entropy, mean = tokens.entropy, tokens.extra["entropy_mean"]
     outside = (entropy > high * mean).float() - (entropy < low * mean).float()
     slope = 1 - smooth * (1 - math.exp(-step / phase)) * outside
     ratio = (tokens.logprobs - tokens.behaviour).clamp(-LIMIT, LIMIT).exp().detach()
     bonus = -ratio * (tokens.logprobs.detach() + entropy) * tokens.logprobs
-    return losses - weight * slope * bonus, {**told, "outside_fraction": outside.abs()}
+    return losses - weight * slope * bonus, {**metrics, "outside_fraction": outside.abs()}

@@ -44,5 +44,5 @@ def icepop(
     """
     gap = (tokens.behaviour - tokens.engine).clamp(-LIMIT, LIMIT).exp()
     inside = ((gap >= band_low) & (gap <= band_high)).float()
-    losses, told = clip(tokens, clip_low=clip_low, clip_high=clip_high)
-    return losses * inside, {**told, "masked_fraction": 1 - inside}
+    losses, metrics = clip(tokens, clip_low=clip_low, clip_high=clip_high)
+    return losses * inside, {**metrics, "masked_fraction": 1 - inside}

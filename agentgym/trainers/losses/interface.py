@@ -69,8 +69,8 @@ def resolve_loss(config: LossConfig) -> Stage:
     for name, default in fields.items():
         if name not in known and getattr(config, name) != default:
             raise BadConfig(f"{name} is {getattr(config, name)} and has no effect with loss {config.loss!r}: leave it out")
-    taken: Mapping[str, Any] = {name: getattr(config, name) for name in fields if name in known}
-    loss = LOSSES.resolve(config.loss, {**taken, **config.loss_options})
+    options: Mapping[str, Any] = {name: getattr(config, name) for name in fields if name in known}
+    loss = LOSSES.resolve(config.loss, {**options, **config.loss_options})
     for need in loss.attributes["needs"]:
         NEEDS.looked_up(need)
     return loss

@@ -38,11 +38,11 @@ def llds(
     is divided by were not found: here `loss_aggregation` divides, as for every loss, and 0.1 is ours. log p_old is from
     before the step, so it does nothing before the second update of a step: minibatches or epochs above 1.
     """
-    losses, told = clip(tokens, clip_low=clip_low, clip_high=clip_high)
+    losses, metrics = clip(tokens, clip_low=clip_low, clip_high=clip_high)
     fallen = tokens.behaviour - tokens.logprobs
     index = tokens.batch.turns if unit == "turn" else tokens.batch.rows
-    kept = (tokens.advantages >= 0).float()
+    positive = (tokens.advantages >= 0).float()
     size = int(index.max()) + 1 if len(index) else 0
-    total = fallen.new_zeros(size).index_add(0, index, (fallen * kept).detach())
-    gate = kept * (total > 0).float()[index]
-    return losses + weight * gate * fallen.clamp(min=0), {**told, "fallen_fraction": gate}
+    total = fallen.new_zeros(size).index_add(0, index, (fallen * positive).detach())
+    gate = positive * (total > 0).float()[index]
+    return losses + weight * gate * fallen.clamp(min=0), {**metrics, "fallen_fraction": gate}

@@ -113,12 +113,12 @@ def policy_loss(
     result = function(
         Tokens(scores.logprobs, behaviour, batch.logprobs, batch.advantages, scores.entropy.detach(), batch, scores.top)
     )
-    losses, told = cast("tuple[Tensor, dict[str, Tensor]]", result if isinstance(result, tuple) else (result, {}))
+    losses, metrics = cast("tuple[Tensor, dict[str, Tensor]]", result if isinstance(result, tuple) else (result, {}))
     if losses.shape != batch.weights.shape:
         raise BadConfig(f"a loss returned {tuple(losses.shape)}; expected {tuple(batch.weights.shape)}, a number per token")
     if not losses.requires_grad and scores.logprobs.requires_grad:
         raise BadConfig("a loss has no gradient: compute it from tokens.logprobs (tokens.entropy is only a measurement)")
-    sums = {name: total_of(values.detach().float()) for name, values in told.items()}
+    sums = {name: total_of(values.detach().float()) for name, values in metrics.items()}
     log_ratio = scores.logprobs.detach() - behaviour
     sums |= _sums(scores, batch, log_ratio if removed is None else log_ratio[~removed])
     if removed is not None:

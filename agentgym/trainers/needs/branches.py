@@ -73,7 +73,7 @@ async def branches(
     temperature. Returns `branch_episodes`, `branch_tokens` (sampled), `branch_faults` and `branch_turns_lost`.
     """
     turn_ids = {id(turn) for turn in _chosen(groups, at, share)}
-    played = Continued(run, step, k, every, gamma, "branches", run.config.temperature)
+    played = Continuations(run, step, k, every, gamma, "branches", run.config.temperature)
     paid = await played.of(groups, turn_ids)
     for episode in (episode for group in groups for episode in group):
         for turn in episode.turns:
@@ -84,7 +84,7 @@ async def branches(
 
 
 @dataclass(slots=True)
-class Continued:
+class Continuations:
     """Continuations from turns of episodes that are not trained on themselves, and what they took."""
 
     run: Any
@@ -116,13 +116,13 @@ class Continued:
             paid |= await self._in(name, [(run.task(episode), episode, wanted) for episode, wanted in pairs])
         return paid
 
-    async def _in(self, name: str, asked: Sequence[BranchQuery]) -> dict[int, list[float]]:
+    async def _in(self, name: str, queries: Sequence[BranchQuery]) -> dict[int, list[float]]:
         rollouts: Rollouts = self.run.rollouts
         agents = rollouts.agents(self.temperature)
-        starts = await rollouts.pool.starts(agents[name], name, asked)
+        starts = await rollouts.pool.starts(agents[name], name, queries)
         jobs: list[Job] = []
         turns: list[Turn] = []
-        for (task, episode, wanted), points in zip(asked, starts, strict=True):
+        for (task, episode, wanted), points in zip(queries, starts, strict=True):
             self.took["turns_lost"] += len(wanted) - len(points)
             for number, start in points.items():
                 seed = derive(self.salt, self.run.config.seed, self.step, episode.group_id, episode.attempt, number)

@@ -18,8 +18,8 @@ def fork(groups: Sequence[Group]) -> None:
     for group in groups:
         for turn in (turn for episode in group for turn in episode.turns):
             turn.extra["fork"] = nan
-        held = holders(group.episodes)
+        holding = holders(group.episodes)
         for siblings in forks(group.episodes):
             for key in siblings:
-                group[held[key][0]].turns[key[1]].extra["fork"] = float(number)
+                group[holding[key][0]].turns[key[1]].extra["fork"] = float(number)
             number += 1

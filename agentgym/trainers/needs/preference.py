@@ -62,21 +62,21 @@ async def preference(
     of replies to one history. Here A is a head on the policy's own states, which the paper found to generalise worse.
     """
     from agentgym.trainers.learners.embedding import turn_states
-    from agentgym.trainers.needs.turn_critics.preference import PreferenceCritic, Seen, packed, pairs
+    from agentgym.trainers.needs.turn_critics.preference import PreferenceCritic, ScoredTurns, packed, pairs
 
     episodes = [episode for group in groups for episode in group]
     plans = await _plans(episodes, run, plan_tokens)
     by_episode = turn_states(episodes, run.learner.embed, plans)
-    seen: dict[int, Seen] = {}
+    seen: dict[int, ScoredTurns] = {}
     for episode, states in zip(episodes, by_episode, strict=True):
         for turn in episode.turns:
             turn.extra["preference"] = math.nan
         if any(turn is not None for turn in states):
             seen[id(episode)] = packed(float(episode.reward), [turn for turn in states if turn is not None])
     own = [[seen[id(episode)] for episode in group if id(episode) in seen] for group in groups]
-    state["groups"] = kept = [*state.get("groups", []), *run.gathered(own)][-capacity:]
-    known = pairs(kept)
-    width = next((len(np.frombuffer(e[2], np.float32)) // (2 * e[1]) for group in kept for e in group), 0)
+    state["groups"] = recent = [*state.get("groups", []), *run.gathered(own)][-capacity:]
+    known = pairs(recent)
+    width = next((len(np.frombuffer(e[2], np.float32)) // (2 * e[1]) for group in recent for e in group), 0)
     if not width:
         return {}
     critic = PreferenceCritic(width, hidden, lr=lr, beta=beta, seed=derive("preference", run.config.seed))
@@ -88,8 +88,8 @@ async def preference(
     state["critic"] = run.gathered([critic.saved()])[0]  # another kind of CPU may round otherwise
     critic.load(state["critic"])
     for episode, states in zip(episodes, by_episode, strict=True):
-        said = [turn for turn, of in zip(episode.turns, states, strict=True) if of is not None]
-        for turn, advantage in zip(said, critic.judged(seen[id(episode)]) if said else (), strict=True):
+        turns = [turn for turn, of in zip(episode.turns, states, strict=True) if of is not None]
+        for turn, advantage in zip(turns, critic.judged(seen[id(episode)]) if turns else (), strict=True):
             turn.extra["preference"] = advantage
     mean = float(np.mean(losses)) if losses else 0.0
     return {"preference_loss": mean / len(run.gathered([0])), "preference_pairs": float(len(pairs(own)))}

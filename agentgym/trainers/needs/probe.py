@@ -46,21 +46,21 @@ async def probe(groups: Sequence[Group], *, run: Any, per_token: bool = False) -
     """
     episodes = [episode for group in groups for episode in group]
     winning = await _answers(episodes, run)
-    asked: list[Episode] = []
+    episodes_to_score: list[Episode] = []
     for episode in episodes:
         ids = winning[run.env_name(episode), episode.task_id]
         prompts = [trained_prompt(episode, turn) for turn in episode.turns]
         calls = [Turn("", prompt_ids=prompt, output_ids=ids) for prompt in prompts if prompt]
-        asked.append(Episode(episode.env, episode.task_id, episode.group_id, 0, turns=calls if ids else []))
-    score(asked, ("logprobs",), run.learner.score)
-    for episode, probes in zip(episodes, asked, strict=True):
+        episodes_to_score.append(Episode(episode.env, episode.task_id, episode.group_id, 0, turns=calls if ids else []))
+    score(episodes_to_score, ("logprobs",), run.learner.score)
+    for episode, probes in zip(episodes, episodes_to_score, strict=True):
         answered = iter(probes.turns)
         for turn in episode.turns:
-            said = next(answered, None) if trained_prompt(episode, turn) else None
-            logprobs = None if said is None else np.asarray(said.extra["logprobs"], dtype=np.float64)
+            value = next(answered, None) if trained_prompt(episode, turn) else None
+            logprobs = None if value is None else np.asarray(value.extra["logprobs"], dtype=np.float64)
             total = math.nan if logprobs is None else float(logprobs.mean() if per_token else logprobs.sum())
             turn.extra["probe"] = math.exp(total)
-    return {"probe_tokens": float(sum(len(t.prompt_ids) + len(t.output_ids) for e in asked for t in e.turns))}
+    return {"probe_tokens": float(sum(len(t.prompt_ids) + len(t.output_ids) for e in episodes_to_score for t in e.turns))}
 
 
 async def _answers(episodes: Sequence[Episode], run: Any) -> dict[tuple[str, str], list[int]]:

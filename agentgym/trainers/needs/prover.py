@@ -8,7 +8,7 @@ from agentgym.core.env import TextEnv
 from agentgym.episodes.episode import Group
 from agentgym.errors import BadConfig
 from agentgym.trainers.data.trees import told
-from agentgym.trainers.needs.branches import Continued, Discount, Every, Number, uncontinuable
+from agentgym.trainers.needs.branches import Continuations, Discount, Every, Number, uncontinuable
 from agentgym.trainers.needs.interface import needs
 from agentgym.trainers.seam import Within, given_to
 
@@ -48,7 +48,7 @@ async def prover(
     run's own. Measured at every `every`-th turn, nan elsewhere and where a turn cannot be reached again; rewards count
     gamma^j, j turns later. Returns `prover_episodes`, `prover_tokens` (sampled), `prover_faults` and `prover_turns_lost`.
     """
-    played = Continued(run, step, k, every, gamma, "prover", temperature or run.config.temperature)
+    played = Continuations(run, step, k, every, gamma, "prover", temperature or run.config.temperature)
     turn_ids = {id(turn) for group in groups for episode in group for turn in episode.turns}
     paid = await played.of(groups, turn_ids)
     for turn in (turn for group in groups for episode in group for turn in episode.turns):

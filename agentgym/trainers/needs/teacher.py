@@ -117,7 +117,7 @@ async def teacher_logprobs(
     the same number. A teacher that fails for good ends the run. Returns `teacher_tokens`, which it read, and `teacher_kl`,
     the mean of log p - log T over the sampled tokens of all processes: the reverse KL that distillation brings down.
     """
-    engine = run.kept(f"teacher {teacher}", lambda: _made(teacher, dict(teacher_options or {}), run))
+    engine = run.resource(f"teacher {teacher}", lambda: _made(teacher, dict(teacher_options or {}), run))
     episodes = [episode for group in groups for episode in group]
     rows = build(episodes)
     limit = asyncio.Semaphore(concurrency)
@@ -143,13 +143,13 @@ async def _scored(engine: Any, row: Segment, temperature: float, teacher: str) -
     ids = row.ids.tolist()
     for value in np.unique(at[row.mask]).tolist():
         try:
-            said = await engine.score(ids, temperature if abs(value - temperature) < 1e-6 else value)
+            logprobs = await engine.score(ids, temperature if abs(value - temperature) < 1e-6 else value)
         except EngineDead:
             raise
         except Fault as fault:
             raise EngineDead(f"teacher {teacher} scores nothing: {fault}") from fault
         at_this_temperature = row.mask & (at == value)
-        scores[at_this_temperature] = np.concatenate([[np.nan], said])[at_this_temperature]
+        scores[at_this_temperature] = np.concatenate([[np.nan], logprobs])[at_this_temperature]
     return scores
 
 

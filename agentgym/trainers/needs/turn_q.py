@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from agentgym.core.seeding import derive, generator
-from agentgym.episodes.episode import Group
+from agentgym.episodes.episode import Episode, Group, Turn
 from agentgym.trainers.needs.interface import needs
 from agentgym.trainers.seam import Within
 
@@ -39,22 +39,9 @@ def turn_q(
     Part: the paper's critic encodes text by a model of its own, and V'_i's action is drawn afresh from the policy. Here V
     learns from the step's own turns alone, whose actions are the policy's, and Q from all: no action is sampled for it.
     """
-    from agentgym.trainers.data.turn_rewards import turn_rewards
-    from agentgym.trainers.learners.embedding import turn_states
-    from agentgym.trainers.needs.turn_critics.twin import Steps, TwinCritic, packed
+    from agentgym.trainers.needs.turn_critics.twin import Steps, TwinCritic
 
-    episodes = [episode for group in groups for episode in group]
-    own: list[bytes] = []
-    places: list[Any] = []
-    for episode, states in zip(episodes, turn_states(episodes, run.learner.embed), strict=True):
-        rewards = turn_rewards(episode)
-        said = [k for k, turn in enumerate(states) if turn is not None]
-        for turn in episode.turns:
-            turn.extra |= {"turn_q": math.nan, "turn_v": math.nan}
-        for k, later in zip(said, [*said[1:], None], strict=True):
-            earned = float(rewards[k:later].sum())  # what turns without tokens brought goes to the one before them
-            own.append(packed(np.asarray(states[k]), earned, None if later is None else states[later]))
-            places.append(episode.turns[k])
+    turns, own = _steps([episode for group in groups for episode in group], run)
     fresh: list[bytes] = run.gathered(own)
     if not fresh:
         return {}
@@ -70,7 +57,27 @@ def turn_q(
     state["critic"] = run.gathered([critic.saved()])[0]  # another kind of CPU may round otherwise
     critic.load(state["critic"])
     state["turns"] = replayed
-    if places:
-        for turn, q, v in zip(places, *critic.judged(Steps.of(own)), strict=True):
+    if turns:
+        for turn, q, v in zip(turns, *critic.judged(Steps.of(own)), strict=True):
             turn.extra |= {"turn_q": float(q), "turn_v": float(v)}
     return {"critic_loss": float(np.mean(losses)) / len(run.gathered([0])), "critic_turns": float(len(own))}
+
+
+def _steps(episodes: Sequence[Episode], run: Any) -> tuple[list[Turn], list[bytes]]:
+    """Return the turns that have tokens, each with its step as the critic's buffer stores it; all turns are nan at first."""
+    from agentgym.trainers.data.turn_rewards import turn_rewards
+    from agentgym.trainers.learners.embedding import turn_states
+    from agentgym.trainers.needs.turn_critics.twin import packed
+
+    turns: list[Turn] = []
+    steps: list[bytes] = []
+    for episode, states in zip(episodes, turn_states(episodes, run.learner.embed), strict=True):
+        rewards = turn_rewards(episode)
+        known = [k for k, turn in enumerate(states) if turn is not None]
+        for turn in episode.turns:
+            turn.extra |= {"turn_q": math.nan, "turn_v": math.nan}
+        for k, later in zip(known, [*known[1:], None], strict=True):
+            earned = float(rewards[k:later].sum())  # what turns without tokens brought goes to the one before them
+            steps.append(packed(np.asarray(states[k]), earned, None if later is None else states[later]))
+            turns.append(episode.turns[k])
+    return turns, steps

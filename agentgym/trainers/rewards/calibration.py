@@ -24,10 +24,10 @@ def calibration(episodes: Sequence[Episode], *, weight: Annotated[float, Within(
 
 def confidence(text: str) -> float | None:
     """Return what a reply gives as its confidence; None where it does not, or more than once."""
-    said = FORM.findall(text) if text.count("<confidence>") == 1 else []
-    return float(said[0]) if len(said) == 1 else None
+    matches = FORM.findall(text) if text.count("<confidence>") == 1 else []
+    return float(matches[0]) if len(matches) == 1 else None
 
 
 def _brier(episode: Episode) -> float:
-    said = confidence(episode.turns[-1].text)
-    return 1.0 if said is None else (said - float(episode.success is True)) ** 2
+    probability = confidence(episode.turns[-1].text)
+    return 1.0 if probability is None else (probability - float(episode.success is True)) ** 2

@@ -36,17 +36,17 @@ def check(name: str, engine: str, options: object) -> None:
 
 async def reach(who: str, engine: str, options: Mapping[str, object] | None) -> None:
     """Raise BadConfig unless the engine answers a short question."""
-    asked = _made(engine, options or {})
+    chat = _made(engine, options or {})
     try:
-        await asked.chat([{"role": "user", "content": "Reply with OK."}], (), Sampling(0.0, max_tokens=16), "reach")
+        await chat.chat([{"role": "user", "content": "Reply with OK."}], (), Sampling(0.0, max_tokens=16), "reach")
     except (Fault, BadConfig) as error:
         raise BadConfig(f"{who} {engine} cannot be asked: {error}") from error
     finally:
-        asked.close()
+        chat.close()
 
 
 @functools.lru_cache(maxsize=4)
-def kept(name: str, options: str) -> ChatEngine:
+def shared(name: str, options: str) -> ChatEngine:
     """Return the engine of the steps before, its options as JSON: connections stay open."""
     return _made(name, json.loads(options))
 

@@ -81,16 +81,16 @@ async def evidence(
             if not excerpts:
                 return {"evidence": 0.0}
             prompt = _prompt(excerpts, str(task.data.get("question") or task.instruction), characters)
-            told = json.dumps([engine, tokens, prompt, task.data["answers"]])
-            key = hashlib.blake2b(told.encode(), digest_size=16).hexdigest()
+            key_text = json.dumps([engine, tokens, prompt, task.data["answers"]])
+            key = hashlib.blake2b(key_text.encode(), digest_size=16).hexdigest()
             row = grades.execute("SELECT grade FROM grades WHERE content = ?", (key,)).fetchone()
             if row:
                 return {"evidence": weight * row[0]}
             async with limit:
                 try:
-                    asked: list[dict[str, object]] = [{"role": "user", "content": prompt}]
+                    messages: list[dict[str, object]] = [{"role": "user", "content": prompt}]
                     sampling = Sampling(0.0, max_tokens=tokens)
-                    reply = await chat_engine.kept(engine, options).chat(asked, (), sampling, f"evidence-{key}")
+                    reply = await chat_engine.shared(engine, options).chat(messages, (), sampling, f"evidence-{key}")
                 except EngineDead:
                     raise
                 except Fault as fault:
@@ -105,13 +105,13 @@ async def evidence(
 def passages(episode: Episode, source: str) -> list[str]:
     """Return what counts as the evidence of an episode: texts of the environment, never of the policy."""
     pairs = zip(episode.turns, episode.turns[1:], strict=False)
-    shown = [after.observation for turn, after in pairs if turn.valid and turn.parsed]
+    observations = [after.observation for turn, after in pairs if turn.valid and turn.parsed]
     if source == "shown":
-        return shown
+        return observations
     parts = episode.turns[-1].text.split("<evidence>")[1:]  # no pattern: of openings alone it takes time in their square
-    said = "\n".join(part.partition("</evidence>")[0] for part in parts if "</evidence>" in part)
-    known = " ".join(" ".join(shown).split())
-    lines = [" ".join(line.split()) for line in said.split("\n")]
+    quoted = "\n".join(part.partition("</evidence>")[0] for part in parts if "</evidence>" in part)
+    known = " ".join(" ".join(observations).split())
+    lines = [" ".join(line.split()) for line in quoted.split("\n")]
     return [line for line in dict.fromkeys(lines) if line and line in known]
 
 

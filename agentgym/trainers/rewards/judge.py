@@ -91,17 +91,17 @@ async def judge(
             if row:
                 return row[0]
             async with limit:
-                grade = await _ask(chat_engine.kept(engine, options), prompt, mark, sampling, tries)
+                grade = await _ask(chat_engine.shared(engine, options), prompt, mark, sampling, tries)
             if not isinstance(grade, Fault):
                 grades.execute("INSERT OR REPLACE INTO grades VALUES (?, ?)", (key, grade))
             return grade
 
         try:
             async with asyncio.TaskGroup() as group:
-                asked = {prompt: group.create_task(graded(prompt, mark)) for prompt, mark in dict(prompts).items()}
+                tasks = {prompt: group.create_task(graded(prompt, mark)) for prompt, mark in dict(prompts).items()}
         except ExceptionGroup as errors:
             raise errors.exceptions[0] from None
-    verdicts = [asked[prompt].result() for prompt, _ in prompts]
+    verdicts = [tasks[prompt].result() for prompt, _ in prompts]
     return [grade if isinstance(grade, Fault) else {"judge": weight * grade} for grade in verdicts]
 
 
@@ -109,14 +109,14 @@ def verdict(reply: str, mark: str) -> float | None:
     """Return the grade in the last line of a reply; None where it is not of the form, or another line is too."""
     form = re.compile(rf"VERDICT {mark} (0?\.[0-9]+|1\.0+|[01])")
     lines = [line.strip() for line in reply.strip().split("\n")]
-    given = [form.fullmatch(line) for line in lines]
-    last = given[-1]
-    return float(last[1]) if last and sum(map(bool, given)) == 1 else None
+    matches = [form.fullmatch(line) for line in lines]
+    last = matches[-1]
+    return float(last[1]) if last and sum(map(bool, matches)) == 1 else None
 
 
 async def _ask(engine: ChatEngine, prompt: str, mark: str, sampling: Sampling, tries: int) -> float | Fault:
     messages: list[dict[str, Any]] = [{"role": "user", "content": prompt}]
-    said = ""
+    answer = ""
     for number in range(tries):
         try:
             seeded = replace(sampling, seed=derive("judge", mark, number))
@@ -125,8 +125,8 @@ async def _ask(engine: ChatEngine, prompt: str, mark: str, sampling: Sampling, t
             raise
         except Fault as fault:
             return fault
-        said = reply.text or ""
-        grade = verdict(said, mark)
+        answer = reply.text or ""
+        grade = verdict(answer, mark)
         if grade is not None:
             return grade
         if reply.finish in (Finish.CONTEXT, Finish.ABORT):
@@ -134,8 +134,8 @@ async def _ask(engine: ChatEngine, prompt: str, mark: str, sampling: Sampling, t
                 f"the judge's reply ended by {reply.finish!r}: give fewer --reward.judge.characters", reason=Reason.ENGINE
             )
         again = {"role": "user", "content": AGAIN.format(mark=mark)}
-        messages = [messages[0], {"role": "assistant", "content": said or "(no reply)"}, again]
-    return Fault(f"no verdict in {tries} replies of the judge; the last ends {said[-80:]!r}", reason=Reason.ENGINE)
+        messages = [messages[0], {"role": "assistant", "content": answer or "(no reply)"}, again]
+    return Fault(f"no verdict in {tries} replies of the judge; the last ends {answer[-80:]!r}", reason=Reason.ENGINE)
 
 
 def _prompt(rubric: str, attempt: str) -> tuple[str, str]:

@@ -31,6 +31,6 @@ def query_diversity(
 
 
 def _diversity(episode: Episode, query: str) -> float:
-    asked = [words(turn.action)[:LONGEST] for turn in valid_calls(episode, query)[:MOST]] if answered(episode) else []
-    pairs = list(itertools.combinations(asked, 2))
+    queries = [words(turn.action)[:LONGEST] for turn in valid_calls(episode, query)[:MOST]] if answered(episode) else []
+    pairs = list(itertools.combinations(queries, 2))
     return sum(1 - SequenceMatcher(None, a, b, autojunk=False).ratio() for a, b in pairs) / len(pairs) if pairs else 0.0

@@ -25,16 +25,16 @@ def repetition(
 
 def repeated(episode: Episode, n: int) -> list[float]:
     """Return for each turn which share of all the episode's n-grams it repeats."""
-    said: set[tuple[Hashable, ...]] = set()
+    seen: set[tuple[Hashable, ...]] = set()
     again: list[int] = []
     total = 0
     for turn in episode.turns:
         units = _units(turn)
         grams = [tuple(units[start : start + n]) for start in range(len(units) - n + 1)]
-        before = len(said)
-        said.update(grams)
+        before = len(seen)
+        seen.update(grams)
         total += len(grams)
-        again.append(len(grams) - (len(said) - before))
+        again.append(len(grams) - (len(seen) - before))
     return [number / max(total, 1) for number in again]
 
 

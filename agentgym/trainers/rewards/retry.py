@@ -35,16 +35,16 @@ def _paid(episode: Episode, query: str, failed: bool, decay: float, weight: floa
     paid = [0.0] * len(episode.turns)
     if not answered(episode):
         return paid
-    asked: set[str] = set()
+    queries: set[str] = set()
     calls, again, came = {id(turn) for turn in valid_calls(episode, query)}, 0, True
     keys = [*(turn.state_key for turn in episode.turns[1:]), episode.final_state_key]
     for place, (turn, after) in enumerate(zip(episode.turns, keys, strict=True)):
         if id(turn) not in calls:
             continue
-        said = words(turn.action)
-        if asked and said not in asked and not (failed and came):
+        text = words(turn.action)
+        if queries and text not in queries and not (failed and came):
             paid[place] = weight * decay**again
             again += 1
-        asked.add(said)
+        queries.add(text)
         came = after is None or after != turn.state_key
     return paid

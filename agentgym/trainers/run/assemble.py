@@ -30,7 +30,7 @@ from agentgym.trainers.needs.interface import critic_options, finished
 from agentgym.trainers.run.demonstrations import Demonstrations
 from agentgym.trainers.run.rollouts import Rollouts
 from agentgym.trainers.run.stages import Stages
-from agentgym.trainers.samplers.interface import Sampler, Seen
+from agentgym.trainers.samplers.interface import GroupOutcome, Sampler
 from agentgym.trainers.seam import Stage, parameters
 
 T = TypeVar("T")
@@ -54,9 +54,9 @@ class Run:
     generation: Generation
     dealer: Dealer = field(init=False)
     """Deals a step's groups to the processes."""
-    played_again: list[Episode] = field(default_factory=list[Episode])
+    replayed: list[Episode] = field(default_factory=list[Episode])
     """What a stage of the present step played besides and hands to the loop, which counts and keeps it with the rest."""
-    held: dict[str, Any] = field(default_factory=dict[str, Any])
+    resources: dict[str, Any] = field(default_factory=dict[str, Any])
     """By name, what stages made for the whole run; it is closed with it."""
 
     def __post_init__(self) -> None:
@@ -94,7 +94,7 @@ class Run:
             run.credit = replace(stages.credit, run=run)
             run.generation = rollouts.generation = stages.generation(run)
             if state is not None:
-                run.load_state_dict(_own(state["stages"], accelerator.process_index, accelerator.num_processes))
+                run.load_state_dict(_state_of_rank(state["stages"], accelerator.process_index, accelerator.num_processes))
             return run
         except BaseException:
             learner.close()
@@ -105,11 +105,11 @@ class Run:
         """What plays the expert."""
         return Demonstrations(self.rollouts)
 
-    def kept(self, name: str, make: Callable[[], Any]) -> Any:
+    def resource(self, name: str, make: Callable[[], Any]) -> Any:
         """Return what `make` made when this name was asked for first; where it has a `close`, that ends it with the run."""
-        if name not in self.held:
-            self.held[name] = make()
-        return self.held[name]
+        if name not in self.resources:
+            self.resources[name] = make()
+        return self.resources[name]
 
     @property
     def rank(self) -> int:
@@ -145,16 +145,16 @@ class Run:
             await self.in_thread(self.accelerator.wait_for_everyone)
 
     async def collect(self, draws: Sequence[Draw], step: int, key: str, progress: Progress | None = None) -> list[Episode]:
-        """Play this process's part of a step's draws, which all processes know; `key` names them, once in a sitting."""
+        """Play this process's part of a step's draws, which all processes know; `key` names them, once in a session."""
         return await self.dealer.collect(draws, step, key, progress)
 
     def group_id(self, draw: Draw, step: int) -> str:
         """Return what the episodes of a draw of a step have in common."""
         return self.rollouts.group_id(draw, f"{step + 1}/")
 
-    def take_played_again(self) -> list[Episode]:
+    def take_replayed(self) -> list[Episode]:
         """Return what stages played besides since this was last called."""
-        episodes, self.played_again = self.played_again, []
+        episodes, self.replayed = self.replayed, []
         return episodes
 
     def find(self, env: str, task_id: str) -> Task:
@@ -173,8 +173,8 @@ class Run:
     async def draw(self, step: int, number: int, before: set[str]) -> list[Draw]:
         """Return what the task sampler draws; BadConfig for what cannot be played. `before`: the step's groups so far."""
         sampler: object = self.sampler
-        asked = {"run": self} if "run" in parameters(sampler.draw) else {}
-        draws: list[Draw] = [self._placed(draw) for draw in await finished(sampler.draw(step, number, **asked))]
+        arguments = {"run": self} if "run" in parameters(sampler.draw) else {}
+        draws: list[Draw] = [self._with_env(draw) for draw in await finished(sampler.draw(step, number, **arguments))]
         for draw in draws:
             group = self.group_id(draw, step)
             if group in before:
@@ -185,7 +185,7 @@ class Run:
             before.add(group)
         return draws
 
-    def _placed(self, draw: Draw) -> Draw:
+    def _with_env(self, draw: Draw) -> Draw:
         """Return a draw with its environment filled in where there is only one."""
         envs = list(self.rollouts.envs)
         if not draw.env and len(envs) == 1:
@@ -194,20 +194,20 @@ class Run:
             raise unknown(f"environment of a draw of sampler {self.config.sampler!r}:", draw.env, envs)
         return draw
 
-    def seen(self, draws: Sequence[Draw], episodes: Sequence[Episode], step: int) -> list[Seen]:
+    def outcomes(self, draws: Sequence[Draw], episodes: Sequence[Episode], step: int) -> list[GroupOutcome]:
         """Return how the groups of all processes ended, in the order of the draws."""
         ended: dict[str, list[tuple[float, bool, bool]]] = {}
         whole = [episode for episode in episodes if not episode.fault and not episode.forks]
         for group_id, end in self.gathered([(e.group_id, (e.reward, e.success is True, e.hint is not None)) for e in whole]):
             ended.setdefault(group_id, []).append(end)
-        groups: list[Seen] = []
+        groups: list[GroupOutcome] = []
         for draw in draws:
             ends = ended.get(self.group_id(draw, step), [])
             rewards, successes, hinted = zip(*ends, strict=True) if ends else ((), (), ())
-            groups.append(Seen(draw.env, draw.task.id, draw.task.difficulty, rewards, successes, draw.label, hinted))
+            groups.append(GroupOutcome(draw.env, draw.task.id, draw.task.difficulty, rewards, successes, draw.label, hinted))
         return groups
 
-    def generated(self, episodes: Sequence[Episode], step: int) -> dict[str, float]:
+    def generation_metrics(self, episodes: Sequence[Episode], step: int) -> dict[str, float]:
         """Tell the generation how the episodes of a step ended; return its numbers over all processes."""
         own = dict(self.generation.saw(episodes, step))
         rows = self.gathered([own])
@@ -234,7 +234,7 @@ class Run:
         with ExitStack() as closing:
             closing.callback(self.learner.close)
             closing.callback(self.rollouts.close)
-            for thing in self.held.values():
+            for thing in self.resources.values():
                 if hasattr(thing, "close"):
                     closing.callback(thing.close)
 
@@ -251,7 +251,7 @@ def _dealer(rollouts: Rollouts, accelerator: Accelerator) -> Dealer:
     return TaskQueue(rollouts.collect, own, **places, drawn_by=drawn_by)
 
 
-def _own(states: Sequence[dict[str, Any]], rank: int, processes: int) -> dict[str, Any]:
+def _state_of_rank(states: Sequence[dict[str, Any]], rank: int, processes: int) -> dict[str, Any]:
     """Return the state of a process's stages; BadConfig where it cannot be told for another number of processes."""
     if len(states) == processes:
         return states[rank]

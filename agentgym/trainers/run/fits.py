@@ -35,14 +35,14 @@ def check(config: TrainConfig) -> TrainConfig:
         if shape is not None and plainly_fits(config, shape, memory):
             return config
         forecast: Any = load(PLANNER, "planner", {})
-        said = forecast(config, memory, lenient=True)
-        refused = said.refusal
+        plan = forecast(config, memory, lenient=True)
+        refused = plan.refusal
     except Exception as error:  # of a model or an environment that cannot be planned, but perhaps be trained
         warnings.warn(f"whether this run fits into memory is not known: {error}", stacklevel=2)
         return config
     if refused:
         raise BadConfig(refused)
-    return said.config
+    return plan.config
 
 
 def read_shape(config: TrainConfig) -> object:

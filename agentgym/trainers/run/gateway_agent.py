@@ -23,7 +23,7 @@ from agentgym.gateway.sessions import FOR_ROOM
 from agentgym.rollout.collect import group_of
 from agentgym.rollout.limits import CONTAINED, ends_more
 from agentgym.serving.server import serving
-from agentgym.trainers.run.gateway_repeats import BY_REPLIES, Repeats
+from agentgym.trainers.run.gateway_repeats import BY_REPLIES, FaultJudge
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class GatewayAgent:
         Raises MissingExtra without uvicorn.
         """
         gateway = self._gateway(self.engine, seed)
-        repeats_of_faults = Repeats(self.seconds)
+        repeats_of_faults = FaultJudge(self.seconds)
         places, app = asyncio.Semaphore(concurrency), App(gateway, key=secrets.token_hex(16))
 
         async def attempt(place: int, task: Task, again: int, number: int) -> Episode:
@@ -130,11 +130,11 @@ async def _played(play: Play, task: Task, access: Access) -> tuple[float, bool]:
 async def _in_thread(play: Play, task: Task, access: Access) -> object:
     """Play in a thread that the end of the process does not wait for: an agent of others may never return."""
     loop = asyncio.get_running_loop()
-    told: asyncio.Future[Any] = loop.create_future()
+    future: asyncio.Future[Any] = loop.create_future()
 
     def tell(result: object, error: BaseException | None) -> None:
-        if not told.done():
-            told.set_result(result) if error is None else told.set_exception(error)
+        if not future.done():
+            future.set_result(result) if error is None else future.set_exception(error)
 
     def run() -> None:
         result, error = None, None
@@ -150,16 +150,16 @@ async def _in_thread(play: Play, task: Task, access: Access) -> object:
             loop.call_soon_threadsafe(tell, result, error)
 
     threading.Thread(target=run, name="agent", daemon=True).start()
-    return await told
+    return await future
 
 
-def _read(told: object) -> tuple[float, bool]:
-    pair = cast("tuple[object, ...]", told) if isinstance(told, tuple) else (told, None)
+def _read(result: object) -> tuple[float, bool]:
+    pair = cast("tuple[object, ...]", result) if isinstance(result, tuple) else (result, None)
     reward: Any = pair[0] if len(pair) == 2 else None
     success: Any = pair[-1]
     if isinstance(reward, int | float) and math.isfinite(reward) and isinstance(success, bool | None):
         return float(reward), reward > 0 if success is None else success
-    raise TypeError(f"the agent's function returned {told!r:.100}; expected the reward, or (reward, success)")
+    raise TypeError(f"the agent's function returned {result!r:.100}; expected the reward, or (reward, success)")
 
 
 async def _ended(

@@ -17,7 +17,7 @@ Again = Callable[[Sequence[str]], Awaitable[None]]
 """Plays the attempt's task with prepared replies, the last one for ever; raises what the agent raises."""
 
 
-class Repeats:
+class FaultJudge:
     """Judges the faults of agents of others; `seconds` is what a repetition may take.
 
     The replies of attempts that ran to their end are kept, since no others are sure to be harmless to an agent: many

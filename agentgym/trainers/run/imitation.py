@@ -25,7 +25,7 @@ from agentgym.trainers.model import precision
 from agentgym.trainers.run import preflight
 from agentgym.trainers.run.interrupt import uninterrupted
 from agentgym.trainers.run.record import Record
-from agentgym.trainers.run.sitting import Show, Sitting, joined
+from agentgym.trainers.run.session import RunSession, Show, join_processes
 from agentgym.trainers.run.stages import Stages
 
 LINES = 20
@@ -35,7 +35,7 @@ LINES = 20
 def sft(config: ImitationConfig, show: Show | None = None) -> dict[str, object]:
     """Imitate stored episodes in a fresh folder and return the summary; Ctrl-C leaves a checkpoint to resume from."""
     with own_loop():
-        return Imitation.fresh(config, show).to_the_end()
+        return Imitation.fresh(config, show).run_to_end()
 
 
 def resume_sft(
@@ -46,19 +46,19 @@ def resume_sft(
     `settings`: what says where and how it goes on, by flag without dashes, as in `agentgym.trainers.resume`.
     """
     with own_loop():
-        return Imitation.resumed(folder, show, settings).to_the_end()
+        return Imitation.resumed(folder, show, settings).run_to_end()
 
 
 def cautions(config: ImitationConfig, files: Sequence[list[Episode]]) -> list[str]:
     """Return what is allowed but seldom meant."""
     learning = replace(config.learning, steps=1, lr=config.lr)
-    said = preflight.cautions(learning)
+    notes = preflight.cautions(learning)
     held_out = sum(episode.split == "test" for episodes in files for episode in episodes)
     if held_out:
-        said.append(
+        notes.append(
             f"{held_out} episodes are of the split 'test', which then measures nothing: --split train leaves them out"
         )
-    return said
+    return notes
 
 
 def deal(lengths: Sequence[int], weights: Sequence[float], seed: int, epoch: int) -> list[tuple[int, int]]:
@@ -77,8 +77,8 @@ def deal(lengths: Sequence[int], weights: Sequence[float], seed: int, epoch: int
     return [pairs[int(place)] for place in generator("sft epoch", seed, epoch).permutation(len(pairs))]
 
 
-class Imitation(Sitting):
-    """One sitting of a run."""
+class Imitation(RunSession):
+    """One session of a run."""
 
     command = "sft"
 
@@ -118,7 +118,7 @@ class Imitation(Sitting):
     @classmethod
     def fresh(cls, config: ImitationConfig, show: Show | None = None) -> "Imitation":
         """Begin a run in a fresh folder; see `sft`."""
-        accelerator = joined(config.processes, cls.command)
+        accelerator = join_processes(config.processes, cls.command)
         preflight.check_free(Path(config.out))
         config = replace(config, model=preflight.model_folder(config.model))
         config = replace(config, precision=precision.resolve(config.precision, accelerator.device))
@@ -139,7 +139,7 @@ class Imitation(Sitting):
     ) -> "Imitation":
         """Go on from the newest checkpoint of a run; see `resume_sft`."""
         config = read_imitation(folder, settings)
-        accelerator = joined(config.processes, cls.command)
+        accelerator = join_processes(config.processes, cls.command)
         files = read_files(config.files, config.which)
         record = Record(folder, config.learning, accelerator.is_main_process)
         try:
@@ -151,7 +151,7 @@ class Imitation(Sitting):
                     "a run must continue with the same ones; restore them, or start another run"
                 )
             record.rewind((0, 0) if state is None else state["offsets"])
-            record.note_sitting(0 if state is None else state["position"], config.processes)
+            record.note_session(0 if state is None else state["position"], config.processes)
             return cls(accelerator, record, state, config, files, show)
         except BaseException:
             record.close()
@@ -164,7 +164,7 @@ class Imitation(Sitting):
         tokenise = Tokeniser(self.config.learning.spec, self.learner.engine, self.learner.tokenizer)
         return [[tokenise(episode) for episode in episodes] for episodes in files]
 
-    def to_the_end(self) -> dict[str, object]:
+    def run_to_end(self) -> dict[str, object]:
         """Run to the end and return the summary."""
         with closing(self.record):
             with closing(self.learner), closing(self.loggers), self.stopping():
@@ -198,7 +198,7 @@ class Imitation(Sitting):
         return self.done
 
     def state_dict(self) -> dict[str, object]:
-        """Return what a later sitting goes on with."""
+        """Return what a later session goes on with."""
         counted = {"position": self.done, "seconds": self.seconds, "nll": self.nll, "data": self.data}
         return {**counted, "learner": self.learner.state_dict()}
 

@@ -10,17 +10,17 @@ from agentgym.trainers.seam import SECOND_CTRL_C
 @contextmanager
 def uninterrupted() -> Generator[None]:
     """Hold Ctrl-C back until the block is done, so that weights and files never stand half updated; a second one ends it."""
-    held: list[bool] = []
+    pending: list[bool] = []
 
     def hold(*_: object) -> None:
-        if held:
+        if pending:
             raise SystemExit(SECOND_CTRL_C)  # no checkpoint: the state is not whole; the last one stands
-        held.append(True)
+        pending.append(True)
 
     before = signal.signal(signal.SIGINT, hold)
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-    if held:
+    if pending:
         signal.raise_signal(signal.SIGINT)  # to whoever handles it: of several processes none may leave alone

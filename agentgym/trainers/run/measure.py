@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from agentgym.episodes.episode import MOST_FAULTS, Episode, fault_share
-from agentgym.trainers.learners.step import CannotGoOn
+from agentgym.trainers.learners.step import CannotContinue
 from agentgym.trainers.run.assemble import Run
 from agentgym.trainers.run.interrupt import uninterrupted
 from agentgym.trainers.run.metrics import first_fault, mean, success_by_env
@@ -73,7 +73,7 @@ class Measures:
 
         episodes = run.gathered(self.await_(run.rollouts.evaluate(mine, prefix, progress)))
         if episodes and all(episode.fault for episode in episodes):
-            raise CannotGoOn(f"every episode ended in an infrastructure error, the first with: {first_fault(episodes)}")
+            raise CannotContinue(f"every episode ended in an infrastructure error, the first with: {first_fault(episodes)}")
         return episodes
 
     def _kept(self, name: str, episodes: list[Episode]) -> dict[str, float]:

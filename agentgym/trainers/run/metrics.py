@@ -134,12 +134,12 @@ def mismatch(gaps: npt.NDArray[np.float32]) -> dict[str, float]:
     known = gaps[~np.isnan(gaps)].astype(np.float64)
     if not len(known):
         return {}
-    size, held = np.abs(known), np.clip(known, -LIMIT, LIMIT)
-    weights = np.exp(held)
+    size, clipped = np.abs(known), np.clip(known, -LIMIT, LIMIT)
+    weights = np.exp(clipped)
     return {
         "mismatch_mean": float(size.mean()),
         "mismatch_q999": float(np.quantile(size, 0.999)),
-        "mismatch_kl": float((np.expm1(held) - held).mean()),
+        "mismatch_kl": float((np.expm1(clipped) - clipped).mean()),
         "mismatch_ess": float(weights.sum() ** 2 / (len(weights) * (weights**2).sum())),
     }
 
@@ -243,8 +243,8 @@ def first_fault(episodes: list[Episode]) -> str:
     """Return the last line of the first fault's error; nothing without one."""
     for episode in episodes:
         if episode.fault:  # an environment says its reason in the turn
-            said = episode.error or (episode.turns[-1].error if episode.turns else None) or episode.reason
-            return said.strip().split("\n")[-1]
+            message = episode.error or (episode.turns[-1].error if episode.turns else None) or episode.reason
+            return message.strip().split("\n")[-1]
     return ""
 
 

@@ -76,9 +76,9 @@ def _check_env(config: TrainConfig, spec: EnvSpec, env: TextEnv) -> None:
         return
     settings.spec.check_tools(env.tools)
     if config.sft_episodes or config.model == "init":
-        asked = f"sft_episodes is {config.sft_episodes}" if config.sft_episodes else "model is 'init'"
+        reason = f"sft_episodes is {config.sft_episodes}" if config.sft_episodes else "model is 'init'"
         instead = "Train a model that can play already: --model FOLDER --sft-episodes 0"
-        requirements.check_expert(env, f"{asked}, which", instead)
+        requirements.check_expert(env, f"{reason}, which", instead)
 
 
 def cautions(config: TrainConfig, stages: Stages | None = None) -> list[str]:
@@ -137,9 +137,11 @@ def extended(
     if steps is None:
         return config if processes is None else replace(config, processes=processes)
     newest = newest_checkpoint(folder)
-    taken = 0 if newest is None else max(int(newest.name.removeprefix("step-")) - config.sft_steps, 0)
-    if steps <= taken:
-        raise BadConfig(f"steps is {steps}, and {folder} has taken {taken} already; expected more: --steps {taken + 10}")
+    steps_done = 0 if newest is None else max(int(newest.name.removeprefix("step-")) - config.sft_steps, 0)
+    if steps <= steps_done:
+        raise BadConfig(
+            f"steps is {steps}, and {folder} has taken {steps_done} already; expected more: --steps {steps_done + 10}"
+        )
     return replace(config, steps=steps, processes=processes or config.processes)
 
 

@@ -38,13 +38,13 @@ class Record:
         self.config = config
         self.writes = writes
         self._unfinished = ""
-        self.held = ExitStack()
+        self.lock = ExitStack()
         self.foreign = {path.name for path in self.folder.iterdir()} - OWN if self.folder.is_dir() else set[str]()
         if writes:
-            self.held.enter_context(alone(self.folder, RUN))
+            self.lock.enter_context(alone(self.folder, RUN))
         for name in (*OWN, "summary.json") if writes else ():  # a stranger's folder could send writes elsewhere
             if (self.folder / name).is_symlink():
-                self.held.close()
+                self.lock.close()
                 raise BadData(f"{self.folder / name} is a link; expected a run's own file: a run writes in its folder only")
         self.checkpoints = self.folder / "checkpoints"
         self.checkpoints.mkdir(parents=True, exist_ok=True)
@@ -67,7 +67,7 @@ class Record:
                 record.close()
                 raise
         if writes:  # last, and whole or not at all: what has a configuration can be resumed
-            record.note_sitting(0, config.processes)
+            record.note_session(0, config.processes)
             write_whole(folder / "config.toml", to_toml(config) if text is None else text)
         return record
 
@@ -93,7 +93,7 @@ class Record:
             del state["results"]["success_after"]  # the end that was measured is none any more
             state["offsets"] = state.get("end") or state["offsets"]
         record.rewind((0, 0) if state is None else state["offsets"])
-        record.note_sitting(0 if state is None else state["tally"]["position"], config.processes)
+        record.note_session(0 if state is None else state["tally"]["position"], config.processes)
         return record, state
 
     def newest_state(self) -> dict[str, Any] | None:
@@ -111,14 +111,14 @@ class Record:
             file.truncate(offset)
             file.seek(offset)
 
-    def note_sitting(self, position: int, processes: int) -> None:
-        """Add to `manifest.json` when, how and on what this sitting goes on from update `position`."""
+    def note_session(self, position: int, processes: int) -> None:
+        """Add to `manifest.json` when, how and on what this session goes on from update `position`."""
         if not self.writes:
             return
         path = self.folder / "manifest.json"
         before: list[Any] = json.loads(path.read_text(encoding="utf-8"))["sessions"] if position and path.exists() else []
-        sitting = {**provenance.session(agentgym.__version__), "processes": processes, "position": position}
-        provenance.write_json(path, {"format": 1, "sessions": [*before, sitting]})
+        session = {**provenance.session(agentgym.__version__), "processes": processes, "position": position}
+        provenance.write_json(path, {"format": 1, "sessions": [*before, session]})
 
     def note_pools(self, pools: dict[str, dict[str, object]]) -> None:
         """Add to this sitting in `manifest.json` the pool of each environment: its number of tasks and their hash.
@@ -139,7 +139,7 @@ class Record:
             provenance.write_json(path, {"format": 1, "sessions": sittings})
 
     def tidy(self) -> None:
-        """Remove what an earlier sitting was killed in the middle of writing; all processes come here."""
+        """Remove what an earlier session was killed in the middle of writing; all processes come here."""
         if self.writes:
             remove_parts(self.folder)
             if not self.best.exists() and self.old_best.exists():  # killed between two renames
@@ -244,8 +244,8 @@ class Record:
 
     def is_best(self, success: float) -> bool:
         """Return whether this is the process that writes, and no earlier checkpoint has a success as high."""
-        kept = self.best_step() if self.writes else None
-        return self.writes and not math.isnan(success) and (kept is None or success > kept["success_valid"])
+        best = self.best_step() if self.writes else None
+        return self.writes and not math.isnan(success) and (best is None or success > best["success_valid"])
 
     def keep_best(self, save: Callable[[Path], None], step: int, success: float, *, together: bool = False) -> None:
         """Keep the model as `checkpoints/best`, whole or not at all. `together`: every process calls `save`."""
@@ -287,7 +287,7 @@ class Record:
         """Close the files."""
         self.metrics.close()
         self.episodes.close()
-        self.held.close()
+        self.lock.close()
 
 
 def _finite(numbers: dict[str, object]) -> dict[str, object]:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from agentgym.episodes.episode import Episode
 from agentgym.trainers.config.train_config import TrainConfig
-from agentgym.trainers.learners.step import CannotGoOn
+from agentgym.trainers.learners.step import CannotContinue
 from agentgym.trainers.run.metrics import first_fault
 from agentgym.trainers.run.tally import Tally
 
@@ -20,22 +20,22 @@ MOST_LOST = 0.02
 def faultless(
     episodes: list[Episode], tally: Tally, config: TrainConfig, gathered: Callable[[list[Lost]], list[Lost]]
 ) -> list[Episode]:
-    """Return the faultless demonstrations and count the others over all processes; CannotGoOn where they are too many."""
+    """Return the faultless demonstrations and count the others over all processes; CannotContinue if they are too many."""
     by_process = gathered([(len(episodes), sum(e.fault for e in episodes), first_fault(episodes))])
     tally.lost += sum(lost for _, lost, _ in by_process)
-    shown = tally.played + tally.lost + sum(count - lost for count, lost, _ in by_process)
-    if too_many_lost(tally.lost, shown, config):
-        raise CannotGoOn(
-            f"{tally.lost} of {shown} demonstrations were lost to infrastructure errors, more than {MOST_LOST:.0%}; the "
+    attempts = tally.played + tally.lost + sum(count - lost for count, lost, _ in by_process)
+    if too_many_lost(tally.lost, attempts, config):
+        raise CannotContinue(
+            f"{tally.lost} of {attempts} demonstrations were lost to infrastructure errors, more than {MOST_LOST:.0%}; the "
             f"last one: {[reason for _, _, reason in by_process if reason][-1]}"
         )
     return [episode for episode in episodes if not episode.fault]
 
 
-def too_many_lost(lost: int, shown: int, config: TrainConfig) -> bool:
+def too_many_lost(lost: int, attempts: int, config: TrainConfig) -> bool:
     """Whether more demonstrations than `MOST_LOST` ended in a fault, of those shown so far (judged as 50 where they are
     fewer and more will come)."""
-    return lost > MOST_LOST * max(shown, min(config.sft_episodes, 50))
+    return lost > MOST_LOST * max(attempts, min(config.sft_episodes, 50))
 
 
 def schedule(step: int, steps: int) -> float:

@@ -10,7 +10,7 @@ LOST_STEPS = 3
 
 @dataclass(slots=True)
 class Tally:
-    """Counts over all processes and sittings."""
+    """Counts over all processes and sessions."""
 
     position: int = 0
     """Updates so far, those of the SFT warm start included."""
@@ -26,7 +26,7 @@ class Tally:
     tokens: int = 0
     """Sampled in them."""
     lost_steps: int = 0
-    """Steps, one after another in this sitting, in which every episode was a fault."""
+    """Steps, one after another in this session, in which every episode was a fault."""
     fault: str = ""
     """What the last fault said."""
 
@@ -44,5 +44,5 @@ class Tally:
         self.fault = next((reason for _, reason in processes if reason), "")
 
     def state_dict(self) -> dict[str, object]:
-        """Return what a later sitting goes on with."""
+        """Return what a later session goes on with."""
         return {**dataclasses.asdict(self), "lost_steps": 0, "fault": ""}

@@ -1,4 +1,4 @@
-"""A sitting of a training run from its start to its end: what is around the steps, which `trainers/loop.py` takes."""
+"""A session of a training run from its start to its end: what is around the steps, which `trainers/loop.py` takes."""
 
 # accelerate is typed in parts only
 # pyright: reportUnknownMemberType=false, reportMissingTypeStubs=false
@@ -19,11 +19,11 @@ from accelerate.utils import broadcast_object_list  # pyright: ignore[reportUnkn
 from agentgym.episodes.episode import Episode, Group
 from agentgym.rollout.collect import runner
 from agentgym.rollout.draw import Draw
-from agentgym.rollout.overlap import Ahead, Pace
+from agentgym.rollout.overlap import Pace, StepScheduler
 from agentgym.trainers.config import checks
 from agentgym.trainers.config.train_config import TrainConfig
-from agentgym.trainers.learners.interface import Parts
-from agentgym.trainers.learners.step import CannotGoOn
+from agentgym.trainers.learners.interface import PartitionedLearner
+from agentgym.trainers.learners.step import CannotContinue
 from agentgym.trainers.loggers import interface as loggers
 from agentgym.trainers.losses import interface as losses
 from agentgym.trainers.model import precision
@@ -33,13 +33,13 @@ from agentgym.trainers.run.interrupt import uninterrupted
 from agentgym.trainers.run.measure import Measures
 from agentgym.trainers.run.metrics import Clock, first_fault, step_row
 from agentgym.trainers.run.record import Record
-from agentgym.trainers.run.sitting import Show, Sitting, joined
+from agentgym.trainers.run.session import RunSession, Show, join_processes
 from agentgym.trainers.run.stages import FreshRun, Stages
 from agentgym.trainers.run.tally import LOST_STEPS, Tally
 
 
-class Training(Sitting):
-    """One sitting of a run, from its start or from a checkpoint: the SFT warm start, then the steps."""
+class Training(RunSession):
+    """One session of a run, from its start or from a checkpoint: the SFT warm start, then the steps."""
 
     command = "train"
 
@@ -54,12 +54,12 @@ class Training(Sitting):
         self.learner = self.run.learner
         oversample: float = self.run.selection.option("oversample", 1.0)
         pace = Pace(config.async_level, config.steps, config.tasks_per_step, oversample, f"sampler {config.sampler!r}")
-        self.ahead = Ahead(self.run, pace, self._counting, {} if state is None else state.get("ahead", {}))
+        self.scheduler = StepScheduler(self.run, pace, self._step_progress, {} if state is None else state.get("ahead", {}))
         self.measures = Measures(self.run, record, self.show, {} if state is None else state["results"])
         self.end: tuple[int, int] | None = None if state is None else state["end"]  # of the files before the last measure
-        with ExitStack() as unless_whole:
-            unless_whole.callback(self.run.close)
-            self.loggers = unless_whole.enter_context(
+        with ExitStack() as on_error:
+            on_error.callback(self.run.close)
+            self.loggers = on_error.enter_context(
                 closing(loggers.start(stages.loggers, config, record.folder, accelerator.is_main_process))
             )
             pools = {source.name: pool for source in self.run.rollouts.sources() if (pool := source.pool())}
@@ -69,12 +69,12 @@ class Training(Sitting):
                 self.run.learner.load_state_dict(state["learner"])
             self._settle()
             self.show("start", self._about())
-            unless_whole.pop_all()
+            on_error.pop_all()
 
     @classmethod
     def fresh(cls, run: FreshRun, show: Show | None = None) -> Self:
         """Begin a run that `preflight.check_run` returned, in a fresh folder."""
-        accelerator = joined(run.config.processes, "train")
+        accelerator = join_processes(run.config.processes, "train")
         config = run.config.with_found(precision=precision.resolve(run.config.precision, accelerator.device))
         checks.check_precision(config)
         if accelerator.is_main_process:
@@ -98,7 +98,7 @@ class Training(Sitting):
         show: Show | None = None,
     ) -> Self:
         """Resume a run from its newest checkpoint, with the configuration that `preflight.extended` returned."""
-        accelerator = joined(config.processes, "train")
+        accelerator = join_processes(config.processes, "train")
         record, state = Record.resumed(folder, config, accelerator.is_main_process)
         try:
             stages = Stages(config)
@@ -108,7 +108,7 @@ class Training(Sitting):
             record.close()
             raise
 
-    def to_the_end(self) -> dict[str, object]:
+    def run_to_end(self) -> dict[str, object]:
         """Run to the end and return the summary."""
         config, tally = self.config, self.tally
         with closing(self.record):
@@ -157,10 +157,10 @@ class Training(Sitting):
         tally.seconds += time.perf_counter() - clock.started
 
     def _go_on(self) -> None:
-        """Raise CannotGoOn after steps of infrastructure errors alone."""
+        """Raise CannotContinue after steps of infrastructure errors alone."""
         if self.tally.lost_steps >= LOST_STEPS:
             self.checkpoint()  # with the position behind the steps that were lost: --resume goes on with other tasks
-            raise CannotGoOn(
+            raise CannotContinue(
                 f"every episode of the last {LOST_STEPS} steps ended in an infrastructure error, the last with: "
                 f"{self.tally.fault}"
             )
@@ -168,7 +168,7 @@ class Training(Sitting):
     def _keep_best(self, step: int, success: float) -> None:
         """Keep the policy where it is the best so far, which the process that writes knows."""
         if any(self.gathered([self.record.is_best(success)])):
-            together = isinstance(self.learner, Parts)
+            together = isinstance(self.learner, PartitionedLearner)
             self.record.keep_best(self.learner.save, step + 1, success, together=together)
 
     def _sft_step(self) -> None:
@@ -196,7 +196,7 @@ class Training(Sitting):
                 self.await_(run.learner.publish(tally.position))
             tally.seconds += time.perf_counter() - started
 
-    def _counting(self, step: int, draws: Sequence[Draw]) -> Callable[[Episode], None]:
+    def _step_progress(self, step: int, draws: Sequence[Draw]) -> Callable[[Episode], None]:
         """Return what shows how many episodes of this process's share have ended; of a queue's, whose share is not known."""
         numbers, what = itertools.count(1), f"step {step + 1}, episode"
         total = sum(draw.attempts or self.config.group_size for draw in self.run.dealer.share(draws))
@@ -214,7 +214,7 @@ class Training(Sitting):
 
     def _settle(self) -> None:
         """Note the state of the stages as it is between two steps: Ctrl-C may come after the sampler drew for the next."""
-        self.settled, self.settled_ahead = copy.deepcopy(self.run.state_dict()), self.ahead.state_dict()
+        self.settled, self.settled_scheduler = copy.deepcopy(self.run.state_dict()), self.scheduler.state_dict()
 
     @property
     def position(self) -> int:
@@ -222,12 +222,12 @@ class Training(Sitting):
         return self.tally.position
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what a later sitting goes on with; the stages of each process have a state of their own."""
+        """Return what a later session goes on with; the stages of each process have a state of their own."""
         return {
             "tally": self.tally.state_dict(),
             "end": self.end,
             "results": self.measures.results,
             "stages": self.gathered([self.settled]),
-            "ahead": self.settled_ahead,
+            "ahead": self.settled_scheduler,
             "learner": self.run.learner.state_dict(),
         }

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from agentgym.core.seeding import generator
 from agentgym.errors import BadConfig
 from agentgym.rollout.draw import Draw
-from agentgym.trainers.samplers.interface import Seen, TaskSource, Uniform, progress, sampler
+from agentgym.trainers.samplers.interface import GroupOutcome, TaskSource, Uniform, progress, sampler
 from agentgym.trainers.seam import Within
 
 
@@ -93,7 +93,7 @@ class DifficultyRange(Uniform):
         bottom = {name: self._bottom(name) for name in top}
         return {"difficulty_low": bottom, "difficulty_high": top, **progress(self.generated(self.rates))}
 
-    def saw(self, groups: Sequence[Seen]) -> None:
+    def saw(self, groups: Sequence[GroupOutcome]) -> None:
         """Count successes at the top, and move."""
         for group in groups:
             if group.successes and group.difficulty == self.top[group.env]:

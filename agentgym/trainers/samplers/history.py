@@ -11,11 +11,11 @@ import numpy.typing as npt
 from agentgym.core.seeding import generator
 from agentgym.errors import BadConfig
 from agentgym.rollout.draw import Draw
-from agentgym.trainers.samplers.interface import Seen, TaskSource, Uniform, sampler
+from agentgym.trainers.samplers.interface import GroupOutcome, TaskSource, Uniform, sampler
 from agentgym.trainers.seam import Within
 
 
-class Remembering(Uniform):
+class SuccessHistory(Uniform):
     """Counts successes and attempts of each task that comes again; earlier ones count `decay` times as much."""
 
     def __init__(self, sources: Sequence[TaskSource], name: str, decay: float) -> None:
@@ -35,7 +35,7 @@ class Remembering(Uniform):
         successes, attempts = self.past[env].get(task_id, (0.0, 0.0))
         return (successes + 1) / (attempts + 2)
 
-    def saw(self, groups: Sequence[Seen]) -> None:
+    def saw(self, groups: Sequence[GroupOutcome]) -> None:
         """Count."""
         for group in groups:
             if group.env in self.past and group.successes:
@@ -62,7 +62,7 @@ class Remembering(Uniform):
 
 
 @sampler("prioritized")
-class Prioritized(Remembering):
+class Prioritized(SuccessHistory):
     """Tasks of a file or a pool drawn by p(1 - p), p their success so far: what is always or never solved teaches nothing.
 
     The chance of a task is (1 - `floor`) p(1 - p) / sum + `floor` / tasks, so that none is forgotten. No task is drawn twice
@@ -125,7 +125,7 @@ class Prioritized(Remembering):
 
 
 @sampler("hard_attempts")
-class HardAttempts(Remembering):
+class HardAttempts(SuccessHistory):
     """Every task in turn, with more attempts the fewer of them succeeded so far (DARS, arXiv 2508.13755, in spirit).
 
     A task of success p gets `least` + (`most` - `least`)(1 - p) attempts, rounded; one never seen, the run's group size.

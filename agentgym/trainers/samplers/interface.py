@@ -42,7 +42,7 @@ SAMPLERS = Seam(
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class GroupOutcome:
     """How the episodes of a draw ended, faults left out; of all processes."""
 
     env: str
@@ -124,10 +124,10 @@ class Sampler(Stateful, ABC):
         this process's share, `run.share(draws)`, needs a `start`; all else must be the same in all processes.
         """
 
-    def saw(self, groups: Sequence[Seen]) -> None:
+    def saw(self, groups: Sequence[GroupOutcome]) -> None:
         """Take in how the groups of a step ended."""
 
-    def completed(self, groups: Sequence[Seen]) -> list[Episode]:
+    def completed(self, groups: Sequence[GroupOutcome]) -> list[Episode]:
         """Return what this process played to make its draws and is to be trained on too, now that these have ended."""
         return []
 
@@ -243,7 +243,7 @@ class Window(Uniform):
         """Return the next tasks, each at its environment's present difficulty."""
         return [self._next(name, self.difficulty[name]) for name in self._turns(number)]
 
-    def saw(self, groups: Sequence[Seen]) -> None:
+    def saw(self, groups: Sequence[GroupOutcome]) -> None:
         """Count successes, and move."""
         for group in groups:
             if group.successes and group.difficulty == self.difficulty[group.env]:

@@ -12,7 +12,7 @@ from agentgym.core.tasks import Data, Task
 from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig
 from agentgym.rollout.draw import Draw
-from agentgym.trainers.samplers.interface import Sampler, Seen, TaskSource, sampler
+from agentgym.trainers.samplers.interface import GroupOutcome, Sampler, TaskSource, sampler
 from agentgym.trainers.seam import Within
 
 CAPACITY, EXAMPLES = 200, 2
@@ -20,7 +20,7 @@ CAPACITY, EXAMPLES = 200, 2
 
 
 @runtime_checkable
-class Proposing(Protocol):
+class ProposalEnv(Protocol):
     """An environment whose episodes propose tasks of another one; success is a valid proposal."""
 
     def proposed(self, final_observation: str) -> Data | None:
@@ -33,7 +33,7 @@ class Proposing(Protocol):
 
 
 @runtime_checkable
-class Gated(Protocol):
+class GatedProposalEnv(Protocol):
     """A proposing environment in which a proposal can be tried with everything at hand that its proposer found."""
 
     def gate(self, data: Data) -> Task:
@@ -44,7 +44,7 @@ class Gated(Protocol):
 class SelfProposed(Sampler):
     """Of a step's groups, `proposers` propose tasks; the others solve what was proposed, and tasks of the environment's own.
 
-    A run has two environments: one that proposes (`Proposing`) and one that solves. Proposals are played first, `attempts`
+    A run has two environments: one that proposes (`ProposalEnv`) and one that solves. Proposals are played first, `attempts`
     for each task of proposing. Valid ones that are new become tasks to solve, as many as the step has groups left; where
     there are fewer, the environment's own tasks fill the step, so no proposer can stall it. How the solvers end is what
     the proposals are paid. An invalid or repeated one is paid `invalid`; one that was not played, or whose check or solvers
@@ -61,7 +61,7 @@ class SelfProposed(Sampler):
     ) -> None:
         by_kind = {True: list[TaskSource](), False: list[TaskSource]()}
         for source in sources:
-            by_kind[isinstance(source.env.unwrapped, Proposing)].append(source)
+            by_kind[isinstance(source.env.unwrapped, ProposalEnv)].append(source)
         if [len(by_kind[kind]) for kind in (True, False)] != [1, 1]:
             raise BadConfig(
                 f"a sampler of proposals has {len(by_kind[True])} environments that propose and {len(by_kind[False])} that "
@@ -84,7 +84,7 @@ class SelfProposed(Sampler):
         self.waiting: list[tuple[Episode, str | None]] = []
         """This process's proposals, each with the id of its task: empty where it is not played, None where it is invalid."""
 
-    kind: ClassVar[type] = Proposing
+    kind: ClassVar[type] = ProposalEnv
     """What the proposing environment has to be."""
 
     @abstractmethod
@@ -97,22 +97,22 @@ class SelfProposed(Sampler):
 
     async def draw(self, step: int, number: int, *, run: Any) -> list[Draw]:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Play proposals, and return what is to be solved."""
-        asked = [self._asking(step) for _ in range(min(self.proposers, number - 1))]
+        proposing = [self._asking(step) for _ in range(min(self.proposers, number - 1))]
         if step != self.step:
             self.step, self.tasks = step, {}
-        self.tasks |= {draw.task.id: draw.task for draw in asked}
-        played: list[Episode] = await run.rollouts.collect(run.share(asked), step)
-        order = {run.rollouts.group_id(draw, f"{step + 1}/"): place for place, draw in enumerate(asked)}
-        told = [
+        self.tasks |= {draw.task.id: draw.task for draw in proposing}
+        played: list[Episode] = await run.rollouts.collect(run.share(proposing), step)
+        order = {run.rollouts.group_id(draw, f"{step + 1}/"): place for place, draw in enumerate(proposing)}
+        solving = [
             (order[e.group_id], e.attempt, self._proposed(e.final_observation) if e.success else None)
             for e in played
             if not e.fault
         ]
-        every = sorted(run.gathered(told), key=lambda entry: entry[:2])
-        ids = await self._tasks_of(every, step, number - len(asked), run)
+        every = sorted(run.gathered(solving), key=lambda entry: entry[:2])
+        ids = await self._tasks_of(every, step, number - len(proposing), run)
         self.waiting = [(e, ids[order[e.group_id], e.attempt]) for e in played if not e.fault]
         draws = [Draw(self.tasks[id], env=self.solver.name) for id in ids.values() if id]
-        own = number - len(asked) - len(draws)
+        own = number - len(proposing) - len(draws)
         places = range(self.places["solver"], self.places["solver"] + max(own, 0))
         self.places["solver"] += len(places)
         return [*draws, *self.solver.at(places, "train")]
@@ -158,7 +158,7 @@ class SelfProposed(Sampler):
                     )
         return ids
 
-    def completed(self, groups: Sequence[Seen]) -> list[Episode]:
+    def completed(self, groups: Sequence[GroupOutcome]) -> list[Episode]:
         """Return this process's proposals, paid by how their tasks were solved."""
         rates = {group.task_id: sum(group.successes) / len(group.successes) for group in groups if group.successes}
         episodes: list[Episode] = []
@@ -217,7 +217,7 @@ class SearchSelfPlay(SelfProposed):
     a credit is one function here, and `task_relative` with `norm="mean"` is REINFORCE with a baseline for both.
     """
 
-    kind: ClassVar[type] = Gated
+    kind: ClassVar[type] = GatedProposalEnv
 
     def worth(self, rate: float) -> float:
         """Return 1 - rate."""

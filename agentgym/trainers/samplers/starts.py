@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from agentgym.errors import BadConfig
 from agentgym.rollout.draw import Draw
-from agentgym.trainers.samplers.interface import Seen, TaskSource, Uniform, progress, sampler
+from agentgym.trainers.samplers.interface import GroupOutcome, TaskSource, Uniform, progress, sampler
 from agentgym.trainers.seam import Within
 
 
@@ -47,10 +47,10 @@ class Starts(Uniform):
         draws = [self._labelled(draw) for draw in super().draw(step, number)]
         places: list[int] = run.share(range(number))
         mine = [place for place in places if draws[place].label]
-        held = await run.demonstrations.starts(
+        starts = await run.demonstrations.starts(
             [draws[place] for place in mine], [self.back[draws[p].env] for p in mine], step
         )
-        for place, start in zip(mine, held, strict=True):
+        for place, start in zip(mine, starts, strict=True):
             draws[place] = replace(draws[place], start=start)
         return draws
 
@@ -61,7 +61,7 @@ class Starts(Uniform):
             return draw
         return replace(draw, label=f"@{self.back[draw.env]}")
 
-    def saw(self, groups: Sequence[Seen]) -> None:
+    def saw(self, groups: Sequence[GroupOutcome]) -> None:
         """Count successes, and go further back."""
         for group in groups:
             if group.successes and group.label == f"@{self.back[group.env]}":

@@ -6,13 +6,13 @@ from typing import Annotated, Any
 
 from agentgym.errors import BadConfig
 from agentgym.rollout.draw import Draw
-from agentgym.trainers.samplers.history import Remembering
-from agentgym.trainers.samplers.interface import Seen, TaskSource, sampler
+from agentgym.trainers.samplers.history import SuccessHistory
+from agentgym.trainers.samplers.interface import GroupOutcome, TaskSource, sampler
 from agentgym.trainers.seam import Within
 
 
 @sampler("warmer")
-class Warmer(Remembering):
+class Warmer(SuccessHistory):
     """Every task in turn, at a temperature that rises each time all of its attempts succeed, and else is the run's own.
 
     Source: ERPO (exploration-encouraging sampling of residual prompts): prompts that are always solved have no signal,
@@ -45,7 +45,7 @@ class Warmer(Remembering):
             return draw
         return replace(draw, sampling={"temperature": temperature * min(1 + streak * self.rise, self.most)})
 
-    def saw(self, groups: Sequence[Seen]) -> None:
+    def saw(self, groups: Sequence[GroupOutcome]) -> None:
         """Count."""
         super().saw(groups)
         for group in groups:

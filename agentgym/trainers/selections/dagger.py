@@ -43,16 +43,16 @@ async def dagger(
     are not reached again, those in which the expert has nothing to say, and those within a reply of several calls have no
     label.
     """
-    asked = [(group, episode) for group in groups for episode in group]
-    labels = await _labelled([episode for _, episode in asked], run)
+    pairs = [(group, episode) for group in groups for episode in group]
+    labels = await _labelled([episode for _, episode in pairs], run)
     fresh: dict[int, list[Episode]] = {}
-    for (group, _), label in zip(asked, labels, strict=True):
+    for (group, _), label in zip(pairs, labels, strict=True):
         if label.turns:
             fresh.setdefault(id(group), []).append(label)
-    kept: list[str] = state.setdefault("labels", [])
-    old = _drawn(kept, round(earlier * sum(map(len, fresh.values()))), run.config.seed, step)
+    labels_text: list[str] = state.setdefault("labels", [])
+    old = _drawn(labels_text, round(earlier * sum(map(len, fresh.values()))), run.config.seed, step)
     added = [label.to_json() for of_group in fresh.values() for label in of_group]
-    state["labels"] = [*kept, *added][-capacity:] if capacity else []
+    state["labels"] = [*labels_text, *added][-capacity:] if capacity else []
     stand_in([*old, *(label for of_group in fresh.values() for label in of_group)], run)
     known = [group for group in groups if id(group) in fresh]
     mixed: list[Group] = []
@@ -71,11 +71,11 @@ async def _labelled(episodes: Sequence[Episode], run: Any) -> list[Episode]:
     agents = run.rollouts.agents(run.config.temperature)
     labels: dict[int, Episode] = {}
     for name, places in by_env.items():
-        asked = [(run.task(episodes[place]), episodes[place]) for place in places]
-        answers = await run.rollouts.pool.consult(name, asked, expert_action)
+        queries = [(run.task(episodes[place]), episodes[place]) for place in places]
+        answers = await run.rollouts.pool.consult(name, queries, expert_action)
         demonstrator = Demonstrator(agents[name])
         tools = run.rollouts.env(name).tools
-        for place, (task, episode), actions in zip(places, asked, answers, strict=True):
+        for place, (task, episode), actions in zip(places, queries, answers, strict=True):
             talk: TokenConversation = demonstrator.agent.begin(task, tools)
             places = range(episode.shared, len(actions))  # what another attempt played has its label
             turns = [
@@ -105,7 +105,7 @@ def _with_turns(episode: Episode, turns: list[Turn]) -> Episode:
     return built
 
 
-def _drawn(kept: Sequence[str], number: int, seed: int, step: int) -> list[Episode]:
+def _drawn(labels: Sequence[str], number: int, seed: int, step: int) -> list[Episode]:
     """Return so many of the labels of earlier steps, drawn without putting any back; all where there are fewer."""
-    order = generator("dagger", seed, step).permutation(len(kept))[:number]
-    return [Episode.from_json(kept[int(place)]) for place in order]
+    order = generator("dagger", seed, step).permutation(len(labels))[:number]
+    return [Episode.from_json(labels[int(place)]) for place in order]

@@ -46,14 +46,14 @@ def resample_on_correct(
     resampled: list[Group] = []
     for group in groups:
         rng = generator("resample_on_correct", seed, step, group[0].group_id, group.role)
-        kept: set[int] = set()
+        places_kept: set[int] = set()
         for won in (True, False):
             places = [place for place, episode in enumerate(group) if (episode.success is True) == won]
             if places:
                 chances = np.array([1 / (floor + _penalty(group[place])) if won else 1.0 for place in places])
                 number = max(round(share * len(places)), 1)
-                kept |= set(rng.choice(places, number, replace=False, p=chances / chances.sum()).tolist())
-        resampled.append(_with(group, [episode for place, episode in enumerate(group) if place in kept]))
+                places_kept |= set(rng.choice(places, number, replace=False, p=chances / chances.sum()).tolist())
+        resampled.append(_with(group, [episode for place, episode in enumerate(group) if place in places_kept]))
     return drop([group for group in resampled if len(group) > 1])
 
 

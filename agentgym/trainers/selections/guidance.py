@@ -37,10 +37,10 @@ async def guide(
     tokens wider and reshapes their weights, which is not done here.
     """
     poor = [group for group in groups if not _solved(group)]
-    asked = [(group, [Hint(level)] * (attempts or len(group))) for group in poor]
-    again = await _played(asked, run, step)
-    told = dict(zip(map(id, poor), again, strict=True))
-    return drop([_with(group, told.get(id(group), []), join=failed == "join") for group in groups])
+    hinted = [(group, [Hint(level)] * (attempts or len(group))) for group in poor]
+    again = await _played(hinted, run, step)
+    by_group = dict(zip(map(id, poor), again, strict=True))
+    return drop([_with(group, by_group.get(id(group), []), join=failed == "join") for group in groups])
 
 
 @select("ghpo", requires=("hint",))
@@ -80,8 +80,8 @@ async def agent_rlvr(
     attempts are in the group, so the guided success is compared with the failure. In the paper a teacher model writes the
     guidance, and the update is DPO on offline pairs. Whether its prompts keep the guidance could not be settled: `kept`.
     """
-    asked = [(group, [Hint(level, said(e, feedback), kept) for e in group if not e.success]) for group in groups]
-    again = await _played(asked, run, step)
+    hinted = [(group, [Hint(level, said(e, feedback), kept) for e in group if not e.success]) for group in groups]
+    again = await _played(hinted, run, step)
     return drop([_with(group, episodes, join=True) for group, episodes in zip(groups, again, strict=True)])
 
 
@@ -89,31 +89,31 @@ def said(episode: Episode, most: int) -> str:
     """Return what the environment said at the end of an attempt, in at most so many characters."""
     errors = [turn.error for turn in episode.turns if not turn.valid and turn.error]
     last = [episode.final_observation, *(f"An action was not accepted: {error}" for error in errors[-1:])]
-    told = "\n".join(text.strip() for text in last if text.strip())
-    return f"An earlier attempt failed ({episode.reason}). It ended with:\n{told[-most:]}" if most and told else ""
+    joined = "\n".join(text.strip() for text in last if text.strip())
+    return f"An earlier attempt failed ({episode.reason}). It ended with:\n{joined[-most:]}" if most and joined else ""
 
 
-async def _played(asked: Sequence[HintedGroup], run: Any, step: int) -> list[list[Episode]]:
+async def _played(hinted: Sequence[HintedGroup], run: Any, step: int) -> list[list[Episode]]:
     """Play further attempts at the tasks of groups, pay them as others are, and return the faultless ones of each group.
 
     The run counts them with the step's episodes. All processes call it, also those with nothing to play.
     """
-    jobs = [_job(group, n, hint, run) for group, hints in asked for n, hint in enumerate(hints)]
+    jobs = [_job(group, n, hint, run) for group, hints in hinted for n, hint in enumerate(hints)]
     agents = run.rollouts.agents(run.config.temperature)
     played: list[Episode] = await run.rollouts.play(agents, jobs, rank=step)
     await pay(played, run.rewards, step=step, run=run)
-    run.played_again.extend(played)
+    run.replayed.extend(played)
     left = iter(played)
-    by_group = [[next(left) for _ in hints] for _, hints in asked]
+    by_group = [[next(left) for _ in hints] for _, hints in hinted]
     return [
         [view(episode, group.role) for episode in episodes if episode.turns and not episode.fault]
-        for (group, _), episodes in zip(asked, by_group, strict=True)
+        for (group, _), episodes in zip(hinted, by_group, strict=True)
     ]
 
 
 def _job(group: Group, n: int, hint: Hint, run: Any) -> Job:
     first = group[0]
-    before = [*group, *(episode for episode in run.played_again if episode.group_id == first.group_id)]  # faults too
+    before = [*group, *(episode for episode in run.replayed if episode.group_id == first.group_id)]  # faults too
     attempt = max(episode.attempt for episode in before) + 1 + n
     seed = derive("hinted", run.config.seed, first.group_id)
     return Job(run.task(first), attempt, seed, first.group_id, run.env_name(first), first.horizon or None, hint=hint)

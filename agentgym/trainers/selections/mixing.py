@@ -29,17 +29,17 @@ def replay(
     off-policy data, and its clip bounds what they can do. RLEP (arXiv 2507.07451) replays the successes of an earlier run
     into a second one that starts afresh; here they are the same run's.
     """
-    kept: dict[str, list[str]] = state.setdefault("episodes", {})
+    stored: dict[str, list[str]] = state.setdefault("episodes", {})
     mixed: list[Group] = []
     for group in groups:
-        texts = kept.get(_key(group), [])[:number] if uniform(group) and not _solved(group) else []
+        texts = stored.get(_key(group), [])[:number] if uniform(group) and not _solved(group) else []
         mixed.append(joined(group, [Episode.from_json(text) for text in texts]))
     fresh = [(_key(group), [e.to_json() for e in group if e.success][:number]) for group in groups if _solved(group)]
     for key, texts in run.gathered(fresh):  # of all processes: the task may come to another one next time
-        kept.pop(key, None)
-        kept[key] = texts  # the newest at the end
-    while sum(map(len, kept.values())) > capacity:
-        del kept[next(iter(kept))]
+        stored.pop(key, None)
+        stored[key] = texts  # the newest at the end
+    while sum(map(len, stored.values())) > capacity:
+        del stored[next(iter(stored))]
     return drop(mixed)
 
 

@@ -40,20 +40,20 @@ def self_imitation(
     know the episodes of all, and replay what one process would.
     """
     means: list[float] = state.setdefault("means", [])
-    kept: Kept = state.setdefault("kept", [])
+    buffer: Kept = state.setdefault("kept", [])
     paid = [(_key(group), sum(e.reward for e in group) / len(group)) for group in groups]
     means += [mean for _, mean in sorted(run.gathered(paid))]
     del means[:-baseline]
-    kept[:] = [(when, text) for when, text in kept if step - when <= stale]
-    good = _drawn(kept, median(means), number, (run.config.seed, step)) if means else []
+    buffer[:] = [(when, text) for when, text in buffer if step - when <= stale]
+    good = _drawn(buffer, median(means), number, (run.config.seed, step)) if means else []
     better = [
         ((*key, episode.attempt), episode.to_json())
         for group, (key, mean) in zip(groups, paid, strict=True)
         for episode in group
         if episode.reward - mean > threshold
     ]
-    kept += [(step, text) for _, text in sorted(run.gathered(better))]
-    del kept[:-capacity]
+    buffer += [(step, text) for _, text in sorted(run.gathered(better))]
+    del buffer[:-capacity]
     varied = drop(groups)
     places = sorted(run.gathered([_key(group) for group in varied]))
     if good and not places:  # what is replayed has to stand in some group, and a uniform one has no advantages of its own
@@ -67,12 +67,12 @@ def _key(group: Group) -> tuple[str, str]:
     return group[0].group_id, group.role
 
 
-def _drawn(kept: Kept, middle: float, number: int, seed: tuple[int, int]) -> list[Episode]:
+def _drawn(buffer: Kept, middle: float, number: int, seed: tuple[int, int]) -> list[Episode]:
     """Return so many of the episodes that are worth more than the median, drawn evenly, their turns with that worth."""
-    order = generator("self_imitation", *seed).permutation(len(kept))
+    order = generator("self_imitation", *seed).permutation(len(buffer))
     drawn: list[Episode] = []
     for place in order:
-        episode = Episode.from_json(kept[int(place)][1])
+        episode = Episode.from_json(buffer[int(place)][1])
         if episode.reward > middle and len(drawn) < number:
             for turn in episode.turns:
                 turn.extra[WORTH] = episode.reward - middle

@@ -33,7 +33,7 @@ class Outgoing(Protocol):
 
 def outgoing(model: PreTrainedModel) -> Outgoing:
     """Return the adapter of a model that has one, else all of its weights."""
-    return AdapterAlone(model) if has_adapter(model) else AllWeights(model)
+    return AdapterWeights(model) if has_adapter(model) else AllWeights(model)
 
 
 def has_adapter(model: PreTrainedModel) -> bool:
@@ -64,7 +64,7 @@ class AllWeights:
             pass
 
 
-class AdapterAlone:
+class AdapterWeights:
     """A LoRA adapter as a folder in peft's form."""
 
     def __init__(self, model: PreTrainedModel) -> None:

@@ -35,7 +35,7 @@ def tensors(model: nn.Module, optimizers: Sequence[Optimizer]) -> dict[str, Tens
     return named
 
 
-class Writing:
+class PartWriter:
     """Writes parts to folders in a thread, one checkpoint after the other; the processes talk by a group of their own."""
 
     def __init__(self) -> None:

@@ -57,7 +57,7 @@ def weight_sync(
     if kind and kind.in_process and (copied or engine.model is model):
         return InProcess(model, engine)
     if kind and kind.sent_weights and kind.of_address:
-        return ToServers(model, engine)
+        return FleetTransfer(model, engine)
     if kind and kind.sent_weights:
         if has_adapter(model):
             return AdapterFolder(model, engine)
@@ -139,7 +139,7 @@ class AdapterFolder:
         """Do nothing: the folder is gone."""
 
 
-class ToServers:
+class FleetTransfer:
     """Brings a model's weights, or its adapter, to a fleet of servers; of several processes the first does it for all."""
 
     def __init__(self, model: PreTrainedModel, engine: Any) -> None:
@@ -159,16 +159,16 @@ class ToServers:
         await self._engine.pause()
         try:
             await asyncio.to_thread(_barrier)  # nobody's requests run on any server
-            said: list[Any] = [None]
+            errors: list[Any] = [None]
             if distributed.get_rank() == 0:
-                said = [await self._told(version)]
+                errors = [await self._told(version)]
             elif self._sharded:
                 await asyncio.to_thread(self._outgoing.gather)
-            await asyncio.to_thread(distributed.broadcast_object_list, said)
-            if isinstance(said[0], Exception):
-                raise said[0]
+            await asyncio.to_thread(distributed.broadcast_object_list, errors)
+            if isinstance(errors[0], Exception):
+                raise errors[0]
             if distributed.get_rank() != 0:
-                self._engine.adopt(said[0])
+                self._engine.adopt(errors[0])
         finally:
             if not was_paused:
                 await self._engine.resume()
@@ -187,8 +187,8 @@ class ToServers:
 
     async def _bring(self, weights: OnePass | str, version: int) -> None:
         unproved = not self._proved or any(name not in self._proved for name, _ in self._engine.taken_in())
-        asked = unproved and not self._sharded  # a sharded model computes nothing in one process alone
-        reference = HFEngine(self._model, self._engine.tokenizer, slots=1) if asked else None
+        proving = unproved and not self._sharded  # a sharded model computes nothing in one process alone
+        reference = HFEngine(self._model, self._engine.tokenizer, slots=1) if proving else None
         expected = await reference.score(self._engine.known) if reference else None
 
         async def prove() -> None:

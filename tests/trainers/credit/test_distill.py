@@ -122,7 +122,7 @@ def fake_run(tokenizer=None, temperature=1.0):
         rollouts=SimpleNamespace(tokenizer=tokenizer),
         accelerator=SimpleNamespace(device="cpu"),
         gathered=lambda items: items,
-        kept=lambda name, make: held[name] if name in held else held.setdefault(name, make()),
+        resource=lambda name, make: held[name] if name in held else held.setdefault(name, make()),
     )
 
 

@@ -191,7 +191,7 @@ def test_parts_that_cannot_be_written_or_read_say_so_in_one_line(tmp_path, monke
     distributed.init_process_group("gloo", init_method=address, rank=0, world_size=1)
     try:
         model = nn.Linear(2, 2)
-        writing, adam = saved_parts.Writing(), [AdamW(model.parameters())]
+        writing, adam = saved_parts.PartWriter(), [AdamW(model.parameters())]
         writing.begin(tmp_path / "parts", model, adam)
         assert writing.done(wait=True)
         saved_parts.load(tmp_path / "parts", model, adam)

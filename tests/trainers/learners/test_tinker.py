@@ -26,7 +26,7 @@ from agentgym.trainers.data.packing import pack, token_weights
 from agentgym.trainers.data.segments import Segment
 from agentgym.trainers.learners.tinker import gradient
 from agentgym.trainers.learners.tinker.datums import placed, scored_datum
-from agentgym.trainers.learners.tinker.qualify import Qualified, qualify, show
+from agentgym.trainers.learners.tinker.qualify import Qualification, qualify, show
 from agentgym.trainers.learners.tinker.service import Service
 from agentgym.trainers.losses.interface import resolve_loss
 from agentgym.trainers.losses.policy import policy_loss
@@ -191,7 +191,7 @@ def test_the_gradient_is_that_of_our_own_loss(served, opened, policy, changes, n
     weights = token_weights(rows)
     reference = [one - np.float32(0.5) for one in new] if config.kl else None
     loss = resolve_loss(config)
-    found = Qualified(reduction, ["importance_sampling", "ppo", "cispo"])
+    found = Qualification(reduction, ["importance_sampling", "ppo", "cispo"])
     assert (gradient.native(loss, config) is not None) == native
     gradient.policy(trained, gradient.Work(rows, weights, before, reference), loss, 0, config, found)
     adapter = server.fake.models[trained.client.model_id]

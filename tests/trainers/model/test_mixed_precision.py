@@ -11,7 +11,7 @@ from small_runs import curve, policy, small
 
 from agentgym.errors import BadConfig
 from agentgym.trainers import train
-from agentgym.trainers.run.sitting import own_precision
+from agentgym.trainers.run.session import ignore_mixed_precision
 
 
 @pytest.fixture
@@ -38,4 +38,4 @@ def test_without_it_nothing_is_said(tmp_path):
 
 def test_what_cannot_be_turned_off_is_refused():
     with pytest.raises(BadConfig, match="mixed precision is 'fp16' here"):
-        own_precision(cast("Any", SimpleNamespace(mixed_precision="fp16")))
+        ignore_mixed_precision(cast("Any", SimpleNamespace(mixed_precision="fp16")))

@@ -17,7 +17,7 @@ from small_runs import TINY
 
 from agentgym.engines.hf.engine import HFEngine
 from agentgym.trainers.model.policy import init_policy
-from agentgym.trainers.run.sitting import joined
+from agentgym.trainers.run.session import join_processes
 
 ROOT = Path(__file__).parents[3]
 SIZES = """--steps 2 --tasks-per-step 2 --group-size 2 --horizon 3 --turn-tokens 4 --context-tokens 2048 --env.preset tiny
@@ -115,5 +115,5 @@ def test_the_launchers_fsdp_is_turned_off_before_a_model_is_loaded(alone, monkey
     """transformers would read weights in the first process alone: the other one trained what lay in its memory."""
     monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
     with pytest.warns(UserWarning, match="accelerate's FSDP settings are ignored: --sharding"):
-        joined(1, "train")
+        join_processes(1, "train")
     assert "ACCELERATE_USE_FSDP" not in os.environ

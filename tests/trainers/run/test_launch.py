@@ -99,9 +99,9 @@ def test_a_process_that_lost_another_is_not_taken_down_in_order():
 def test_processes_part_before_the_interpreter_ends():
     """What connects them may abort where it is left to the interpreter and the other process is gone: 2 of 12 ends did."""
     code = (
-        "import atexit; from torch import distributed; from agentgym.trainers.run.sitting import joined;"
+        "import atexit; from torch import distributed; from agentgym.trainers.run.session import join_processes;"
         "atexit.register(lambda: print('connected', distributed.is_initialized()));"
-        "joined(2, 'train'); print('joined', distributed.is_initialized())"
+        "join_processes(2, 'train'); print('join_processes', distributed.is_initialized())"
     )
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -117,7 +117,7 @@ def test_processes_part_before_the_interpreter_ends():
     ]
     said = [process.communicate(timeout=120)[0] for process in both]
     assert [process.returncode for process in both] == [0, 0]
-    assert said == ["joined True\nconnected False\n"] * 2
+    assert said == ["join_processes True\nconnected False\n"] * 2
 
 
 def test_python_says_how_to_start_several_processes(tmp_path):

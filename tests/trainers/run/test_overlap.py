@@ -25,7 +25,7 @@ from agentgym.episodes.episode import groups
 from agentgym.errors import BadConfig
 from agentgym.rollout.collect import jobs_of
 from agentgym.rollout.draw import Draw
-from agentgym.rollout.overlap import Ahead, Pace
+from agentgym.rollout.overlap import Pace, StepScheduler
 from agentgym.rollout.play import Start
 from agentgym.rollout.pool import RolloutConfig, RolloutPool
 from agentgym.rollout.workers import Workers
@@ -36,7 +36,7 @@ from agentgym.trainers.data.segments import build
 from agentgym.trainers.learners.alone import reinforce
 from agentgym.trainers.learners.interface import Learner, learner
 from agentgym.trainers.learners.step import Scorer, TrainedModel
-from agentgym.trainers.learners.updates import Updated
+from agentgym.trainers.learners.updates import UpdateResult
 from agentgym.trainers.losses.interface import check
 from agentgym.trainers.model.policy import load_policy
 from agentgym.trainers.run import training
@@ -109,7 +109,7 @@ def by_hand(config):
         return copy.deepcopy(run.learner.model.state_dict())
 
 
-class InTurn(Ahead):
+class InTurn(StepScheduler):
     """Plays each step when it is its turn, whatever the level."""
 
     async def take(self, step):
@@ -118,11 +118,11 @@ class InTurn(Ahead):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("level", "ahead"), [(0, Ahead), (1, InTurn)])
+@pytest.mark.parametrize(("level", "ahead"), [(0, StepScheduler), (1, InTurn)])
 def test_a_run_that_plays_nothing_ahead_is_the_serial_run_to_the_last_digit(level, ahead, solves, tmp_path, monkeypatch):
     """Level 0; and a higher one, with its copy of the weights and its update in a thread, where age is all that differs."""
     expected = by_hand(small(tmp_path / "hand", solves))
-    monkeypatch.setattr(training, "Ahead", ahead)
+    monkeypatch.setattr(training, "StepScheduler", ahead)
     train(small(tmp_path / "run", solves, async_level=level))
     assert sum(row["grad_norm"] > 0 for row in curve(tmp_path / "run")) > 1
     assert episodes(tmp_path / "run") == episodes(tmp_path / "hand")
@@ -293,7 +293,7 @@ def test_no_step_is_drawn_before_its_time_and_each_is_played_once(level, lengths
 
     async def steps():
         nonlocal updates
-        ahead = Ahead(run, Pace(level, len(lengths), 2, 1.0, "sampler 'x'"), lambda step, draws: None, {})
+        ahead = StepScheduler(run, Pace(level, len(lengths), 2, 1.0, "sampler 'x'"), lambda step, draws: None, {})
         for step in range(len(lengths)):
             assert await ahead.take(step) == ([Draw(Task(id=str(step)))] * 2, [step])
             held = {number: [task["task"] for task in draws] for number, draws in ahead.state_dict().items()}
@@ -333,7 +333,7 @@ class Still(Learner):
     """A learner that says nothing of its engine."""
 
     def update(self, minibatch, loss, step):
-        return Updated()
+        return UpdateResult()
 
     async def publish(self, version):
         pass
@@ -364,7 +364,7 @@ def test_a_start_cannot_be_in_flight():
 
     pace = Pace(level=1, steps=1, tasks=1, oversample=1.0, drawn_by="sampler 'mine'")
     with pytest.raises(BadConfig, match="sampler 'mine' drew task 't' with a start"):
-        asyncio.run(Ahead(SimpleNamespace(draw=draw), pace, lambda step, draws: None, {}).take(0))
+        asyncio.run(StepScheduler(SimpleNamespace(draw=draw), pace, lambda step, draws: None, {}).take(0))
 
 
 def test_a_loss_that_leaves_out_old_tokens_goes_with_overlap_over_the_trainers_own_engine():

@@ -16,7 +16,7 @@ from agentgym.cli.train_screen import Screen
 from agentgym.errors import BadConfig
 from agentgym.trainers import Learner, Sampler, train
 from agentgym.trainers.config.train_config import STATE, newest_checkpoint
-from agentgym.trainers.learners.updates import Updated
+from agentgym.trainers.learners.updates import UpdateResult
 from agentgym.trainers.model.policy import load_policy
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -91,7 +91,7 @@ def test_a_learner_is_asked_for_no_more_than_it_says_it_can(taught, tmp_path):
 @agentgym.learner("half")
 class Half(Learner):
     def update(self, minibatch, loss, step):
-        return Updated()
+        return UpdateResult()
 
 
 @agentgym.learner("scoreless")

@@ -10,7 +10,7 @@ from small_runs import curve, small
 import agentgym
 from agentgym.trainers import train
 from agentgym.trainers.run.metrics import curriculum
-from agentgym.trainers.samplers.interface import SAMPLERS, Seen, TaskSource
+from agentgym.trainers.samplers.interface import SAMPLERS, GroupOutcome, TaskSource
 
 
 def source(name="a", env=Generated):
@@ -22,7 +22,7 @@ def made(name, *sources, **options):
 
 
 def seen(env, difficulty, successes, label="", task="t"):
-    return Seen(env, task, difficulty, (), (True,) * successes + (False,) * (4 - successes), label)
+    return GroupOutcome(env, task, difficulty, (), (True,) * successes + (False,) * (4 - successes), label)
 
 
 def rounded(values):

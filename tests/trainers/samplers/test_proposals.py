@@ -17,7 +17,7 @@ from agentgym.trainers import resume, train
 from agentgym.trainers.config.recipe_files import to_toml
 from agentgym.trainers.config.settings import EnvSpec
 from agentgym.trainers.model.policy import init_policy
-from agentgym.trainers.samplers.interface import Seen, TaskSource
+from agentgym.trainers.samplers.interface import GroupOutcome, TaskSource
 from agentgym.trainers.samplers.proposals import AbsoluteZero, SearchSelfPlay
 
 
@@ -61,7 +61,7 @@ def made(kind=AbsoluteZero, **options):
 
 
 def seen(task_id, *successes):
-    return Seen("s", task_id, 0, tuple(map(float, successes)), successes)
+    return GroupOutcome("s", task_id, 0, tuple(map(float, successes)), successes)
 
 
 def paid(sampler, *groups):

@@ -19,7 +19,7 @@ from agentgym.rollout.draw import Draw
 from agentgym.trainers import resume, train
 from agentgym.trainers.config.train_config import newest_checkpoint
 from agentgym.trainers.samplers.history import HardAttempts, Prioritized
-from agentgym.trainers.samplers.interface import SAMPLERS, Seen, TaskSource, Uniform, Window
+from agentgym.trainers.samplers.interface import SAMPLERS, GroupOutcome, TaskSource, Uniform, Window
 from agentgym.trainers.samplers.starts import Starts
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -40,7 +40,7 @@ def file(name="file", seed=0, weight=1.0):
 
 
 def seen(task, successes, of, env="file", label=""):
-    return Seen(env, f"file-{task}", 0, (), (True,) * successes + (False,) * (of - successes), label)
+    return GroupOutcome(env, f"file-{task}", 0, (), (True,) * successes + (False,) * (of - successes), label)
 
 
 def test_prioritized_draws_by_p_times_1_minus_p_with_a_floor():
@@ -52,7 +52,7 @@ def test_prioritized_draws_by_p_times_1_minus_p_with_a_floor():
     assert np.allclose([chances[f"file-{n}"] for n in range(6)], expected) and np.isclose(sum(expected), 1)
     found.saw([seen(0, 0, 8)])  # (0.5 * 8 + 0 + 1) / (0.5 * 8 + 8 + 2)
     assert found.rate("file", "file-0") == pytest.approx(5 / 14)
-    found.saw([Seen("file", "file-3", 0, (), ())])  # nothing but faults
+    found.saw([GroupOutcome("file", "file-3", 0, (), ())])  # nothing but faults
     assert found.rate("file", "file-3") == 0.5
 
 
@@ -86,7 +86,10 @@ def test_window_moves_difficulty_with_success_in_each_environment_alone():
     def step(successes, env="a"):
         draws = [draw for draw in found.draw(0, 4) if draw.env == env]
         found.saw(
-            [Seen(env, d.task.id, d.task.difficulty, (), (True,) * successes + (False,) * (4 - successes)) for d in draws]
+            [
+                GroupOutcome(env, d.task.id, d.task.difficulty, (), (True,) * successes + (False,) * (4 - successes))
+                for d in draws
+            ]
         )
         return found.difficulty
 
@@ -94,7 +97,7 @@ def test_window_moves_difficulty_with_success_in_each_environment_alone():
     assert step(0) == {"a": 1, "b": 1} and step(2) == {"a": 1, "b": 1}
     assert step(0) == {"a": 0, "b": 1} and step(0) == {"a": 0, "b": 1}
     assert step(4, "b") == {"a": 0, "b": 2}
-    found.saw([Seen("a", "t", 5, (), (True,) * 4)] * 8)  # of a difficulty that was left: not counted
+    found.saw([GroupOutcome("a", "t", 5, (), (True,) * 4)] * 8)  # of a difficulty that was left: not counted
     assert found.difficulty == {"a": 0, "b": 2}
     again = Window(sources, low=0.3, high=0.7, groups=2, start=1, most=2)
     again.load_state_dict(found.state_dict())

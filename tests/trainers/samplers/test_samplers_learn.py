@@ -10,7 +10,7 @@ from small_envs import Generated, Small
 import agentgym
 from agentgym.episodes.episode import Episode, Group, Turn
 from agentgym.trainers.credit.interface import resolve
-from agentgym.trainers.samplers.interface import SAMPLERS, Seen, TaskSource, Uniform
+from agentgym.trainers.samplers.interface import SAMPLERS, GroupOutcome, TaskSource, Uniform
 from agentgym.trainers.samplers.starts import Starts
 from agentgym.trainers.selections.interface import SELECTIONS
 
@@ -69,7 +69,7 @@ def opened(sampler, places_of, steps=160, groups=6, size=8):
         played = [locks.group(places_of(draw), draw.attempts or size) for draw in draws]
         locks.learn(played, step)
         sampler.saw([
-            Seen(draw.env, draw.task.id, draw.task.difficulty, tuple(e.reward for e in group),
+            GroupOutcome(draw.env, draw.task.id, draw.task.difficulty, tuple(e.reward for e in group),
                  tuple(e.success is True for e in group), draw.label)
             for draw, group in zip(draws, played, strict=True)
         ])  # fmt: skip

@@ -163,7 +163,7 @@ def fake_run(answer, **config):
 
     rollouts = SimpleNamespace(agents=lambda temperature: {}, play=play)
     settings = SimpleNamespace(temperature=1.0, seed=0, **config)
-    run = SimpleNamespace(rollouts=rollouts, config=settings, rewards=[], played_again=[], task=lambda e: e.task_id)
+    run = SimpleNamespace(rollouts=rollouts, config=settings, rewards=[], replayed=[], task=lambda e: e.task_id)
     run.env_name = lambda episode: "env"
     return run, jobs
 
@@ -188,7 +188,7 @@ def test_guide_plays_only_what_failed_as_a_whole_again():
     assert [(job.group_id, job.attempt, job.hint) for job in jobs[0]] == [("1/b", 2, Hint(0.5)), ("1/b", 3, Hint(0.5))]
     assert found[0] is mixed and len(found) == 2  # all alike: nothing to learn from
     assert [(e.attempt, e.success, e.hint) for e in found[1]] == [(2, True, Hint(0.5)), (3, False, Hint(0.5))]
-    assert [e.attempt for e in run.played_again] == [2, 3]
+    assert [e.attempt for e in run.replayed] == [2, 3]
     (joined,) = select("guide", [failed], fake_run(again)[0], failed="join", attempts=1)
     assert [(e.attempt, e.hint is None) for e in joined] == [(0, True), (1, True), (2, False)]
 
@@ -196,7 +196,7 @@ def test_guide_plays_only_what_failed_as_a_whole_again():
 def test_guide_without_faultless_attempts_keeps_the_failed_group_out():
     lost = dataclasses.replace(told(), reason="crash", success=None)
     run, _ = fake_run(lambda job: lost)
-    assert select("guide", [group(False, False)], run) == [] and len(run.played_again) == 2
+    assert select("guide", [group(False, False)], run) == [] and len(run.replayed) == 2
 
 
 def test_ghpo_raises_the_level_until_one_attempt_succeeds():

@@ -22,7 +22,7 @@ from agentgym.trainers.losses.interface import LOSSES
 from agentgym.trainers.needs.interface import NEEDS
 from agentgym.trainers.rewards.calibration import confidence
 from agentgym.trainers.rewards.interface import REWARDS, resolve_rewards
-from agentgym.trainers.samplers.interface import SAMPLERS, Seen, TaskSource
+from agentgym.trainers.samplers.interface import SAMPLERS, GroupOutcome, TaskSource
 from agentgym.trainers.selections.interface import SELECTIONS
 
 
@@ -93,7 +93,7 @@ def test_a_horizon_that_is_multiplied_or_added_to():
 
 
 def seen(difficulty, *successes):
-    return Seen("g", "t", difficulty, tuple(map(float, successes)), tuple(map(bool, successes)))
+    return GroupOutcome("g", "t", difficulty, tuple(map(float, successes)), tuple(map(bool, successes)))
 
 
 def test_a_range_of_difficulties_moves_up_when_its_top_is_mastered():
@@ -128,7 +128,7 @@ def test_a_task_that_is_always_solved_is_played_warmer():
     task = made.draw(0, 1, run=run)[0].task.id
     temperatures = []
     for successes in ((True, True), (True, True), (True, False), (True,)):
-        made.saw([Seen("g", task, 0, tuple(map(float, successes)), successes)])
+        made.saw([GroupOutcome("g", task, 0, tuple(map(float, successes)), successes)])
         draws = {draw.task.id: draw.sampling for draw in made.draw(1, 12, run=run)}
         assert all(not sampling for name, sampling in draws.items() if name != task)
         temperatures.append(draws[task].get("temperature"))

@@ -51,9 +51,9 @@ def placed(row: Segment, values: object) -> Floats:
 
 def _datum(ids: Sequence[int] | npt.NDArray[np.int32], **inputs: Floats) -> object:
     tinker = client_package()
-    held = np.asarray(ids, dtype=np.int64)
+    array = np.asarray(ids, dtype=np.int64)
     arrays = {name: np.ascontiguousarray(values, dtype=np.float32) for name, values in inputs.items()}
     return tinker.Datum(
-        model_input=tinker.ModelInput.from_ints(held[:-1].tolist()),
-        loss_fn_inputs={"target_tokens": np.ascontiguousarray(held[1:]), **arrays},
+        model_input=tinker.ModelInput.from_ints(array[:-1].tolist()),
+        loss_fn_inputs={"target_tokens": np.ascontiguousarray(array[1:]), **arrays},
     )

@@ -20,8 +20,8 @@ from agentgym.trainers.config.train_config import TrainConfig
 from agentgym.trainers.data.packing import Batch, pack, unpack
 from agentgym.trainers.data.segments import Segment
 from agentgym.trainers.learners.tinker.datums import Floats, imitation_datum, placed, policy_datum, scales, scored_datum
-from agentgym.trainers.learners.tinker.qualify import Qualified
-from agentgym.trainers.learners.tinker.service import Trained
+from agentgym.trainers.learners.tinker.qualify import Qualification
+from agentgym.trainers.learners.tinker.service import ServedAdapter
 from agentgym.trainers.losses import policy as losses
 from agentgym.trainers.losses.cispo import cispo
 from agentgym.trainers.losses.covariance import clip_cov
@@ -56,7 +56,7 @@ def native(loss: Stage, config: TrainConfig) -> tuple[str, dict[str, float]] | N
     return None
 
 
-def policy(trained: Trained, work: Work, loss: Stage, step: int, config: TrainConfig, server: Qualified) -> Sums:
+def policy(trained: ServedAdapter, work: Work, loss: Stage, step: int, config: TrainConfig, server: Qualification) -> Sums:
     """Add the gradient of a step's loss on the server and return the sums of its metrics."""
     own = native(loss, config)
     if own is not None and own[0] in server.losses:
@@ -65,31 +65,33 @@ def policy(trained: Trained, work: Work, loss: Stage, step: int, config: TrainCo
             policy_datum(row, before, row.advantages * weight * _correction(row, before, config.tis_cap), factor)
             for row, weight, before, factor in zip(work.rows, work.weights, work.before, factors, strict=True)
         ]
-        told, _ = trained.backward(sent, *own)
-        new = [placed(row, values) for row, values in zip(work.rows, told, strict=True)]
+        server_logprobs, _ = trained.backward(sent, *own)
+        new = [placed(row, values) for row, values in zip(work.rows, server_logprobs, strict=True)]
         return _ours(work, new, loss, step, config)[0]
-    told = trained.forward([scored_datum(row.ids.tolist()) for row in work.rows])
-    new = [placed(row, values) for row, values in zip(work.rows, told, strict=True)]
+    server_logprobs = trained.forward([scored_datum(row.ids.tolist()) for row in work.rows])
+    new = [placed(row, values) for row, values in zip(work.rows, server_logprobs, strict=True)]
     sums, pull = _ours(work, new, loss, step, config)
     _linear(trained, work.rows, new, pull, server)
     return sums
 
 
-def imitation(trained: Trained, rows: Sequence[Segment], weights: Sequence[Any], server: Qualified) -> list[Floats]:
+def imitation(
+    trained: ServedAdapter, rows: Sequence[Segment], weights: Sequence[Any], server: Qualification
+) -> list[Floats]:
     """Add the gradient of the weighted log-likelihood, and return the log-probabilities that it was at."""
     if server.reduction == "tokens" and "cross_entropy" in server.losses:
         sent = [imitation_datum(row, weight) for row, weight in zip(rows, weights, strict=True)]
         return [
             placed(row, logprobs) for row, logprobs in zip(rows, trained.backward(sent, "cross_entropy")[0], strict=True)
         ]
-    told = trained.forward([scored_datum(row.ids.tolist()) for row in rows])
-    new = [placed(row, logprobs) for row, logprobs in zip(rows, told, strict=True)]
+    server_logprobs = trained.forward([scored_datum(row.ids.tolist()) for row in rows])
+    new = [placed(row, logprobs) for row, logprobs in zip(rows, server_logprobs, strict=True)]
     _linear(trained, rows, new, weights, server)
     return new
 
 
 def _linear(
-    trained: Trained, rows: Sequence[Segment], new: Sequence[Floats], pull: Sequence[Any], server: Qualified
+    trained: ServedAdapter, rows: Sequence[Segment], new: Sequence[Floats], pull: Sequence[Any], server: Qualification
 ) -> None:
     """Add the gradient of the sum of `pull * log p`, from the server's present log-probabilities."""
     sent = [

@@ -16,11 +16,11 @@ import torch
 from agentgym.errors import BadConfig, EngineDead
 from agentgym.trainers.data.segments import Segment
 from agentgym.trainers.learners.tinker.datums import Floats, imitation_datum, policy_datum, scored_datum
-from agentgym.trainers.learners.tinker.service import Trained
+from agentgym.trainers.learners.tinker.service import ServedAdapter
 from agentgym.trainers.model.policy import load_policy
 
 if TYPE_CHECKING:
-    from agentgym.trainers.learners.tinker.qualify import Qualified
+    from agentgym.trainers.learners.tinker.qualify import Qualification
 
 Scores = npt.NDArray[np.float64]
 Verdict = Literal["ok", "corrected", "refused", "not known", "none"]
@@ -39,7 +39,7 @@ UNCLIPPED = 1e6
 class Lab:
     """Gradients, by the moves of a row's log-probabilities that a small step along them brings."""
 
-    def __init__(self, trained: Trained, ids: list[int], qualified: "Qualified") -> None:
+    def __init__(self, trained: ServedAdapter, ids: list[int], qualified: "Qualification") -> None:
         self.trained, self.qualified = trained, qualified
         self.row, self.short = cut_row(ids), cut_row(ids[:SHORT])
         self.rate, self.unit = 1e-4, np.zeros(len(ids) - 1)
@@ -247,10 +247,10 @@ class Lab:
 
 def cut_row(ids: Sequence[int]) -> Segment:
     """Return tokens as a row whose reply begins after the prompt."""
-    held = np.asarray(ids, dtype=np.int32)
-    mask = np.arange(len(held)) >= PROMPT
-    nothing = np.zeros(len(held), dtype=np.float32)
-    return Segment(0, held, mask, nothing, nothing, np.where(mask, 0, -1).astype(np.int32))
+    array = np.asarray(ids, dtype=np.int32)
+    mask = np.arange(len(array)) >= PROMPT
+    nothing = np.zeros(len(array), dtype=np.float32)
+    return Segment(0, array, mask, nothing, nothing, np.where(mask, 0, -1).astype(np.int32))
 
 
 def pull_at(row: Segment, advantage: float) -> Floats:

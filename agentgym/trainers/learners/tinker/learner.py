@@ -28,11 +28,11 @@ from agentgym.trainers.data.packing import count, token_weights
 from agentgym.trainers.data.segments import Segment, behaviours, build, mismatches
 from agentgym.trainers.learners import parts
 from agentgym.trainers.learners.interface import Learner, learner
-from agentgym.trainers.learners.step import CannotGoOn
+from agentgym.trainers.learners.step import CannotContinue
 from agentgym.trainers.learners.tinker import datums, gradient
-from agentgym.trainers.learners.tinker.qualify import Qualified, qualify, read_qualified, show
-from agentgym.trainers.learners.tinker.service import Service, Trained
-from agentgym.trainers.learners.updates import Updated
+from agentgym.trainers.learners.tinker.qualify import Qualification, qualify, read_qualified, show
+from agentgym.trainers.learners.tinker.service import ServedAdapter, Service
+from agentgym.trainers.learners.updates import UpdateResult
 from agentgym.trainers.needs.interface import Values
 from agentgym.trainers.run.fits import parameters
 from agentgym.trainers.seam import CALLER, Stage, Within
@@ -71,7 +71,7 @@ class RemoteLearner(Learner):
         try:
             self.model = saved["model"] if saved else str(folder)
             self.base = self.service.base_model(base or (saved["base"] if saved else ""))
-            self.qualified = Qualified(**saved["qualified"]) if saved else self._qualified(qualified)
+            self.qualified = Qualification(**saved["qualified"]) if saved else self._qualified(qualified)
             self.trained = self._loaded(saved) if saved else self.service.trainer(self.base, config.lora_rank, config.seed)
             self.engine: Any = self._engine(accelerator.device)
         except BaseException:
@@ -87,7 +87,7 @@ class RemoteLearner(Learner):
             return parts.engine(self.config, Path(self.model), None, self.tokenizer, device)
         return TinkerEngine(self.service, self.tokenizer, self.context)
 
-    def _qualified(self, file: str) -> Qualified:
+    def _qualified(self, file: str) -> Qualification:
         """Find out what the server computes, or read what was found; BadConfig where that is not what this run needs."""
         if file:
             qualified = read_qualified(file)
@@ -98,7 +98,7 @@ class RemoteLearner(Learner):
             raise BadConfig(f"{self.service.url} cannot train this run: {'; '.join(reasons)}.\n{show(qualified)}")
         return qualified
 
-    def _loaded(self, saved: dict[str, Any]) -> Trained:
+    def _loaded(self, saved: dict[str, Any]) -> ServedAdapter:
         """Return the adapter of a checkpoint, held to what the saved one said of a row of tokens."""
         try:
             trained = self.service.loaded(saved["path"], optimizer=True)
@@ -154,12 +154,12 @@ class RemoteLearner(Learner):
         }
 
     def before(self, rows: list[Segment], loss: Stage) -> Sequence[npt.NDArray[np.float32]]:
-        """Return the server's log-probabilities; CannotGoOn where they are plainly not those of what was sampled from."""
+        """Return the server's log-probabilities; CannotContinue if they are plainly not of the weights that sampled."""
         scored = self.score(rows)["logprobs"]
         self._check_sampler(mismatches(rows, behaviours(rows, scored)))
         return scored
 
-    def update(self, minibatch: MiniBatch, loss: Stage, step: int) -> Updated:
+    def update(self, minibatch: MiniBatch, loss: Stage, step: int) -> UpdateResult:
         """Take one optimizer step on rows, with the server's gradients."""
         config, known = self.config, minibatch.before or []
         if config.kl:
@@ -167,15 +167,15 @@ class RemoteLearner(Learner):
         else:  # a row without advantage has no gradient
             keep = [i for i, row in enumerate(minibatch.rows) if row.advantages.any()]
         if not keep:
-            return Updated()
+            return UpdateResult()
         rows, before = [minibatch.rows[i] for i in keep], [known[i] for i in keep]
         weights = [minibatch.weights[i] for i in keep]
         work = gradient.Work(rows, weights, before, self._references(rows) if config.kl else None)
         sums = gradient.policy(self.trained, work, loss, step, config, self.qualified)
         if not torch.isfinite(sums["loss"][0]):
-            raise CannotGoOn(f"the loss is {float(sums['loss'][0])}; try a lower --lr")
+            raise CannotContinue(f"the loss is {float(sums['loss'][0])}; try a lower --lr")
         self._step(config.lr_at(step))
-        return Updated({name: pair for name, pair in sums.items() if not torch.isnan(pair[0])})
+        return UpdateResult({name: pair for name, pair in sums.items() if not torch.isnan(pair[0])})
 
     def _step(self, lr: float) -> None:
         clip = self.config.grad_clip if self.qualified.clips_gradients else 0.0
@@ -183,11 +183,11 @@ class RemoteLearner(Learner):
         self._kept = None
 
     def _check_sampler(self, gaps: npt.NDArray[np.floating]) -> None:
-        """Raise CannotGoOn where what was sampled is plainly not from the weights that are trained."""
+        """Raise CannotContinue where what was sampled is plainly not from the weights that are trained."""
         known = gaps[~np.isnan(gaps)]
         if len(known) and float(np.abs(known).mean()) > max(APART, 10 * self.qualified.mismatch):
             sampler = self.config.engine if self.config.engine_kind.sent_weights else self.service.url
-            raise CannotGoOn(
+            raise CannotContinue(
                 f"{sampler} sampled from other weights than {self.service.url} trains: log-probabilities are "
                 f"{np.abs(known).mean():.3g} apart in the mean, {self.qualified.mismatch:.2g} when it was qualified"
             )
@@ -215,11 +215,11 @@ class RemoteLearner(Learner):
             return
         with TemporaryDirectory(dir=shared_memory()) as folder:
             await asyncio.to_thread(self.trained.adapter, self.model, Path(folder))
-            told: dict[str, list[float]] = {}
+            differences: dict[str, list[float]] = {}
             if self.config.engine_kind.of_address:
                 known = [datums.scored_datum(self.engine.known)]
-                told["expected"] = (await asyncio.to_thread(self.trained.forward, known))[0].tolist()
-            await self.engine.load_weights(folder, version, **told)
+                differences["expected"] = (await asyncio.to_thread(self.trained.forward, known))[0].tolist()
+            await self.engine.load_weights(folder, version, **differences)
 
     def _saved(self) -> dict[str, Any]:
         """Have the server save its state, once for the same weights, and return where and what it is known by."""
@@ -227,8 +227,8 @@ class RemoteLearner(Learner):
             ids = self.tokenizer.encode(" ".join(str(number) for number in range(PROBE)), add_special_tokens=False)[:PROBE]
             probe = {"ids": ids, "logprobs": np.asarray(self.trained.forward([datums.scored_datum(ids)])[0]).tolist()}
             path = self.trained.save("agentgym")
-            told = {"url": self.service.url, "base": self.base, "model": self.model, "qualified": asdict(self.qualified)}
-            self._kept = {"path": path, "probe": probe, **told}
+            values = {"url": self.service.url, "base": self.base, "model": self.model, "qualified": asdict(self.qualified)}
+            self._kept = {"path": path, "probe": probe, **values}
         return self._kept
 
     def save(self, folder: Path) -> None:

@@ -34,7 +34,7 @@ from agentgym.trainers.learners.tinker.lab import (
     ok_or_refused,
     pull_at,
 )
-from agentgym.trainers.learners.tinker.service import Service, Trained
+from agentgym.trainers.learners.tinker.service import ServedAdapter, Service
 from agentgym.trainers.model.policy import load_policy
 
 TEXT = "The quick brown fox jumps over the lazy dog. 1, 2, 3, 5, 8,"
@@ -43,7 +43,7 @@ REPLY = 16
 
 
 @dataclass(slots=True)
-class Qualified:
+class Qualification:
     """What was found of a server."""
 
     reduction: Reduction = "tokens"
@@ -69,26 +69,26 @@ class Qualified:
         return reasons
 
 
-def read_qualified(path: str) -> Qualified:
+def read_qualified(path: str) -> Qualification:
     """Return what `agentgym qualify --json` printed, or a run's `qualified.json`; BadData for anything else."""
     try:
-        told = json.loads(Path(path).read_text(encoding="utf-8"))
-        return Qualified(**{known.name: told[known.name] for known in fields(Qualified)})
+        values = json.loads(Path(path).read_text(encoding="utf-8"))
+        return Qualification(**{known.name: values[known.name] for known in fields(Qualification)})
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BadData(
             f"{path}: expected what `agentgym qualify --json` prints, got {type(error).__name__}: {error}"
         ) from error
 
 
-def show(qualified: Qualified) -> str:
+def show(qualified: Qualification) -> str:
     """Return the table as text."""
     width = max(len(line[0]) for line in qualified.findings)
     return "\n".join(f"  {what:<{width}}  {verdict:<10} {text}" for what, text, verdict in qualified.findings)
 
 
-def qualify(service: Service, base: str, model: str, tokenizer: Any, *, rank: int = 8) -> Qualified:
+def qualify(service: Service, base: str, model: str, tokenizer: Any, *, rank: int = 8) -> Qualification:
     """Return what a server computes; EngineDead where it gives no answers. It trains adapters of its own, for nothing."""
-    qualified, trained = Qualified(), service.trainer(base, rank, 7)
+    qualified, trained = Qualification(), service.trainer(base, rank, 7)
     try:
         _look(service, trained, model, tokenizer, qualified)
     finally:
@@ -96,7 +96,7 @@ def qualify(service: Service, base: str, model: str, tokenizer: Any, *, rank: in
     return qualified
 
 
-def _look(service: Service, trained: Trained, model: str, tokenizer: object, qualified: Qualified) -> None:
+def _look(service: Service, trained: ServedAdapter, model: str, tokenizer: object, qualified: Qualification) -> None:
     ids = _sampling(service, trained, tokenizer, qualified)
     if ids is None or not _scores(trained, ids, model, qualified):
         return
@@ -112,7 +112,7 @@ def _look(service: Service, trained: Trained, model: str, tokenizer: object, qua
     _resumed(service, lab, qualified)
 
 
-def _sampling(service: Service, trained: Trained, tokenizer: Any, qualified: Qualified) -> list[int] | None:
+def _sampling(service: Service, trained: ServedAdapter, tokenizer: Any, qualified: Qualification) -> list[int] | None:
     """Look at the sampler of a fresh adapter; return a row of tokens that it made."""
     engine = TinkerEngine(service, tokenizer, 10**6)
     prompt = [int(id) for id in tokenizer.encode(TEXT, add_special_tokens=False)][:PROMPT]
@@ -124,14 +124,14 @@ def _sampling(service: Service, trained: Trained, tokenizer: Any, qualified: Qua
 
     async def all_of_it() -> list[int]:
         await engine.serve(trained.sampler, 0)
-        ids, said, scores = await ask(1.0)
+        ids, logprobs, scores = await ask(1.0)
         again = (await ask(1.0))[0]
         qualified.note("seeds", "the same tokens twice" if again == ids else "other tokens each time", "ok")
-        gap = gap_of(said, scores)
+        gap = gap_of(logprobs, scores)
         qualified.note("its sampler's own scores", f"{gap:.2g} from those it sampled with", "ok" if gap < 0.1 else "refused")
-        _, said, scores = await ask(0.5)
-        told = "those of temperature 1" if gap_of(said, scores) < 0.02 else "scaled by it"
-        qualified.note("logprobs at temperature 0.5", f"{told}; training is at temperature 1", "ok")
+        _, logprobs, scores = await ask(0.5)
+        scale = "those of temperature 1" if gap_of(logprobs, scores) < 0.02 else "scaled by it"
+        qualified.note("logprobs at temperature 0.5", f"{scale}; training is at temperature 1", "ok")
         stop = ids[len(ids) // 2]
         ended = (await ask(1.0, (stop,)))[0]
         right = ended == ids[: ids.index(stop) + 1]
@@ -151,7 +151,7 @@ def _sampling(service: Service, trained: Trained, tokenizer: Any, qualified: Qua
         return None
 
 
-def _scores(trained: Trained, ids: list[int], model: str, qualified: Qualified) -> bool:
+def _scores(trained: ServedAdapter, ids: list[int], model: str, qualified: Qualification) -> bool:
     """Hold the trainer's log-probabilities to the sampler's, and to our own torch where the weights can be had."""
     scores = np.asarray(trained.forward([scored_datum(ids)])[0], dtype=np.float64)
     service = trained.service
@@ -185,7 +185,7 @@ def _own(model: str, ids: list[int]) -> Scores | None:
     return every.gather(-1, torch.tensor(ids[1:])[:, None])[:, 0].double().numpy()
 
 
-def _versions(service: Service, trained: Trained, ids: list[int], qualified: Qualified) -> None:
+def _versions(service: Service, trained: ServedAdapter, ids: list[int], qualified: Qualification) -> None:
     """See whether a new sampler serves new weights, and no other."""
     row = cut_row(ids)
     old = trained.forward([scored_datum(ids)])[0]
@@ -200,11 +200,11 @@ def _versions(service: Service, trained: Trained, ids: list[int], qualified: Qua
     qualified.note("a new sampler", f"{gap:.2g} from the new weights, which moved by {moved:.2g}", ok_or_refused(fine))
 
 
-def _resumed(service: Service, lab: Lab, qualified: Qualified) -> None:
+def _resumed(service: Service, lab: Lab, qualified: Qualification) -> None:
     """See whether weights and optimizer come back from a saved state."""
     trained, ids = lab.trained, lab.row.ids.tolist()
 
-    def step(trainer: Trained) -> Scores:
+    def step(trainer: ServedAdapter) -> Scores:
         now = np.concatenate(([np.nan], trainer.forward([scored_datum(ids)])[0])).astype(np.float32)
         trainer.backward([policy_datum(lab.row, now, pull_at(lab.row, 1.0))], "importance_sampling")
         trainer.step(1e-3)

@@ -153,24 +153,24 @@ class Service:
         """Return a name that no checkpoint has: a name that exists is answered 409, which the client retries for minutes."""
         return f"{name}-{uuid.uuid4().hex[:12]}"
 
-    def base_model(self, asked: str) -> str:
+    def base_model(self, name: str) -> str:
         """Return the model that the server trains: the one asked for, else the only one that it has."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # deprecated in later releases, and the only one in earlier ones
-            told = self.call("name its models", self.client.get_server_capabilities)
-        names = [str(getattr(model, "model_name", model)) for model in told.supported_models]
-        if asked and names and asked not in names:
-            raise BadConfig(f"{self.url} has no model {asked!r}; it has {', '.join(names)}: give --learner.base")
-        if not asked and len(names) != 1:
+            capabilities = self.call("name its models", self.client.get_server_capabilities)
+        names = [str(getattr(model, "model_name", model)) for model in capabilities.supported_models]
+        if name and names and name not in names:
+            raise BadConfig(f"{self.url} has no model {name!r}; it has {', '.join(names)}: give --learner.base")
+        if not name and len(names) != 1:
             raise BadConfig(f"{self.url} has {len(names)} models, {', '.join(names)}: say which with --learner.base NAME")
-        return asked or names[0]
+        return name or names[0]
 
-    def trainer(self, base: str, rank: int, seed: int) -> "Trained":
+    def trainer(self, base: str, rank: int, seed: int) -> "ServedAdapter":
         """Return a fresh adapter of a model."""
         create = self.client.create_lora_training_client
-        return Trained(self, self.call("make an adapter", create, base_model=base, rank=rank, seed=seed % 2**31))
+        return ServedAdapter(self, self.call("make an adapter", create, base_model=base, rank=rank, seed=seed % 2**31))
 
-    def loaded(self, path: str, *, optimizer: bool) -> "Trained":
+    def loaded(self, path: str, *, optimizer: bool) -> "ServedAdapter":
         """Return an adapter as it was saved, with the state of its optimizer or a fresh one."""
         client = self.client
         load = (
@@ -178,7 +178,7 @@ class Service:
             if optimizer
             else client.create_training_client_from_state
         )
-        return Trained(self, self.call(f"load {path}", load, path))
+        return ServedAdapter(self, self.call(f"load {path}", load, path))
 
     def sampler(self, base: str) -> Any:
         """Return a sampler of a model without an adapter."""
@@ -194,7 +194,7 @@ class Service:
             return
 
 
-class Trained:
+class ServedAdapter:
     """An adapter that a server trains."""
 
     def __init__(self, service: Service, client: Any) -> None:

@@ -4,6 +4,8 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 import io
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -43,18 +45,9 @@ class SavedCritic(nn.Module):
         self.optimizer.load_state_dict(saved["optimizer"])
 
 
-def seeded(seed: int) -> Any:
-    """Return a context in which weights are drawn from a seed, and no other draw is disturbed."""
-    return _Seeded(seed)
-
-
-class _Seeded:
-    def __init__(self, seed: int) -> None:
-        self.seed, self.fork = seed, torch.random.fork_rng(devices=[])
-
-    def __enter__(self) -> None:
-        self.fork.__enter__()
-        torch.manual_seed(self.seed)
-
-    def __exit__(self, *error: Any) -> None:
-        self.fork.__exit__(*error)
+@contextmanager
+def seeded(seed: int) -> Generator[None]:
+    """Draw weights from a seed inside the block; draws outside are not disturbed."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield

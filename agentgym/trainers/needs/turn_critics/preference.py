@@ -14,21 +14,21 @@ from torch.nn import functional as F
 from agentgym.trainers.needs.turn_critics.heads import Head, SavedCritic, seeded
 
 Floats = npt.NDArray[np.float32]
-Seen = tuple[float, int, bytes]
+ScoredTurns = tuple[float, int, bytes]
 """Of an episode: its reward, its number of turns, and their states without and with the action."""
 
 
-def packed(reward: float, turns: Sequence[Floats]) -> Seen:
+def packed(reward: float, turns: Sequence[Floats]) -> ScoredTurns:
     """Return an episode as plain data. turns: [2, width] each."""
     return reward, len(turns), np.stack(turns).astype(np.float32).tobytes()
 
 
-def inputs(episode: Seen) -> Tensor:
+def inputs(episode: ScoredTurns) -> Tensor:
     """Return the turns of an episode, [turns, 2 * width]."""
     return torch.from_numpy(np.frombuffer(episode[2], dtype=np.float32).reshape(episode[1], -1).copy())
 
 
-def pairs(groups: Sequence[Sequence[Seen]]) -> list[tuple[Seen, Seen]]:
+def pairs(groups: Sequence[Sequence[ScoredTurns]]) -> list[tuple[ScoredTurns, ScoredTurns]]:
     """Return every two episodes of a group with different rewards, the better one first."""
     return [(item, other) for group in groups for item in group for other in group if item[0] > other[0]]
 
@@ -43,14 +43,14 @@ class PreferenceCritic(SavedCritic):
             self.head = Head(2 * width, hidden)
         self.optimizer = torch.optim.Adam(self.parameters(), lr=lr)
 
-    def loss(self, batch: Sequence[tuple[Seen, Seen]]) -> Tensor:
+    def loss(self, batch: Sequence[tuple[ScoredTurns, ScoredTurns]]) -> Tensor:
         """Return the mean of -log sigmoid(beta (sum of A over the better episode - sum of A over the other))."""
         episodes = [episode for pair in batch for episode in pair]
         values = self.head(torch.cat([inputs(episode) for episode in episodes]))
         sums = torch.stack([part.sum() for part in values.split([turns for _, turns, _ in episodes])]).view(-1, 2)
         return -F.logsigmoid(self.beta * (sums[:, 0] - sums[:, 1])).mean()
 
-    def update(self, batch: Sequence[tuple[Seen, Seen]]) -> float:
+    def update(self, batch: Sequence[tuple[ScoredTurns, ScoredTurns]]) -> float:
         """Take a step and return the loss before it."""
         loss = self.loss(batch)
         self.optimizer.zero_grad(set_to_none=True)
@@ -59,6 +59,6 @@ class PreferenceCritic(SavedCritic):
         return float(loss.detach())
 
     @torch.no_grad()
-    def judged(self, episode: Seen) -> list[float]:
+    def judged(self, episode: ScoredTurns) -> list[float]:
         """Return A of each turn."""
         return self.head(inputs(episode)).tolist()

@@ -1,4 +1,4 @@
-"""One sitting of a run of updates: what `agentgym train` and `agentgym sft` have in common from its start to its end."""
+"""One session of a run of updates: what `agentgym train` and `agentgym sft` have in common from its start to its end."""
 
 # accelerate is typed in parts only
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportMissingTypeStubs=false
@@ -20,8 +20,8 @@ from accelerate.utils import gather_object
 from torch import distributed
 
 from agentgym.errors import BadConfig, EngineDead
-from agentgym.trainers.learners.interface import Learner, Parts
-from agentgym.trainers.learners.step import CannotGoOn
+from agentgym.trainers.learners.interface import Learner, PartitionedLearner
+from agentgym.trainers.learners.step import CannotContinue
 from agentgym.trainers.loggers import interface as loggers
 from agentgym.trainers.run.launch import main_process
 from agentgym.trainers.run.record import Record
@@ -31,8 +31,8 @@ Show = Callable[[str, dict[str, Any]], None]
 """Called with `start`, `progress`, `sft`, `step`, `eval` or `end`, and the numbers to show."""
 
 
-class Sitting(ABC):
-    """A sitting, from the start of a run or from a checkpoint: it logs, writes checkpoints, and stops as one.
+class RunSession(ABC):
+    """A session, from the start of a run or from a checkpoint: it logs, writes checkpoints, and stops as one.
 
     Of several processes each has one, and all call the same methods in the same order.
     """
@@ -55,7 +55,7 @@ class Sitting(ABC):
 
     @abstractmethod
     def state_dict(self) -> dict[str, object]:
-        """Return what a later sitting goes on with; all processes come here."""
+        """Return what a later session goes on with; all processes come here."""
 
     @contextmanager
     def stopping(self) -> Generator[None]:
@@ -67,8 +67,8 @@ class Sitting(ABC):
         except KeyboardInterrupt:
             self.checkpoint()
             raise
-        except (CannotGoOn, EngineDead) as error:
-            raise (BadConfig if isinstance(error, CannotGoOn) else EngineDead)(
+        except (CannotContinue, EngineDead) as error:
+            raise (BadConfig if isinstance(error, CannotContinue) else EngineDead)(
                 f"training stopped at update {self.position + 1}: {error}. The last good checkpoint is "
                 f"{self.record.newest() or 'none'}; continue with: agentgym {self.command} --resume {self.record.folder}"
             ) from error
@@ -76,18 +76,18 @@ class Sitting(ABC):
 
     def updated(self, *, due: bool) -> None:
         """Stop after an update if any process was asked to; write a checkpoint when one is due."""
-        written = not isinstance(self.learner, Parts) or self.learner.parts_written()
-        told = self.gathered([(self.interrupted, written)])
-        if any(interrupted for interrupted, _ in told):
+        written = not isinstance(self.learner, PartitionedLearner) or self.learner.parts_written()
+        states = self.gathered([(self.interrupted, written)])
+        if any(interrupted for interrupted, _ in states):
             raise KeyboardInterrupt
-        if all(written for _, written in told):
+        if all(written for _, written in states):
             self.record.finish()
         if due:
             self.checkpoint(wait=False)
 
     def checkpoint(self, *, wait: bool = True) -> None:
         """Write a checkpoint. Without `wait`, parts of processes are written while training goes on, and count after."""
-        together = isinstance(self.learner, Parts)
+        together = isinstance(self.learner, PartitionedLearner)
         self._finish()
         self.record.checkpoint(self._save, self.position, self.state_dict(), together=together)
         if wait or not together:
@@ -95,14 +95,14 @@ class Sitting(ABC):
 
     def _finish(self) -> None:
         """Let the checkpoint count that is being written."""
-        if isinstance(self.learner, Parts):
+        if isinstance(self.learner, PartitionedLearner):
             self.learner.parts_written(wait=True)
             self.accelerator.wait_for_everyone()
         self.record.finish()
 
     def _save(self, folder: Path) -> None:
         self.learner.save(folder)
-        if isinstance(self.learner, Parts):
+        if isinstance(self.learner, PartitionedLearner):
             self.learner.save_parts(folder)
 
     def log(self, row: dict[str, object]) -> None:
@@ -126,9 +126,9 @@ class Sitting(ABC):
         self.interrupted = True
 
 
-def joined(processes: int, command: str) -> Accelerator:
+def join_processes(processes: int, command: str) -> Accelerator:
     """Return the processes of a run; BadConfig where there are not as many as it says."""
-    own_sharding()
+    ignore_fsdp_settings()
     accelerator = Accelerator(cpu=not torch.cuda.is_available())  # or accelerate would not join processes on a CPU
     if accelerator.num_processes != processes:
         raise BadConfig(
@@ -136,13 +136,13 @@ def joined(processes: int, command: str) -> Accelerator:
             f"which starts them, or with `accelerate launch --num_processes {processes} -m agentgym {command} …`"
         )
     if accelerator.mixed_precision != "no":
-        own_precision(accelerator)
+        ignore_mixed_precision(accelerator)
     if processes > 1:
-        atexit.register(_part)
+        atexit.register(_leave_process_group)
     return accelerator
 
 
-def own_sharding() -> None:
+def ignore_fsdp_settings() -> None:
     """Turn off the FSDP of the launcher's configuration, with a warning; call it before a model is loaded.
 
     accelerate would wrap what it is handed, and transformers would read the weights in the first process alone, for a
@@ -152,23 +152,23 @@ def own_sharding() -> None:
         warnings.warn("accelerate's FSDP settings are ignored: --sharding says what this run shards", stacklevel=3)
 
 
-def own_precision(accelerator: Accelerator) -> None:
+def ignore_mixed_precision(accelerator: Accelerator) -> None:
     """Turn off the autocast that accelerate would put around the model; BadConfig for what cannot be turned off.
 
     Its setting is one of the whole process: it comes from `accelerate config`, from the launcher, or from another trainer
     in the process (TRL sets bf16 unless told otherwise). The engine would not compute so, nor would --precision say it.
     """
-    said = accelerator.mixed_precision
-    if said != "bf16":
+    setting = accelerator.mixed_precision
+    if setting != "bf16":
         raise BadConfig(
-            f"accelerate's mixed precision is {said!r} here (from `accelerate config`, `accelerate launch "
+            f"accelerate's mixed precision is {setting!r} here (from `accelerate config`, `accelerate launch "
             "--mixed_precision`, or another trainer in this process): set it to 'no', and use --precision"
         )
     warnings.warn("accelerate's mixed precision 'bf16' is ignored: --precision says what this run computes in", stacklevel=3)
     accelerator.native_amp = False
 
 
-def _part() -> None:
+def _leave_process_group() -> None:
     """Close what connects the processes while Python still runs.
 
     A transport that is left to the interpreter's end may find the other process gone there, and abort (6): its signal would
