@@ -151,7 +151,7 @@ def test_an_option_of_several_loggers_has_to_say_whose_it_is():
 def test_the_key_of_an_engine_is_told_to_nobody(tmp_path):
     options = {"key": "sk-1", "model": "m"}
     config = small(tmp_path, engine="openai:http://localhost:1", engine_options=options, model="m", steps=0, sft_episodes=0)
-    assert loggers.told(config)["engine_options"] == {"key": "***", "model": "m"}
+    assert loggers.flat_config(config)["engine_options"] == {"key": "***", "model": "m"}
 
 
 ROWS = [{"phase": "sft", "step": 20, "nll": 0.5}, {"phase": "rl", "step": 1, "reward": 0.25, "entropy": float("nan")}]
