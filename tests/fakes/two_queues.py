@@ -8,12 +8,11 @@ import sys
 import time
 from pathlib import Path
 
-from two_trainers import RANK, after_the_first
+from two_trainers import RANK
 
 import agentgym
 from agentgym.envs.guess_number import GuessNumber
 from agentgym.trainers import TrainConfig, train
-from agentgym.trainers.run import preflight
 
 
 class Slow(GuessNumber):
@@ -39,5 +38,4 @@ def small(out, model):
 
 
 if __name__ == "__main__":
-    preflight.check_run = after_the_first
     train(small(*sys.argv[1:]))
