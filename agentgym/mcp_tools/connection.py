@@ -6,9 +6,10 @@ import inspect
 import re
 import shlex
 import threading
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Any
 
 from agentgym.core.actions import Tool
@@ -41,8 +42,10 @@ class Connection:
     any sandbox, with no more of our environment than PATH, HOME and the like.
     """
 
-    def __init__(self, where: str) -> None:
+    def __init__(self, where: str, client: Callable[[], Any] | None = None) -> None:
+        """Connect; `client` returns the package's client where `where` is only the name of a server elsewhere."""
         self.where = where
+        self._client_of = client or partial(target, where)
         self.tools: dict[str, Tool] = {}
         self._client: Any = None
         self._loop = asyncio.new_event_loop()
@@ -94,7 +97,7 @@ class Connection:
     async def _serve(self) -> None:
         TOO_MUCH.set(self._flood)
         try:
-            async with target(self.where) as client:
+            async with self._client_of() as client:
                 self.tools = _checked((await client.list_tools()).tools, self.where)
                 self._client = client
                 self._up.set_result(None)

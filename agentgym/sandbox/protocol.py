@@ -5,7 +5,7 @@ import importlib.util
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import StrEnum
-from typing import Protocol, TypedDict, Unpack
+from typing import Any, Protocol, TypedDict, Unpack
 
 from agentgym.errors import BadConfig, Fault, Reason, how_to_install, unknown
 
@@ -190,6 +190,7 @@ class ContainerOptions(TypedDict, total=False):
     environment: Mapping[str, str]
     cpus: float | None
     storage_mb: float | None
+    beside: Any
     daemon: str
 
 

@@ -32,8 +32,17 @@ storage() {  # storage NAME: that driver, or the one that copies, where layers c
     if [ "$(stat --file-system --format %T "$folder")" = overlayfs ]; then echo vfs; else echo "$1"; fi
 }
 
+firewall() {  # the program by which the daemon gives containers of one network the names of the others
+    tables=$folder/programs/usr/sbin/iptables
+    if [ ! -e "$tables-nft" ] || [ -e "$tables" ]; then return; fi
+    printf '#!/bin/sh\nXTABLES_LIBDIR=%s/xtables LD_LIBRARY_PATH=%s exec %s-nft "$@"\n' \
+        "$LD_LIBRARY_PATH" "$LD_LIBRARY_PATH" "$tables" >"$tables"
+    chmod +x "$tables"
+}
+
 start_docker() {
     unpack docker.io
+    firewall
     # No bridge and no rules of the firewall: the tests' containers have no network.
     exec dockerd --data-root "$folder/data" --exec-root "$folder/run" --pidfile "$folder/docker.pid" --host "$url" \
         --storage-driver "$(storage overlay2)" --iptables=false --ip6tables=false --bridge=none --ip-forward=false

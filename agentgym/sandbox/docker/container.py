@@ -21,6 +21,7 @@ from agentgym.errors import BadConfig
 from agentgym.sandbox.docker import frames as frames
 from agentgym.sandbox.docker.daemon import LABEL, Daemon, docker, faults, owner
 from agentgym.sandbox.docker.egress import NOWHERE
+from agentgym.sandbox.docker.services import Beside, Services
 from agentgym.sandbox.protocol import Limits, SandboxFault
 from agentgym.sandbox.seccomp import DENIED
 
@@ -99,6 +100,8 @@ class ContainerSpec:
     """Processor cores at most."""
     storage_mb: float | None = None
     """Megabytes of changes to the image's files at most, where the daemon's storage can bound them."""
+    beside: Beside | None = None
+    """Services beside the container."""
     daemon: str = ""
     """URL of the daemon."""
 
@@ -123,12 +126,13 @@ class Image(NamedTuple):
     variables: dict[str, str]
     user: str
     """Who its programs run as, unless somebody else is named."""
+    entrypoint: tuple[str, ...] = ()
 
 
 def image_of(daemon: Daemon, asked: ContainerSpec) -> Image:
     """Return an image, built where that was asked for; BadConfig where the daemon has none."""
     library = docker()
-    name = _built(daemon, Path(asked.build), asked.image, asked.build_seconds) if asked.build else asked.image
+    name = built(daemon, Path(asked.build), asked.image, asked.build_seconds) if asked.build else asked.image
     try:
         with faults():
             facts = daemon.client.api.inspect_image(name)
@@ -137,10 +141,12 @@ def image_of(daemon: Daemon, asked: ContainerSpec) -> Image:
         raise BadConfig(f"{daemon} has no image {asked.image!r}: {tool} pull {asked.image}") from error
     listed: list[str] = facts["Config"].get("Env") or []
     variables = {variable: value for variable, _, value in (pair.partition("=") for pair in listed)}
-    return Image(name, variables, facts["Config"].get("User") or "root")
+    config: dict[str, Any] = facts["Config"]
+    return Image(name, variables, config.get("User") or "root", tuple(config.get("Entrypoint") or ()))
 
 
-def _built(daemon: Daemon, folder: Path, name: str, seconds: float) -> str:
+def built(daemon: Daemon, folder: Path, name: str, seconds: float) -> str:
+    """Return the image of a folder with a Dockerfile, built unless the daemon has it."""
     library = docker()
     if not (folder / "Dockerfile").is_file():
         raise BadConfig(f"build is {str(folder)!r}, in which there is no Dockerfile")
@@ -177,12 +183,19 @@ def _content(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def create(daemon: Daemon, image: str, asked: ContainerSpec, limits: Limits, network: str) -> tuple[str, list[str]]:
+def create(
+    daemon: Daemon, image: str, asked: ContainerSpec, limits: Limits, network: str, services: Services | None = None
+) -> tuple[str, list[str]]:
     """Create a container and return its id, and what its daemon does not bound (`memory`, `processes`, `files`,
     `storage`)."""
     api, memory = daemon.client.api, limits.memory + limits.disk  # files in memory are charged too
+    joined = services.networks if services else {}
+    if network == "none" and joined:  # which goes with no other
+        network = next(iter(joined))
     host = api.create_host_config(
         network_mode=network,
+        binds=services.binds if services else None,
+        extra_hosts=services.main_hosts if services else None,
         dns=None if asked.allowed_hosts is None else [NOWHERE],
         read_only=not asked.writable,
         tmpfs=_in_memory(daemon, asked, limits),
@@ -203,12 +216,12 @@ def create(daemon: Daemon, image: str, asked: ContainerSpec, limits: Limits, net
     )
     bounded = True
     try:
-        container = _created(daemon, image, asked, host)
+        container = _created(daemon, image, asked, host, joined.get(network))
     except SandboxFault as fault:
         if asked.storage_mb is None or "storage" not in str(fault):
             raise
         bounded = False  # few kinds of storage have quotas
-        container = _created(daemon, image, asked, {**host, "StorageOpt": None})
+        container = _created(daemon, image, asked, {**host, "StorageOpt": None}, joined.get(network))
     with faults():
         facts = api.inspect_container(container)["HostConfig"]
     loose = [] if facts.get("Memory") == memory else ["memory"]
@@ -218,9 +231,12 @@ def create(daemon: Daemon, image: str, asked: ContainerSpec, limits: Limits, net
     return container, loose
 
 
-def _created(daemon: Daemon, image: str, asked: ContainerSpec, host: dict[str, Any]) -> str:
+def _created(daemon: Daemon, image: str, asked: ContainerSpec, host: dict[str, Any], names: Sequence[str] | None) -> str:
+    api = daemon.client.api
+    endpoint = None if names is None else api.create_endpoint_config(aliases=list(names))
+    networking = None if names is None else api.create_networking_config({host["NetworkMode"]: endpoint})
     with faults():
-        return daemon.client.api.create_container(
+        return api.create_container(
             image,
             entrypoint=["/bin/sh", "-c", START, BOOT],
             user=asked.user,
@@ -232,6 +248,7 @@ def _created(daemon: Daemon, image: str, asked: ContainerSpec, host: dict[str, A
             healthcheck={"test": ["NONE"]},  # the image's own would run programs beside ours
             labels={LABEL: owner()},
             host_config=host,
+            networking_config=networking,
         )["Id"]
 
 

@@ -46,6 +46,11 @@ class Daemon:
         """Whether it reads files of this machine."""
         return self.url.startswith("unix:")
 
+    @property
+    def isolated(self) -> dict[str, str] | None:
+        """Options of an internal network that keep this machine off it: its own servers would be reached there."""
+        return None if self.podman else {"com.docker.network.bridge.inhibit_ipv4": "true"}
+
     def __str__(self) -> str:
         return f"{'Podman' if self.podman else 'Docker'} {self.version} at {self.url}"
 

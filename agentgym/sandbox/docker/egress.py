@@ -38,7 +38,7 @@ class Egress:
                     f"a list of allowed hosts needs an image with python3 for its proxy, and {daemon} has no {image!r}: "
                     "pull it, or name another in proxy_image"
                 ) from error
-            api.create_network(self.name, driver="bridge", internal=True, labels={LABEL: owner()})
+            api.create_network(self.name, driver="bridge", internal=True, options=daemon.isolated, labels={LABEL: owner()})
         try:
             self._start(image, hosts, outside)
         except BaseException:

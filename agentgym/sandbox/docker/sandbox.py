@@ -18,10 +18,12 @@ from agentgym.sandbox.base import BaseSandbox
 from agentgym.sandbox.docker import archive as docker_archive
 from agentgym.sandbox.docker import frames as frames
 from agentgym.sandbox.docker.channel import Channel, told_in
-from agentgym.sandbox.docker.container import KNOWN, ROOT_CAPABILITIES, ContainerSpec, attach, create, image_of
+from agentgym.sandbox.docker.container import KNOWN, ROOT_CAPABILITIES, ContainerSpec, attach, built, create, image_of
 from agentgym.sandbox.docker.daemon import Daemon, connect, faults
 from agentgym.sandbox.docker.egress import EVERYWHERE, Egress
 from agentgym.sandbox.docker.kernel import DockerKernel
+from agentgym.sandbox.docker.program_stream import ProgramStream
+from agentgym.sandbox.docker.services import Services
 from agentgym.sandbox.docker.shell import Shell
 from agentgym.sandbox.local.fork_server_sandbox import ENVIRONMENT
 from agentgym.sandbox.protocol import MEGABYTE, ContainerOptions, Limits, Result, SandboxFault
@@ -61,20 +63,24 @@ class Docker(BaseSandbox):
         self._numbers = itertools.count(1)
         self._channel: Channel | None = None
         self._shell: Shell | None = None
-        self._image, brought, self._user = image_of(self.daemon, self.asked)
+        self._image, brought, self._user, self._entrypoint = image_of(self.daemon, self.asked)
         home = "/root" if self.asked.writable and self.asked.user.partition(":")[0] in ("root", "0") else self.work
         self._environment = {**ENVIRONMENT, "HOME": home, **brought, **self.asked.environment}
         held = contextlib.ExitStack()
         self._nets = contextlib.ExitStack()
         self._on = (self.asked.network, self.asked.allowed_hosts)
-        network = self._network(*self._on)
+        sides = contextlib.ExitStack()
         try:
-            self.container, self._loose = create(self.daemon, self._image, self.asked, self.limits, network)
+            self._services = self._beside(sides)
+            network = self._network(*self._on)
+            self.container, self._loose = create(self.daemon, self._image, self.asked, self.limits, network, self._services)
         except BaseException:
             self._nets.close()
+            sides.close()
             raise
-        self._let_go = weakref.finalize(self, _free, os.getpid(), self.daemon, self.container, held, self._nets)
+        self._let_go = weakref.finalize(self, _free, os.getpid(), self.daemon, self.container, held, self._nets, sides)
         try:
+            self._join_services()
             self.version = self._begin(list(packages), self._loose, held)
             """Of the image's Python; empty where it has none that serves."""
             self._prepare()
@@ -141,6 +147,37 @@ class Docker(BaseSandbox):
                 f"({answer.text.strip() or answer.reason}): choose another folder, or user='root' with writable=True"
             )
 
+    def _beside(self, held: contextlib.ExitStack) -> Services | None:
+        """Start the services beside the container."""
+        asked = self.asked.beside
+        if asked is None:
+            return None
+        images = {
+            service.name: built(self.daemon, Path(service.build), "", asked.seconds) if service.build else service.image
+            for service in asked.services
+        }
+        outside = self.asked.network if self.asked.allowed_hosts is None and self.asked.network != "none" else ""
+        services = Services(self.daemon, asked, images, outside)
+        held.callback(services.close)
+        return services
+
+    def _join_services(self) -> None:
+        """Put the container on the networks of its services."""
+        api = self.daemon.client.api
+        joined = self._services.networks if self._services else {}
+        with faults():
+            present: dict[str, Any] = api.inspect_container(self.container)["NetworkSettings"]["Networks"] if joined else {}
+            for name, aliases in joined.items():
+                if name not in present:
+                    api.connect_container_to_network(self.container, name, aliases=list(aliases))
+
+    @property
+    def services(self) -> Services:
+        """The services beside the container; BadConfig where it has none."""
+        if self._services is None:
+            raise BadConfig("the container has no services beside it")
+        return self._services
+
     def _network(self, name: str, hosts: Sequence[str] | None) -> str:
         """Return the network for a container that may reach some hosts alone (None: all of the network)."""
         self._proxy: dict[str, str] = {}
@@ -159,12 +196,15 @@ class Docker(BaseSandbox):
         if allowed_hosts is None and network != "none" and self.asked.allowed_hosts is not None:
             allowed_hosts = EVERYWHERE  # the container has had no name server from its beginning
         api = self.daemon.client.api
+        joined = self._services.networks if self._services else {}
         with faults():
             for name in api.inspect_container(self.container)["NetworkSettings"]["Networks"]:
-                api.disconnect_container_from_network(self.container, name, force=True)
+                if name not in joined:
+                    api.disconnect_container_from_network(self.container, name, force=True)
         self._nets.close()
-        with faults():
-            api.connect_container_to_network(self.container, self._network(network, allowed_hosts))
+        if network != "none" or not joined:
+            with faults():
+                api.connect_container_to_network(self.container, self._network(network, allowed_hosts))
 
     def run_as(self, user: str, command: Sequence[str], *, timeout: float | None = None) -> Result:
         """Run a program as a user of the image: a name or a number, and a group after a colon; empty for the image's own.
@@ -172,6 +212,23 @@ class Docker(BaseSandbox):
         The sandbox's own user is root. A user that the image does not have is said on standard error, with exit code 127.
         """
         return self._execute({"kind": "command", "command": list(command), "user": user or self._user}, b"", timeout)
+
+    def stream(self, user: str, command: Sequence[str]) -> ProgramStream:
+        """Start a program as a user of the image and return its streams; BadConfig where the image has no Python."""
+        if self._shell is not None:
+            raise BadConfig(f"a program to talk to needs python3 in the image, which {self._image!r} has not")
+        request = self._request({"kind": "command", "command": list(command), "user": user or self._user})
+        return ProgramStream(self.channel, request, next(self._numbers))
+
+    def run_entrypoint(self, command: Sequence[str] = ()) -> None:
+        """Start the image's own entry point, around a command or one that never ends: it may start services.
+
+        In an image without Python it is not run.
+        """
+        words = [*self._entrypoint, *(command or ("/bin/sh", "-c", "sleep infinity"))]
+        if (self._entrypoint or command) and self._shell is None:
+            quiet = 'exec "$@" > /dev/null 2>&1'
+            self.stream("", ["/bin/sh", "-c", quiet, "sh", *words])
 
     @property
     def overfull(self) -> bool:
@@ -231,8 +288,11 @@ class Docker(BaseSandbox):
         else:
             docker_archive.unpack(self._do, archive, path)
 
-    def copy_out(self, path: str) -> bytes:
-        """Return a file or folder of the container as a tar archive; FileNotFoundError where there is none."""
+    def copy_out(self, path: str, service: str = "") -> bytes:
+        """Return a file or folder of the container, or of a service, as a tar archive; FileNotFoundError where there is
+        none."""
+        if service:
+            return docker_archive.get(self.daemon, self.services.container(service), path, self._most)
         if self.asked.writable:
             return docker_archive.get(self.daemon, self.container, path, self._most)
         return docker_archive.pack(self._do, path, self._most)

@@ -98,10 +98,33 @@ BROKEN = {
     "no tests": (dict(tests__test_sh=None), "no tests/test.sh"),
     "no image": (dict(environment__Dockerfile=None), "neither environment/Dockerfile nor docker_image"),
     "a working folder nobody knows": (dict(environment__Dockerfile="FROM x\nWORKDIR $HOME/x\n"), "working folder"),
-    "several containers": (dict(**{"environment__docker-compose_yaml": "services: {}\n"}), "docker-compose"),
+    "several containers of the verifier": (
+        dict(**{"tests__docker-compose_yaml": "services: {}\n"}, toml='[verifier]\nenvironment_mode = "separate"\n'),
+        "several containers for the verifier",
+    ),
     "GPUs": (dict(toml="[environment]\ngpus = 1\n"), "asks for GPUs"),
     "TPUs": (dict(toml='[environment.tpu]\ntype = "v4"\ntopology = "2x2"\n'), "asks for TPUs"),
-    "MCP servers": (dict(toml='[[environment.mcp_servers]]\nname = "a"\nurl = "x"\n'), "asks for MCP servers"),
+    "Windows": (dict(toml='[environment]\nos = "windows"\n'), "asks for Windows"),
+    "an MCP server without an address": (
+        dict(toml='[[environment.mcp_servers]]\nname = "a"\nurl = "x"\n'),
+        "url of MCP server a",
+    ),
+    "an MCP server of another kind": (
+        dict(toml='[[environment.mcp_servers]]\nname = "a"\ntransport = "tcp"\n'),
+        "transport of MCP server a is 'tcp'",
+    ),
+    "an MCP server without a command": (
+        dict(toml='[[environment.mcp_servers]]\nname = "a"\ntransport = "stdio"\n'),
+        "needs a command",
+    ),
+    "two MCP servers of one name": (
+        dict(toml='[[environment.mcp_servers]]\nname = "a"\nurl = "http://h:1/m"\n' * 2),
+        "two MCP servers are called 'a'",
+    ),
+    "an MCP server with a secret": (
+        dict(toml='[[environment.mcp_servers]]\nname = "a"\nurl = "http://h/m"\nheaders = { A = "${HOME}" }\n'),
+        "a variable of this machine",
+    ),
     "a GPU of the verifier": (dict(toml="[verifier.environment]\ngpus = 1\n"), "asks for GPUs"),
     "steps that are none": (dict(toml="steps = 3\n"), r"steps is 3; expected tables \[\[steps\]\]"),
     "a step without a folder": (dict(toml='[[steps]]\nname = "a"\n'), "no folder steps/a"),

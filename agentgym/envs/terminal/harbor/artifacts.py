@@ -17,6 +17,8 @@ from agentgym.envs.terminal.harbor import tables
 from agentgym.errors import BadData
 from agentgym.sandbox.protocol import SandboxFault
 
+MAIN = "main"
+"""The service that is the agent's container."""
 PUBLISHED = "/logs/artifacts"
 """What every task collects, named or not."""
 
@@ -30,6 +32,7 @@ class Artifact:
     """Where Harbor keeps it on the host; two artifacts of one place are one, the first."""
     exclude: tuple[str, ...] = ()
     """Patterns of `tar --exclude`; of a folder."""
+    service: str = MAIN
 
     @property
     def output(self) -> PurePosixPath:
@@ -42,8 +45,8 @@ class Artifact:
         if not others.is_relative_to(mine):
             return False
         if others == mine and other.output == self.output:
-            return self.exclude == other.exclude
-        return not self.exclude and other.output == self.output / others.relative_to(mine)
+            return (self.exclude, self.service) == (other.exclude, other.service)
+        return not self.exclude and self.service == other.service and other.output == self.output / others.relative_to(mine)
 
     def clashes(self, other: "Artifact") -> bool:
         """Whether two artifacts would overwrite each other."""
@@ -58,6 +61,7 @@ class Hook:
     command: str
     user: str = ""
     seconds: float = 60.0
+    service: str = MAIN
 
 
 def artifacts_in(raw: Mapping[str, object], file: Path) -> tuple[Artifact, ...]:
@@ -72,43 +76,48 @@ def _artifact(entry: object, file: Path) -> Artifact:
     if not isinstance(entry, dict | str):
         raise BadData(f"{file}: an artifact is {entry!r:.60}; expected a path or a table with a source")
     raw = {"source": entry} if isinstance(entry, str) else cast("tables.Table", entry)
-    _refuse_service(raw, file)
     source, destination = tables.text(raw, "source", file), tables.text(raw, "destination", file)
     if not source.startswith("/") or ".." in PurePosixPath(source).parts or PurePosixPath(source) == PurePosixPath("/"):
         raise BadData(f"{file}: the artifact's source is {source!r:.60}; expected an absolute path without '..'")
     if destination.startswith("/") or ".." in PurePosixPath(destination).parts:
         raise BadData(f"{file}: the artifact's destination is {destination!r:.60}; expected a relative path without '..'")
-    return Artifact(source.rstrip("/"), destination, tables.texts(raw, "exclude", file))
+    return Artifact(source.rstrip("/"), destination, tables.texts(raw, "exclude", file), _service(raw, file))
 
 
 def hooks_in(verifier: Mapping[str, object], file: Path) -> tuple[Hook, ...]:
     """Return the hooks of a verifier's table."""
     found: list[Hook] = []
     for raw in tables.tables(verifier, "collect", file):
-        _refuse_service(raw, file)
         if not (command := tables.text(raw, "command", file)):
             raise BadData(f"{file}: a hook of [[verifier.collect]] has no command")
-        found.append(Hook(command, tables.text(raw, "user", file), tables.number(raw, "timeout_sec", file) or 60.0))
+        found.append(
+            Hook(
+                command, tables.text(raw, "user", file), tables.number(raw, "timeout_sec", file) or 60.0, _service(raw, file)
+            )
+        )
     return tuple(found)
 
 
-def _refuse_service(raw: Mapping[str, object], file: Path) -> None:
-    if raw.get("service", "main") != "main":
-        raise BadData(f"{file}: service is {raw['service']!r:.60}, another container, which rlvr/Harbor-v0 has not")
+def _service(raw: Mapping[str, object], file: Path) -> str:
+    return tables.text(raw, "service", file) or MAIN
 
 
 def collect(sandbox: Any, work: str, hooks: Sequence[Hook], artifacts: Sequence[Artifact]) -> dict[str, bytes]:
     """Run the hooks, and return the artifacts that are there: clean tar archives by path. A hook may fail."""
-    for hook in hooks:
+    for hook in sorted(hooks, key=lambda hook: hook.service != MAIN):
+        if hook.service != MAIN:
+            sandbox.services.run(hook.service, ["sh", "-c", hook.command], hook.user, hook.seconds)
+            continue
         script = ["/bin/bash", "-c", 'cd -- "$1" && eval "$2"', "bash", work, hook.command]
         sandbox.run_as(hook.user, script, timeout=hook.seconds)
     found, claimed = dict[str, bytes](), list[Artifact]()
-    for artifact in _with_published(artifacts):
+    for artifact in sorted(_with_published(artifacts), key=lambda artifact: artifact.service != MAIN):
         if any(prior.clashes(artifact) and not prior.covers(artifact) for prior in claimed):
             continue
         claimed.append(artifact)
         with contextlib.suppress(OSError, tarfile.TarError):  # absent, or larger than may be read: collected best it can
-            found[artifact.source] = cleaned(sandbox.copy_out(artifact.source), artifact.exclude)
+            service = {} if artifact.service == MAIN else {"service": artifact.service}
+            found[artifact.source] = cleaned(sandbox.copy_out(artifact.source, **service), artifact.exclude)
     return found
 
 

@@ -32,6 +32,8 @@ class Containers:
 
     def make(self, place: Place, policy: Policy, file: Path, *, background: bool = False) -> Any:
         """Start a container with root as its user; programs of others are started with `run_as`."""
+        if place.beside and self.backend != "docker":
+            raise BadConfig(f"{file.parent} has a docker-compose file, which needs backend='docker', not {self.backend!r}")
         options: dict[str, Any] = {
             "user": "root",
             "writable": True,
@@ -41,6 +43,7 @@ class Containers:
             "environment": tables.resolved(place.variables, "environment", file),
             **({"background": True} if background else {}),
             **({"storage_mb": place.storage_mb} if place.storage_mb and self.backend == "docker" else {}),
+            **({"beside": place.beside} if place.beside else {}),
             "capabilities": vars(importlib.import_module("agentgym.sandbox.docker.sandbox"))["ROOT_CAPABILITIES"],
             **({"image": place.image} if place.image else self._build(place)),
             **self.options,
@@ -55,6 +58,8 @@ class Containers:
         )
         made: Any = sandbox(self.backend, limits=limits, **options)
         try:
+            if self.backend == "docker":
+                made.run_entrypoint(place.command)
             if place.health:
                 wait_until_healthy(made, place.health)
         except BaseException:

@@ -18,12 +18,12 @@ from agentgym.envs.terminal.harbor.health import wait_until_healthy
 from agentgym.envs.terminal.harbor.network import STATED
 from agentgym.envs.terminal.harbor.network import options as network_options
 from agentgym.envs.terminal.harbor.rewards import NoVerdict, check_rule, combined, one_number
+from agentgym.envs.terminal.harbor.server_tools import USED_UP, ServerCall, ServerTools
 from agentgym.envs.terminal.harbor.steps import Step
 from agentgym.envs.terminal.harbor.verifying import NEW_LOGS, verified
 from agentgym.envs.terminal.shell import ShellState, shown, started, unfit
 from agentgym.errors import RULED_OUT, BadConfig, Fault, Reason, unknown
 from agentgym.registry import register_foreign
-from agentgym.sandbox.env import SandboxEnv
 from agentgym.sandbox.protocol import Sandbox, SandboxFault
 from agentgym.tasks.library import ALL, HASHED, hashed
 
@@ -42,7 +42,7 @@ def registered(path: str) -> str:
     return register_foreign("harbor", whole, "agentgym.envs.terminal.harbor:Harbor", path=whole)
 
 
-class Harbor(SandboxEnv):
+class Harbor(ServerTools):
     """Task folders of Harbor (Terminal-Bench 2), by `path`: one folder, or a folder of them.
 
     Reward: 1 if the task's own `tests/test.sh` gives at least 1, else 0; what it gave is the measure `reward`. Where the
@@ -60,7 +60,7 @@ class Harbor(SandboxEnv):
     caps: ClassVar[tuple[str, ...]] = ("max_agent_seconds", "max_cpus", "max_memory_mb")
     task_settings: ClassVar[tuple[str, ...]] = (*caps, "seconds", "shown", "metric_rule")
     caller_settings: ClassVar[tuple[str, ...]] = ("path", "network", "background")
-    settings: ClassVar[tuple[str, ...]] = (*SandboxEnv.settings, *caller_settings, *task_settings)
+    settings: ClassVar[tuple[str, ...]] = (*ServerTools.settings, *caller_settings, *task_settings)
     path: str = ""
     """A task folder, or a folder of task folders."""
     network: str = STATED
@@ -166,8 +166,8 @@ class Harbor(SandboxEnv):
         return self.horizon * len(self._library[task.data["name"]].steps)
 
     def begin(self, task: Task) -> str:
-        self.past: tuple[tuple[str, ...], ...] = ()
-        self.commands: tuple[str, ...] = ()
+        self.past: tuple[tuple[str | ServerCall, ...], ...] = ()
+        self.commands: tuple[str | ServerCall, ...] = ()
         self.rewards: tuple[dict[str, float], ...] = ()
         self.used, self.given = 0.0, 0.0
         self._shell = ShellState("/", "/", ())
@@ -197,8 +197,13 @@ class Harbor(SandboxEnv):
         task = self._present
         for step, commands in zip(task.steps, (*self.past, self.commands), strict=False):
             self._enter(sandbox, step)
+            self.serve(task.servers, sandbox, step.user, task.place.work, task.file)
             shell = self._opened(sandbox, step)
             for command in commands:
+                if isinstance(command, ServerCall):
+                    with contextlib.suppress(TimeoutError):
+                        self.called(command, self.seconds)
+                    continue
                 result = self._commanded(sandbox, step, shell, command, self.seconds)
                 shell = shell.after(result, {})
             self._shell = shell
@@ -247,10 +252,9 @@ class Harbor(SandboxEnv):
         if wrong:
             return self.invalid(wrong)
         step = self._step
-        most = least(step.seconds, self.max_agent_seconds)
-        if most is not None and self.used >= most:
-            return f"[the {most:g} seconds that this task has for commands are used up: submit]"
-        seconds = self.seconds if most is None else min(self.seconds, most - self.used)
+        seconds = self.seconds_left()
+        if not seconds > 0:
+            return USED_UP
         result = self._twice(lambda: self._commanded(self.sandbox, step, self._shell, command, seconds))
         self.used += result.seconds
         self.commands = (*self.commands, command)
@@ -258,6 +262,13 @@ class Harbor(SandboxEnv):
         if self._present.place.storage_mb and getattr(self.sandbox, "overfull", False):
             return self.lose(f"The container holds more than the {self._present.place.storage_mb:g} MB of its task.")
         return shown(result, int(self.shown), seconds)
+
+    def seconds_left(self) -> float:
+        most = least(self._step.seconds, self.max_agent_seconds)
+        return self.seconds if most is None else min(self.seconds, most - self.used)
+
+    def spent(self, call: ServerCall, seconds: float) -> None:
+        self.commands, self.used = (*self.commands, call), self.used + seconds
 
     @tool
     def submit(self) -> str | Outcome:
@@ -287,6 +298,7 @@ class Harbor(SandboxEnv):
         self.past, self.commands, self.used = (*self.past, self.commands), (), 0.0
         try:
             self._enter(self.sandbox, self._step)
+            self.serve(task.servers, self.sandbox, self._step.user, task.place.work, task.file)
         except SandboxFault as problem:
             at, step = len(self.past), self._step
             self._require(f"step {step.name!r} does not begin", problem, at, lambda sandbox: self._enter(sandbox, step))
@@ -295,6 +307,12 @@ class Harbor(SandboxEnv):
 
     def measures(self) -> dict[str, float]:
         return {"reward": min(max(self.given, 0.0), 1.0)}
+
+    def load(self, payload: object) -> None:
+        super().load(payload)
+        self.serve((), None, "", "", Path())
+        if self._present.servers:
+            assert self.sandbox  # made at once, for it knows which tools there are
 
     # Grading
 

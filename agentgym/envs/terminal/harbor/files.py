@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agentgym.envs.terminal.harbor import tables
+from agentgym.envs.terminal.harbor.artifacts import MAIN
+from agentgym.envs.terminal.harbor.servers import Server, servers_in
 from agentgym.envs.terminal.harbor.steps import Place, Reader, Step, place_in, refuse_hardware
 from agentgym.errors import BadData
 
@@ -37,6 +39,8 @@ class HarborTask:
     skills: str = ""
     """A folder of the image with skills for the agent."""
     solution_env: Mapping[str, str] = field(default_factory=dict[str, str])
+    servers: tuple[Server, ...] = ()
+    """MCP servers for the agent."""
 
     @property
     def name(self) -> str:
@@ -63,7 +67,9 @@ class HarborTask:
         """Seconds that it may take to make its containers and to judge one step."""
         places = [self.place, *(step.verifier.place for step in self.steps if step.verifier.place)]
         checks = [place.health for place in places] + [step.health for step in self.steps]
-        building = sum(place.build_seconds for place in places) + sum(check.longest for check in checks if check)
+        building = sum(place.build_seconds * (2 if place.beside else 1) for place in places) + sum(
+            check.longest for check in checks if check
+        )
         return building + max(step.verifier.seconds for step in self.steps)
 
     def fingerprint(self) -> str:
@@ -123,23 +129,29 @@ def _task(folder: Path) -> HarborTask:
     _stay_within(folder)
     environment = tables.table(raw, "environment", file)
     refuse_hardware(environment, file)
-    if any((folder / "environment" / f"docker-compose.{end}").exists() for end in ("yaml", "yml")):
-        raise BadData(
-            f"{folder}: the task asks for several containers (docker-compose), which rlvr/Harbor-v0 has not; leave it out"
-        )
-    place = place_in(environment, folder / "environment", "environment", file)
+    place = place_in(environment, folder / "environment", "environment", file, beside=True)
     strategy = tables.text(raw, "multi_step_reward_strategy", file) or "mean"
     if strategy not in STRATEGIES:
         raise BadData(f"{file}: multi_step_reward_strategy is {strategy!r:.60}; expected {' or '.join(STRATEGIES)}")
+    steps = Reader(file, raw, place).steps()
+    _check_services(place, steps, file)
     return HarborTask(
         folder=folder,
         difficulty=DIFFICULTIES.get(str(tables.table(raw, "metadata", file).get("difficulty", "")).lower(), 0),
         place=place,
-        steps=Reader(file, raw, place).steps(),
+        steps=steps,
         strategy=strategy,
         skills=tables.text(environment, "skills_dir", file),
         solution_env=tables.variables(tables.table(raw, "solution", file), "solution", file),
+        servers=servers_in(environment, file),
     )
+
+
+def _check_services(place: Place, steps: Sequence[Step], file: Path) -> None:
+    present = {MAIN, *(service.name for service in (place.beside.services if place.beside else ()))}
+    wanted = {part.service for step in steps for part in (*step.artifacts, *step.hooks)}
+    if absent := sorted(wanted - present):
+        raise BadData(f"{file}: service is {absent[0]!r:.60}; expected one of {sorted(present)}")
 
 
 def _stay_within(folder: Path) -> None:

@@ -11,9 +11,11 @@ from typing import cast
 
 from agentgym.envs.terminal.harbor import tables
 from agentgym.envs.terminal.harbor.artifacts import Artifact, Hook, artifacts_in, hooks_in
+from agentgym.envs.terminal.harbor.compose import beside_of, compose_in
 from agentgym.envs.terminal.harbor.health import Health, health_in
 from agentgym.envs.terminal.harbor.network import Policy, baseline, policy
 from agentgym.errors import BadData
+from agentgym.sandbox.docker.services import Beside
 
 MODES = ("shared", "separate")
 _NAME = re.compile(r"[^<>:\"/\\|?*\x00-\x1f\x7f]{1,100}")
@@ -37,6 +39,10 @@ class Place:
     health: Health | None = None
     network: Policy = field(default_factory=Policy)
     """Outside of the phases that state their own."""
+    command: tuple[str, ...] = ()
+    """A program that runs from the beginning."""
+    beside: Beside | None = None
+    """Services in containers beside it."""
 
 
 @dataclass(frozen=True)
@@ -84,24 +90,31 @@ class Step:
         return any(rewards.get(name, float("-inf")) < least for name, least in self.min_reward.items())
 
 
-def place_in(raw: tables.Table, build: Path, name: str, file: Path, inherited: str = "") -> Place:
-    """Return the container of an environment's table; `inherited` is an image that counts where it names none."""
-    image = tables.text(raw, "docker_image", file) or inherited
+def place_in(raw: tables.Table, build: Path, name: str, file: Path, inherited: str = "", *, beside: bool = False) -> Place:
+    """Return the container of an environment's table; `inherited` is an image that counts where it names none, and with
+    `beside` a compose file is read.
+    """
+    compose = compose_in(build, tables.resolved(tables.variables(raw, name, file), name, file)) if beside else None
+    image = tables.text(raw, "docker_image", file) or inherited or (compose.image if compose else "")
+    build = compose.build if compose and compose.build else build
     dockerfile = build / "Dockerfile"
+    building = tables.number(raw, "build_timeout_sec", file) or 600.0
     if not image and not dockerfile.is_file():
         raise BadData(f"{file.parent}: neither {build.name}/Dockerfile nor docker_image in [{name}]; expected one of them")
     written = dockerfile.read_text(encoding="utf-8-sig", errors="replace") if dockerfile.is_file() else ""
     return Place(
         image=image,
         build=build,
-        work=_work(tables.text(raw, "workdir", file) or _last_workdir(written), file),
+        work=_work(tables.text(raw, "workdir", file) or (compose.work if compose else "") or _last_workdir(written), file),
         cpus=tables.number(raw, "cpus", file),
         memory_mb=tables.size(raw, "memory_mb", "memory", file),
         storage_mb=tables.size(raw, "storage_mb", "storage", file),
-        build_seconds=tables.number(raw, "build_timeout_sec", file) or 600.0,
-        variables=tables.variables(raw, name, file),
+        build_seconds=building,
+        variables={**((compose.environment if compose else None) or {}), **tables.variables(raw, name, file)},
         health=health_in(raw, file),
         network=baseline(raw, name, file),
+        command=compose.command if compose else (),
+        beside=beside_of(compose, building) if compose else None,
     )
 
 
@@ -220,7 +233,6 @@ def refuse_hardware(raw: tables.Table, file: Path) -> None:
     absent = {
         "GPUs": bool(raw.get("gpus")),
         "TPUs": bool(raw.get("tpu")),
-        "MCP servers": bool(raw.get("mcp_servers")),
         "Windows": str(raw.get("os", "linux")).lower() != "linux",
     }
     for what, wanted in absent.items():

@@ -1,0 +1,108 @@
+"""Tools of a task's MCP servers, offered beside an environment's own for as long as the task is played."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from agentgym.core.actions import Call, parse_call, unreadable
+from agentgym.core.env import MAX_ACTION, Outcome
+from agentgym.envs.terminal.harbor.servers import Server, Servers
+from agentgym.errors import BadConfig, Fault
+from agentgym.sandbox.env import SandboxEnv
+from agentgym.sandbox.protocol import SandboxFault
+
+USED_UP = "[the seconds that this task has for commands are used up: submit]"
+
+
+class ServerCall(NamedTuple):
+    """A call of a server's tool."""
+
+    name: str
+    arguments: str
+    """JSON."""
+
+
+class ServerTools(SandboxEnv, replaces=("_respond",)):
+    """An environment in a container with MCP servers. It calls `serve` when the container is ready for an agent.
+
+    A call that takes too long, or that the tool or its server refuses, is an invalid action, and so is one whose server has
+    ended: the agent may have ended it. The next call connects again.
+    """
+
+    shown: float = 8000
+
+    def setup(self) -> None:
+        super().setup()
+        self._own_tools = dict(self.tools)
+        self._servers: Servers | None = None
+        self._serving: tuple[Any, ...] = ()
+
+    def serve(self, listed: tuple[Server, ...], sandbox: Any, user: str, work: str, file: Path) -> None:
+        """Connect to the servers of a container and offer their tools; SandboxFault where one does not answer."""
+        self._unserve()
+        if listed and self.backend != "docker":
+            raise BadConfig(f"MCP servers in the container need backend='docker', not {self.backend!r}")
+        self._serving = (listed, sandbox, user, work, file)
+        self._connect()
+        self.tools.clear()  # the dictionary stays the same one
+        self.tools.update(self._own_tools | (self._servers.tools if self._servers else {}))
+
+    def _connect(self) -> None:
+        if not self._serving or not self._serving[0]:
+            return
+        try:
+            self._servers = Servers(*self._serving, reserved=tuple(self._own_tools))
+        except Fault as error:
+            raise SandboxFault(str(error)) from error
+
+    def _unserve(self) -> None:
+        servers, self._servers = self._servers, None
+        if servers is not None:
+            servers.close()
+
+    def _respond(self, action: str) -> Outcome:
+        if not unreadable(action, MAX_ACTION):
+            call = parse_call(action, self.tools)
+            if isinstance(call, Call) and call.name not in self._own_tools:
+                return self.call_server(ServerCall(call.name, json.dumps(call.arguments, sort_keys=True)))
+        return super()._respond(action)
+
+    def call_server(self, call: ServerCall) -> Outcome:
+        """Call a server's tool and return what it says."""
+        started, seconds = time.monotonic(), self.seconds_left()
+        if not seconds > 0:
+            return self.invalid(USED_UP)
+        try:
+            if self._servers is None:
+                self._connect()
+            text, failed = self.called(call, seconds)
+        except TimeoutError:
+            self._unserve()
+            text, failed = f"{call.name} took longer than {seconds:g} seconds and was broken off.", True
+        except Fault as error:
+            self._unserve()
+            text, failed = f"{call.name} failed: {error}", True
+        self.spent(call, time.monotonic() - started)
+        half = int(self.shown) // 2
+        if len(text) > 2 * half:
+            text = f"{text[:half]}\n[{len(text) - 2 * half} characters left out]\n{text[-half:]}"
+        return self.invalid(text) if failed else Outcome(text)
+
+    def called(self, call: ServerCall, seconds: float) -> tuple[str, bool]:
+        """Return what a tool says, and whether it failed."""
+        if self._servers is None or call.name not in self._servers.tools:
+            return f"{call.name} is not offered any more: its server has changed.", True
+        return self._servers.call(call.name, json.loads(call.arguments), seconds)
+
+    def seconds_left(self) -> float:
+        """Return how long the next command or call may take."""
+        raise NotImplementedError
+
+    def spent(self, call: ServerCall, seconds: float) -> None:
+        """Note a call and how long it took."""
+        raise NotImplementedError
+
+    def _drop(self) -> None:
+        self._unserve()
+        super()._drop()

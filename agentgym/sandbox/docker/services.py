@@ -1,0 +1,248 @@
+"""Side services of a container: networks, volumes and containers that come and go with it."""
+
+import contextlib
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from agentgym.errors import BadConfig
+from agentgym.sandbox.docker.daemon import LABEL, Daemon, docker, faults, owner
+from agentgym.sandbox.protocol import MEGABYTE, Result, SandboxFault
+
+PULSE = 0.1
+PROCESSES = 512
+"""Of one service at most."""
+STARTED, HEALTHY, COMPLETED = "service_started", "service_healthy", "service_completed_successfully"
+
+
+@dataclass(frozen=True)
+class Service:
+    """One container beside the main one. It has no port on this machine, no folder of it and no privilege."""
+
+    name: str
+    image: str = ""
+    """A ready image; empty where `build` is to be built."""
+    build: str = ""
+    """A folder with a Dockerfile."""
+    command: tuple[str, ...] = ()
+    """In place of the image's own; empty for that one."""
+    entrypoint: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    work: str = ""
+    user: str = ""
+    networks: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    """Its networks, each with more names by which others find it."""
+    volumes: tuple[tuple[str, str, bool], ...] = ()
+    """Volume, folder, and whether it may only be read."""
+    memory_folders: tuple[str, ...] = ()
+    health: Mapping[str, object] | None = None
+    """A health check as the daemon takes it."""
+    needs: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Services that start before it, and what is waited for."""
+    cpus: float | None = None
+    memory_mb: float | None = None
+
+
+@dataclass(frozen=True)
+class Beside:
+    """All that a main container has beside it."""
+
+    services: tuple[Service, ...]
+    networks: Mapping[str, tuple[str, ...]]
+    """The main container's networks, and its names there."""
+    volumes: tuple[tuple[str, str, bool], ...] = ()
+    """The main container's."""
+    seconds: float = 600.0
+    """For building and for getting healthy."""
+    capabilities: tuple[str, ...] = ()
+    """Of root in a service."""
+
+
+class Services:
+    """The running services. BadConfig for an image that the daemon has not, SandboxFault for one that stays unhealthy."""
+
+    def __init__(self, daemon: Daemon, beside: Beside, images: Mapping[str, str], outside: str) -> None:
+        self._daemon, self._beside, self._images = daemon, beside, images
+        self._outside = outside
+        self._id = f"agentgym-{uuid.uuid4().hex[:12]}"
+        self._ending = contextlib.ExitStack()
+        self._containers: dict[str, str] = {}
+        try:
+            self._start()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def networks(self) -> dict[str, tuple[str, ...]]:
+        """The main container's networks as the daemon has them, and its names there."""
+        return {self._called(name): names for name, names in self._beside.networks.items()}
+
+    def hosts(self, networks: Mapping[str, object]) -> dict[str, str]:
+        """Return the addresses of the services that run by now on some networks: not every daemon resolves names."""
+        found = dict[str, str]()
+        for service in self._beside.services:
+            shared = [name for name in networks if name in service.networks]
+            if not shared or service.name not in self._containers:
+                continue
+            with faults():
+                facts: dict[str, Any] = self._daemon.client.api.inspect_container(self._containers[service.name])
+            address = str(facts["NetworkSettings"]["Networks"][self._called(shared[0])]["IPAddress"])
+            if address:  # none once it has ended
+                found |= {name: address for name in (service.name, *service.networks[shared[0]])}
+        return found
+
+    @property
+    def main_hosts(self) -> dict[str, str]:
+        """The addresses of the services that the main container reaches."""
+        return self.hosts(self._beside.networks)
+
+    @property
+    def binds(self) -> list[str]:
+        """The main container's volumes."""
+        return self._binds(self._beside.volumes)
+
+    def _called(self, name: str) -> str:
+        return f"{self._id}-{name}"
+
+    def _binds(self, volumes: Sequence[tuple[str, str, bool]]) -> list[str]:
+        return [f"{self._called(name)}:{folder}{':ro' if read_only else ''}" for name, folder, read_only in volumes]
+
+    def _start(self) -> None:
+        api, beside = self._daemon.client.api, self._beside
+        everything = [*beside.services]
+        with faults():
+            for name in sorted({*beside.networks, *(name for service in everything for name in service.networks)}):
+                api.create_network(
+                    self._called(name),
+                    driver="bridge",
+                    internal=True,
+                    options=self._daemon.isolated,
+                    labels={LABEL: owner()},
+                )
+                self._ending.callback(self._remove_network, self._called(name))
+            listed = [volume for part in (beside.volumes, *(service.volumes for service in everything)) for volume in part]
+            for name in sorted({name for name, _, _ in listed}):
+                api.create_volume(self._called(name), labels={LABEL: owner()})
+                self._ending.callback(self._remove_volume, self._called(name))
+        deadline = time.monotonic() + beside.seconds
+        for service in in_order(everything):
+            for other, condition in service.needs.items():
+                if other in self._containers:
+                    self._wait(other, condition, deadline)
+            self._run(service)
+        for service in everything:
+            if service.health:
+                self._wait(service.name, HEALTHY, deadline)
+
+    def _run(self, service: Service) -> None:
+        api, library = self._daemon.client.api, docker()
+        (first, names), *others = service.networks.items()
+        memory = int((service.memory_mb or 1024) * MEGABYTE)
+        host = api.create_host_config(
+            network_mode=self._called(first),
+            binds=self._binds(service.volumes),
+            tmpfs=dict.fromkeys(service.memory_folders, f"rw,nosuid,nodev,size={256 * MEGABYTE}"),
+            extra_hosts=self.hosts(service.networks),
+            mem_limit=memory,
+            memswap_limit=memory,
+            pids_limit=PROCESSES,
+            nano_cpus=None if service.cpus is None else int(service.cpus * 1e9),
+            cap_drop=["ALL"],
+            cap_add=list(self._beside.capabilities) or None,
+            security_opt=["no-new-privileges"],
+            log_config={"type": "none", "config": {}},
+            init=not self._daemon.podman,
+        )
+        with faults():
+            try:
+                made = api.create_container(
+                    self._images[service.name],
+                    command=list(service.command) or None,
+                    entrypoint=list(service.entrypoint) or None,
+                    environment=dict(service.environment),
+                    working_dir=service.work or None,
+                    user=service.user or None,
+                    hostname=service.name,
+                    healthcheck=service.health,
+                    labels={LABEL: owner()},
+                    host_config=host,
+                    networking_config=api.create_networking_config(
+                        {self._called(first): api.create_endpoint_config(aliases=[service.name, *names])}
+                    ),
+                )
+            except library.errors.NotFound as error:
+                raise BadConfig(f"{self._daemon} has no image {service.image!r} of service {service.name!r}") from error
+            self._containers[service.name] = made["Id"]
+            self._ending.callback(self._daemon.remove, made["Id"])
+            for name, more in others:
+                api.connect_container_to_network(made["Id"], self._called(name), aliases=[service.name, *more])
+            if self._outside:
+                api.connect_container_to_network(made["Id"], self._outside)
+            api.start(made["Id"])
+
+    def _wait(self, name: str, condition: str, deadline: float) -> None:
+        while True:
+            with faults():
+                facts: dict[str, Any] = self._daemon.client.api.inspect_container(self._containers[name])
+            state: dict[str, Any] = facts["State"]
+            checked: dict[str, Any] = state.get("Health") or {}
+            health = checked.get("Status")
+            ended = not state["Running"] and state["Status"] != "created"
+            if condition == COMPLETED and ended and state["ExitCode"] == 0:
+                return
+            if condition != COMPLETED and not ended and (condition == STARTED or health in ("healthy", None)):
+                return
+            if ended or health == "unhealthy" or time.monotonic() > deadline:
+                how = f"ended with {state['ExitCode']}" if ended else f"is {health or 'not done'}"
+                raise SandboxFault(f"service {name!r} of the task {how}")
+            time.sleep(PULSE)
+
+    def run(self, name: str, command: Sequence[str], user: str, seconds: float) -> Result:
+        """Run a program in a service; its own end is not waited for beyond the time limit."""
+        api, started = self._daemon.client.api, time.monotonic()
+        words = ["timeout", "-s", "KILL", f"{seconds:.0f}", *command] if self._has_timeout(name) else list(command)
+        with faults():
+            execution = api.exec_create(self._containers[name], words, user=user)["Id"]
+            out = api.exec_start(execution)
+            code = api.exec_inspect(execution)["ExitCode"]
+        return Result(int(code or 0), bytes(out), b"", "exit", time.monotonic() - started)
+
+    def _has_timeout(self, name: str) -> bool:
+        api = self._daemon.client.api
+        with faults():
+            execution = api.exec_create(self._containers[name], ["sh", "-c", "command -v timeout"])["Id"]
+            api.exec_start(execution)
+            return api.exec_inspect(execution)["ExitCode"] == 0
+
+    def container(self, name: str) -> str:
+        """Return a service's container."""
+        return self._containers[name]
+
+    def _remove_network(self, name: str) -> None:
+        with contextlib.suppress(docker().errors.NotFound), faults():
+            self._daemon.client.api.remove_network(name)
+
+    def _remove_volume(self, name: str) -> None:
+        with contextlib.suppress(docker().errors.NotFound), faults():
+            self._daemon.client.api.remove_volume(name, force=True)
+
+    def close(self) -> None:
+        """Remove all of it; the main container is gone by then."""
+        with contextlib.suppress(SandboxFault):  # the next sweep removes what a dying daemon does not
+            self._ending.close()
+
+
+def in_order(services: Sequence[Service]) -> list[Service]:
+    """Return services, each after those it needs; BadConfig for a circle."""
+    left, order = list(services), list[Service]()
+    while left:
+        names = {service.name for service in left}
+        ready = [service for service in left if not names & set(service.needs)]
+        if not ready:
+            raise BadConfig(f"services {sorted(names)} need one another in a circle")
+        order += ready
+        left = [service for service in left if service not in ready]
+    return order
