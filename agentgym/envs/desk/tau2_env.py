@@ -117,7 +117,7 @@ class Tau2Desk(TextEnv):
     # The episode
 
     def begin(self, task: Task) -> str:
-        find_package(self.bench.folder)  # what is not installed is said before what is wrong with a task
+        find_package()  # what is not installed is said before what is wrong with a task
         if reason := why_not(task, solo=self._model_user is None):
             raise BadConfig(f"task {task.id!r}: {reason}")
         self.log: list[Said | Called] = []

@@ -3,7 +3,6 @@
 import importlib
 import importlib.util
 import random
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -176,7 +175,7 @@ def _tool(genuine: Any) -> Tool:
 
 def _registry(folder: Path) -> Any:
     """Return the genuine registry; MissingExtra says what to install where it is not there."""
-    place = find_package(folder)
+    place = find_package()
     try:
         importlib.import_module("loguru").logger.disable("tau2")  # it writes several lines for every call of a tool
         registry = _module("registry").registry
@@ -191,11 +190,8 @@ def _registry(folder: Path) -> Any:
     return registry
 
 
-def find_package(folder: Path) -> Path:
-    """Return where the genuine package `tau2` is: beside the data first, else where Python finds it."""
-    beside = folder.parents[3] / "src" if len(folder.parents) > 3 else folder
-    if "tau2" not in sys.modules and (beside / "tau2" / MARK).is_file() and str(beside) not in sys.path:
-        sys.path.insert(0, str(beside))
+def find_package() -> Path:
+    """Return where Python finds the genuine package `tau2`; nothing beside the data is imported, which chooses no code."""
     spec = importlib.util.find_spec("tau2")
     places = [Path(place) for place in (spec.submodule_search_locations or [])] if spec else []
     genuine = [place for place in places if (place / MARK).is_file()]

@@ -23,6 +23,8 @@ needs_checkout = pytest.mark.skipif(
     reason="no checkout of sierra-research/tau2-bench (with what it imports): name its parent folder in $AGENTGYM_DATA",
 )
 MOCK = str(CHECKOUT.parent / "data" / "tau2" / "domains" / "mock") if CHECKOUT else ""
+if CHECKOUT:
+    sys.path.append(str(CHECKOUT))
 TANGLED = "update_task_with_user_tools"
 """Its assertion wants a notification read that its expected database has unread: nothing earns its reward."""
 
@@ -125,12 +127,18 @@ def test_the_other_program_of_that_name_is_told_apart(tmp_path):
     assert said.startswith("MissingExtra the package `tau2` at ") and "is another program than tau2-bench" in said
 
 
-def test_a_checkout_beside_the_data_comes_first_and_says_what_it_lacks(tmp_path):
-    package(tmp_path, hysteresis="")
+def test_a_checkout_that_lacks_something_says_so(tmp_path):
     src = tmp_path / "checkout" / "src"
     package(src, **{"environment/toolkit": "", "registry": "import no_such_module_of_tau2"})
-    said = refused(folder(tmp_path), tmp_path)
+    said = refused(folder(tmp_path), src)
     assert said.startswith(f"MissingExtra tau2-bench at {src / 'tau2'} cannot be imported (No module named")
+
+
+def test_code_beside_the_data_is_not_imported(tmp_path):
+    evil = "import pathlib; pathlib.Path(__file__).with_name('was_run').write_text('')"
+    package(tmp_path / "checkout" / "src", **{"environment/toolkit": evil, "registry": evil, "__init__": evil})
+    assert refused(folder(tmp_path)).startswith("MissingExtra these tasks are listed")
+    assert not list(tmp_path.rglob("was_run"))
 
 
 class Customer:
