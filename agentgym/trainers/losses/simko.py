@@ -8,18 +8,26 @@ import torch
 from torch import Tensor
 
 from agentgym.errors import BadConfig
-from agentgym.trainers.losses.high_entropy import highest
 from agentgym.trainers.losses.interface import loss
 from agentgym.trainers.losses.policy import Tokens, Update, clipped_losses
 from agentgym.trainers.run.metrics import LIMIT
 from agentgym.trainers.seam import Within
 
 
-def _forks(update: Update, *, share: float) -> npt.NDArray[np.bool_]:
-    return highest(update, share=share)
+def forks(update: Update, *, share: float) -> npt.NDArray[np.bool_]:
+    """Return where a token's entropy is above the quantile 1 - `share` of the entropies of its reply, [tokens]."""
+    entropy, turns = np.asarray(update.extra["entropy"]), np.asarray(update.turns)
+    ordered = entropy[np.lexsort((entropy, turns))]
+    _, of_turn, sizes = np.unique(turns, return_inverse=True, return_counts=True)
+    first = np.cumsum(sizes) - sizes
+    place = (1 - share) * (sizes - 1)
+    below = np.floor(place).astype(np.int64)
+    above = np.minimum(below + 1, sizes - 1)
+    quantile = ordered[first + below] * (1 - place + below) + ordered[first + above] * (place - below)
+    return entropy > quantile[of_turn]
 
 
-@loss("simko", needs=("entropy",), choose=_forks, marks=True, top="k")
+@loss("simko", needs=("entropy",), choose=forks, marks=True, top="k")
 def simko(
     tokens: Tokens,
     *,
@@ -34,8 +42,8 @@ def simko(
 
     Source: SimKO, arXiv 2510.14807. With r the token's ratio and r_j those of the k likeliest tokens there: where A > 0
     it is (1 - alpha) r + alpha / k * sum_j sg(r / r_j) r_j, which is r in value and spreads the gradient; where A < 0 and
-    the token is the likeliest, its loss counts `first` times. Constants and the share of tokens are from memory of the
-    paper: check them before quoting. Other tokens have `clip`'s loss.
+    the token is the likeliest, its loss counts `first` times. Other tokens have `clip`'s loss. Constants, and the quantile
+    over each reply by itself, are those of the published code (CLR-Lab/SimKO 306f4ff).
     """
     if tokens.top is None:
         raise BadConfig("loss 'simko' needs the likeliest tokens, and this learner computes none: take learner 'local'")

@@ -19,7 +19,8 @@ from agentgym.trainers.credit.interface import resolve
 from agentgym.trainers.learners.alone import reinforce
 from agentgym.trainers.learners.step import Scorer, TrainedModel, scored
 from agentgym.trainers.losses.interface import LOSSES, check, factors, resolve_loss, top_of
-from agentgym.trainers.losses.policy import means, policy_loss
+from agentgym.trainers.losses.policy import Update, means, policy_loss
+from agentgym.trainers.losses.simko import forks
 from agentgym.trainers.model import logprobs
 from agentgym.trainers.model.logprobs import Scores, project, token_logprobs
 from agentgym.trainers.needs import interface as needs
@@ -139,6 +140,19 @@ def test_simko_by_hand():
     assert total == pytest.approx(-2 + 1.5 + 2)  # the value of the ratio is as it was
     assert slopes == pytest.approx([-0.9, -1.0, 1.5, 1.0, 1.0]) and told["harder_fraction"] == pytest.approx(0.2)
     assert top.grad[0].tolist() == pytest.approx([-0.05, -0.05]) and not top.grad[1:].any()
+
+
+def test_simko_chooses_by_the_quantile_of_each_reply():
+    rng = np.random.default_rng(0)
+    turns = np.array([3, 0, 0, 1, 3, 0, 0, 0, 1, 3, 3, 3, 3, 2])  # in no order; one reply of a single token
+    entropy = rng.random(len(turns)).round(2)
+    for share in (0.2, 0.5):
+        found = forks(Update(entropy, entropy, turns, turns, {"entropy": entropy}), share=share)
+        thresholds = {turn: np.quantile(entropy[turns == turn], 1 - share) for turn in range(4)}
+        assert found.tolist() == [bool(one > thresholds[turn]) for one, turn in zip(entropy, turns, strict=True)]
+    assert not found[-1] and found[:-1].any()
+    alike = Update(entropy, entropy, turns, turns, {"entropy": np.ones(len(turns))})
+    assert not forks(alike, share=0.2).any()
 
 
 @pytest.mark.parametrize("temperature", [0.7, torch.linspace(0.5, 1.5, 20)])
