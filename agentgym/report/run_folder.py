@@ -13,6 +13,8 @@ from agentgym.errors import BadConfig, BadData
 
 TRAINED = ("train", "hinted", "branched")
 """The parts of a training run that are no evaluations."""
+LARGEST = 2**1000
+"""A larger whole number fits no float: it cannot be drawn."""
 DAMAGED = (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError)
 """What reading a line that is not what it should be may raise."""
 
@@ -123,8 +125,9 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
 def metrics_row(line: str | bytes) -> dict[str, Any]:
     """Return a line of `metrics.jsonl`; one of several built-in errors where it is none."""
     row = cast("dict[str, Any]", json.loads(line))
-    float(row["step"])
-    return row
+    if isinstance(row["step"], bool | str) or not math.isfinite(float(row["step"])):
+        raise ValueError(f"step is {row['step']!r}")
+    return {name: None if isinstance(value, int) and abs(value) > LARGEST else value for name, value in row.items()}
 
 
 def in_order(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

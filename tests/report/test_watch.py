@@ -267,6 +267,15 @@ def test_numbers_and_nesting_that_python_does_not_hold_are_damage_too(tmp_path: 
     assert "summary.json is not JSON" in run.trouble and len(run.group(0)["episodes"]) == 1
 
 
+@pytest.mark.parametrize("step", ["NaN", "Infinity", '"5"', "true", "null"])
+def test_a_step_is_a_number(tmp_path: Path, step: str):
+    (tmp_path / "metrics.jsonl").write_text(f'{{"step": {step}}}\n{{"step": 2}}\n')
+    run = FollowedRun(tmp_path)
+    run.look()
+    assert [row["step"] for row in run.state()["rows"]] == [2]
+    assert [problem.split(":")[0] for problem in run.state()["problems"]] == ["metrics.jsonl, line 1"]
+
+
 def test_what_is_no_run_is_refused_and_what_is_not_there_is_waited_for(tmp_path: Path):
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "a.jpg").write_text("")

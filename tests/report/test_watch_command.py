@@ -1,6 +1,7 @@
 """agentgym watch as a command: how it ends, its port, its browser, its terminal, and beside a training run."""
 
 import http.client
+import json
 import re
 import signal
 import subprocess
@@ -74,6 +75,24 @@ def test_the_terminal_shows_the_same_once_where_it_is_no_terminal(
     )
     assert "\x1b" not in shown and "\u202e" not in shown and "\x00" not in shown
     assert max(map(len, shown.splitlines())) <= 110
+
+
+def test_the_terminal_has_the_curriculum_and_the_word_of_an_idle_step(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    from agentgym.cli import main
+
+    monkeypatch.setenv("COLUMNS", "80")
+    idle = {"success_train": 0.0, "groups": 4, "groups_equal": 4, "groups_trained": 0, "entropy": int("9" * 400)}
+    own = {"valid": 0.5, "success_hinted": 0.25, "curriculum/back": 3, "curriculum/\x1b[31m": 1.0}
+    rows = [json.dumps({"step": step, **idle, **own}) for step in (1, 2, 3)]
+    (tmp_path / "metrics.jsonl").write_text("\n".join(rows) + "\n")
+    assert main(["watch", str(tmp_path), "--terminal"]) == 0
+    shown = capsys.readouterr().out
+    assert "step 3: no update: all 4 groups had equal returns. 3 steps in a row" in " ".join(shown.split())
+    curves = {line.split()[0]: line.split()[-1] for line in shown.splitlines() if "▁" in line}
+    assert curves["back"] == "3" and curves["valid"] == "0.5" and curves["hinted"] == "0.25" and "entropy" not in curves
+    assert "\x1b" not in shown and max(map(len, shown.splitlines())) <= 80
 
 
 @pytest.mark.parametrize("end", ["close", "kill"])

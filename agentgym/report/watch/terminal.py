@@ -21,6 +21,13 @@ COLOURS = ("blue", "yellow", "green", "magenta", "cyan", "red", "white", "bright
 MARKS = {"succeeded": ("●", "green"), "failed": ("○", "red"), "fault": ("■", "yellow")}
 STATES = {"running": "green", "finished": "blue", "stopped": "yellow", "waiting": "yellow", "open": ""}
 CURVES = (("reward", "reward"), ("turns", "turns"), ("entropy", "entropy"), ("tokens/s", "tokens_per_second"))
+MORE = (
+    *(("started", "success_started"), ("hinted", "success_hinted"), ("valid", "valid"), ("cut", "cut")),
+    *(("reply", "reply_tokens"), ("reference kl", "reference_kl"), ("gradient", "grad_norm")),
+)
+"""Name and key of the curves on every screen, and, after the curriculum's, of those that a high one has room for."""
+NAMED = 20
+"""Characters of a curve's name."""
 SMOOTH = 5
 HEIGHT, LISTED, WIDEST = 8, 6, 24  # rows of the chart, groups in the list, characters of an action
 CHANGES = ("state", "generation", "version", "about_version", "problems")
@@ -62,16 +69,20 @@ def screen(runs: Sequence[FollowedRun], states: Sequence[dict[str, Any]], width:
         name = f"{state['name']}: " if len(states) > 1 else ""
         if state["state"] == "waiting" or len(states) == 1:
             parts.append(Text(printable(name + state["said"]), style="dim"))
+        if state["idle"]:
+            parts.append(Text(printable(name + state["idle"]), style="red"))
         if (_share(state) or 0.0) > MOST_FAULTS:
             parts.append(Text(printable(f"{name}more than 1 % infrastructure errors: not comparable"), style="red"))
         parts += [Text(printable(problem), style="yellow") for problem in state["problems"]]
     if any(_points(state, "success_train") for state in states):
         parts += [Text("\nsuccess in training (line), held out (◆)", style="dim"), _chart(states, width)]
+    room = max(0, height - TALL)
     if len(states) == 1:
-        parts += _sparks(states[0], width)
+        parts += (sparks := _sparks(states[0], width, len(CURVES) + room // 2))
+        room -= max(0, len(sparks) - len(CURVES))
     parts += _groups(states, width)
     if height >= TALL:
-        parts += _newest(runs, states, width, height - TALL + 4)
+        parts += _newest(runs, states, width, room + 4)
     parts += _errors(states, width)
     return Group(*parts)
 
@@ -164,18 +175,24 @@ def _filled(points: Sequence[tuple[int, float]]) -> Iterable[tuple[int, float]]:
         yield points[-1]
 
 
-def _sparks(state: dict[str, Any], width: int) -> list[RenderableType]:
-    """Return a line for each of the other curves: its course, and its last value."""
+def _sparks(state: dict[str, Any], width: int, most: int) -> list[RenderableType]:
+    """Return a line for each of the other curves, the curriculum's among them: its course, and its last value."""
+    newest: dict[str, Any] = state["rows"][-1] if state["rows"] else {}
+    curriculum = [(name.removeprefix("curriculum/"), name) for name in newest if name.startswith("curriculum/")]
+    curves = [(name, values) for name, key in (*CURVES, *curriculum, *MORE) if len(values := _values(state, key)) > 1][:most]
+    widest = min(NAMED, max((len(printable(name)) for name, _ in curves), default=0))
     lines: list[RenderableType] = []
-    for name, key in CURVES:
-        values = [y for _, y in _points(state, key)]
-        if len(values) > 1:
-            kept = max(10, min(len(values), width - 24))
-            some = [values[i * (len(values) - 1) // (kept - 1)] for i in range(kept)] if len(values) > kept else values
-            low, high = min(some), max(some)
-            bars = "".join("▁▂▃▄▅▆▇█"[round(7 * (value - low) / (high - low or 1))] for value in some)
-            lines.append(Text.assemble((f"{name:<9}", "dim"), (bars, "blue"), f" {values[-1]:.4g}"))
+    for name, values in curves:
+        kept = max(10, min(len(values), width - widest - 14))
+        some = [values[i * (len(values) - 1) // (kept - 1)] for i in range(kept)] if len(values) > kept else values
+        low, high = min(some), max(some)
+        bars = "".join("▁▂▃▄▅▆▇█"[round(7 * (value - low) / (high - low or 1))] for value in some)
+        lines.append(Text.assemble((f"{printable(name)[:widest]:<{widest}} ", "dim"), (bars, "blue"), f" {values[-1]:.4g}"))
     return lines
+
+
+def _values(state: dict[str, Any], key: str) -> list[float]:
+    return [y for _, y in _points(state, key)]
 
 
 def _groups(states: Sequence[dict[str, Any]], width: int) -> list[RenderableType]:
