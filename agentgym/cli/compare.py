@@ -15,7 +15,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from agentgym.cli.rows import Rows
+from agentgym.cli.rows import Rows, say
 from agentgym.core.screen import printable
 from agentgym.episodes.episode import MOST_FAULTS
 from agentgym.errors import BadConfig
@@ -64,12 +64,12 @@ def run(config: Config) -> int:
             f"... and {len(options) - MOST_OPTIONS} more differences: on the page, or --json",
         ]
     for line in (*options, *left_out):
-        console.print(Text(line), soft_wrap=True)
+        say(console, line)
     console.print()
     console.print(table(comparison), soft_wrap=True)
     console.print()
     for line in [*_flips(comparison["all"], config.tasks), *(_refusal(comparison) or verdict(comparison["all"]))]:
-        console.print(Text(line), soft_wrap=True)
+        say(console, line)
     page = Path(config.page or Path(config.b) / f"compare-with-{Path(config.a).resolve().name}.html")
     try:
         said = str(write_comparison(comparison, sides, left_out, page))

@@ -7,6 +7,7 @@ agentgym doctor --json       the same for a program
 import json
 import os
 import platform
+import re
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from rich.text import Text
 
 from agentgym import registry
 from agentgym.browser.chromium import chromium
+from agentgym.cli.rows import labelled
 from agentgym.core.screen import printable
 from agentgym.errors import how_to_install
 
@@ -140,14 +142,24 @@ def run(config: Config) -> int:
     data = os.environ.get("AGENTGYM_DATA")
     console.print(Text(printable(f"AGENTGYM_DATA {data or 'is not set: environments over genuine data need a path'}")))
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("", "here", "for", "how to get it"):
-        table.add_column(column, overflow="fold")
+    for column in ("", "here", "for"):
+        table.add_column(column, overflow="fold", no_wrap=column == "")
+    details, missing = dict[str, str](), dict[str, str]()
     for need in NEEDS:
         place = need.find()
-        here = Text(printable(place or "no"), style="green" if place else "yellow")
-        table.add_row(Text(need.name), here, Text(need.what_for), Text("" if place else need.how_to_get))
+        first = re.split(r"[;,] ", place, maxsplit=1)[0] if place else "no"
+        table.add_row(need.name, Text(printable(first), style="green" if place else "yellow"), Text(need.what_for))
+        if not place:
+            missing[need.name] = need.how_to_get
+        elif place != first:
+            details[need.name] = place.removeprefix(first)[2:].removeprefix("but ")
     console.print(table)
-    for line in without():
+    for title, rows in (("notes", details), ("how to get what is missing", missing)):
+        if rows:
+            console.print(Text(f"\n{title}", style="bold"), labelled(rows, indent=0), sep="\n")
+    if lines := without():
+        console.print()
+    for line in lines:
         console.print(Text(printable(line)))
     return 0
 

@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from agentgym.cli.card import card
+from agentgym.cli.rows import labelled
 from agentgym.contract import examine
 from agentgym.core.caller import quoted
 from agentgym.core.env import TextEnv
@@ -88,7 +89,7 @@ def _write(config: Config) -> None:
     print(printable(f"train on them with {quoted([f'--env.pool_file={path}'])}"))
 
 
-def facts(env: TextEnv) -> Text:
+def facts(env: TextEnv) -> Table:
     """Return what does not depend on the difficulty: actions, splits, horizon, settings, presets, declared bounds."""
     rows = {
         "tools": ", ".join(f"{tool.name}({', '.join(tool.properties)})" for tool in env.tools.values())
@@ -102,7 +103,7 @@ def facts(env: TextEnv) -> Text:
         "declared": f"random at most {env.declared.random_bound:g}, expert at least {env.declared.expert_bound:g}"
         + "".join(f", {name} at most {rate:g}" for name, rate in env.declared.ceilings.items()),
     }
-    return Text("\n".join(f"  {name:<10}{printable(value)}" for name, value in rows.items()))
+    return labelled(rows)
 
 
 def envs(*, wide: bool = True) -> Group:

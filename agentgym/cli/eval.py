@@ -27,6 +27,7 @@ from agentgym.cli.eval_screen import Bar, aggregates, contamination_notes, effor
 from agentgym.cli.eval_spending import metered
 from agentgym.cli.eval_trained import trained_as
 from agentgym.cli.flags import written
+from agentgym.cli.rows import say
 from agentgym.cli.train import quiet
 from agentgym.core.actions import Tool
 from agentgym.core.folders import check_alone, check_folder
@@ -206,7 +207,7 @@ def _show(config: Config, console: Console, folder: Path, summary: JsonObject, e
         print(json.dumps(summary, indent=2, allow_nan=False))
         return
     if warning := cut_warning(summary, manifest.read(folder / "manifest.json")["options"]):
-        console.print(Text(warning, style="bold yellow"), soft_wrap=True)
+        say(console, warning, "bold yellow")
     console.print(table(summary), soft_wrap=True)
     if config.quiet:
         write_report(folder)
@@ -237,7 +238,7 @@ def _show(config: Config, console: Console, folder: Path, summary: JsonObject, e
             "those episodes again"
         )
     for note in notes:
-        console.print(Text(note), soft_wrap=True)
+        say(console, note)
 
 
 def _named(suite: Suite) -> dict[str, object]:

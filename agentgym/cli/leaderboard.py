@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from agentgym.cli.rows import say
 from agentgym.core.screen import printable
 from agentgym.errors import BadConfig
 from agentgym.evaluate.leaderboard import leaderboard
@@ -45,7 +46,7 @@ def run(config: Config) -> int:
         return 0
     console = Console(highlight=False)
     protocol = f"protocol {board['protocol']}" if board["protocol"] else "no protocol"
-    console.print(Text(printable(f"{protocol}, {board['tasks']} tasks, task ids {board['task_ids']}")), soft_wrap=True)
+    say(console, f"{protocol}, {board['tasks']} tasks, task ids {board['task_ids']}")
     table = Table(box=None, pad_edge=False, header_style="bold")
     against = [f"minus {base}\n95 %, paired" for base in board["references"]]
     for place, name in enumerate(("evaluation", "success", "95 %", *against, "infrastructure errors")):

@@ -14,11 +14,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rich.console import Console
-from rich.text import Text
 
 from agentgym.cli.eval_screen import table
 from agentgym.cli.flags import written
-from agentgym.core.screen import printable
+from agentgym.cli.rows import say
 from agentgym.evaluate.compare import read_evaluation
 from agentgym.evaluate.rescore import rescore_folder
 from agentgym.evaluate.summary import summarize
@@ -70,5 +69,5 @@ def run(config: Config) -> int:
         f"{target}: manifest.json, episodes.jsonl, summary.json",
         f"`agentgym compare {config.folder} {target}` shows the tasks",
     ):
-        console.print(Text(printable(line)), soft_wrap=True)
+        say(console, line)
     return 0

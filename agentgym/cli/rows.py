@@ -1,14 +1,30 @@
 """Rows of numbers for the terminal, each with a name that is never broken: a long one stands on a line of its own."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions
+from rich.table import Table
 from rich.text import Text
 
 from agentgym.core.screen import printable
 
 GAP = 2
+
+
+def say(console: Console, text: str, style: str = "") -> None:
+    """Print a sentence, made harmless: in a terminal in whole words within its width, in a file as one line."""
+    console.print(Text(printable(text), style=style), soft_wrap=not console.is_terminal)
+
+
+def labelled(rows: Mapping[str, str], *, indent: int = 2) -> Table:
+    """Return texts beside their names, made harmless; a long text stays in its column."""
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, text in rows.items():
+        table.add_row(" " * indent + printable(name), Text(printable(text)))
+    return table
 
 
 class Rows:
