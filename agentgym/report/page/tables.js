@@ -15,7 +15,7 @@ function header(data) {
   const found = summary.success;
   if (found && typeof found === "object") {
     tile("success", percent(found.mean), `95 % interval ${percent(found.low)} to ${percent(found.high)}`);
-    tile("episodes", short(found.episodes), `${short(found.tasks)} tasks, ${short(found.faults)} infrastructure errors apart`);
+    tile("episodes", short(found.episodes), `${short(found.tasks)} tasks, ${short(found.faults)} infrastructure errors left out`);
     tile("turns", short(summary.turns), "mean of an episode");
     tile("reward", short(summary.reward), "mean of an episode");
     const met = Object.entries(summary.met || {});
