@@ -12,6 +12,7 @@ from agentgym.agents.chat import ChatAgent
 from agentgym.agents.decide import AUTO, NATIVE, TEXT, decide
 from agentgym.agents.fields import field_values, window_values
 from agentgym.agents.native import NOT_EXECUTED, CallSide, offered
+from agentgym.agents.parse import PROJECTIONS
 from agentgym.agents.prompt import Prompt, load_prompt
 from agentgym.agents.tool_calls import CALL_ID, told
 from agentgym.agents.window import WindowAgent
@@ -43,7 +44,8 @@ class MessageAgent:
 
     Its turns have text and no token ids, and training refuses them. Replies come back as assistant messages, thoughts
     included, and observations as user messages; of an observation longer than `observation_characters` the middle is cut.
-    After a reply that was cut by length the next message begins with `CUT`, except with a window, whose prompts are whole.
+    After a reply that was cut by length the next observation begins with `CUT`, except in a published prompt whose replies
+    are read as published (`PROJECTIONS`).
     `turn_tokens` is the most tokens of a reply; None: that of `sampling`, and without any `TURN_TOKENS`.
     `tools` is `auto`, `native` (the server is given the tools, see `CallConversation`) or `text` (the prompt lists them);
     `auto` is native, except with a window.
@@ -167,7 +169,7 @@ class MessageConversation:
         form, agent = self.agent.prompt, self.agent
         if not self.turns:
             self.first_observation = observation
-        elif agent.window is None:
+        elif form.reply.kind not in PROJECTIONS:
             observation = self.noticed(observation)
         task = self.task.instruction or self.first_observation
         values = field_values(agent.cut, observation, info, task=lambda: task, tools=self.tools, turns=self.turns)

@@ -8,10 +8,8 @@ agentgym eval rlvr/Search-v0 --policy expert --tasks 500        without a model:
 agentgym eval household --model runs/demo --env.preset easy     options of the environment
 """
 
-import json
 import math
 import re
-import sys
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -23,31 +21,26 @@ from agentgym.agents.base import Agent
 from agentgym.agents.spec import AgentSpec
 from agentgym.agents.table import AGENTS, UNATTENDED
 from agentgym.cli.eval_about import about_agent
-from agentgym.cli.eval_screen import Bar, aggregates, contamination_notes, effort, money, table
-from agentgym.cli.eval_spending import metered
-from agentgym.cli.eval_trained import trained_as
+from agentgym.cli.eval_result import show
+from agentgym.cli.eval_screen import Bar
+from agentgym.cli.eval_spending import metered, planned
+from agentgym.cli.eval_trained import differences, trained_as
 from agentgym.cli.flags import written
-from agentgym.cli.rows import say
 from agentgym.cli.train import quiet
 from agentgym.core.actions import Tool
 from agentgym.core.folders import check_alone, check_folder
-from agentgym.core.screen import announce, printable
+from agentgym.core.screen import announce
 from agentgym.engines import Sampling, engine
 from agentgym.engines.kinds import kind_of
 from agentgym.engines.model_names import as_chat, check_model
-from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig, MissingExtra, how_to_install, unknown
-from agentgym.evaluate import manifest
 from agentgym.evaluate.manifest import fingerprint, read_object
 from agentgym.evaluate.protocol import too_many_faults
-from agentgym.evaluate.regret import sentence
-from agentgym.evaluate.replies import cut_warning
 from agentgym.evaluate.run import EvaluationPlan, evaluate
 from agentgym.evaluate.spending import OverBudget
 from agentgym.evaluate.suite import Suite, resolve
 from agentgym.options import Alias, Options, Positional
 from agentgym.registry import make
-from agentgym.report.html import write_report
 from agentgym.rollout.pool import RolloutConfig, WorkerBackend
 from agentgym.trainers.config.train_config import TrainConfig
 from agentgym.trainers.run.preflight import model_folder
@@ -129,8 +122,10 @@ class Config:
     prices: str | None = None
     """TOML file with US dollars per million tokens by model, for servers that do not say what a request costs; by default
     the one that AGENTGYM_PRICES names."""
+    plan: bool = False
+    """Print how much would be played, and at most how many tokens that takes, and stop."""
     max_cost: float | None = None
-    """US dollars after which the evaluation stops; finished episodes are kept, and a larger value continues."""
+    """US dollars after which no episode starts; those in flight are finished and kept, and a larger value continues."""
     regret: bool = False
     """Replay every episode next to the oracle: how far from the goal it was before and after each turn, when it was
     lost, and which turns were wasted."""
@@ -162,6 +157,9 @@ def run(config: Config) -> int:
     rollout = RolloutConfig(config.concurrency, config.workers, **workers)
     rollout.check_workers()
     plan = _plan(config, suite)  # which refuses what cannot be, before a model is loaded
+    if config.plan:
+        print(planned(config, plan, _named(suite), _reply_tokens(config, suite)))
+        return 0
     folder = Path(config.out or default_folder(config))
     check_folder(folder)
     check_alone(folder, "evaluation")
@@ -197,48 +195,8 @@ def run(config: Config) -> int:
         if agent.engine is not None:
             agent.engine.close()
     summary = read_object(folder / "summary.json")
-    _show(config, console, folder, summary, episodes)
+    show(config, console, folder, summary, episodes)
     return int(bool(too_many_faults(episodes)) or bool(summary["skipped"]))
-
-
-def _show(config: Config, console: Console, folder: Path, summary: JsonObject, episodes: list[Episode]) -> None:
-    """Print what was measured, and write the report, as far as the flags ask for it."""
-    if config.json:
-        print(json.dumps(summary, indent=2, allow_nan=False))
-        return
-    if warning := cut_warning(summary, manifest.read(folder / "manifest.json")["options"]):
-        say(console, warning, "bold yellow")
-    console.print(table(summary), soft_wrap=True)
-    if config.quiet:
-        write_report(folder)
-        if too_many_faults(episodes):
-            print(printable(summary["comparable"]), file=sys.stderr)
-        return
-    console.print()
-    console.print(effort(summary), soft_wrap=True)
-    page = write_report(folder)
-    notes = [
-        *money(summary),
-        *aggregates(summary),
-        *contamination_notes(summary),
-        *(sentence(env, row) for env, row in summary.get("regret", {}).items()),
-        summary["comparable"],
-        f"{folder}: {page.name} shows the episodes; summary.md, summary.json, episodes.jsonl, manifest.json",
-    ]
-    if met := manifest.met(manifest.read(folder / "manifest.json")):
-        notes.append(f"server errors: {', '.join(f'{count} x {what}' for what, count in met.items())}")
-    if adapted := manifest.adapted(manifest.read(folder / "manifest.json")):
-        changes = ", ".join(f"{name} ({what})" for name, what in adapted.items())
-        notes.append(f"the server refused parameters, and requests went on without them: {changes}")
-    faults = [episode for episode in episodes if episode.fault]
-    if faults:
-        last = (faults[0].error or faults[0].reason).strip().splitlines()[-1]
-        notes.append(
-            f"{len(faults)} infrastructure errors, left out of the rates; the first: {last[:300]!r}. --retry-faults plays "
-            "those episodes again"
-        )
-    for note in notes:
-        say(console, note)
 
 
 def _named(suite: Suite) -> dict[str, object]:
@@ -285,9 +243,22 @@ def _agent(config: Config, suite: Suite) -> tuple[Agent, dict[str, object]]:
     """Return the agent, and what the manifest is to say about it."""
     if config.policy is not None:
         return UNATTENDED[config.policy].load()(), {"policy": config.policy}
+    return _model(_laid(config, suite), suite)
+
+
+def _laid(config: Config, suite: Suite) -> Config:
+    """Return the flags, laid over what a suite says of its agent."""
     fixed = {name: value for name in OF_SUITES if (value := getattr(suite, name)) is not None}
-    laid = {name: value for name, value in fixed.items() if getattr(config, name) is None}
-    return _model(replace(config, **laid), suite)
+    return replace(config, **{name: value for name, value in fixed.items() if getattr(config, name) is None})
+
+
+def _reply_tokens(config: Config, suite: Suite) -> int:
+    """Return the most tokens of a reply; 0 without a model."""
+    if config.policy is not None:
+        return 0
+    config = _laid(config, suite)
+    name, trained = _resolve(config, suite)
+    return _spec(config, trained, messages=not kind_of(name)[0].tokens).reply_tokens
 
 
 def _check_who(config: Config) -> None:
@@ -307,6 +278,8 @@ def _model(config: Config, suite: Suite) -> tuple[Agent, dict[str, object]]:
     name, trained = _resolve(config, suite)
     kind, target = kind_of(name)
     spec = _spec(config, trained, messages=not kind.tokens)
+    for difference in differences(config.model or "", spec):
+        announce(f"warning: {difference}")
     sampling = Sampling(temperature=1.0 if config.temperature is None else config.temperature)
     if not 0 <= sampling.temperature < math.inf:
         raise BadConfig(f"--temperature is {sampling.temperature}; expected 0 (greedy) or more")

@@ -148,6 +148,8 @@ class Bar:
 
     def add(self, episode: Episode) -> None:
         """Take in a finished episode."""
+        if self.meter:
+            self.meter.ended(episode)
         self.done += 1
         self.counted += not episode.fault
         self.solved += episode.success is True

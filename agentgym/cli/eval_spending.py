@@ -2,15 +2,18 @@
 
 import math
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
 from agentgym.agents.base import Agent
 from agentgym.agents.message_agent import MessageAgent
 from agentgym.core.screen import announce
+from agentgym.core.tasks import Task
 from agentgym.episodes.episode import read_episodes
-from agentgym.errors import BadConfig, unknown
-from agentgym.evaluate.choice import UNCOUNTED, EvaluationPlan
+from agentgym.errors import BadConfig, MissingExtra, unknown
+from agentgym.evaluate.choice import UNCOUNTED, EvaluationPlan, choose
+from agentgym.evaluate.run import missing_tasks
 from agentgym.evaluate.spending import MILLION, Metered, Price, price_of, read_prices, total_cost
 from agentgym.registry import make
 
@@ -51,17 +54,49 @@ def metered(config: Spending, agent: Agent, plan: EvaluationPlan, folder: Path) 
         if flag:
             raise BadConfig(f"{flag} has no effect here: it is for models over plain chat (chat:…)")
         return None, None
-    path = config.prices or os.environ.get(TABLE) or None
-    prices = read_prices(path) if path else {}
-    price = price_of(config.model or "", prices)
-    if config.prices and price is None:
-        raise unknown(f"model in {config.prices}", config.model or "", prices)
+    price = _price(config)
     episodes = folder / "episodes.jsonl"
     spent = total_cost(read_episodes(episodes), price) if config.max_cost is not None and episodes.exists() else 0.0
     meter = agent.engine = Metered(agent.engine, price, config.max_cost, spent or 0.0)
     if not config.quiet:
         announce(at_most(plan, agent.sampling.max_tokens, price))
     return price, meter
+
+
+def _price(config: Spending) -> Price | None:
+    """Return the price of the model; UnknownName where the table that was named has none."""
+    path = config.prices or os.environ.get(TABLE) or None
+    prices = read_prices(path) if path else {}
+    price = price_of(config.model or "", prices)
+    if config.prices and price is None:
+        raise unknown(f"model in {config.prices}", config.model or "", prices)
+    return price
+
+
+def planned(config: Spending, plan: EvaluationPlan, named: Mapping[str, object], turn_tokens: int) -> str:
+    """Return how much an evaluation would play, a line for each environment, and how much that takes at most.
+
+    `named` is what the manifest says about the suite, `turn_tokens` the most tokens of a reply, 0 without a model. Nothing
+    is loaded or played.
+    """
+    lines: list[str] = []
+    plans = {env: plan.of(env) for env in plan.envs}
+    tasks: dict[str, list[Task]] = {}
+    for env, own in plans.items():
+        try:
+            tasks[env] = chosen = choose(env, own)
+        except MissingExtra as error:
+            lines.append(f"{env}, left out: {error}")
+            continue
+        made = make(env, **plan.options(env))
+        turns, attempts = made.horizon, own.attempts
+        made.close()
+        times = f" x {attempts} attempts" if attempts > 1 else ""
+        lines.append(f"{env}, split {chosen[0].split}: {len(chosen):,} tasks{times}, at most {turns} turns each")
+    lines.append(at_most(plan, turn_tokens, _price(config)))
+    if turn_tokens:
+        lines.append("Prompts come on top: a few tasks (--tasks 5) show how many input tokens a turn has.")
+    return "\n".join([*lines, *missing_tasks(named, plans, tasks)])
 
 
 def at_most(plan: EvaluationPlan, turn_tokens: int, price: Price | None) -> str:
@@ -79,6 +114,8 @@ def at_most(plan: EvaluationPlan, turn_tokens: int, price: Price | None) -> str:
         episodes += int(tasks) * mine.attempts
         turns += int(tasks) * mine.attempts * env.horizon
         env.close()
+    if not turn_tokens:
+        return f"{episodes:,} episodes: at most {turns:,} turns"
     tokens = turns * turn_tokens
     money = "" if price is None else f", ${tokens * price.output / MILLION:,.2f} for these"
     return f"{episodes:,} episodes: at most {turns:,} requests and {tokens:,} output tokens{money}"

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agentgym.agents.spec import NAMED
+from agentgym.agents.prompt import ALIASES
+from agentgym.agents.spec import NAMED, AgentSpec
 from agentgym.trainers.config.caller_settings import with_caller
 from agentgym.trainers.config.recipe_files import read_values
 from agentgym.trainers.config.train_config import TrainConfig, defaults
@@ -41,3 +42,27 @@ def trained_as(
     used["env_options"] = {key: value for key, value in used["env_options"].items() if key not in OF_TRAINING}
     with_caller(path, used, defaults(), {**caller, "env": env}, command, only=("env", "prompt"))
     return Trained(**used)
+
+
+def differences(model: str, spec: AgentSpec) -> list[str]:
+    """Return the sentence that says that a run's policy is evaluated with another agent or prompt than it was trained with.
+
+    `model` is the folder of the run or of one of its checkpoints; [] for another model.
+    """
+    folder = Path(model).expanduser()
+    run = next((place for place in (folder, *folder.parents[:2]) if (place / "config.toml").is_file()), None)
+    if run is None or (run != folder and folder.parent.name != "checkpoints"):
+        return []
+    values = read_values(run / "config.toml", stored=True)
+    trained = Trained(**{name: value for name, value in values.items() if name in USED})
+    ways: list[str] = []
+    for agent, prompt, turns in (
+        (trained.agent, trained.prompt_asked, trained.window_turns),
+        (spec.agent, spec.prompt, spec.window_turns),
+    ):
+        window = f" of {turns} turns" if agent == "window" else ""
+        named = f"prompt {ALIASES.get(prompt, prompt)!r}" if prompt else "the prompt of the environment"
+        ways.append(f"agent {agent!r}{window} and {named}")
+    if ways[0] == ways[1]:
+        return []
+    return [f"{run} was trained with {ways[0]}, and is evaluated with {ways[1]}: its success may be lower for that alone"]

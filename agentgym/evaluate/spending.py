@@ -1,5 +1,6 @@
 """What an evaluation's requests took: tokens by kind, money by the server's word or a table of prices, and seconds."""
 
+import asyncio
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -139,13 +140,17 @@ def spending(episodes: Sequence[Episode], price: Price | None) -> dict[str, obje
 class Metered:
     """A chat engine that counts what its requests cost, and ends the evaluation when that is more than it may be.
 
-    `spent` is what earlier sessions cost. Requests under way are answered, so a little more may be spent.
+    `spent` is what earlier sessions cost. Episodes under way are played to their ends, so that nothing is paid twice: each
+    may spend more, and no other one begins.
     """
 
     tokenizer = None
 
     def __init__(self, engine: ChatEngine, price: Price | None, most: float | None, spent: float = 0.0) -> None:
         self.inner, self._price, self._most, self.spent = engine, price, most, spent
+        self._playing: set[str] = set()
+        """Episodes under way, by the beginning of their sessions."""
+        self._waiting: list[asyncio.Future[None]] = []
 
     @property
     def met(self) -> dict[str, int]:
@@ -166,8 +171,7 @@ class Metered:
         self, messages: Sequence[dict[str, object]], tools: Sequence[dict[str, object]], sampling: Sampling, session: str
     ) -> Completion:
         """Return the engine's reply; OverBudget where nothing is left, BadConfig where nobody knows what a token costs."""
-        if self._most is not None and self.spent >= self._most:
-            raise OverBudget(f"${self.spent:.4f} of --max-cost {self._most:g} are spent")
+        await self._admit(session)
         done = await self.inner.chat(messages, tools, sampling, session)
         cost = None if done.usage is None else cost_of(done.usage, self._price)
         if cost is not None:
@@ -178,6 +182,23 @@ class Metered:
                 "with --prices FILE"
             )
         return done
+
+    async def _admit(self, session: str) -> None:
+        """Let the episode of a session begin or go on; of one too many, raise OverBudget when the others have ended."""
+        name = session.removesuffix("#check").rpartition("#")[0]
+        if name not in self._playing and self._most is not None and self.spent >= self._most:
+            while self._playing:
+                self._waiting.append(asyncio.get_running_loop().create_future())
+                await self._waiting[-1]
+            raise OverBudget(f"${self.spent:.4f} of --max-cost {self._most:g} are spent")
+        self._playing.add(name)
+
+    def ended(self, episode: Episode) -> None:
+        """Take note that an episode is over and kept."""
+        self._playing.discard(f"{episode.group_id}#{episode.attempt}")
+        while self._waiting and not self._playing:
+            if not (waiter := self._waiting.pop()).done():
+                waiter.set_result(None)
 
     def abort(self, session: str) -> None:
         """End the session's request."""

@@ -89,6 +89,16 @@ def test_the_model_is_told_that_its_reply_was_cut(tools: str, tmp_path: Path) ->
     assert [notice in str(messages[-1]) for messages in asked[:3]] == [False, True, False]
 
 
+@pytest.mark.parametrize(("prompt", "noticed"), [("window", True), ("alfworld@verl-agent", False)])
+def test_a_window_is_told_too_but_a_published_prompt_stays_as_it_is(prompt: str, noticed: bool, tmp_path: Path) -> None:
+    script = [reply("I think it may be", "length"), reply("7"), reply("8")]
+    flags = ["--agent", "window", "--prompt", prompt, "--turn-tokens", "99"]
+    server = evaluated(script, reply("9"), tmp_path / "e", *flags)
+    asked = [str(body["messages"]) for body in server.bodies[:3]]
+    notice = CUT.format(99)
+    assert [notice in text for text in asked] == [False, noticed, False]  # and not in the history of the third
+
+
 def test_a_call_that_was_cut_is_told_in_its_result(tmp_path: Path) -> None:
     cut = {"id": "a", "type": "function", "function": {"name": "act", "arguments": '{"command": "1'}}
     answer = reply(None, "length", tool_calls=[cut])

@@ -8,6 +8,7 @@ import pytest
 
 pytest.importorskip("httpx2", reason="the extra `api` is not installed")
 import loopback
+from household_files import write_game
 
 from agentgym.cli import main
 from agentgym.episodes.episode import Episode, Turn, read_episodes
@@ -93,14 +94,28 @@ def test_max_cost_stops_and_a_larger_one_goes_on(tmp_path: Path, capsys: pytest.
     flags = ["--tasks", "6", "--concurrency", "1", "--max-cost"]
     with loopback.faulty([], then=reply({**COUNTED, "cost": 0.5})) as (server, url):
         assert main(evaluation(url, tmp_path / "e", *flags, "2.2")) == 1
-        assert server.asked == 5  # each costs 0.5: the sixth would begin at 2.5
         said = capsys.readouterr().out
-        assert "$2.5000 of --max-cost 2.2 are spent" in said and "a larger --max-cost continues" in said
-        kept = len(read_episodes(tmp_path / "e" / "episodes.jsonl"))
-        assert 1 <= kept < 6
+        first = read_episodes(tmp_path / "e" / "episodes.jsonl")
+        assert f"${0.5 * server.asked:.4f} of --max-cost 2.2 are spent" in said and "a larger --max-cost continues" in said
+        assert 5 <= server.asked == sum(len(episode.turns) for episode in first) < 5 + 3  # the last one was finished
         assert main(evaluation(url, tmp_path / "e", *flags, "100")) == 0
-    assert len(read_episodes(tmp_path / "e" / "episodes.jsonl")) == 6
+        episodes = read_episodes(tmp_path / "e" / "episodes.jsonl")
+        assert len(episodes) == 6 and server.asked == sum(len(episode.turns) for episode in episodes)
     assert summary_of(tmp_path / "e")["cost"]["by"] == "server"
+
+
+def test_episodes_in_flight_are_finished_and_not_paid_twice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Four begin at once, and the first three requests spend it all: twelve turns are paid for and kept, no episode more."""
+    flags = ["--tasks", "9", "--concurrency", "4", "--max-cost"]
+    with loopback.faulty([], then=reply({**COUNTED, "cost": 1.0})) as (server, url):
+        assert main(evaluation(url, tmp_path / "e", *flags, "3")) == 1
+        assert "4 of 9 episodes are kept" in capsys.readouterr().out
+        kept = read_episodes(tmp_path / "e" / "episodes.jsonl")
+        assert len(kept) == 4 and server.asked == sum(len(episode.turns) for episode in kept)
+        assert main(evaluation(url, tmp_path / "e", *flags, "3")) == 1 and server.asked == sum(len(e.turns) for e in kept)
+        assert main(evaluation(url, tmp_path / "e", *flags, "100")) == 0
+        episodes = read_episodes(tmp_path / "e" / "episodes.jsonl")
+        assert len(episodes) == 9 and server.asked == sum(len(episode.turns) for episode in episodes)
 
 
 def test_max_cost_needs_a_price(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -193,3 +208,26 @@ def test_too_few_tasks_are_said_before_anything_is_played() -> None:
     ]
     assert missing_tasks({}, plan, tasks) == ["e: 30 of the 134 tasks asked for are here, and only these are played"]
     assert missing_tasks(protocol, plan, {"e": [None] * 134}) == missing_tasks({}, plan, {"e": [None] * 134}) == []
+
+
+def test_a_plan_says_how_much_would_be_played_and_asks_for_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with loopback.faulty([], then=reply()) as (server, url):
+        flags = ["--prices", table(tmp_path), "--attempts", "3", "--turn-tokens", "100", "--plan"]
+        assert main(evaluation(url, tmp_path / "e", *flags)) == 0
+        assert server.asked == 0 and not (tmp_path / "e").exists()
+    said = capsys.readouterr().out
+    assert "rlvr/GuessNumber-v0, split test: 2 tasks x 3 attempts, at most 3 turns each" in said
+    assert "6 episodes: at most 18 requests and 1,800 output tokens, $0.02 for these" in said  # 1,800 x $10 a million
+    assert main(["eval", "guessnumber,frozenlake", "--policy", "oracle", "--tasks", "4", "--plan"]) == 0
+    assert "8 episodes: at most 448 turns" in capsys.readouterr().out  # 4 of 12 and 4 of 100
+
+
+def test_a_plan_of_a_protocol_says_what_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_game(tmp_path / "valid_unseen" / "pick_cool_then_place_in_recep-Apple-None-Shelf-1" / "trial_T1")
+    words = ["eval", "alfworld@verl-agent-unseen", "--env.data", str(tmp_path), "--model", "chat:http://127.0.0.1:1/v1#m"]
+    assert main([*words, "--plan"]) == 0
+    said = capsys.readouterr().out
+    assert "1 tasks x 8 attempts, at most 50 turns each" in said and "400 requests and 204,800 output tokens" in said
+    assert "1 of 134 tasks of protocol alfworld@verl-agent-unseen are here" in said

@@ -1,0 +1,74 @@
+"""What an evaluation prints when it has ended: its table, what it took, and what is to be said of it."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any, Protocol
+
+from rich.console import Console
+
+from agentgym.cli.eval_screen import aggregates, contamination_notes, effort, money, table
+from agentgym.cli.rows import say
+from agentgym.core.screen import printable
+from agentgym.episodes.episode import Episode
+from agentgym.evaluate import manifest
+from agentgym.evaluate.protocol import too_many_faults
+from agentgym.evaluate.regret import sentence
+from agentgym.evaluate.replies import cut_warning
+from agentgym.report.html import write_report
+
+JsonObject = dict[str, Any]
+
+
+class Shown(Protocol):
+    """The flags that this is about."""
+
+    @property
+    def json(self) -> bool:
+        """Whether only the summary is printed, as JSON."""
+        ...
+
+    @property
+    def quiet(self) -> bool:
+        """Whether nothing but results is shown."""
+        ...
+
+
+def show(config: Shown, console: Console, folder: Path, summary: JsonObject, episodes: list[Episode]) -> None:
+    """Print what was measured, and write the report, as far as the flags ask for it."""
+    if config.json:
+        print(json.dumps(summary, indent=2, allow_nan=False))
+        return
+    if warning := cut_warning(summary, manifest.read(folder / "manifest.json")["options"]):
+        say(console, warning, "bold yellow")
+    console.print(table(summary), soft_wrap=True)
+    if config.quiet:
+        write_report(folder)
+        if too_many_faults(episodes):
+            print(printable(summary["comparable"]), file=sys.stderr)
+        return
+    console.print()
+    console.print(effort(summary), soft_wrap=True)
+    page = write_report(folder)
+    notes = [
+        *money(summary),
+        *aggregates(summary),
+        *contamination_notes(summary),
+        *(sentence(env, row) for env, row in summary.get("regret", {}).items()),
+        summary["comparable"],
+        f"{folder}: {page.name} shows the episodes; summary.md, summary.json, episodes.jsonl, manifest.json",
+    ]
+    if met := manifest.met(manifest.read(folder / "manifest.json")):
+        notes.append(f"server errors: {', '.join(f'{count} x {what}' for what, count in met.items())}")
+    if adapted := manifest.adapted(manifest.read(folder / "manifest.json")):
+        changes = ", ".join(f"{name} ({what})" for name, what in adapted.items())
+        notes.append(f"the server refused parameters, and requests went on without them: {changes}")
+    faults = [episode for episode in episodes if episode.fault]
+    if faults:
+        last = (faults[0].error or faults[0].reason).strip().splitlines()[-1]
+        notes.append(
+            f"{len(faults)} infrastructure errors, left out of the rates; the first: {last[:300]!r}. --retry-faults plays "
+            "those episodes again"
+        )
+    for note in notes:
+        say(console, note)

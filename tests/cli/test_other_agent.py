@@ -1,0 +1,48 @@
+"""A run's policy that is evaluated with another agent or prompt than it was trained with."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from small_runs import policy
+
+from agentgym.agents.spec import AgentSpec
+from agentgym.cli import main
+from agentgym.cli.eval_trained import differences
+from agentgym.trainers.config.recipe_files import read_recipe, to_toml
+from agentgym.trainers.config.train_config import TrainConfig
+
+
+def run_of(folder: Path, config: TrainConfig) -> Path:
+    (folder / "checkpoints" / "step-00000001").mkdir(parents=True)
+    (folder / "config.toml").write_text(to_toml(config))
+    return folder
+
+
+def test_the_agent_and_the_prompt_are_compared(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "run", read_recipe("alfworld-1.5b"))
+    same = AgentSpec(agent="window", prompt="alfworld@verl-agent", turn_tokens=9)
+    assert differences(str(run), same) == [] and differences(str(tmp_path), same) == [] and differences("hf:x", same) == []
+    (other,) = differences(str(run), replace(same, prompt="window"))
+    assert "trained with agent 'window' of 2 turns and prompt 'alfworld@verl-agent', and is evaluated with agent" in other
+    assert "prompt 'window'" in other
+    (checkpoint,) = differences(str(run / "checkpoints" / "step-00000001"), AgentSpec())  # which has no settings of its own
+    assert "evaluated with agent 'chat' and the prompt of the environment" in checkpoint
+    assert differences(str(run), replace(same, window_turns=3))
+    search = run_of(tmp_path / "search", read_recipe("search-3b"))
+    assert not differences(str(search), AgentSpec(agent="completion", prompt="search-r1"))  # another name of the same
+    small = run_of(tmp_path / "small", TrainConfig())
+    assert not differences(str(small), AgentSpec(prompt="bare")) and differences(str(small), AgentSpec(prompt="react"))
+
+
+@pytest.mark.long
+def test_an_evaluation_warns_before_it_plays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = run_of(tmp_path / "run", TrainConfig(env="rlvr/GuessNumber-v0"))
+    model = folder / "checkpoints" / "step-00000001"
+    model.rmdir()
+    policy(model, "rlvr/GuessNumber-v0")
+    (model / "trainer.pt").touch()
+    words = ["eval", "guessnumber", "--model", str(folder), "--tasks", "1", "--horizon", "1", "--out", str(tmp_path / "e")]
+    assert main([*words, "--turn-tokens", "2"]) == 0 and "was trained with" not in capsys.readouterr().err
+    assert main([*words[:-1], str(tmp_path / "other"), "--turn-tokens", "2", "--prompt", "react"]) == 0
+    assert f"warning: {folder} was trained with agent 'chat' and prompt 'bare'" in capsys.readouterr().err
