@@ -14,13 +14,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agentgym.cli.flags import Given, filled, given_flags, read_settings
+from agentgym.cli.flags import filled, given_flags, read_settings
 from agentgym.cli.train_screen import Screen
 from agentgym.core.caller import Setting, quoted
 from agentgym.core.folders import check_alone
 from agentgym.core.screen import announce, printable
 from agentgym.errors import BadConfig, BadData, MissingExtra, how_to_install
-from agentgym.trainers.config.recipe_files import read_recipe, recipe_values, recipes
+from agentgym.trainers.config.recipe_files import for_others, read_recipe, recipe_values, recipes
 from agentgym.trainers.config.train_config import TrainConfig, homemade
 from agentgym.trainers.learners.interface import kind_of
 from agentgym.trainers.model.memory import named
@@ -91,22 +91,11 @@ def read(arguments: Sequence[str]) -> Config:
     learner = _taken(list(words), "--learner", "a name, for example tinker:http://127.0.0.1:8000")
     default |= kind_of(learner).in_recipes if learner else {}
     given = given_flags(TrainConfig, words, command="train", default=default)
-    default |= _for_others(default, given)
+    default |= for_others(default, given.fields)
     config = filled(TrainConfig, given, default)
     if name in recipes():
         _check_kind(name, default, config)
     return Config(config, arguments=tuple(arguments), plan=planned, on=on, json=as_json, watch=watched)
-
-
-def _for_others(default: Mapping[str, Any], given: Given) -> dict[str, Any]:
-    """Return, emptied, the fields of a recipe that are for a stage, engine or environment replaced by the command line."""
-    unused: dict[str, Any] = {}
-    for stage in ("env", "engine", "sampler", "branching", "generation", "reward", "select", "credit", "loss", "learner"):
-        if given.fields.get(stage, default[stage]) != default[stage]:
-            unused[f"{stage}_options"] = {}
-            if stage == "env":
-                unused |= {"envs": (), "train_split": "", "valid_split": "", "test_split": ""}
-    return unused
 
 
 def _taken(words: list[str], flag: str, what: str) -> str:

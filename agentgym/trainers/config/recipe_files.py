@@ -13,6 +13,7 @@ from agentgym.trainers.config.caller_settings import with_caller
 from agentgym.trainers.config.checks import check_env
 from agentgym.trainers.config.settings import TABLES, EnvSpec
 from agentgym.trainers.config.train_config import TrainConfig, defaults
+from agentgym.trainers.losses.interface import unread
 
 FOLDER = Path(str(files("agentgym.trainers.config") / "recipes"))
 
@@ -75,10 +76,37 @@ def read_values(path: Path, *, stored: bool = False) -> dict[str, Any]:
         raise BadConfig(f"{path}: a run's configuration has no base: it is whole")
     if "base" in raw:
         below = _flat(*_base(path, raw["base"]))
+        unused = for_others({**defaults(), **below}, values)
+        below = {key: value for key, value in below.items() if key not in unused}
         tables = {key: {**below[key], **value} for key, value in values.items() if isinstance(below.get(key), dict)}
         values = {**below, **values, **tables}
     default = defaults()
     return {key: fitting(path, key, value, default[key]) for key, value in values.items()}
+
+
+REPLACED = ("env", "engine", "sampler", "branching", "generation", "reward", "select", "credit", "loss", "learner")
+"""Fields that choose something with options of its own."""
+
+
+def for_others(below: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """Return, with their defaults, the fields of a recipe that are for a stage, engine or environment that is replaced.
+
+    `chosen` are the fields that replace those of `below`. Of a loss, also the fields that the chosen one does not read.
+    """
+    unused: dict[str, Any] = {}
+    for stage in REPLACED:
+        if stage in chosen and listed(chosen[stage]) != listed(below[stage]):
+            unused[f"{stage}_options"] = {}
+            if stage == "env":
+                unused |= {"envs": (), "train_split": "", "valid_split": "", "test_split": ""}
+            elif stage == "loss":
+                unused |= unread(str(chosen[stage]))
+    return unused
+
+
+def listed(value: object) -> list[object]:
+    """Return the names of a field that may hold one or several."""
+    return list(cast("Sequence[object]", value)) if isinstance(value, list | tuple) else [value]
 
 
 def _flat(path: Path, raw: Mapping[str, object]) -> dict[str, Any]:

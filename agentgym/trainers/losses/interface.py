@@ -64,7 +64,7 @@ def resolve_loss(config: LossConfig) -> Stage:
 
     Raises UnknownName or BadConfig with the closest name, and BadConfig for a field that would do nothing with it.
     """
-    fields = {f.name: f.default for f in dataclasses.fields(LossConfig) if f.name not in ("loss", "loss_options", *FRAME)}
+    fields = _own_fields()
     known = options_of(LOSSES.looked_up(config.loss).target)
     for name, default in fields.items():
         if name not in known and getattr(config, name) != default:
@@ -74,6 +74,21 @@ def resolve_loss(config: LossConfig) -> Stage:
     for need in loss.attributes["needs"]:
         NEEDS.looked_up(need)
     return loss
+
+
+def unread(name: str) -> dict[str, object]:
+    """Return, with their defaults, the fields that a loss does not read; {} where torch is not installed."""
+    try:
+        known = options_of(LOSSES.looked_up(name).target)
+    except ModuleNotFoundError:
+        return {}
+    return {name: default for name, default in _own_fields().items() if name not in known}
+
+
+def _own_fields() -> dict[str, object]:
+    """Return the fields of `LossConfig` that a loss may read, with their defaults."""
+    own = ("loss", "loss_options", *FRAME)
+    return {f.name: f.default for f in dataclasses.fields(LossConfig) if f.name not in own}
 
 
 def top_of(loss: Stage) -> int:

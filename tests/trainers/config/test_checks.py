@@ -8,11 +8,13 @@ from typing import Literal, get_origin
 import pytest
 
 from agentgym.cli import main
+from agentgym.cli.train import read
 from agentgym.errors import BadConfig, UnknownName
 from agentgym.trainers.config.checks import BOUNDS, FILLED, check, types
 from agentgym.trainers.config.recipe_files import read_config, read_recipe, recipes
 from agentgym.trainers.config.settings import EnvSpec
 from agentgym.trainers.config.train_config import TrainConfig
+from agentgym.trainers.losses.interface import resolve_loss
 from agentgym.trainers.run.preflight import cautions, check_run, model_folder
 
 KINDS = types(TrainConfig)
@@ -391,3 +393,29 @@ def test_gradients_are_reduced_once_only_by_several_processes(monkeypatch):
     check_run(TrainConfig(env="rlvr/GuessNumber-v0", gradient_reduction="update", processes=2))
     monkeypatch.setenv("WORLD_SIZE", "2")  # started by another launcher
     check_run(TrainConfig(env="rlvr/GuessNumber-v0", gradient_reduction="update"))
+
+
+def test_what_a_recipe_says_to_another_loss_is_left_out(tmp_path):
+    assert read_recipe("household-1.5b").clip_high == 0.28
+    assert read_recipe("alfworld-1.5b").loss_options == {"dual_clip": 3.0}
+    for name in ("household-1.5b", "alfworld-1.5b"):
+        config = read([name, "--loss", "icepop", "--minibatches", "1"]).config
+        assert (config.loss, config.loss_options, config.kl) == ("icepop", {}, read_recipe(name).kl)
+        resolve_loss(config)
+        refuel = read([name, "--loss", "refuel", "--minibatches", "1"]).config  # which clips nothing
+        assert refuel.clip_high == TrainConfig.clip_high
+        resolve_loss(refuel)
+    with pytest.raises(BadConfig, match=r"clip_high is 0\.3 and has no effect with loss 'refuel'"):
+        resolve_loss(read(["household-1.5b", "--loss", "refuel", "--clip-high", "0.3"]).config)
+
+
+def test_what_a_base_says_to_another_stage_is_left_out(tmp_path):
+    text = "[credit]\nname = 'gigpo'\nanchor = 'state'\n[loss]\nclip_high = 0.28\nkl = 0.01\n[select]\nname = 'keep'\n"
+    (tmp_path / "low.toml").write_text(text)
+    own = "base = 'low.toml'\n[credit]\nname = 'grpo'\nnorm = 'mean'\n[loss]\nname = 'refuel'\n"
+    (tmp_path / "own.toml").write_text(own)
+    found = read_config(tmp_path / "own.toml")
+    assert (found.credit, found.credit_options) == ("grpo", {"norm": "mean"})
+    assert (found.loss, found.clip_high, found.kl, found.select) == ("refuel", TrainConfig.clip_high, 0.01, "keep")
+    (tmp_path / "own.toml").write_text("base = 'low.toml'\n[credit]\nname = 'gigpo'\ngamma = 0.9\n")  # the same one
+    assert read_config(tmp_path / "own.toml").credit_options == {"anchor": "state", "gamma": 0.9}
