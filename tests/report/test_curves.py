@@ -140,6 +140,31 @@ def test_sections_fold(page: Any) -> None:
     chart(page, "Tokens per second").locator("path.faint").wait_for(state="attached")
 
 
+@pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (1400, "dark")])
+def test_the_head_of_a_run_names_what_it_was_trained_with(browser: Any, report: Path, width: int, scheme: str) -> None:
+    folder = report.parent
+    config = 'env = "rlvr/Household-v0"\nmodel = "org/<b>x"\n[credit]\nname = "gigpo"\n[agent]\nname = "chat"\n'
+    (folder / "config.toml").write_text(config + 'prompt = "react"\ntemperature = 0.7\n')
+    sessions = [{"started": "2026-11-27T10:00:00+00:00", "agentgym": "0.1.0"}]
+    (folder / "manifest.json").write_text(json.dumps({"format": 1, "sessions": sessions}))
+    watched = Watched(browser, write_report(folder), width, 900, scheme)
+    page = watched.page
+    facts = dict(fact.split("\n") for fact in page.locator("#head .played-with > div").all_inner_texts())
+    assert facts == {
+        "environment": "rlvr/Household-v0", "model": "org/<b>x", "agent": "chat", "prompt": "react", "temperature": "0.7",
+        "credit": "gigpo", "date": "2026-11-27", "agentgym": "0.1.0",
+    }  # fmt: skip
+    assert "sampled in training" in page.locator("#head").inner_text()
+    for control in ("log", "time"):
+        page.get_by_role("button", name=control, exact=True).click()
+    page.get_by_label("every step").select_option("eval/50")
+    watched.rows().first.click()
+    page.get_by_role("button", name="next").click()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert watched.trouble == []
+    page.close()
+
+
 HOSTILE: list[dict[str, Any]] = [
     *({"step": i, "phase": "rl", "success_train": 0.5, name: i} for i, name in enumerate(ATTACKS)),
     *({"step": 5 + i, "seconds": 3, name: 1.0} for i, name in enumerate(("__proto__", "constructor", "", "Success", "x"))),

@@ -92,13 +92,40 @@ def test_plots_and_sentences(page: Any, folder: Path) -> None:
     assert "not checked whether tasks show the answer at once" in page.locator("#measures li").nth(1).inner_text()
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(400, "light"), (1280, "dark")])
-def test_nothing_is_cut_off(browser: Any, folder: Path, hostile: Path, width: int, scheme: str) -> None:
+@pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (390, "dark"), (1400, "dark")])
+def test_nothing_is_cut_off_and_controls_work(browser: Any, folder: Path, hostile: Path, width: int, scheme: str) -> None:
     for path in (folder, hostile):
         watched = Watched(browser, write_report(path), width, 900, scheme)
-        assert watched.page.evaluate("document.documentElement.scrollWidth") <= width
+        page = watched.page
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        everything = watched.rows().count()
+        page.get_by_role("button", name="succeeded").first.click()
+        assert 0 < watched.rows().count() <= everything
+        page.get_by_placeholder("find").fill("nothing has this")
+        assert watched.rows().count() == 0
+        page.get_by_placeholder("find").fill("")
+        page.get_by_role("button", name="next").click()
+        assert "#episode-" in page.url
+        for details in page.locator("details").all():
+            details.evaluate("element => element.open = true")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert watched.trouble == []
-        watched.page.close()
+        page.close()
+
+
+def test_the_head_names_what_was_played_with(browser: Any, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "episodes.jsonl").write_text((folder / "episodes.jsonl").read_text())
+    (tmp_path / "summary.json").write_text((folder / "summary.json").read_text())
+    manifest.start(tmp_path, {
+        "model": "org/<b>model", "agent": "chat", "prompt": {"a": "react", "b": "react"}, "temperature": 0.7, "seed": 3,
+    })  # fmt: skip
+    watched = Watched(browser, write_report(tmp_path), 390)
+    head = watched.page.locator("#head .played-with > div").all_inner_texts()
+    facts = dict(fact.split("\n") for fact in head)
+    assert facts["model"] == "org/<b>model" and facts["prompt"] == "react" and facts["temperature"] == "0.7"
+    assert facts["agentgym"] == agentgym.__version__ and len(facts["date"]) == 10
+    assert watched.trouble == []
+    watched.page.close()
 
 
 def test_hostile_text_is_text_in_every_measure(browser: Any, hostile: Path) -> None:

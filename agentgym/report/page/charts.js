@@ -143,10 +143,12 @@ function positive(chart) {
   return { ...chart, series, levels: (chart.levels || []).filter((level) => level.y > LEAST), leftOut: count(chart.series) - count(series) };
 }
 
-// The ends of a logarithmic axis: the values themselves, further apart where they are (nearly) one.
+// The ends of a logarithmic axis, a little beyond the values so that the name of a level has room.
 function decades(values) {
   const low = values.reduce((a, b) => Math.min(a, b)), high = values.reduce((a, b) => Math.max(a, b));
-  return high > 1.2 * low ? [low, high] : [low / 2, high * 2];
+  if (high <= 1.2 * low) return [low / 2, high * 2];
+  const beyond = (high / low) ** 0.06;
+  return [low / beyond, high * beyond];
 }
 
 function logTicks(low, high, count) {
