@@ -11,7 +11,7 @@ from agentgym.rollout.overlap import StepScheduler
 from agentgym.trainers.config.train_config import TrainConfig
 from agentgym.trainers.credit.interface import Credit
 from agentgym.trainers.data.minibatches import minibatches, training_rows
-from agentgym.trainers.data.trees import settled
+from agentgym.trainers.data.trees import weigh_shared_turns
 from agentgym.trainers.learners.interface import Learner
 from agentgym.trainers.learners.updates import UpdateMetrics
 from agentgym.trainers.needs import interface as needs
@@ -33,63 +33,65 @@ class Loop(Training):
     def step(self, step: int) -> None:
         """Take one step (counted from 0): play and choose groups, compute what they need, update, publish, log."""
         run, clock = self.run, Clock(self.run.rollouts)
-        selected, episodes, outcomes = self.await_(play(run, self.scheduler, step))
-        metrics = self.await_(needs.compute(selected, run.needs, run, step))
+        selected, episodes, outcomes = self.wait(play(run, self.scheduler, step))
+        metrics = self.wait(needs.compute(selected, run.needs, run, step))
         clock.rollout_ends()
         self.progress(f"step {step + 1}, updating on", len(selected), self.config.tasks_per_step)
         with uninterrupted():
             if any(run.gathered([bool(selected)])):  # of several processes, one without groups still takes part
                 if self.config.async_level:  # later steps are played meanwhile
-                    metrics |= self.await_(run.in_thread(partial(learn, run, selected, step)))
+                    metrics |= self.wait(run.in_thread(partial(learn, run, selected, step)))
                 else:
-                    self.await_(run.learner.rest())
+                    self.wait(run.learner.release_engine_memory())
                     metrics |= learn(run, selected, step)
             metrics |= ages(episodes, self.position) if self.config.async_level else {}
             self.tally.position += 1
-            self.await_(run.learner.publish(self.position))  # the engine samples from the new weights
+            self.wait(run.learner.publish(self.position))  # the engine samples from the new weights
             run.sampler.saw(outcomes)
             metrics |= run.generation_metrics(episodes, step)
             self.step_ended(step, selected, episodes, metrics, clock)
 
 
 async def play(run: Run, scheduler: StepScheduler, step: int) -> tuple[list[Group], list[Episode], list[GroupOutcome]]:
-    """Return the groups to train on and all episodes of this process, and how the groups of all processes ended."""
+    """Play a step; return this process's groups to train on, all its episodes, and the outcomes of all processes' groups."""
     selected: list[Group] = []
     episodes: list[Episode] = []
     outcomes: list[GroupOutcome] = []
     for number in range(run.selection.option("rounds", 1)):  # later rounds play fresh tasks for groups left out
-        wanted = run.config.tasks_per_step - sum(run.gathered([len({group[0].group_id for group in selected})]))
-        if wanted <= 0:
+        missing = run.config.tasks_per_step - sum(run.gathered([len({group[0].group_id for group in selected})]))
+        if missing <= 0:
             break
-        draws, played = await scheduler.round(step, number, wanted)
+        draws, played = await scheduler.round(step, number, missing)
         await rewards.pay(played, run.rewards, step=step, run=run)
-        ended = run.outcomes(draws, played, step)
-        played += run.sampler.completed(ended)
+        round_outcomes = run.outcomes(draws, played, step)
+        played += run.sampler.completed(round_outcomes)
         trainable = [group for group in groups(played) if len(group) > 1]
-        selected += settled(await needs.finished(run.selection(trainable, step=step, run=run)), run.config.shared_turns)
+        selected += weigh_shared_turns(
+            await needs.finished(run.selection(trainable, step=step, run=run)), run.config.shared_turns
+        )
         episodes += [*played, *run.take_replayed()]
-        outcomes += ended
+        outcomes += round_outcomes
     return selected, episodes, outcomes
 
 
 def learn(run: "Learning", groups: Sequence[Group], step: int) -> dict[str, float]:
     """Update the policy on groups of episodes: credit, rows, mini-batches, updates; return the metrics of all processes.
 
-    Of several processes all must call it, those without groups too.
+    Every process calls it, also without groups.
     """
     config, learner, loss = run.config, run.learner, run.loss
     advantages = run.credit(groups, step=step)  # NumPy: a number per turn, or one per output token
     extra = (*loss.attributes["needs"], *learner.reads)
     training = training_rows(groups, advantages, negative_weight=config.negative_advantage_weight, extra=extra)
-    training.compare(learner.before(training.rows, loss))
+    training.set_old_logprobs(learner.before(training.rows, loss))
     measured = UpdateMetrics(training.gaps, compared=training.before is not None)
     for minibatch in minibatches(training, loss, config, step, gathered=run.gathered, score=learner.score):
         measured.add(learner.update(minibatch, loss, step))  # the only part that differs: local, sharded, on a server
-    return measured.over(run.gathered)
+    return measured.gather(run.gathered)
 
 
 class Learning(Protocol):
-    """What an update asks of a run."""
+    """The parts of a run that an update uses."""
 
     @property
     def config(self) -> TrainConfig: ...
@@ -118,12 +120,12 @@ def resume(
     processes: int | None = None,
     settings: Mapping[str, object] | None = None,
 ) -> dict[str, object]:
-    """Go on with an interrupted run from its newest checkpoint: on a CPU to the last digit as if it had not stopped.
+    """Resume a run from its newest checkpoint; on a CPU the result equals an uninterrupted run to the last digit.
 
-    `steps` asks for more updates than the run was started with: it goes on as a run of so many, whose schedules are
-    functions of the step and of their number. Where the learning rate is constant, it is the very run that would have been.
-    `processes`: as many take part from now on. `settings`: what says where and how the run goes on, by flag without
-    dashes (`{"engine": "vllm", "env.data": PATH}`); the folder may be a stranger's, so they are never read from it.
+    `steps`: a larger number of updates. Schedules are functions of the step and of this number, so with a constant learning
+    rate the result equals a run started with it. `processes`: the number from now on. `settings`: where and how the run
+    continues, by flag without dashes (`{"engine": "vllm", "env.data": PATH}`); they are never read from the folder, which
+    may be a stranger's.
     """
     with own_loop():
         return Loop.resumed(folder, preflight.extended(folder, steps, processes, settings), show).run_to_end()

@@ -6,7 +6,7 @@ from tabular import TURNS, Tabular
 from agentgym.episodes.episode import Episode, Group, Turn
 from agentgym.rollout.branched import Growth, graft
 from agentgym.trainers.branching.interface import BRANCHINGS
-from agentgym.trainers.data.trees import settled, told
+from agentgym.trainers.data.trees import copy_extra, weigh_shared_turns
 
 
 class TabularTree(Tabular):
@@ -63,8 +63,8 @@ class TabularTree(Tabular):
         for step in range(steps if turns is None else 10**9):
             if turns is not None and self.turns_played >= turns:
                 break
-            played = settled([self.group(size) for _ in range(groups)], "once")
-            told(played, ("entropy", "values"))
+            played = weigh_shared_turns([self.group(size) for _ in range(groups)], "once")
+            copy_extra(played, ("entropy", "values"))
             moves, weight = {key: np.zeros(2) for key in self.logits}, 0
             for group, arrays in zip(played, credit(played, step=step), strict=True):
                 for episode, array in zip(group, arrays, strict=True):

@@ -122,7 +122,7 @@ def apart():
     accelerator = Accelerator(cpu=True)
     mine = [0.0] * 1499 if accelerator.process_index == 0 else [1.0, -3.0, float("nan")]
     measured = UpdateMetrics(np.array(mine, dtype=np.float32), compared=True, sums=[{}])
-    metrics = measured.over(lambda items: gather_object(items) if accelerator.num_processes > 1 else items)
+    metrics = measured.gather(lambda items: gather_object(items) if accelerator.num_processes > 1 else items)
     return {name: value for name, value in metrics.items() if name.startswith("mismatch")}
 
 

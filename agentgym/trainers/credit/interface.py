@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 CreditFunction = Callable[..., Any]
 WORTH = "worth"
-"""What of `turn.extra` says the advantage of a turn that a selection put in."""
+"""The key of `turn.extra` with the advantage of a turn that a selection added."""
 
 CREDITS = Seam(
     "credit",
@@ -67,7 +67,7 @@ class Credit:
 
     stage: Stage
     run: Processes | None = None
-    """What the function may use of the run, where it is one's: handed in under that name."""
+    """The run, passed to a function that has a parameter of this name."""
 
     @property
     def name(self) -> str:

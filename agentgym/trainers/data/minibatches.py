@@ -23,18 +23,18 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass(slots=True)
 class TrainingRows:
-    """What a step is trained on: its groups as rows of tokens with their advantages."""
+    """The groups of a step as rows of tokens with their advantages."""
 
     groups: Sequence[Group]
     episodes: list[Episode]
     rows: list[Segment]
     before: list[Floats] | None = None
-    """What ratios compare with where not with the engine's: log-probabilities before the first update, [tokens] per row."""
+    """The trainer's log-probabilities before the first update, [tokens] per row; None: ratios use the engine's."""
     gaps: Floats = field(default_factory=lambda: np.empty(0, dtype=np.float32))
-    """Those of the trainer minus the engine's, [tokens]."""
+    """Log-probabilities of the trainer minus the engine's, [tokens]."""
 
-    def compare(self, scored: Sequence[Floats] | None) -> None:
-        """Take the trainer's log-probabilities from before the first update, [tokens] per row; None leaves the engine's."""
+    def set_old_logprobs(self, scored: Sequence[Floats] | None) -> None:
+        """Set the trainer's log-probabilities before the first update, [tokens] per row; None leaves the engine's."""
         if scored is not None:
             self.before = behaviours(self.rows, scored)
             needs.place(self.episodes, self.rows, ("logprobs",), {"logprobs": self.before})  # the report shows them
@@ -43,11 +43,11 @@ class TrainingRows:
 
 @dataclass(frozen=True, slots=True)
 class MiniBatch:
-    """What one optimizer step is taken on: some of the rows, all rows of an episode together."""
+    """The rows of one optimizer step; all rows of an episode are together."""
 
     rows: list[Segment]
     weights: list[Floats]
-    """What the loss of each token counts in the sum, over all processes: [tokens] per row."""
+    """The weight of each token's loss in the sum over all processes, [tokens] per row."""
     before: list[Floats] | None = None
     """The trainer's log-probabilities before the first update of the step: [tokens] per row; None for the engine's."""
 

@@ -1,4 +1,4 @@
-"""A group as a tree: which turns several of its episodes hold, and that such a turn is trained once in all."""
+"""A group as a tree: a turn that several of its episodes share is trained once in total."""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal
@@ -42,8 +42,8 @@ def forks(episodes: Sequence[Episode]) -> list[list[Key]]:
     return [list(siblings) for siblings in children.values() if len(siblings) > 1]
 
 
-def settled(groups: Sequence[Group], shared_turns: Literal["once", "each"]) -> list[Group]:
-    """Return the groups, a turn that several episodes of one hold trained once in all.
+def weigh_shared_turns(groups: Sequence[Group], shared_turns: Literal["once", "each"]) -> list[Group]:
+    """Weigh turns that several episodes of a group share, so that each is trained once in total; return the groups.
 
     `once`: in the first of them; it is context in the others. `each`: in each of them, with its share of the weight.
     """
@@ -58,8 +58,8 @@ def settled(groups: Sequence[Group], shared_turns: Literal["once", "each"]) -> l
     return list(groups)
 
 
-def told(groups: Sequence[Group], names: Sequence[str]) -> None:
-    """Let the copies of a turn know what was computed for the one that is trained."""
+def copy_extra(groups: Sequence[Group], names: Sequence[str]) -> None:
+    """Copy values of `turn.extra` from the turn that is trained to its copies in other episodes."""
     for group in groups:
         for key, places in holders(group.episodes).items() if any(episode.forks for episode in group) else ():
             first, *copies = (group[place].turns[key[1]].calls for place in places)

@@ -1,4 +1,4 @@
-"""The generation stage: how the episodes that were drawn are played, where that is not simply one after the other."""
+"""The generation stage: how the drawn episodes are played, if not each by itself."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
@@ -49,7 +49,7 @@ def generation(
 
 @generation("plain")
 class Generation(Stateful):
-    """Every episode by itself, to its end; to inherit from: `play` and `saw` may be written.
+    """Plays every episode by itself, to its end; a subclass may override `play` and `saw`.
 
     Made as `CLASS(run, **options)`, one in each process. Evaluations are never played by it.
     """
@@ -62,7 +62,7 @@ class Generation(Stateful):
         return await play(agents, jobs)
 
     def saw(self, episodes: Sequence[Episode], step: int) -> Mapping[str, float]:
-        """Take in the episodes of a step of this process; return numbers to log, which are added up over the processes.
+        """Receive this process's episodes of a step; return numbers to log, which are added up over the processes.
 
         All processes call it once a step, also without episodes.
         """

@@ -1,4 +1,4 @@
-"""Choosing what holds the weights: the class to inherit from, the table of names and the decorator."""
+"""The learner stage: the base class, the table of names and the decorator."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -26,9 +26,9 @@ LEARNERS = Seam("learner", {name: kind.path for name, kind in KINDS.items()})
 
 
 class Learner(Stateful, ABC):
-    """The policy that is trained, to inherit from: `update`, `publish` and `save` are to be written, the rest may be.
+    """Base class of learners, which hold and update the policy: write `update`, `publish` and `save`; the rest is optional.
 
-    Of several processes each has one, and all call the same methods in the same order.
+    Every process has one, and all call the same methods in the same order.
     """
 
     tokenizer: Any
@@ -37,11 +37,9 @@ class Learner(Stateful, ABC):
 
     @abstractmethod
     def update(self, minibatch: "MiniBatch", loss: Stage, step: int) -> "UpdateResult":
-        """Take one optimizer step on rows, by the sum of weight times loss over their tokens.
+        """Take one optimizer step on the sum of weight times loss over the tokens of this process's rows; return metrics.
 
-        Return what was measured
-
-        Of several processes each has rows of its own, some perhaps none.
+        A process may have no rows.
         """
 
     @abstractmethod
@@ -65,11 +63,11 @@ class Learner(Stateful, ABC):
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """What of `turn.extra` it learns from, laid out by the tokens of the rows."""
+        """Keys of `turn.extra` that it learns from, laid out by token."""
         return ()
 
     def before(self, rows: list[Segment], loss: Stage) -> Sequence[npt.NDArray[np.float32]] | None:
-        """Return the log-probabilities that ratios of a step compare with, [tokens] per row; None for the engine's.
+        """Return the log-probabilities that importance ratios divide by, [tokens] per row; None for the engine's.
 
         Called once, before the first update of a step.
         """
@@ -85,24 +83,24 @@ class Learner(Stateful, ABC):
     def begin(self, phase: str, folder: Path) -> None:
         """Prepare for `sft` or `rl`; `folder` is the run's, for data about the policy at that point."""
 
-    async def rest(self) -> None:
-        """Let the engine give back what memory it can until `publish`: nothing samples before an update is over."""
+    async def release_engine_memory(self) -> None:
+        """Let the engine release memory until `publish`: nothing samples during an update."""
 
     def about(self) -> dict[str, object]:
         """Return facts for the log: parameters, how many are trained, precision, attention."""
         return {}
 
     def close(self) -> None:
-        """Let go of the engine and of what connects it to the weights."""
+        """Close the engine and its connection to the weights."""
         self.engine.close()
 
 
 @runtime_checkable
 class PartitionedLearner(Protocol):
-    """A learner of which each process holds a part: all processes call `save`, not the first alone, and then this."""
+    """A learner whose processes hold a part of the weights each: all of them call `save`, then `save_parts`."""
 
     def save_parts(self, folder: Path) -> None:
-        """Begin to write to a checkpoint what only the processes together have, as it is now."""
+        """Begin to write this process's part of the current state to a checkpoint."""
         ...
 
     def parts_written(self, *, wait: bool = False) -> bool:

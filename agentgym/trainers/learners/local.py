@@ -180,7 +180,7 @@ class LocalLearner(Learner):
         """Return `logprobs`, `entropy` and, of a critic, `values` of the trained tokens."""
         return scored(self.trained, rows, self.config)
 
-    async def rest(self) -> None:
+    async def release_engine_memory(self) -> None:
         """Let an engine that can give its GPU's memory back do so."""
         if self.config.sleeps:
             await self.engine.sleep()

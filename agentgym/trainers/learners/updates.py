@@ -1,4 +1,4 @@
-"""What the updates of a step measured, put together over all updates and processes."""
+"""Metrics of the updates of a step, over all updates and processes."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,12 +19,12 @@ Gaps = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class UpdateResult:
-    """What one optimizer step measured in this process."""
+    """Metrics of one optimizer step in this process."""
 
     sums: Mapping[str, Tensor] = field(default_factory=dict[str, Tensor])
     """By metric: [2] = (sum, count); `loss` is the total that was minimized, and 1."""
     gaps: Sequence[Tensor] = ()
-    """What the trainer said minus what the engine said before this update, [tokens] per micro-batch."""
+    """Log-probabilities of the trainer minus the engine's before this update, [tokens] per micro-batch."""
     grad_norm: float | None = None
 
 
@@ -43,17 +43,17 @@ class UpdateMetrics:
     norms: list[float] = field(default_factory=list[float])
 
     def add(self, updated: UpdateResult) -> None:
-        """Take what one update measured."""
+        """Add the metrics of one update."""
         if not self.sums and not self.compared and updated.gaps:
             self.gaps = torch.cat(list(updated.gaps)).float().cpu().numpy()
         self.sums.append(updated.sums)
         if updated.grad_norm is not None:
             self.norms.append(updated.grad_norm)
 
-    def over(self, gathered: Callable[[list[Any]], list[Any]]) -> dict[str, float]:
-        """Return the means over all updates and processes; {} where nobody updated anything.
+    def gather(self, gathered: Callable[[list[Any]], list[Any]]) -> dict[str, float]:
+        """Return the means over all updates and processes; {} if no process updated anything.
 
-        No mean can be put together from means, no quantile from quantiles, so sums and gaps are gathered.
+        Means of means and quantiles of quantiles would be wrong, so sums and gaps are gathered.
         """
         if not self.sums:
             return {}

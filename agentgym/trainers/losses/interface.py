@@ -1,4 +1,4 @@
-"""Choosing a loss: the table of names and the decorator; what they compute is in `losses`, which needs torch."""
+"""The loss stage: the table of names and the decorator; the functions are in the files beside it, which need torch."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence

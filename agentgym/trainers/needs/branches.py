@@ -13,7 +13,7 @@ from agentgym.episodes.episode import Episode, Group, Turn
 from agentgym.errors import BadConfig
 from agentgym.rollout.play import Job
 from agentgym.trainers.branching.interface import unbranchable
-from agentgym.trainers.data.trees import holders, told
+from agentgym.trainers.data.trees import copy_extra, holders
 from agentgym.trainers.needs.interface import needs
 from agentgym.trainers.samplers.interface import SAMPLERS
 from agentgym.trainers.seam import Within, given_to
@@ -79,7 +79,7 @@ async def branches(
         for turn in episode.turns:
             worth = paid.get(id(turn))
             turn.extra["branches"] = sum(worth) / len(worth) if worth else math.nan
-    told(groups, ("branches",))
+    copy_extra(groups, ("branches",))
     return {f"branch_{name}": number for name, number in played.took.items()}
 
 

@@ -10,7 +10,7 @@ from agentgym.core.env import TextEnv
 from agentgym.episodes.episode import Episode, Group, Turn
 from agentgym.errors import BadConfig
 from agentgym.trainers.data.segments import Segment, build
-from agentgym.trainers.data.trees import told
+from agentgym.trainers.data.trees import copy_extra
 from agentgym.trainers.seam import Processes, Seam, Stage, Target, Within, contained, options_of, shared_out
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ Values = Mapping[str, Sequence[npt.NDArray[np.float32]]]
 """By need: an array per row, [tokens]."""
 
 SCORED = ("entropy", "logprobs", "values")
-"""What one pass of the trainer over all tokens gives, whichever of them are asked for."""
+"""Needs that one forward pass of the trainer computes together."""
 NEEDS = Seam(
     "needs",
     {
@@ -44,7 +44,7 @@ Check = Callable[["TrainConfig", TextEnv, str], None]
 
 
 class Scorer(Protocol):
-    """What goes over the tokens of rows under the present weights."""
+    """Scores tokens under the current weights."""
 
     def score(self, rows: list[Segment]) -> Values:
         """Return by name an array [tokens] per row."""
@@ -168,7 +168,7 @@ async def compute(groups: Sequence[Group], stages: Sequence[Stage], run: Scoring
     scored = [stage.name for stage in stages if stage.name in SCORED]
     if scored:
         score([episode for group in groups for episode in group], scored, run.learner.score)
-        told(groups, scored)
+        copy_extra(groups, scored)
     took: dict[str, float] = {}
     for stage in stages:
         if stage.name not in SCORED:

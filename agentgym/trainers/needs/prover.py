@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from agentgym.core.env import TextEnv
 from agentgym.episodes.episode import Group
 from agentgym.errors import BadConfig
-from agentgym.trainers.data.trees import told
+from agentgym.trainers.data.trees import copy_extra
 from agentgym.trainers.needs.branches import Continuations, Discount, Every, Number, uncontinuable
 from agentgym.trainers.needs.interface import needs
 from agentgym.trainers.seam import Within, given_to
@@ -53,7 +53,7 @@ async def prover(
     paid = await played.of(groups, turn_ids)
     for turn in (turn for group in groups for episode in group for turn in episode.turns):
         turn.extra["prover"] = expected_best(paid.get(id(turn), []), best_of)
-    told(groups, ("prover",))
+    copy_extra(groups, ("prover",))
     return {f"prover_{name}": number for name, number in played.took.items()}
 
 

@@ -1,4 +1,4 @@
-"""The reward stage: what is paid beside the environment's own reward, by functions over whole episodes."""
+"""The reward stage: rewards added to the environment's own, by functions over whole episodes."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +28,7 @@ REWARDS = Seam(
     {"check": None, "reach": None, "fits": None},
 )
 SCHEDULE = "schedule"
-"""The option that every reward with a `weight` has besides its own."""
+"""An option of every reward that has a `weight`."""
 
 Parts = Mapping[str, float | Sequence[float]]
 """By name, what an episode is paid: a number, paid in its last turn, or one a turn."""

@@ -16,7 +16,7 @@ from agentgym.trainers.run.tally import Tally
 class Measures:
     """Plays the evaluations of a run and remembers what came of those that are made once."""
 
-    await_: Callable[[Coroutine[object, object, Any]], Any]
+    wait: Callable[[Coroutine[object, object, Any]], Any]
     """Runs a coroutine in the run's event loop."""
 
     def __init__(
@@ -51,7 +51,7 @@ class Measures:
         """Return the success on the validation split after so many updates of the SFT warm start, if one is due."""
         if not _due(updates, self.config.sft_eval_every):
             return {}
-        self.await_(self.run.learner.publish(updates))
+        self.wait(self.run.learner.publish(updates))
         return self._valid(f"eval/sft/{updates}/")
 
     def _valid(self, prefix: str) -> dict[str, float]:
@@ -71,7 +71,7 @@ class Measures:
         def progress(_: Episode) -> None:
             self.show("progress", {"what": what, "done": next(numbers), "total": len(mine)})
 
-        episodes = run.gathered(self.await_(run.rollouts.evaluate(mine, prefix, progress)))
+        episodes = run.gathered(self.wait(run.rollouts.evaluate(mine, prefix, progress)))
         if episodes and all(episode.fault for episode in episodes):
             raise CannotContinue(f"every episode ended in an infrastructure error, the first with: {first_fault(episodes)}")
         return episodes

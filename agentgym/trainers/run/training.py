@@ -113,8 +113,8 @@ class Training(RunSession):
         config, tally = self.config, self.tally
         with closing(self.record):
             with closing(self.run), closing(self.loggers), runner() as loop, self.stopping():
-                self.await_ = self.measures.await_ = loop.run
-                self.await_(self.run.learner.publish(tally.position))
+                self.wait = self.measures.wait = loop.run
+                self.wait(self.run.learner.publish(tally.position))
                 self.measures.once("success_before")
                 while (done := tally.position) < config.sft_steps:
                     self._sft_step()
@@ -176,7 +176,7 @@ class Training(RunSession):
         config, run, tally, started = self.config, self.run, self.tally, time.perf_counter()
         self.progress("SFT warm start, update", tally.position + 1, config.sft_steps)
         draws = run.share(run.demonstrations.draws(tally.position))
-        episodes = self.await_(run.demonstrations.batch(draws, tally.position))
+        episodes = self.wait(run.demonstrations.batch(draws, tally.position))
         with uninterrupted():
             episodes = sft.faultless(episodes, tally, config, run.gathered)
             lr = config.sft_lr * sft.schedule(tally.position, config.sft_steps)
@@ -193,7 +193,7 @@ class Training(RunSession):
                 self.show("sft", row)
             if tally.position == config.sft_steps:
                 run.learner.begin("rl", self.record.folder)
-                self.await_(run.learner.publish(tally.position))
+                self.wait(run.learner.publish(tally.position))
             tally.seconds += time.perf_counter() - started
 
     def _step_progress(self, step: int, draws: Sequence[Draw]) -> Callable[[Episode], None]:

@@ -43,7 +43,7 @@ SAMPLERS = Seam(
 
 @dataclass(frozen=True, slots=True)
 class GroupOutcome:
-    """How the episodes of a draw ended, faults left out; of all processes."""
+    """Rewards and successes of the faultless episodes of one draw, over all processes."""
 
     env: str
     task_id: str
@@ -51,7 +51,7 @@ class GroupOutcome:
     rewards: tuple[float, ...]
     successes: tuple[bool, ...]
     label: str = ""
-    """The draw's."""
+    """The label of the draw."""
     hinted: tuple[bool, ...] = ()
     """Which of the episodes were played with a hint, in the order of the others."""
 

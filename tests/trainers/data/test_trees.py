@@ -25,7 +25,7 @@ from agentgym.trainers.credit.interface import resolve
 from agentgym.trainers.data import prefixes
 from agentgym.trainers.data.packing import LOSS_AGGREGATIONS, count, token_weights
 from agentgym.trainers.data.segments import build
-from agentgym.trainers.data.trees import forks, holders, keys, settled, told
+from agentgym.trainers.data.trees import copy_extra, forks, holders, keys, weigh_shared_turns
 from agentgym.trainers.learners.alone import reinforce
 from agentgym.trainers.learners.step import Scorer, TrainedModel
 from agentgym.trainers.needs.interface import place
@@ -74,23 +74,23 @@ def trained(group):
 
 
 def test_a_shared_turn_is_trained_in_the_first_that_holds_it():
-    (group,) = settled([tree()], "once")
+    (group,) = weigh_shared_turns([tree()], "once")
     assert trained(group) == [[True] * 3, [False, False, True], [False, True, True], [False, False, True], [True]]
     left = tree()
-    (group,) = settled([Group("t", "agent", left.episodes[1:])], "once")  # a selection took the first one away
+    (group,) = weigh_shared_turns([Group("t", "agent", left.episodes[1:])], "once")  # a selection took the first one away
     assert trained(group) == [[True, True, True], [False, True, True], [False, False, True], [True]]
-    (group,) = settled([tree()], "each")
+    (group,) = weigh_shared_turns([tree()], "each")
     weights = [[turn.extra.get("weight", 1) for turn in episode.turns] for episode in group]
     assert weights == [[1 / 4, 1 / 2, 1], [1 / 4, 1 / 2, 1], [1 / 4, 1 / 2, 1], [1 / 4, 1 / 2, 1], [1]]
 
 
 def test_copies_know_what_was_computed_for_the_turn_that_is_trained():
-    (group,) = settled([tree()], "once")
+    (group,) = weigh_shared_turns([tree()], "once")
     rows = build(group.episodes)
     values = [np.arange(len(row), dtype=np.float32) for row in rows]
     place(group.episodes, rows, ("entropy",), {"entropy": values})
     assert "entropy" not in group[1].turns[0].extra
-    told([group], ("entropy",))
+    copy_extra([group], ("entropy",))
     assert all(e.turns[0].extra["entropy"].tolist() == [1.0, 2.0] for e in group)
     assert group[3].turns[1].extra["entropy"].tolist() == group[2].turns[1].extra["entropy"].tolist()
 
@@ -102,7 +102,7 @@ def test_weights_over_all_branches_count_a_shared_prefix_once(group, shared, agg
     turns = [group[places[0]].turns[key[1]] for key, places in held.items()]
     assert len({turn.action for turn in turns}) == len(turns)  # a key is a turn that was played, and no other
     assert sum(e.sampled for e in group) == sum(len(turn.output_ids) for turn in turns)
-    (group,) = settled([group], shared)
+    (group,) = weigh_shared_turns([group], shared)
     rows = build(group.episodes, merge=merge)
     constant = 3.0 if aggregation == "constant" else None
     weights = token_weights(rows, aggregation, constant=constant)
@@ -127,7 +127,7 @@ def test_weights_over_all_branches_count_a_shared_prefix_once(group, shared, agg
 @settings(max_examples=30, deadline=None)
 @given(any_tree())
 def test_of_any_tree_every_turn_is_trained_by_one_and_nobody_else(group):
-    (group,) = settled([group], "once")
+    (group,) = weigh_shared_turns([group], "once")
     times = Counter(turn.action for e in group for turn in e.turns if turn.extra.get("train") is not False)
     assert set(times.values()) == {1} and len(times) == len({turn.action for e in group for turn in e.turns})
 
@@ -159,7 +159,7 @@ def moved(config, shared):
     before = torch.cat([p.detach().flatten() for p in model.parameters()])
     scorer = Scorer(model, 0.7, shared=config.share_prefixes)
     learner = TrainedModel(Accelerator(cpu=True), scorer, [torch.optim.SGD(model.parameters(), lr=1.0)])
-    metrics = reinforce(learner, settled(long_tree(), shared), resolve(config.credit), config, 0)
+    metrics = reinforce(learner, weigh_shared_turns(long_tree(), shared), resolve(config.credit), config, 0)
     return metrics, torch.cat([p.detach().flatten() for p in model.parameters()]) - before
 
 

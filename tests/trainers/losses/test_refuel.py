@@ -12,7 +12,7 @@ from agentgym.errors import BadConfig
 from agentgym.trainers import TrainConfig
 from agentgym.trainers.credit.interface import resolve
 from agentgym.trainers.data.segments import build
-from agentgym.trainers.data.trees import settled
+from agentgym.trainers.data.trees import weigh_shared_turns
 from agentgym.trainers.learners.alone import reinforce
 from agentgym.trainers.learners.critic import teaches
 from agentgym.trainers.learners.step import Scorer, TrainedModel
@@ -26,7 +26,7 @@ def pair():
     """One episode and a branch from its second turn, whose tokens differ."""
     first = whole(0, "abc", 1.0, tokens=[3, 4], logprobs=[-1.0, -1.0])
     second = branch(1, first, 1, "xy", 0.25, tokens=[7, 8, 9], logprobs=[-1.0] * 3)
-    (group,) = settled([Group("t", "agent", [first, second])], "once")
+    (group,) = weigh_shared_turns([Group("t", "agent", [first, second])], "once")
     return group
 
 

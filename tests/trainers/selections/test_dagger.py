@@ -18,7 +18,7 @@ from agentgym.rollout.branched import graft
 from agentgym.rollout.play import Job
 from agentgym.trainers import TrainConfig, resume, train
 from agentgym.trainers.config.recipe_files import to_toml
-from agentgym.trainers.data.trees import settled
+from agentgym.trainers.data.trees import weigh_shared_turns
 from agentgym.trainers.run.preflight import check_run
 from agentgym.trainers.selections.interface import SELECTIONS
 from agentgym.trainers.selections.mixing import stand_in
@@ -84,7 +84,7 @@ def test_labels_beside_the_policys_own_episodes_are_attempts_of_their_own():
         first, second = group
         graft(second, first, 1)
         before.append(group)
-    for group in settled(labelled(before, run, {}, own=True), "once"):
+    for group in weigh_shared_turns(labelled(before, run, {}, own=True), "once"):
         first, second, *labels = group
         assert len({episode.attempt for episode in group}) == len(group) == 3
         assert [turn.extra.get("train", True) for turn in second.turns] == [False, True, True, True]
