@@ -106,8 +106,8 @@ def run(config: Config) -> int:
 
         number, *others = of_tasks.values()
         return write_folders(Tasks(config.files, which, number, *others), out)
-    if given := [name for name, value in of_tasks.items() if value not in (0, None, "", {})]:
-        raise BadConfig(f"--{given[0].replace('_options', '.KEY')} goes with --as harbor, not with {config.form}")
+    if misplaced := [name for name, value in of_tasks.items() if value not in (0, None, "", {})]:
+        raise BadConfig(f"--{misplaced[0].replace('_options', '.KEY')} goes with --as harbor, not with {config.form}")
     files = read_files(config.files, which)
     for number, episodes in enumerate(files if len(files) > 1 else []):
         for episode in episodes:  # groups of two files are not one, whatever they are called

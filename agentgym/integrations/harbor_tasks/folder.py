@@ -215,11 +215,11 @@ def _about(facts: TaskFile, task: Task) -> dict[str, str]:
     return {"description": _toml(description), "metadata": lines}
 
 
-def _name(id: str, task: Task, taken: Sequence[str]) -> str:
+def _name(id: str, task: Task, others: Sequence[str]) -> str:
     """Return a name for a task's folder that no file system and no image registry refuses."""
     stem = id.rpartition("/")[2].removesuffix("-v0")
     name = re.sub(r"[^a-z0-9]+", "-", f"{stem}-{task.id}".lower()).strip("-")[:80]
-    return name if name not in taken else f"{name[:60]}-{hashlib.sha256(task.id.encode()).hexdigest()[:12]}"
+    return name if name not in others else f"{name[:60]}-{hashlib.sha256(task.id.encode()).hexdigest()[:12]}"
 
 
 def _write(folder: Path, contents: Mapping[str, bytes], first: Path) -> None:

@@ -34,8 +34,8 @@ def leaks(env: TextEnv, files: Mapping[str, bytes], actions: Sequence[str]) -> l
             found.append(f"{path} names the task, by which agentgym makes it with its answer")
         if any(len(action) >= LEAST and action in text and action not in known for action in _texts(env, actions)):
             found.append(f"{path} holds an action of the solution")
-        if not path.endswith(_DATA) and (shown := shown_in(text, env, env.task) - accidents):
-            found.append(f"{path} shows the answer {min(shown)!r:.60}")
+        if not path.endswith(_DATA) and (answers := shown_in(text, env, env.task) - accidents):
+            found.append(f"{path} shows the answer {min(answers)!r:.60}")
     return found
 
 

@@ -56,8 +56,8 @@ def test_a_folder_is_whole(name, made):
     assert about["license"] and about["environment"] == env.spec.id
     assert facts["schema_version"] == "1.4" and facts["verifier"]["environment_mode"] == "separate"
     assert facts["environment"]["network_mode"] == facts["verifier"]["environment"]["network_mode"] == "public"
-    kept = json.loads((made[name] / "tests" / "task.json").read_text())
-    assert (kept["env"], kept["task"], kept["seed"], kept["served"]) == (env.spec.id, task.id, 0, name in SERVED)
+    stored = json.loads((made[name] / "tests" / "task.json").read_text())
+    assert (stored["env"], stored["task"], stored["seed"], stored["served"]) == (env.spec.id, task.id, 0, name in SERVED)
     for dockerfile in made[name].rglob("Dockerfile"):
         assert dockerfile.read_text().startswith(f"FROM {folders.BASE}\n")
     assert ("mcp_servers" in facts["environment"]) == (name in SERVED)
@@ -279,8 +279,8 @@ def test_tasks_of_a_run(tmp_path, capsys):
     (tmp_path / "run").mkdir()
     episodes = agentgym.collect(agentgym.ExpertAgent(), "guessnumber", tasks=2, out=tmp_path / "run" / "episodes.jsonl")
     assert main(["export", str(tmp_path / "run"), "--as", "harbor", "--out", str(tmp_path / "a")]) == 0
-    kept = {json.loads(path.read_text())["task"] for path in (tmp_path / "a").glob("*/tests/task.json")}
-    assert kept == {episode.task_id for episode in episodes}
+    stored = {json.loads(path.read_text())["task"] for path in (tmp_path / "a").glob("*/tests/task.json")}
+    assert stored == {episode.task_id for episode in episodes}
     capsys.readouterr()
     text = (tmp_path / "run" / "episodes.jsonl").read_text().replace("from 1 to 100.", "from 1 to 10.")
     (tmp_path / "run" / "episodes.jsonl").write_text(text)
