@@ -13,8 +13,14 @@ AHEAD = 1
 """Sandboxes of a kind that wait, beyond those in use."""
 AT_ONCE = 2
 """Sandboxes that are made at the same time."""
+KINDS = 16
+"""Kinds of which some wait; those of the kind that was asked for the longest ago are closed."""
+OFTEN = 2
+"""Times that a rare kind must have been asked for before one waits."""
 
 _waiting: dict[str, deque[Future[Sandbox]]] = {}
+"""By kind, the one asked for last at the end."""
+_times: dict[str, int] = {}
 _lock = threading.Lock()
 _makers: ThreadPoolExecutor | None = None
 
@@ -25,8 +31,10 @@ def take(
     limits: Limits | None = None,
     packages: Sequence[str] = (),
     options: Mapping[str, object] | None = None,
+    rare: bool = False,
 ) -> Sandbox:
-    """Return a sandbox that nobody has used; whoever takes it closes it.
+    """Return a sandbox that nobody has used; whoever takes it closes it. Of a `rare` kind, none waits before it was asked
+    for several times: many kinds are used once.
 
     BadConfig where this machine has not what the backend takes; SandboxFault where the sandbox cannot be started.
     """
@@ -35,10 +43,14 @@ def take(
     kind = repr((backend, asked))
     with _lock:
         _makers = _makers or ThreadPoolExecutor(AT_ONCE, "making-sandboxes")
-        line = _waiting.setdefault(kind, deque())
-        while len(line) < 1 + AHEAD:
+        line = _waiting[kind] = _waiting.pop(kind, None) or deque()
+        _times[kind] = times = _times.get(kind, 0) + 1
+        while len(line) < 1 + (AHEAD if not rare or times > OFTEN else 0):
             line.append(_makers.submit(sandbox, backend, **asked))
         first = line.popleft()
+        oldest = [_waiting.pop(name) for name in list(_waiting)[:-KINDS]]
+    for future in (future for waiting in oldest for future in waiting):
+        future.add_done_callback(_close)
     try:
         return first.result()
     except BaseException:
@@ -47,10 +59,15 @@ def take(
         raise
 
 
+def _close(made: "Future[Sandbox]") -> None:
+    if not made.cancelled() and made.exception() is None:
+        made.result().close()
+
+
 def _forget() -> None:
     """Begin anew in a forked process: what waits is the other's."""
-    global _waiting, _lock, _makers
-    _waiting, _lock, _makers = {}, threading.Lock(), None
+    global _waiting, _times, _lock, _makers
+    _waiting, _times, _lock, _makers = {}, {}, threading.Lock(), None
 
 
 os.register_at_fork(after_in_child=_forget)

@@ -279,3 +279,22 @@ def test_sandboxes_wait_for_their_taker_and_each_is_used_once():
     assert len(waiting) == warm_pool.AHEAD
     waiting.clear()
     assert environment.SandboxEnv.blocking
+
+
+def test_a_rare_kind_waits_once_it_was_asked_for_often_and_the_oldest_kinds_are_closed():
+    limits = [Limits(files=700 + number) for number in range(warm_pool.KINDS + 1)]
+
+    def waiting(number: int) -> int:
+        return sum(len(line) for kind, line in warm_pool._waiting.items() if f"files={700 + number}," in kind)
+
+    counts = []
+    for _ in range(warm_pool.OFTEN + 2):
+        take("process", limits=limits[0], options={"unsafe": True}, rare=True).close()
+        counts.append(waiting(0))
+    assert counts == [0] * warm_pool.OFTEN + [1, 1]
+    spare = next(line for kind, line in warm_pool._waiting.items() if "files=700," in kind)[0].result()
+    closed = []
+    spare.close = lambda: closed.append(True)
+    for other in limits[1:]:
+        take("process", limits=other, options={"unsafe": True}, rare=True).close()
+    assert closed == [True] and waiting(0) == 0

@@ -13,108 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from folders import DOCKERFILE, FOLDERS
 
 import agentgym
 from agentgym.core.actions import spell
 from agentgym.envs.terminal.harbor.rewards import one_number
-
-DOCKERFILE = "FROM agentgym-test/app\nWORKDIR /app\n"  # no RUN: the tests' daemon has no network for it
-TOML = '[environment]\nnetwork_mode = "public"\nmemory_mb = 256\n'
-SEPARATE = '[verifier]\nenvironment_mode = "separate"\n'
-ONE = 'grep -qsx "{}" /app/out && echo 1 > /logs/verifier/reward.txt || echo {} > /logs/verifier/reward.txt\n'
-METRICS = 'grep -qs 1 /app/out && n=0.75 || n=0.25\nprintf \'{"a": 1, "b": %s}\' $n > /logs/verifier/reward.json\n'
-ANSWER = '[ "$(cat {} 2> /dev/null)" = "$(cat /tests/answer)" ] && n=1 || n=0\necho $n > /logs/verifier/reward.txt\n'
-SOLVE = "echo 1 > /app/out\n"
-
-
-def steps(*names: str, toml: str = "", **least: object) -> str:
-    tables = [f'[[steps]]\nname = "{name}"\n' + (f"min_reward = {least[name]}\n" if name in least else "") for name in names]
-    return f"{toml}\n{TOML}" + "".join(tables)
-
-
-def step(name: str, number: object, otherwise: float = 0, solve: str | None = None) -> dict[str, str]:
-    return {
-        f"steps/{name}/instruction.md": f"Write {number} to out.\n",
-        f"steps/{name}/tests/test.sh": ONE.format(number, otherwise),
-        f"steps/{name}/solution/solve.sh": solve or f"echo {number} > /app/out\n",
-    }
-
-
-def plain(toml: str = TOML, test: str = ONE.format(1, 0), solve: str = SOLVE, **more: str) -> dict[str, str]:
-    return {"task.toml": toml, "instruction.md": "Write 1.\n", "tests/test.sh": test, "solution/solve.sh": solve, **more}
-
-
-FOLDERS: dict[str, dict[str, str]] = {
-    "shared": plain(),
-    "metrics": plain(test=METRICS),
-    "half": plain(test=ONE.format(1, 0.5)),
-    "variables": plain(
-        f'{TOML}[environment.env]\nA = "1"\n[verifier.env]\nB = "2"\n[solution.env]\nC = "3"\n',
-        '[ "$(cat /app/out 2> /dev/null)$A$B" = 1312 ] && n=1 || n=0\necho $n > /logs/verifier/reward.txt\n',
-        'echo "$A$C" > /app/out\n',
-    ),
-    "health": plain(
-        f'{TOML}[environment.healthcheck]\ncommand = "echo 1 > /app/up"\n', "cp /app/up /logs/verifier/reward.txt\n"
-    ),
-    "users": plain(
-        f'{TOML}[agent]\nuser = "nobody"\n[verifier]\nuser = "daemon"\n',
-        '[ "$(id -un) $(cat /app/out)" = "daemon nobody" ] && n=1 || n=0\necho $n > /logs/verifier/reward.txt\n',
-        "id -un > /app/out\n",
-    ),
-    "separate-copy": plain(f'artifacts = ["/app/out"]\n{TOML}{SEPARATE}'),
-    "separate-without-artifacts": plain(f"{TOML}{SEPARATE}"),
-    "separate-published": plain(
-        f"{TOML}{SEPARATE}", ANSWER.format("/logs/artifacts/x"), "cp /etc/hostname /tmp/h; echo 42 > /logs/artifacts/x\n"
-    )
-    | {"tests/answer": "42\n"},
-    "separate-dockerfile": plain(
-        f'artifacts = ["/app/out"]\n{TOML}{SEPARATE}[verifier.environment]\nnetwork_mode = "public"\n',
-        ANSWER.format("/app/out"),
-        "echo 42 > /app/out\n",
-    )
-    | {"tests/answer": "42\n", "tests/Dockerfile": "FROM agentgym-test/app\nWORKDIR /app\nCOPY . /tests/\n"},
-    "hooks": plain(
-        f'artifacts = ["/app/late"]\n{TOML}{SEPARATE}[[verifier.collect]]\ncommand = "cp out late"\n',
-        "cp /app/late /logs/verifier/reward.txt || echo 0 > /logs/verifier/reward.txt\n",
-    ),
-    "exclude": plain(
-        f'artifacts = [{{source = "/app", exclude = ["*.log", "tmp"]}}]\n{TOML}{SEPARATE}',
-        "[ -e /app/out ] && n=1 || n=0\nls /app/x.log /app/tmp/y && n=0.5\necho $n > /logs/verifier/reward.txt\n",
-        "mkdir /app/tmp; touch /app/x.log /app/tmp/y /app/out; ln -s /tests /app/l\n",
-    ),
-    "steps-mean": {"task.toml": steps("a", "b"), **step("a", 1, 0.5), **step("b", 2)},
-    "steps-final": {
-        "task.toml": steps("a", "b", toml='multi_step_reward_strategy = "final"'),
-        **step("a", 1, solve="true\n"),
-        **step("b", 2),
-    },
-    "steps-stop": {"task.toml": steps("a", "b", a=0.8), **step("a", 1, 0.5), **step("b", 2)},
-    "steps-stop-by-metric": {
-        "task.toml": steps("a", "b", a="{ b = 0.7 }"),
-        **step("a", 1),
-        **step("b", 2),
-        "steps/a/tests/test.sh": METRICS,
-    },
-    "steps-shared-files": {
-        "task.toml": steps("a", "b"),
-        **step("a", 1),
-        **step("b", 2),
-        "steps/b/workdir/setup.sh": "echo 2 > ready\n",
-        "steps/b/workdir/given": "2\n",
-        "steps/b/solution/solve.sh": "cat /app/given > /app/out; rm /app/ready; ls /tests/* && rm /app/out; true\n",
-        "tests/helper": "x\n",
-        "tests/test.sh": "[ -s /tests/helper ] && echo 1 > /logs/verifier/reward.txt\n",
-    },
-    "steps-separate": {
-        "task.toml": steps("a", "b") + '[steps.verifier]\nenvironment_mode = "separate"\n',
-        **step("a", 1),
-        **step("b", 2),
-    },
-}
-FOLDERS["steps-separate"]["task.toml"] = (
-    f'{TOML}[[steps]]\nname = "a"\nartifacts = ["/app/out"]\n[steps.verifier]\nenvironment_mode = "separate"\n'
-    '[[steps]]\nname = "b"\n'
-)
 
 
 @pytest.fixture(scope="module")
@@ -127,6 +30,10 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> None:
         archive.addfile(app)
     (folder / "Dockerfile").write_text("FROM agentgym-test/python\nADD root.tar /\n")
     subprocess.run(["docker", "build", "--tag", "agentgym-test/app", folder], check=True, stdout=subprocess.DEVNULL)
+    (folder / "tests").mkdir()
+    (folder / "tests" / "test.sh").write_text(FOLDERS["shared"]["tests/test.sh"])
+    (folder / "Dockerfile").write_text("FROM agentgym-test/app\nCOPY tests /tests\n")
+    subprocess.run(["docker", "build", "--tag", "agentgym-test/verifier", folder], check=True, stdout=subprocess.DEVNULL)
 
 
 def write(root: Path, names: Sequence[str]) -> None:
@@ -165,7 +72,7 @@ def ours(tasks: Path, name: str, agent: str) -> float:
     return info["metrics"]["reward"]
 
 
-SAMPLE = ("users", "separate-published", "steps-shared-files")
+SAMPLE = ("users", "separate-published", "steps-shared-files", "compose-artifacts", "mcp-stdio")
 
 
 @pytest.mark.parametrize("names", [SAMPLE, pytest.param(tuple(FOLDERS), marks=pytest.mark.slow)], ids=["sample", "all"])
@@ -177,3 +84,9 @@ def test_rewards_are_the_same(agent, names, base, tmp_path):
     assert len(theirs) == len(names)
     if agent == "oracle":
         assert theirs["users"] == theirs["separate-published"] == theirs["steps-shared-files"] == 1
+
+
+def test_the_folders_cover_the_format():
+    assert len(FOLDERS) == 40
+    for name, files in FOLDERS.items():
+        assert 'network_mode = "public"' in files["task.toml"] or "allow_internet = true" in files["task.toml"], name

@@ -15,6 +15,7 @@ from agentgym.envs.terminal.harbor.network import options as network_options
 from agentgym.envs.terminal.harbor.steps import Place
 from agentgym.errors import BadConfig
 from agentgym.sandbox.protocol import MEGABYTE, Limits, sandbox
+from agentgym.sandbox.warm_pool import take
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,11 @@ class Containers:
             files=100_000,
             open_files=1024,
         )
-        made: Any = sandbox(self.backend, limits=limits, **options)
+        made: Any = (  # with services beside it, one that waits would be several
+            sandbox(self.backend, limits=limits, **options)
+            if place.beside
+            else take(self.backend, limits=limits, options=options, rare=True)
+        )
         try:
             if self.backend == "docker":
                 made.run_entrypoint(place.command)
