@@ -164,9 +164,9 @@ FOLDERS |= {
         **{"solution/solve.sh": f"{ASK.format('web')}[ -s /app/out ] || echo 1 > /app/out\n"},
     ),
     "compose-volume": compose(
-        '  main:\n    volumes: ["v:/v:ro"]\n    depends_on: {fill: {condition: service_completed_successfully}}\n'
-        f'  fill:\n    image: {PYTHON}\n    command: ["sh", "-c", "echo 1 > /v/one"]\n    volumes: ["v:/v"]\n',
-        "volumes:\n  v:\n",
+        '  main:\n    volumes: ["data:/v:ro"]\n    depends_on: {fill: {condition: service_completed_successfully}}\n'
+        f'  fill:\n    image: {PYTHON}\n    command: ["sh", "-c", "echo 1 > /v/one"]\n    volumes: ["data:/v"]\n',
+        "volumes:\n  data:\n",
         **{"solution/solve.sh": "touch /v/x; cat /v/* > /app/out\n"},
     ),
     "compose-artifacts": compose(
