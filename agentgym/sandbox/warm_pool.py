@@ -20,7 +20,8 @@ OFTEN = 2
 
 _waiting: dict[str, deque[Future[Sandbox]]] = {}
 """By kind, the one asked for last at the end."""
-_times: dict[str, int] = {}
+_times: dict[int, int] = {}
+"""How often a kind, by its hash, was asked for."""
 _lock = threading.Lock()
 _makers: ThreadPoolExecutor | None = None
 
@@ -44,7 +45,7 @@ def take(
     with _lock:
         _makers = _makers or ThreadPoolExecutor(AT_ONCE, "making-sandboxes")
         line = _waiting[kind] = _waiting.pop(kind, None) or deque()
-        _times[kind] = times = _times.get(kind, 0) + 1
+        _times[hash(kind)] = times = _times.get(hash(kind), 0) + 1
         while len(line) < 1 + (AHEAD if not rare or times > OFTEN else 0):
             line.append(_makers.submit(sandbox, backend, **asked))
         first = line.popleft()

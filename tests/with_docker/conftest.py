@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from agentgym.sandbox import warm_pool
+
 FOLDER = os.environ.get("AGENTGYM_DOCKER", "")
 """Where `daemon.sh` keeps the tests' own daemon."""
 KIND = os.environ.get("AGENTGYM_DOCKER_KIND", "docker")
@@ -17,6 +19,12 @@ SHELL: dict[str, Any] = {"image": "agentgym-test/shell", "daemon": URL}
 collect_ignore_glob = [] if FOLDER else ["test_*.py"]  # without a daemon of the tests' own there is nothing to test
 sys.path.insert(0, str(Path(__file__).parents[1] / "sandbox"))
 pytest.register_assert_rewrite("test_sandboxes")
+
+
+@pytest.fixture(autouse=True)
+def _nothing_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests count containers: none of a task is made ahead."""
+    monkeypatch.setattr(warm_pool, "OFTEN", 10**6)
 
 
 def control(what: str) -> None:
