@@ -1,7 +1,7 @@
 """The environment: a system, a document, and a user whose wishes change from message to message."""
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
@@ -38,8 +38,12 @@ class Instructions(TextEnv):
     horizon = 12
     difficulty = 2
     hardest = 60
-    task_settings: ClassVar[tuple[str, ...]] = ("families", "rules", "kinds", "messages")
-    settings: ClassVar[tuple[str, ...]] = task_settings
+    task_settings: ClassVar[tuple[str, ...]] = (
+        *("families", "rules", "kinds", "messages"),
+        *("verdict", "strict", "ignore"),
+    )
+    caller_settings: ClassVar[tuple[str, ...]] = ("data",)
+    settings: ClassVar[tuple[str, ...]] = (*caller_settings, *task_settings)
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {
         "tiny": {"difficulty": 0, "rules": "form,case,opening,closing", "kinds": "fruit,animal", "horizon": 4}
     }
@@ -51,7 +55,23 @@ class Instructions(TextEnv):
     """Kinds of things that documents list, at least 2 of them with commas between; by default all five."""
     messages: int = 0
     """Messages of the user; 0: as many as the difficulty has."""
+    data: str = ""
+    """A file of IFEval or IFBench: then the environment is a `PublishedInstructions` over its rows."""
+    verdict: str = "strict"
+    """With `data`: `strict` or `loose`, what success is."""
+    strict: bool = False
+    """With `data`: whether one bad row refuses the file; else such rows are left out, with a warning of how many."""
+    ignore: Sequence[str] = ()
+    """With `data`: columns of the file that are left out on purpose."""
     declared = Declarations(random_bound=0.01, expert_bound=0.99)
+
+    def __new__(cls, **options: Any) -> Self:
+        """Return the environment of generated tasks; with `data`, that of a file's rows."""
+        if not options.get("data"):
+            return super().__new__(cls)
+        from agentgym.envs.instructions.published.env import PublishedInstructions
+
+        return cast("Self", PublishedInstructions(**options))
 
     def check_options(self) -> None:
         self.family_names = _names("family", self.families, generate.FAMILIES)

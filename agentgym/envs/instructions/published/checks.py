@@ -1,0 +1,90 @@
+"""The table of checkers: what each instruction takes, what it needs, and the function that judges a reply."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from agentgym.envs.instructions.published.text import missing
+from agentgym.errors import BadData
+
+Arguments = Mapping[str, Any]
+RELATIONS = ("less than", "at least")
+PATTERN_MARKS = frozenset("\\[](){}|*+?^$")
+
+
+@dataclass(frozen=True)
+class Check:
+    """The checker of one kind of instruction."""
+
+    judge: Callable[..., bool]
+    takes: Mapping[str, str]
+    """What each argument is: `count`, `number`, `word`, `words`, `literal`, `literals`, `letter`, `relation` or `text`."""
+    needs: str = ""
+
+
+Table = dict[str, Check]
+
+
+def checker(table: Table, name: str, needs: str = "", **takes: str) -> Callable[[Callable[..., bool]], Callable[..., bool]]:
+    """Put a function into a table as the checker of an instruction."""
+
+    def put(judge: Callable[..., bool]) -> Callable[..., bool]:
+        table[name] = Check(judge, takes, needs)
+        return judge
+
+    return put
+
+
+def arguments(table: Table, name: object, values: object, where: str) -> tuple[str, dict[str, Any]]:
+    """Return the name of an instruction and its arguments in their types; BadData where it cannot be judged."""
+    check = table.get(name) if isinstance(name, str) else None
+    if check is None or not isinstance(name, str):
+        raise BadData(f"{where}: {str(name)[:60]!r} is no instruction; expected one of {', '.join(sorted(table)[:4])}, …")
+    if lack := check.needs and missing(check.needs):
+        raise BadData(f"{where}: {name} {lack}")
+    if not isinstance(values, dict):
+        raise BadData(f"{where}: kwargs of {name} are {str(values)[:60]!r}; expected an object")
+    given = {key: value for key, value in cast("dict[str, object]", values).items() if value is not None}
+    if set(given) != set(check.takes):
+        raise BadData(
+            f"{where}: kwargs of {name} are {', '.join(sorted(given)) or 'none'}; expected {', '.join(check.takes) or 'none'}"
+        )
+    return name, {key: _typed(kind, given[key], f"{where}: {key} of {name}") for key, kind in check.takes.items()}
+
+
+def _typed(kind: str, raw: object, where: str) -> object:
+    value: Any = raw
+    good = False
+    if kind in ("count", "number") and isinstance(value, int | float) and not isinstance(value, bool):
+        whole = 0 <= value < 1e9 and value == int(value)
+        value, good = (int(value) if whole else value), whole or (kind == "number" and 0 <= value < 1e9)
+    elif kind in ("words", "literals") and isinstance(raw, list):
+        words = cast("list[object]", raw)
+        good = bool(words) and all(_is_word(word, literal=kind == "literals") for word in words)
+    elif kind == "relation":
+        good = value in RELATIONS
+    elif kind == "letter":
+        good = isinstance(value, str) and len(value.strip()) == 1
+        value = str(value).strip().lower()
+    elif kind in ("word", "literal", "text"):
+        good = _is_word(value, literal=kind == "literal")
+        value = value.strip() if kind != "text" and isinstance(value, str) else value
+    if not good:
+        raise BadData(f"{where} is {str(value)[:60]!r}; expected a {kind}")
+    return value
+
+
+def _is_word(value: object, *, literal: bool) -> bool:
+    """Return whether a value is text; published checkers read a literal as a pattern, so that it may hold no mark of one."""
+    return isinstance(value, str) and bool(value.strip()) and not (literal and PATTERN_MARKS & set(value))
+
+
+def compared(count: int, relation: str, limit: int) -> bool:
+    """Return whether a count is less than a limit, or at least that."""
+    return count < limit if relation == RELATIONS[0] else count >= limit
+
+
+def finds(literal: str, text: str) -> int:
+    """Return how often a word of the file occurs in a text, without case; a dot in it stands for any character."""
+    return len(re.findall(literal, text, re.IGNORECASE))

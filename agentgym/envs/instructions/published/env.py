@@ -1,0 +1,71 @@
+"""The environment over rows of IFEval and IFBench: one prompt, one reply, one verdict for each instruction."""
+
+from typing import Any, ClassVar
+
+from agentgym.core.declared import Declarations
+from agentgym.core.env import Outcome
+from agentgym.core.tasks import Task
+from agentgym.envs.instructions.published.rows import ALL_CHECKS, load
+from agentgym.errors import BadConfig
+from agentgym.tasks.from_file import FromFile
+
+LONGEST = 20_000
+"""Most characters of a reply that is judged."""
+VERDICTS = ("strict", "loose")
+
+
+class PublishedInstructions(FromFile):
+    """Write one reply to a prompt of IFEval (arXiv 2311.07911) or IFBench (arXiv 2507.02833) that keeps its instructions.
+
+    Success is a reply that keeps all instructions, `strict` as it stands, or `loose` without its first line, its last line
+    and its asterisks, whichever way each instruction is kept. An empty reply fails.
+    """
+
+    horizon = 2
+    task_settings: ClassVar[tuple[str, ...]] = ("verdict",)
+    settings: ClassVar[tuple[str, ...]] = (*FromFile.settings, *task_settings)
+    verdict: str = "strict"
+    """`strict` or `loose`: what success is."""
+    read_file = staticmethod(load)
+    # a prompt may ask for what any text has ("no commas")
+    declared = Declarations(random_bound=1.0)
+
+    def check_options(self) -> None:
+        if self.verdict not in VERDICTS:
+            raise BadConfig(f"verdict of Instructions is {self.verdict!r}; expected strict or loose")
+        super().check_options()
+
+    def begin(self, task: Task) -> str:
+        self.kept: dict[str, list[bool]] = {}
+        """Of the reply, which instructions are kept, by verdict."""
+        return task.instruction
+
+    def act(self, action: str) -> Outcome:
+        checks = self.task.data["checks"]
+        self.kept = {verdict: judge(action, checks, loose=verdict == "loose") for verdict in VERDICTS}
+        broken = [name for (name, _), good in zip(checks, self.kept[self.verdict], strict=True) if not good]
+        if broken:
+            return self.lose(f"The reply does not keep: {', '.join(broken)}.")
+        return self.win("The reply keeps every instruction.")
+
+    def state(self) -> object:
+        return sorted(self.kept.items())
+
+    def measures(self) -> dict[str, float]:
+        """Return the share of instructions kept, strictly and loosely, and whether all are."""
+        levels: dict[str, float] = {}
+        for verdict in VERDICTS:
+            kept = self.kept.get(verdict, [False])
+            levels |= {verdict: sum(kept) / len(kept), f"{verdict}_all": float(all(kept))}
+        return levels
+
+
+def judge(reply: str, checks: list[Any], *, loose: bool = False) -> list[bool]:
+    """Return which instructions a reply keeps; loosely, which are kept by one of eight variants of it."""
+    variants = [reply]
+    if loose:
+        lines = reply.split("\n")
+        cut = [reply, *("\n".join(part).strip() for part in (lines[1:], lines[:-1], lines[1:-1]))]
+        variants = list(dict.fromkeys([*cut, *(text.replace("*", "") for text in cut)]))
+    readable = [text for text in variants if text.strip() and len(reply) <= LONGEST]
+    return [any(ALL_CHECKS[name].judge(text, **values) for text in readable) for name, values in checks]
