@@ -4,7 +4,7 @@ import copy
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
@@ -64,8 +64,11 @@ class Functions(TextEnv):
         "show_functions",
         "plain",
         "attack",
+        "strict",
+        "ignore",
     )
-    settings: ClassVar[tuple[str, ...]] = task_settings
+    caller_settings: ClassVar[tuple[str, ...]] = ("data",)
+    settings: ClassVar[tuple[str, ...]] = (*caller_settings, *task_settings)
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {
         "tiny": {
             "difficulty": 0,
@@ -91,7 +94,21 @@ class Functions(TextEnv):
     words of the call: for small policies."""
     attack: str = ""
     """`note`: records that requests are about have a note that asks for something else. Without it, the same task."""
+    data: str = ""
+    """A file or the folder of BFCL's data: then the environment is a `BFCL` over its rows."""
+    strict: bool = False
+    """With `data`: whether one bad row refuses the file; else such rows are left out, with a warning of how many."""
+    ignore: Sequence[str] = ()
+    """With `data`: columns of the file that are left out on purpose."""
     declared = Declarations(random_bound=0.01, expert_bound=0.95, answers=("targets",), ceilings={"first id": 0.1})
+
+    def __new__(cls, **options: Any) -> Self:
+        """Return the environment of generated tasks; with `data`, that of BFCL's rows."""
+        if not options.get("data"):
+            return super().__new__(cls)
+        from agentgym.envs.functions.bfcl.env import BFCL
+
+        return cast("Self", BFCL(**options))
 
     def check_options(self) -> None:
         self.family_names = _names("family", self.families, generate.LEVELS)

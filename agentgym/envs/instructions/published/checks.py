@@ -48,7 +48,8 @@ def arguments(table: Table, name: object, values: object, where: str) -> tuple[s
     given = {key: value for key, value in cast("dict[str, object]", values).items() if value is not None}
     if set(given) != set(check.takes):
         raise BadData(
-            f"{where}: kwargs of {name} are {', '.join(sorted(given)) or 'none'}; expected {', '.join(check.takes) or 'none'}"
+            f"{where}: kwargs of {name} are {', '.join(sorted(given)) or 'none'}; "
+            f"expected {', '.join(check.takes) or 'none'}"
         )
     return name, {key: _typed(kind, given[key], f"{where}: {key} of {name}") for key, kind in check.takes.items()}
 

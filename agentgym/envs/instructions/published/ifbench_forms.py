@@ -1,4 +1,4 @@
-"""Checkers of IFBench for the form of a reply, for repeated prompts, and for prompts of their own: as in if-verifiable 0.1.2."""
+"""Checkers of IFBench for the form of a reply, repeated prompts, and single prompts: as in if-verifiable 0.1.2."""
 
 import csv
 import io
@@ -123,7 +123,7 @@ def _then_bullets(text: str) -> bool:
 
 
 def _stops_early(lines: Sequence[str]) -> bool:
-    """Return whether a line without a sentence stands before other lines than bullets, which the published checker refuses."""
+    """Return whether an empty line stands before other lines than bullets, which the published checker refuses."""
     return any(not texts.sentences(line) for line in lines[:-1])
 
 
@@ -206,7 +206,11 @@ def _story(text: str) -> bool:
     )
 
 
-CAPITALS = ["Reykjavik", "Helsinki", "Oslo", "Tallinn", "Stockholm", "Riga", "Moscow", "Copenhagen", "Vilnius", "Minsk", "Dublin", "Berlin", "Amsterdam", "Warsaw", "London", "Brussels", "Prague", "Luxembourg", "Paris", "Vienna", "Bratislava", "Budapest", "Vaduz", "Chisinau", "Bern", "Ljubljana", "Zagreb"]
+_CAPITALS = (
+    "Reykjavik Helsinki Oslo Tallinn Stockholm Riga Moscow Copenhagen Vilnius Minsk Dublin Berlin Amsterdam Warsaw London "
+    "Brussels Prague Luxembourg Paris Vienna Bratislava Budapest Vaduz Chisinau Bern Ljubljana Zagreb"
+)
+CAPITALS = _CAPITALS.split()
 
 
 @checker(FORMS, "custom:european_capitals_sort")

@@ -10,10 +10,17 @@ from agentgym.envs.instructions.published import text as texts
 from agentgym.envs.instructions.published.checks import Table, checker
 
 WORDS: Table = {}
-NAMES = ["Emma", "Liam", "Sophia", "Jackson", "Olivia", "Noah", "Ava", "Lucas", "Isabella", "Mason", "Mia", "Ethan", "Charlotte", "Alexander", "Amelia", "Benjamin", "Harper", "Leo", "Zoe", "Daniel", "Chloe", "Samuel", "Lily", "Matthew", "Grace", "Owen", "Abigail", "Gabriel", "Ella", "Jacob", "Scarlett", "Nathan", "Victoria", "Elijah", "Layla", "Nicholas", "Audrey", "David", "Hannah", "Christopher", "Penelope", "Thomas", "Nora", "Andrew", "Aria", "Joseph", "Claire", "Ryan", "Stella", "Jonathan"]
-PRONOUNS = frozenset(
-    ["i", "me", "my", "mine", "myself", "we", "us", "our", "ours", "ourselves", "you", "your", "yours", "yourself", "yourselves", "he", "him", "his", "himself", "she", "her", "hers", "herself", "it", "its", "itself", "they", "them", "their", "theirs", "themselves"]
+_NAMES = (
+    "Emma Liam Sophia Jackson Olivia Noah Ava Lucas Isabella Mason Mia Ethan Charlotte Alexander Amelia Benjamin Harper Leo "
+    "Zoe Daniel Chloe Samuel Lily Matthew Grace Owen Abigail Gabriel Ella Jacob Scarlett Nathan Victoria Elijah Layla "
+    "Nicholas Audrey David Hannah Christopher Penelope Thomas Nora Andrew Aria Joseph Claire Ryan Stella Jonathan"
 )
+NAMES = _NAMES.split()
+_PRONOUNS = (
+    "i me my mine myself we us our ours ourselves you your yours yourself yourselves he him his himself she her hers "
+    "herself it its itself they them their theirs themselves"
+)
+PRONOUNS = frozenset(_PRONOUNS.split())
 CONJUNCTIONS = ("and", "but", "for", "nor", "or", "so", "yet")
 PRIMES = frozenset(n for n in range(2, 98) if all(n % d for d in range(2, n)))
 CONSONANTS = "[bcdfghjklmnpqrstvwxyz]"

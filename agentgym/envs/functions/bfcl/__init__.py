@@ -1,0 +1,1 @@
+"""Rows of BFCL (Berkeley Function-Calling Leaderboard), versions 3 and 4."""

@@ -1,0 +1,181 @@
+"""The environment over rows of BFCL: functions to call, and the verdict of its syntax and state checkers."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from agentgym.core.actions import Call, parse_call, tool, unreadable
+from agentgym.core.declared import Declarations
+from agentgym.core.env import MAX_ACTION, Outcome
+from agentgym.core.tasks import Task
+from agentgym.envs.functions.bfcl import backend
+from agentgym.envs.functions.bfcl.check import Made, expected_calls, right
+from agentgym.envs.functions.bfcl.rows import as_tool, load
+from agentgym.tasks.from_file import FromFile
+
+RULES = """\
+Call the functions that the user's request needs, one call a turn, and end with end_turn. If no function fits, or a value \
+is missing, end with end_turn and say so."""
+MORE = "User: There are more functions now. Go on."
+SHOWN = 8000
+"""Most characters of a result that are shown."""
+STEPS = 20
+"""Calls of a user's turn, by which the horizon is counted."""
+
+
+class BFCL(FromFile, replaces=("_respond",)):
+    """Call functions as a row of BFCL (version 3 or 4) asks, judged by the rules of its checkers.
+
+    Rows of one turn are judged at `end_turn` by the calls that were made: the expected ones with allowed values, none, or at
+    least one. Rows of several turns have services of the installed package bfcl-eval: after each turn, their state and the
+    results have to be those of the expected calls.
+
+    Ceilings: rows of `irrelevance` ask for no call, so that ending at once is right.
+    """
+
+    horizon = 21
+    # ending at once is right where no function fits, and any call is where one does
+    declared = Declarations(random_bound=1.0, expert_bound=0.0)
+    read_file = staticmethod(load)
+
+    def setup(self) -> None:
+        self._own_tools = dict(self.tools)
+        self._services: tuple[str, backend.Services] | None = None
+
+    def limit_of(self, task: Task) -> int:
+        """Return `horizon`, or turns for 20 calls of each of the user's turns, or twice as many as are expected."""
+        if "horizon" in self.__dict__ or task.data["kind"] != "state":
+            return self.horizon
+        return sum(max(STEPS, 2 * len(turn)) + 1 for turn in task.data["answers"])
+
+    # The episode
+
+    def begin(self, task: Task) -> str:
+        self.number = 0
+        """The user's turn."""
+        self.made: list[list[Made]] = [[]]
+        """Calls by the user's turn."""
+        self.wrong = False
+        self._offer()
+        return "\n".join([RULES, *task.data["turns"][0]])
+
+    def load(self, payload: object) -> None:
+        super().load(payload)
+        self._offer()
+
+    def _offer(self) -> None:
+        """Offer the functions of the present turn; the dictionary stays the same one."""
+        late = self.task.data.get("late", {})
+        hidden = {name for turn, names in late.items() if int(turn) > self.number for name in names}
+        functions = [one for one in self.task.data["functions"] if one["name"] not in hidden]
+        offered = [as_tool(function) for function in functions]
+        self.tools.clear()
+        self.tools.update({one.name: one for one in offered} | self._own_tools)
+        loose = [as_tool(function, typed=False) for function in functions]
+        self._loose = {one.name: one for one in loose}
+
+    def _respond(self, action: str) -> Outcome:
+        if not unreadable(action, MAX_ACTION):
+            call = parse_call(action, self._loose | self._own_tools)
+            if isinstance(call, Call) and call.name in self._loose:
+                return self._called(call)
+        return super()._respond(action)
+
+    def _called(self, call: Call) -> Outcome:
+        made = (call.name, call.arguments)
+        if self.task.data["kind"] != "state":
+            self.made[-1].append(made)
+            return Outcome("The call is noted. Its result is not shown.")
+        services = self._current()
+        self.made[-1].append(made)
+        text = backend.call(services, self.task.data["owners"], made)
+        self._services = (self._played(), services)
+        return Outcome(text if len(text) <= SHOWN else f"{text[:SHOWN]}… ({len(text) - SHOWN} more characters)")
+
+    @tool
+    def end_turn(self, text: str) -> Outcome:
+        """Say something to the user, which ends your turn: an answer, a question, or why the request is not possible."""
+        data = self.task.data
+        if data["kind"] != "state":
+            return self._judged()
+        if not self._turn_is_right():
+            return self.lose(f"Turn {self.number + 1} is not as it should be.")
+        self.number += 1
+        if self.number == len(data["turns"]):
+            return self.win("All turns are as they should be.")
+        self.made.append([])
+        self._offer()
+        return Outcome("\n".join(data["turns"][self.number] or [MORE]))
+
+    def _judged(self) -> Outcome:
+        data, made = self.task.data, self.made[0]
+        if data["kind"] == "calls":
+            good = right(data["category"], made, data["functions"], data["answers"])
+        else:
+            good = bool(made) == (data["kind"] == "any call")
+        return self.win("The calls are the expected ones.") if good else self.lose("The calls are not the expected ones.")
+
+    # Services
+
+    def _played(self) -> str:
+        return json.dumps([self.task.id, self.made], sort_keys=True)
+
+    def _current(self) -> backend.Services:
+        """Return the services as the calls left them; after a jump to another state, all calls are made once more."""
+        if self._services is None or self._services[0] != self._played():
+            data = self.task.data
+            services = backend.opened(data["classes"], data["config"], long=data["long"])
+            for made in self._all_made():
+                backend.call(services, data["owners"], made)
+            return services
+        return self._services[1]
+
+    def _all_made(self) -> list[Made]:
+        return [(name, arguments) for turn in self.made for name, arguments in turn]
+
+    def _turn_is_right(self) -> bool:
+        """Return whether state and results after this turn are those of the expected calls."""
+        data = self.task.data
+        expected = data["answers"][self.number]
+        if not expected:
+            return True
+        if not self.made[-1]:
+            return False
+        services, wanted = (backend.opened(data["classes"], data["config"], long=data["long"]) for _ in range(2))
+        results = [backend.call(services, data["owners"], made) for made in self._all_made()]
+        asked: list[str] = []
+        for turn in data["answers"][: self.number + 1]:
+            asked = [backend.call(wanted, data["owners"], (name, arguments)) for name, arguments in turn]
+        return backend.equal(services, wanted) and backend.holds(results, asked)
+
+    # What the framework asks
+
+    def state(self) -> object:
+        return self.number, json.dumps(self.made, sort_keys=True)
+
+    def measures(self) -> dict[str, float]:
+        """Return the share of the user's turns that were right, or passed on the way."""
+        return {"turns": self.number / len(self.task.data["turns"])}
+
+    def oracle(self) -> Iterator[str]:
+        """Make the calls that are left of the present turn's; NotImplementedError where BFCL's answer is none of them."""
+        data = self.task.data
+        while True:
+            calls = self._expected(data)
+            count = len(self.made[-1])
+            if count >= len(calls):
+                yield json.dumps({"name": "end_turn", "arguments": {"text": "Done."}})
+            else:
+                name, arguments = calls[count]
+                yield json.dumps({"name": name, "arguments": arguments})
+
+    def _expected(self, data: dict[str, Any]) -> list[Made]:
+        if data["kind"] == "state":
+            return [(name, arguments) for name, arguments in data["answers"][self.number]]
+        if data["kind"] != "calls":
+            names = [as_tool(function) for function in data["functions"]]
+            return [] if data["kind"] == "no call" else [(names[0].name, dict.fromkeys(names[0].required, ""))]
+        calls = expected_calls(data["functions"], data["answers"])
+        if not right(data["category"], calls, data["functions"], data["answers"]):
+            raise NotImplementedError(f"the checker of BFCL accepts no calls made of the answer of {self.task.id}")
+        return calls
