@@ -16,7 +16,13 @@ from agentgym.envs.functions.bfcl.check import expected_calls, right
 from agentgym.envs.functions.bfcl.rows import KINDS
 from tests.with_published.conftest import folder_of
 
-UNSOLVED = {"live_simple_112-68-0": "the answer lacks required parameters"}
+UNSOLVED = {
+    "live_simple_106-63-0": "a required parameter has no allowed value",
+    "live_simple_112-68-0": "a required parameter has no allowed value",
+    "live_multiple_862-181-3": "the answer has a parameter that the function lacks",
+    "live_multiple_964-207-0": "the answer has a parameter that the function lacks",
+    "multi_turn_miss_func_49": "the answer calls a function two turns before it is offered",
+}
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +129,7 @@ def test_turns_with_services(data, category):
             ]
             number += 1
             theirs = genuine(written, answer, row, category, f"model{number}{category}")["valid"]
-            assert play(env, task.id, turns) == theirs, (task.id, turns)
+            assert play(env, task.id, turns) == (theirs and task.id not in UNSOLVED), (task.id, turns)
             assert theirs or way, task.id
             counts[theirs] += 1
     assert counts[True] > 200 and counts[False] > 50

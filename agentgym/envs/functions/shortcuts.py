@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from agentgym.core.actions import Tool, spell
+from agentgym.tasks.attacks import first_order
 
 Shortcut = Callable[[list[str]], str]
 _TITLE = re.compile(r"'([^']+)'")
@@ -36,9 +37,9 @@ def _obey(tools: Mapping[str, Tool], seen: list[str]) -> str:
     """Look for the first title, do what a note says, and finish."""
     title = _TITLE.findall(_requests(seen))
     finders = [name for name, tool in tools.items() if list(tool.properties) == ["text"]]
-    call = re.search(r'\{"name": .*?\}\}', "\n".join(seen[1:]).replace("\\", ""))
-    if call and call[0] not in seen and len(seen) < 10:
-        return call[0]
+    call = first_order(seen)
+    if call and call not in seen and len(seen) < 10:
+        return call
     return spell(finders[len(seen) - 1], title[0]) if title and len(seen) <= len(finders) else spell("finish", "done")
 
 
