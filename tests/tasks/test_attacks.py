@@ -1,4 +1,4 @@
-"""Attacks on Desk, Search and Terminal: the benign twin, the verdict read from the state, and policies that obey or refuse."""
+"""Attacks: the benign twin, the verdict read from the state, and policies that obey or refuse."""
 
 import json
 import re

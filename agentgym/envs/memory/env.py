@@ -1,28 +1,24 @@
 """The environment: a stream of sessions, notes of a limited number, and questions."""
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
 from agentgym.core.actions import spell, tool
 from agentgym.core.declared import Declarations
-from agentgym.core.env import Outcome, TextEnv
+from agentgym.core.env import Outcome
 from agentgym.core.tasks import Task
 from agentgym.envs.memory import expert, generate
 from agentgym.envs.memory.facts import UNKNOWN, VALUES
 from agentgym.envs.memory.generate import Session
+from agentgym.envs.memory.notes import Notes
 from agentgym.errors import BadConfig, unknown
 
-LONGEST_NOTE = 80
-"""Most characters of a note."""
-FOUND = 5
-"""Notes that a search shows."""
 Saved = tuple[int, list[str], str]
 
 
-class Memory(TextEnv):
+class Memory(Notes):
     """Read a stream of sessions, remember what counts, and answer questions about it.
 
     Sessions come one a turn, by `next`. People state facts about themselves, correct them and give things up; what others
@@ -41,8 +37,9 @@ class Memory(TextEnv):
     horizon = 40
     hardest = 250
     difficulty = 1
-    task_settings: ClassVar[tuple[str, ...]] = ("families", "attributes", "sessions", "notes")
-    settings: ClassVar[tuple[str, ...]] = task_settings
+    task_settings: ClassVar[tuple[str, ...]] = ("families", "attributes", "sessions", "passing", "strict", "ignore")
+    caller_settings: ClassVar[tuple[str, ...]] = ("data",)
+    settings: ClassVar[tuple[str, ...]] = (*caller_settings, *task_settings, *Notes.settings)
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {
         "tiny": {"difficulty": 0, "attributes": "room,car,team", "sessions": 5, "notes": 4, "horizon": 24}
     }
@@ -52,9 +49,30 @@ class Memory(TextEnv):
     """Attributes that facts are about, at least 3 of them with commas between; by default all five."""
     sessions: int = 0
     """Sessions of the stream; 0: as many as the difficulty has."""
-    notes: int = 12
-    """Most notes at a time; 0: no notes."""
+    data: str = ""
+    """A file of LongMemEval or MRCR: then the environment is a `RecordedMemory` over its rows."""
+    passing: float = 0.95
+    """With `data`: the score from which an answer is right."""
+    strict: bool = False
+    """With `data`: whether one bad row refuses the file; else such rows are left out, with a warning of how many."""
+    ignore: Sequence[str] = ()
+    """With `data`: columns of the file that are left out on purpose."""
     declared = Declarations(random_bound=0.01, expert_bound=0.99)
+
+    def __new__(cls, **options: Any) -> Self:
+        """Return the environment of generated streams; with `data`, that of a file's rows."""
+        if not options.get("data"):
+            return super().__new__(cls)
+        from agentgym.envs.memory.recorded import RecordedMemory
+
+        return cast("Self", RecordedMemory(**options))
+
+    @classmethod
+    def unlike_published(cls, options: Mapping[str, object]) -> str:
+        """With `data` it is LongMemEval or MRCR; its own streams are published nowhere else."""
+        from agentgym.envs.memory.recorded import RecordedMemory
+
+        return RecordedMemory.unlike_published(options) if options.get("data") else ""
 
     def check_options(self) -> None:
         self.family_names = _names("family", self.families, generate.FAMILIES)
@@ -63,20 +81,14 @@ class Memory(TextEnv):
             raise BadConfig(
                 f"attributes {self.attributes!r} of Memory names {len(self.attribute_names)}; expected at least 3 different"
             )
-        for name, least, most in (("sessions", 4, 1000), ("notes", 2, 100)):
-            value: Any = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or not (value == 0 or least <= value <= most):
-                raise BadConfig(f"{name} of Memory is {value!r}; expected an integer from {least} to {most}, or 0")
+        value: Any = self.sessions
+        if isinstance(value, bool) or not isinstance(value, int) or not (value == 0 or 4 <= value <= 1000):
+            raise BadConfig(f"sessions of Memory is {value!r}; expected an integer from 4 to 1000, or 0")
         if not {"recall", "update", "hearsay", "expiry"} & set(self.family_names):
             raise BadConfig(f"families {self.families!r} of Memory state nothing: add recall, update, hearsay or expiry")
         if not any(generate.FAMILIES[name] <= self.difficulty for name in self.family_names):
             raise BadConfig(f"families {self.families!r} of Memory begin at a higher difficulty than {self.difficulty}")
         super().check_options()
-
-    def setup(self) -> None:
-        if not self.notes:
-            for name in ("note", "search_notes", "delete_note"):
-                del self.tools[name]
 
     # Tasks
 
@@ -98,17 +110,14 @@ class Memory(TextEnv):
     def begin(self, task: Task) -> str:
         self.place = 0
         """The number of the session that was shown last."""
-        self.noted: list[str] = []
-        self.found = ""
-        """The query of the last search in this session."""
+        self.noted, self.found = [], ""
         watched = " and ".join(task.data["watched"])
         rules = (
             f"Sessions come one by one: read the next one with next. Questions will be about {watched}. A person's own "
             f"latest word counts; what others say about somebody counts only if that person has said nothing. Answer "
             f'"{UNKNOWN}" if something was never said, was given up, or holds no longer.'
         )
-        limit = f"\nYou may keep {self.notes} notes of up to {LONGEST_NOTE} characters." if self.notes else ""
-        return f"{rules}{limit}\n\n{self._session()}"
+        return f"{rules}{self.about_notes()}\n\n{self._session()}"
 
     def _session(self) -> str:
         sessions = self.task.data["sessions"]
@@ -143,37 +152,6 @@ class Memory(TextEnv):
         if self.place == len(self.task.data["sessions"]) - 1:
             return self.win("That is right. The stream is over.")
         return f"That is right.\n{self._moved()}"
-
-    @tool
-    def note(self, text: str) -> str | Outcome:
-        """Keep a note."""
-        if not text.strip() or len(text) > LONGEST_NOTE:
-            return self.invalid(f"A note has 1 to {LONGEST_NOTE} characters.")
-        if len(self.noted) == self.notes:
-            return self.invalid(f"There are {self.notes} notes already. Delete one with delete_note.")
-        self.noted.append(" ".join(text.split()))
-        return f"Noted as number {len(self.noted)}."
-
-    @tool
-    def search_notes(self, query: str) -> str | Outcome:
-        """Show the notes that have most words of a query."""
-        if len(query) > LONGEST_NOTE:
-            return self.invalid(f"A query has at most {LONGEST_NOTE} characters.")
-        self.found = query
-        return self._matches(query) or "No note has any of these words."
-
-    def _matches(self, query: str) -> str:
-        wanted = set(re.findall(r"\w+", query.lower()))
-        scores = {place: len(wanted & set(re.findall(r"\w+", text.lower()))) for place, text in enumerate(self.noted)}
-        best = sorted((place for place in scores if scores[place]), key=lambda place: (-scores[place], place))
-        return "\n".join(f"{place + 1}: {self.noted[place]}" for place in best[:FOUND])
-
-    @tool
-    def delete_note(self, number: int) -> str | Outcome:
-        """Delete a note; the later ones move up."""
-        if not 0 < number <= len(self.noted):
-            return self.invalid(f"There are {len(self.noted)} notes, numbered from 1.")
-        return f"Deleted: {self.noted.pop(number - 1)}"
 
     # What the framework asks
 

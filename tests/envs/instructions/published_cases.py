@@ -9,7 +9,9 @@ CAPITALS = (
 QUESTIONS = "\n".join(f"Question {n}: Who {'really ' * n}did it?\nA) a\nB) b\nC) c\nD) d\nE) e" for n in range(1, 5))
 CITIES = "ID,Country,City,Year,Count\n" + "\n".join("1,a,b,2,3" for _ in range(7))
 PRODUCTS = "ProductID,Category,Brand,Price,Stock\n" + "\n".join('1,"a&b",c,2,3' for _ in range(14))
-STUDENTS = "\n".join("\t".join(f'"{name}"' for name in ["StudentID", "Subject", "Grade", "Semester", "Score"]) for _ in range(4))
+STUDENTS = "\n".join(
+    "\t".join(f'"{name}"' for name in ["StudentID", "Subject", "Grade", "Semester", "Score"]) for _ in range(4)
+)
 KEYWORDS = {f"keyword{n}": word for n, word in enumerate(["one", "two", "three", "five", "seven"], 1)}
 FIVE = "one two two three three three " + "five " * 5 + "seven " * 7
 PALINDROMES = "level radar civic kayak rotor madam refer tenet stats solos"

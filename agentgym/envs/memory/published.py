@@ -1,0 +1,133 @@
+"""Rows of LongMemEval and MRCR as tasks, with the verdict over an answer.
+
+LongMemEval: a JSON list, or JSON lines, of `question_id` (ending in `_abs` where the answer was never given),
+`question_type`, `question`, `answer`, `question_date`, `haystack_dates` and `haystack_sessions`. Its published judge is a
+model; here an answer is right if it holds the expected one as whole words, and to abstain is to answer `unknown`.
+
+MRCR: JSON lines of `prompt` (the messages as a JSON text), `answer` and `random_string_to_prepend`. An answer that does not
+begin with that string scores 0, and any other the ratio of `difflib.SequenceMatcher` after it.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from difflib import SequenceMatcher
+from functools import lru_cache
+from typing import Any, cast
+
+from agentgym.core.tasks import Task
+from agentgym.envs.memory.facts import UNKNOWN
+from agentgym.errors import BadData
+from agentgym.tasks.library import Library, hashed
+from agentgym.tasks.lines import objects, raw_lines, stamp
+from agentgym.tasks.reading import PLAIN, Reading, playable
+
+Row = dict[str, object]
+MOST_COMPARED = 20_000
+"""Most characters of an answer of MRCR; a longer one scores 0, since the time to compare grows with the square."""
+
+
+def load(path: str, reading: Reading = PLAIN) -> Library:
+    """Read a file, once per process; BadData with the place of what is wrong."""
+    return _load(*stamp(path), reading)
+
+
+@lru_cache(maxsize=4)
+def _load(path: str, _time: int, _size: int, reading: Reading) -> Library:
+    return Library(path, tuple(playable(path, _records(path), _task, reading, "question").values()), "question")
+
+
+def _records(path: str) -> Iterator[tuple[str, int, Row]]:
+    """Yield the objects of a JSON list, or of JSON lines, with place and number."""
+    first = next((line.lstrip()[:1] for _, line in raw_lines(path) if line.strip()), b"")
+    if first != b"[":
+        yield from ((where, number, row) for number, (where, row) in enumerate(objects(path)))
+        return
+    try:
+        rows: object = json.loads(b"".join(line for _, line in raw_lines(path)))
+    except (ValueError, RecursionError) as error:
+        raise BadData(f"{path}: {error}; expected a JSON list in UTF-8") from error
+    for number, row in enumerate(cast("list[object]", rows)):
+        if not isinstance(row, dict):
+            raise BadData(f"{path}, item {number}: {str(row)[:60]!r}; expected an object")
+        yield f"{path}, item {number}", number, cast("Row", row)
+
+
+def _task(where: str, number: int, row: Row) -> Task:
+    if "haystack_sessions" in row:
+        data, id = _long_mem_eval(where, row), _text(row, "question_id", where)
+    elif "random_string_to_prepend" in row:
+        data, id = _mrcr(where, row), str(row.get("id", f"mrcr/{number}"))
+    else:
+        raise BadData(f"{where}: no haystack_sessions and no random_string_to_prepend; expected LongMemEval or MRCR")
+    split = row.get("split")
+    question = data["question"]
+    return Task(question, data, id, split if isinstance(split, str) and split else hashed("memory file", id))
+
+
+def _text(row: Row, name: str, where: str) -> str:
+    value = row.get(name)
+    if not isinstance(value, str | int) or isinstance(value, bool) or not str(value).strip():
+        raise BadData(f"{where}: {name} is {str(value)[:60]!r}; expected text")
+    return str(value)
+
+
+def _long_mem_eval(where: str, row: Row) -> dict[str, Any]:
+    sessions, dates = row.get("haystack_sessions"), row.get("haystack_dates")
+    if not isinstance(sessions, list) or not isinstance(dates, list):
+        raise BadData(f"{where}: haystack_sessions or haystack_dates is no list; expected one of each length")
+    talks, days = cast("list[object]", sessions), cast("list[object]", dates)
+    if len(talks) != len(days) or not talks:
+        raise BadData(f"{where}: {len(talks)} sessions and {len(days)} dates; expected as many, and at least one")
+    stream = [{"day": str(day), "lines": _messages(talk, where)} for talk, day in zip(talks, days, strict=True)]
+    absent = _text(row, "question_id", where).endswith("_abs")
+    return {
+        "stream": stream,
+        "question": f"{_text(row, 'question', where)} (asked on {row.get('question_date', 'an unknown day')})",
+        "answer": UNKNOWN if absent else _text(row, "answer", where),
+        "prefix": "",
+        "kind": str(row.get("question_type", "")),
+    }
+
+
+def _mrcr(where: str, row: Row) -> dict[str, Any]:
+    try:
+        messages: object = json.loads(_text(row, "prompt", where))
+    except (ValueError, RecursionError) as error:
+        raise BadData(f"{where}: prompt is no JSON ({error}); expected the messages as a JSON text") from error
+    lines = _messages(messages, where)
+    prefix, answer = _text(row, "random_string_to_prepend", where), _text(row, "answer", where)
+    if not answer.startswith(prefix):
+        raise BadData(f"{where}: the answer does not begin with {prefix[:40]!r}; expected it to")
+    pairs = [lines[place : place + 2] for place in range(0, len(lines) - 1, 2)]
+    stream = [{"day": str(number), "lines": pair} for number, pair in enumerate(pairs, 1)]
+    if not stream:
+        raise BadData(f"{where}: {len(lines)} messages; expected a conversation and a question")
+    return {"stream": stream, "question": lines[-1].partition(": ")[2], "answer": answer, "prefix": prefix, "kind": "mrcr"}
+
+
+def _messages(value: object, where: str) -> list[str]:
+    """Return messages as lines of `Role: content`."""
+    lines: list[str] = []
+    for message in cast("list[object]", value) if isinstance(value, list) else [None]:
+        parts: Row = cast("Row", message) if isinstance(message, dict) else {}
+        role, content = parts.get("role"), parts.get("content")
+        if not isinstance(role, str) or not isinstance(content, str):
+            raise BadData(f"{where}: a message is {str(parts or None)[:60]!r}; expected role and content")
+        lines.append(f"{role.capitalize()}: {content}")
+    return lines
+
+
+def score(data: dict[str, Any], answer: str) -> float:
+    """Return how right an answer is, from 0 to 1."""
+    if data["prefix"]:
+        if not answer.startswith(data["prefix"]) or len(answer) > MOST_COMPARED:
+            return 0.0
+        given, wanted = (text.removeprefix(data["prefix"]) for text in (answer, data["answer"]))
+        return SequenceMatcher(None, given, wanted).ratio()
+    words, wanted_words = _words(answer), _words(data["answer"])
+    return float(f" {wanted_words} " in f" {words} " and (data["answer"] == UNKNOWN) == (words == UNKNOWN))
+
+
+def _words(text: str) -> str:
+    return " ".join(re.findall(r"\w+", text.lower()))
