@@ -32,9 +32,10 @@ class Notes(TextEnv):
 
     def setup(self) -> None:
         super().setup()
-        if not self.notes:
-            for name in ("note", "search_notes", "delete_note"):
-                del self.tools[name]
+        for name in ("note", "search_notes", "delete_note"):  # after the environment's own tools, or not at all
+            own = self.tools.pop(name)
+            if self.notes:
+                self.tools[name] = own
 
     def about_notes(self) -> str:
         """Return how many notes there may be, for the first observation."""
