@@ -13,9 +13,9 @@ import re
 from collections.abc import Iterator
 from difflib import SequenceMatcher
 from functools import lru_cache
-from typing import Any, cast
+from typing import cast
 
-from agentgym.core.tasks import Task
+from agentgym.core.tasks import Data, Task
 from agentgym.envs.memory.facts import UNKNOWN
 from agentgym.errors import BadData
 from agentgym.tasks.library import Library, hashed
@@ -72,7 +72,7 @@ def _text(row: Row, name: str, where: str) -> str:
     return str(value)
 
 
-def _long_mem_eval(where: str, row: Row) -> dict[str, Any]:
+def _long_mem_eval(where: str, row: Row) -> Data:
     sessions, dates = row.get("haystack_sessions"), row.get("haystack_dates")
     if not isinstance(sessions, list) or not isinstance(dates, list):
         raise BadData(f"{where}: haystack_sessions or haystack_dates is no list; expected one of each length")
@@ -90,7 +90,7 @@ def _long_mem_eval(where: str, row: Row) -> dict[str, Any]:
     }
 
 
-def _mrcr(where: str, row: Row) -> dict[str, Any]:
+def _mrcr(where: str, row: Row) -> Data:
     try:
         messages: object = json.loads(_text(row, "prompt", where))
     except (ValueError, RecursionError) as error:
@@ -118,7 +118,7 @@ def _messages(value: object, where: str) -> list[str]:
     return lines
 
 
-def score(data: dict[str, Any], answer: str) -> float:
+def score(data: Data, answer: str) -> float:
     """Return how right an answer is, from 0 to 1."""
     if data["prefix"]:
         if not answer.startswith(data["prefix"]) or len(answer) > MOST_COMPARED:

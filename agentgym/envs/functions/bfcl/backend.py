@@ -7,9 +7,9 @@ import importlib.util
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, cast
+from typing import cast
 
-from agentgym.envs.functions.bfcl.check import Made
+from agentgym.envs.functions.bfcl.check import Made, Value
 
 SERVICES: dict[str, tuple[str, str]] = {
     # class: (module, file of its functions)
@@ -26,7 +26,7 @@ SERVICES: dict[str, tuple[str, str]] = {
 FOLDER = "bfcl_eval.eval_checker.multi_turn_eval.func_source_code"
 LARGEST = 1e9
 """Largest number that a service computes with; powers and digits are limited more."""
-Services = dict[str, Any]
+Services = dict[str, Value]
 
 
 def installed() -> bool:
@@ -34,7 +34,7 @@ def installed() -> bool:
     return all(importlib.util.find_spec(name) is not None for name in ("bfcl_eval", "mpmath"))
 
 
-def opened(names: Iterable[str], config: Mapping[str, Any], *, long: bool) -> Services:
+def opened(names: Iterable[str], config: Mapping[str, Value], *, long: bool) -> Services:
     """Return new services in the state that a row begins with."""
     services: Services = {}
     for name in names:

@@ -5,12 +5,14 @@ An expected call has a list of allowed values for each parameter; `""` among the
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
-Made = tuple[str, Mapping[str, Any]]
+Value: TypeAlias = Any
+"""A value of JSON, whose type the rules ask for."""
+Made = tuple[str, Mapping[str, Value]]
 """A call: name and arguments."""
-Row = Mapping[str, Any]
-Allowed = Sequence[Any]
+Row = Mapping[str, Value]
+Allowed = Sequence[Value]
 TYPES: dict[str, type] = {
     "string": str,
     "integer": int,
@@ -29,7 +31,7 @@ def written(name: str) -> str:
 
 
 def right(
-    kind: str, made: Sequence[Made], functions: Sequence[Mapping[str, Any]], answers: Sequence[Mapping[str, Any]]
+    kind: str, made: Sequence[Made], functions: Sequence[Mapping[str, Value]], answers: Sequence[Mapping[str, Value]]
 ) -> bool:
     """Return whether calls are the expected ones, in any order where a category is a parallel one."""
     if len(made) != len(answers):
@@ -49,7 +51,7 @@ def right(
     return True
 
 
-def matches(call: Made, function: Mapping[str, Any], answer: Mapping[str, Allowed]) -> bool:
+def matches(call: Made, function: Mapping[str, Value], answer: Mapping[str, Allowed]) -> bool:
     """Return whether one call is the expected one."""
     name, arguments = call
     parameters = function["parameters"]
@@ -63,13 +65,13 @@ def matches(call: Made, function: Mapping[str, Any], answer: Mapping[str, Allowe
     return all(key in arguments or "" in allowed for key, allowed in answer.items())
 
 
-def _first_type(allowed: Allowed) -> Any:
+def _first_type(allowed: Allowed) -> Value:
     """Return the type of the first value that is more than `may be left out`."""
-    kinds: list[Any] = [type(value) for value in allowed if not (isinstance(value, str) and not value)]
+    kinds: list[Value] = [type(value) for value in allowed if not (isinstance(value, str) and not value)]
     return kinds[0] if kinds else None
 
 
-def _allowed(value: Any, schema: Mapping[str, Any], allowed: Allowed) -> bool:
+def _allowed(value: Value, schema: Mapping[str, Value], allowed: Allowed) -> bool:
     expected = TYPES[schema["type"]]
     inner = TYPES[schema["items"]["type"]] if schema["type"] in ("array", "tuple") else None
     if schema["type"] == "float" and type(value) is int:
@@ -92,7 +94,7 @@ def _allowed(value: Any, schema: Mapping[str, Any], allowed: Allowed) -> bool:
     return value in allowed
 
 
-def _items_fit(values: Sequence[Any], inner: type, option: Any) -> bool:
+def _items_fit(values: Sequence[Value], inner: type, option: Value) -> bool:
     """Return whether each item has the type of the schema, or that of the first item of an allowed list."""
     if not isinstance(option, list):
         return True
@@ -100,13 +102,13 @@ def _items_fit(values: Sequence[Any], inner: type, option: Any) -> bool:
     return all(type(value) is inner or (first is not None and type(value) is first) for value in values)
 
 
-def _objects_fit(values: Sequence[Any], option: Any) -> bool:
+def _objects_fit(values: Sequence[Value], option: Value) -> bool:
     if len(values) != len(option):
         return False
     return all(one != "" and _object_fits(value, one) for value, one in zip(values, option, strict=True))
 
 
-def _object_fits(value: Any, option: Mapping[str, Allowed]) -> bool:
+def _object_fits(value: Value, option: Mapping[str, Allowed]) -> bool:
     """Return whether an object has allowed values, compared without looking into them, and no key is missing."""
     if not isinstance(value, dict) or not all(key in option for key in value):  # pyright: ignore[reportUnknownVariableType]
         return False
@@ -114,16 +116,16 @@ def _object_fits(value: Any, option: Mapping[str, Allowed]) -> bool:
     return fits and all(key in value or "" in allowed for key, allowed in option.items())
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Value) -> Value:
     """Return text in small letters without spaces and most marks, and with one kind of quotation mark."""
     return re.sub(r"[ ,./\-_*^]", "", value).lower().replace("'", '"') if isinstance(value, str) else value
 
 
-def _all_plain(values: Sequence[Any]) -> list[Any]:
+def _all_plain(values: Sequence[Value]) -> list[Value]:
     return [_plain(value) for value in values]
 
 
-def expected_calls(functions: Sequence[Mapping[str, Any]], answers: Sequence[Mapping[str, Any]]) -> list[Made]:
+def expected_calls(functions: Sequence[Mapping[str, Value]], answers: Sequence[Mapping[str, Value]]) -> list[Made]:
     """Return calls that are right: the first allowed value of each parameter that may not be left out."""
     required = {function["name"]: function["parameters"].get("required", ()) for function in functions}
     calls: list[Made] = []
@@ -133,17 +135,17 @@ def expected_calls(functions: Sequence[Mapping[str, Any]], answers: Sequence[Map
     return calls
 
 
-def _first(allowed: Mapping[str, Allowed], required: Collection[str] = ()) -> dict[str, Any]:
+def _first(allowed: Mapping[str, Allowed], required: Collection[str] = ()) -> dict[str, Value]:
     needed = {key: options for key, options in allowed.items() if "" not in options or key in required}
     return {key: _opened(next((one for one in options if one != ""), "")) for key, options in needed.items()}
 
 
-def _opened(value: Any) -> Any:
+def _opened(value: Value) -> Value:
     """Return a value in which objects of allowed values have become objects of values."""
     if isinstance(value, dict):
-        fields = cast("dict[str, Any]", value)
+        fields = cast("dict[str, Value]", value)
         return _first(fields) if all(isinstance(options, list) for options in fields.values()) else fields
     if not isinstance(value, list):
         return value
-    items = cast("list[Any]", value)
+    items = cast("list[Value]", value)
     return [_opened(item) for item in items] if any(isinstance(item, dict) for item in items) else items

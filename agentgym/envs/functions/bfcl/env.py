@@ -2,14 +2,13 @@
 
 import json
 from collections.abc import Iterator
-from typing import Any
 
 from agentgym.core.actions import Call, parse_call, tool, unreadable
 from agentgym.core.declared import Declarations
 from agentgym.core.env import MAX_ACTION, Outcome
 from agentgym.core.tasks import Task
 from agentgym.envs.functions.bfcl import backend
-from agentgym.envs.functions.bfcl.check import Made, expected_calls, right
+from agentgym.envs.functions.bfcl.check import Made, Value, expected_calls, right
 from agentgym.envs.functions.bfcl.rows import as_tool, load
 from agentgym.tasks.from_file import FromFile
 
@@ -169,7 +168,7 @@ class BFCL(FromFile, replaces=("_respond",)):
                 name, arguments = calls[count]
                 yield json.dumps({"name": name, "arguments": arguments})
 
-    def _expected(self, data: dict[str, Any]) -> list[Made]:
+    def _expected(self, data: dict[str, Value]) -> list[Made]:
         if data["kind"] == "state":
             return [(name, arguments) for name, arguments in data["answers"][self.number]]
         if data["kind"] != "calls":

@@ -11,12 +11,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from agentgym.core.actions import Tool
 from agentgym.core.tasks import Task
 from agentgym.envs.functions.bfcl import backend
-from agentgym.envs.functions.bfcl.check import TYPES, written
+from agentgym.envs.functions.bfcl.check import TYPES, Value, written
 from agentgym.errors import BadData
 from agentgym.tasks.library import Library, hashed
 from agentgym.tasks.lines import COPY, find_path, objects
@@ -35,7 +35,7 @@ KINDS: dict[str, tuple[str, ...]] = {
 KIND_OF = {category: kind for kind, categories in KINDS.items() for category in categories}
 END = "end_turn"
 _JSON_TYPES = {"dict": "object", "float": "number", "tuple": "array"}
-Row = dict[str, Any]
+Row = dict[str, Value]
 
 
 def load(path: str, reading: Reading = PLAIN) -> Library:
@@ -102,7 +102,7 @@ def _of_calls(row: Row, kind: str, answers: object) -> Row:
                 raise BadData(
                     f"{function['name']} has a parameter of type {str(schema['type'])[:40]!r}; expected a Python one"
                 )
-    for answer in cast("list[Mapping[str, Any]]", answers):
+    for answer in cast("list[Mapping[str, Value]]", answers):
         ((_, allowed),) = answer.items()
         if not all(isinstance(options, list) for options in allowed.values()):
             raise BadData("an answer has no list of allowed values; expected one for each parameter")
@@ -151,7 +151,7 @@ def _functions(path: str) -> tuple[Row, ...]:
     return tuple(row for _, row in objects(path))
 
 
-def as_tool(function: Mapping[str, Any], *, typed: bool = True) -> Tool:
+def as_tool(function: Mapping[str, Value], *, typed: bool = True) -> Tool:
     """Return a function as a tool; untyped, it takes any values, since an answer may be the name of a variable."""
     parameters = function["parameters"]
     given: Row = parameters["properties"]
@@ -160,13 +160,13 @@ def as_tool(function: Mapping[str, Any], *, typed: bool = True) -> Tool:
     return Tool(written(function["name"]), function.get("description", ""), json.loads(json.dumps(schema)))
 
 
-def _schema(value: Any) -> Any:
+def _schema(value: Value) -> Value:
     """Return a schema in JSON Schema's words."""
     if isinstance(value, list):
-        return [_schema(item) for item in cast("list[Any]", value)]
+        return [_schema(item) for item in cast("list[Value]", value)]
     if not isinstance(value, dict):
         return value
-    fields = {key: _schema(item) for key, item in cast("dict[str, Any]", value).items()}
+    fields = {key: _schema(item) for key, item in cast("dict[str, Value]", value).items()}
     kind = fields.get("type")
     if isinstance(kind, str):
         fields["type"] = _JSON_TYPES.get(kind, kind)
