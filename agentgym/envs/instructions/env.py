@@ -39,13 +39,19 @@ class Instructions(TextEnv):
     difficulty = 2
     hardest = 60
     task_settings: ClassVar[tuple[str, ...]] = (
-        *("families", "rules", "kinds", "messages"),
+        *("families", "rules", "kinds", "system", "messages"),
         *("verdict", "strict", "ignore"),
     )
     caller_settings: ClassVar[tuple[str, ...]] = ("data",)
     settings: ClassVar[tuple[str, ...]] = (*caller_settings, *task_settings)
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {
-        "tiny": {"difficulty": 0, "rules": "form,case,opening,closing", "kinds": "fruit,animal", "horizon": 4}
+        "tiny": {
+            "difficulty": 0,
+            "rules": "count,note,opening,closing",
+            "kinds": "fruit,animal",
+            "system": "form=bullets",
+            "horizon": 4,
+        }
     }
     families: str = ""
     """Which of `change`, `system` and `document` may occur, with commas between (`grow`: none); by default all."""
@@ -53,6 +59,8 @@ class Instructions(TextEnv):
     """Names of the rules that the user makes, with commas between; by default all, and words without end."""
     kinds: str = ""
     """Kinds of things that documents list, at least 2 of them with commas between; by default all five."""
+    system: str = ""
+    """The system's rule in every task, such as `form=bullets`; by default it is drawn, from difficulty 1 on."""
     messages: int = 0
     """Messages of the user; 0: as many as the difficulty has."""
     data: str = ""
@@ -79,6 +87,7 @@ class Instructions(TextEnv):
         self.kind_names = _names("kind", self.kinds, CATEGORIES)
         if len(self.kind_names) < 2:
             raise BadConfig(f"kinds {self.kinds!r} of Instructions names one; expected at least 2 different kinds")
+        self.system_rules = _system(self.system)
         count: Any = self.messages
         if isinstance(count, bool) or not isinstance(count, int) or not (count == 0 or 2 <= count <= 200):
             raise BadConfig(f"messages of Instructions is {count!r}; expected an integer from 2 to 200, or 0")
@@ -90,7 +99,8 @@ class Instructions(TextEnv):
 
     def generate(self, rng: np.random.Generator, difficulty: int) -> Task:
         turns = self.messages or 2 + difficulty
-        data = generate.draw(rng, difficulty, self.family_names, turns, self.rule_names, self.kind_names)
+        names = self.family_names, turns, self.rule_names, self.kind_names
+        data = generate.draw(rng, difficulty, *names, self.system_rules)
         return Task(instruction="Reply to every message, and keep the rules that hold.", data=data)
 
     def split_key(self, task: Task) -> object:
@@ -176,7 +186,7 @@ class Instructions(TextEnv):
         return expert.slip(self._texts(), rng)
 
     def shortcuts(self) -> Mapping[str, Callable[[list[str]], str]]:
-        return shortcuts.shortcuts(conflicts=self.difficulty > 0)
+        return shortcuts.shortcuts(conflicts=self.difficulty > 0 or bool(self.system_rules))
 
 
 def _names(what: str, text: str, table: Mapping[str, object] | tuple[str, ...]) -> list[str]:
@@ -185,3 +195,15 @@ def _names(what: str, text: str, table: Mapping[str, object] | tuple[str, ...]) 
         if name not in table:
             raise unknown(f"{what} of Instructions", name, list(table))
     return list(dict.fromkeys(names or table))
+
+
+def _system(text: str) -> Rules:
+    """Return the rule of a text `ABOUT=VALUE`; none for an empty text."""
+    about, _, value = text.partition("=")
+    if not text:
+        return {}
+    if about not in VALUES:
+        raise unknown("rule of Instructions", about, VALUES)
+    if value not in VALUES[about]:
+        raise unknown(f"value of the rule {about} of Instructions", value, VALUES[about])
+    return {about: value}

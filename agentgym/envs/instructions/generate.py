@@ -39,10 +39,11 @@ def draw(
     turns: int,
     abouts: Sequence[str],
     kinds: Sequence[str],
+    system: Rules | None = None,
 ) -> Data:
-    """Return the data of a task, on which forgetting and obeying the wrong one both fail."""
+    """Return the data of a task, on which forgetting and obeying the wrong one both fail; `system`: its rules, or None."""
     for _ in range(DRAWS):
-        data = _drawn(rng, difficulty, families, turns, abouts, kinds)
+        data = _drawn(rng, difficulty, families, turns, abouts, kinds, dict(system or {}))
         if not any(_passes(data, policy) for policy in wrong_ways(data)):
             return data
     raise BadConfig(
@@ -70,11 +71,11 @@ def _drawn(
     turns: int,
     abouts: Sequence[str],
     kinds: Sequence[str],
+    system: Rules,
 ) -> Data:
     categories = _some(rng, kinds, 2 + difficulty // 2)
     items = document(rng, categories, min(3 + difficulty // 2, 8))
-    system: Rules = {}
-    if "system" in families and difficulty:
+    if not system and "system" in families and difficulty:
         about = pick(rng, ["order", "form", "case", "language", "opening", "closing"])
         system[about] = pick(rng, list(VALUES[about]))
 
