@@ -37,16 +37,18 @@ class Memory(Notes):
     horizon = 40
     hardest = 250
     difficulty = 1
-    task_settings: ClassVar[tuple[str, ...]] = ("families", "attributes", "sessions", "passing", "strict", "ignore")
+    task_settings: ClassVar[tuple[str, ...]] = ("families", "attributes", "values", "sessions", "passing", "strict", "ignore")
     caller_settings: ClassVar[tuple[str, ...]] = ("data",)
     settings: ClassVar[tuple[str, ...]] = (*caller_settings, *task_settings, *Notes.settings)
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {
-        "tiny": {"difficulty": 0, "attributes": "room,car,team", "sessions": 5, "notes": 4, "horizon": 24}
+        "tiny": {"difficulty": 0, "attributes": "room,car,team", "values": 4, "sessions": 5, "notes": 4, "horizon": 16}
     }
     families: str = ""
     """Names of what facts go through, with commas between; by default all of the difficulty."""
     attributes: str = ""
     """Attributes that facts are about, at least 3 of them with commas between; by default all five."""
+    values: int = 0
+    """Values that each attribute may have; 0: all, that is 15 words or more."""
     sessions: int = 0
     """Sessions of the stream; 0: as many as the difficulty has."""
     data: str = ""
@@ -81,9 +83,10 @@ class Memory(Notes):
             raise BadConfig(
                 f"attributes {self.attributes!r} of Memory names {len(self.attribute_names)}; expected at least 3 different"
             )
-        value: Any = self.sessions
-        if isinstance(value, bool) or not isinstance(value, int) or not (value == 0 or 4 <= value <= 1000):
-            raise BadConfig(f"sessions of Memory is {value!r}; expected an integer from 4 to 1000, or 0")
+        for name, least, most in (("values", 3, 15), ("sessions", 4, 1000)):
+            value: Any = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or not (value == 0 or least <= value <= most):
+                raise BadConfig(f"{name} of Memory is {value!r}; expected an integer from {least} to {most}, or 0")
         if not {"recall", "update", "hearsay", "expiry"} & set(self.family_names):
             raise BadConfig(f"families {self.families!r} of Memory state nothing: add recall, update, hearsay or expiry")
         if not any(generate.FAMILIES[name] <= self.difficulty for name in self.family_names):
@@ -93,7 +96,8 @@ class Memory(Notes):
     # Tasks
 
     def generate(self, rng: np.random.Generator, difficulty: int) -> Task:
-        data = generate.draw(rng, difficulty, self.family_names, self.attribute_names, self.sessions, self.notes)
+        values = {name: VALUES[name][: self.values or None] for name in self.attribute_names}
+        data = generate.draw(rng, difficulty, self.family_names, values, self.sessions, self.notes)
         return Task(instruction="Answer questions about what people said.", data=data)
 
     def split_key(self, task: Task) -> object:

@@ -1,6 +1,6 @@
 """Tasks: a stream of sessions with facts about a few people, chatter about the rest, and questions."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -10,7 +10,6 @@ from agentgym.envs.memory.facts import (
     NAMES,
     QUESTIONS,
     UNKNOWN,
-    VALUES,
     WORDINGS,
     Held,
     Statement,
@@ -23,6 +22,8 @@ from agentgym.envs.memory.facts import (
 from agentgym.errors import BadConfig
 
 T = TypeVar("T")
+Values = Mapping[str, Sequence[str]]
+"""What facts are about, with the values of each."""
 Session = dict[str, Any]
 """A session, or a whole task: day, lines and question; or the people watched and sessions."""
 DRAWS = 3000
@@ -36,7 +37,7 @@ def pick(rng: np.random.Generator, choices: Sequence[T]) -> T:
 
 
 def draw(
-    rng: np.random.Generator, difficulty: int, families: Sequence[str], attributes: Sequence[str], sessions: int, notes: int
+    rng: np.random.Generator, difficulty: int, families: Sequence[str], attributes: Values, sessions: int, notes: int
 ) -> Session:
     """Return the data of a task on which every policy of `wrong_ways` gives a wrong answer."""
     names = [name for name in families if FAMILIES[name] <= difficulty]
@@ -51,7 +52,7 @@ def draw(
 
 
 def _drawn(
-    rng: np.random.Generator, difficulty: int, families: Sequence[str], attributes: Sequence[str], sessions: int, notes: int
+    rng: np.random.Generator, difficulty: int, families: Sequence[str], attributes: Values, sessions: int, notes: int
 ) -> Session:
     order = [NAMES[int(place)] for place in rng.permutation(len(NAMES))]
     watched = order[: min(1 + (difficulty + 1) // 2, 8)]
@@ -63,7 +64,7 @@ def _drawn(
     stream = [_session(rng, 1 + 2 * place, min(1 + difficulty // 2, 6), others, attributes) for place in range(sessions)]
     last = sessions - 1
     for who, what in stated:
-        for statement, place in _life(rng, who, what, families, last):
+        for statement, place in _life(rng, who, what, attributes[what], families, last):
             line = _line(rng, statement, pick(rng, others))
             lines: list[str] = stream[place]["lines"]
             lines.insert(int(rng.integers(len(lines) + 1)), line)
@@ -81,8 +82,8 @@ def _session(rng: np.random.Generator, day: int, lines: int, others: Sequence[st
     for _ in range(lines):
         who = pick(rng, others)
         if rng.random() < 0.4:
-            what = pick(rng, attributes)
-            chatter.append(_line(rng, Statement("own", who, what, pick(rng, VALUES[what])), who))
+            what = pick(rng, list(attributes))
+            chatter.append(_line(rng, Statement("own", who, what, pick(rng, attributes[what])), who))
         else:
             chatter.append(pick(rng, CHATTER).format(who=who))
     return {"day": day, "lines": chatter, "question": None}
@@ -94,10 +95,10 @@ def _line(rng: np.random.Generator, statement: Statement, other: str) -> str:
 
 
 def _life(
-    rng: np.random.Generator, who: str, what: str, families: Sequence[str], last: int
+    rng: np.random.Generator, who: str, what: str, choices: Sequence[str], families: Sequence[str], last: int
 ) -> Iterator[tuple[Statement, int]]:
     """Yield what is said about an attribute, with the session of each, in order."""
-    values = [VALUES[what][int(place)] for place in rng.permutation(len(VALUES[what]))[:3]]
+    values = [choices[int(place)] for place in rng.permutation(len(choices))[:3]]
     first = int(rng.integers(max(last // 3, 1)))
     later = int(rng.integers(first + 1, max(last, first + 2)))
     kinds = [name for name in families if name in ("recall", "update", "hearsay", "expiry")] or ["recall"]

@@ -169,6 +169,17 @@ def test_difficulty_is_the_number_of_live_rules_and_has_no_end():
     assert most(0) < most(3) < most(8) and most(8) > 12
 
 
+def test_the_rule_of_the_system_can_be_chosen_and_the_user_goes_against_it():
+    env = agentgym.make(ID, preset="tiny")
+    for task in env.tasks(20):
+        assert task.data["system"] == {"form": "bullets"}
+        wishes = [op for message in task.data["messages"] for op in message["operations"] if op[1] == "form"]
+        assert len(wishes) == 1 and wishes[0][0] == "set" and wishes[0][2] != "bullets"
+        observation, _ = env.reset(seed=0, options={"task": task})
+        assert 'System: Write a bulleted list with "- " before each item.' in observation
+    assert "whoever spoke last" in env.shortcuts()
+
+
 def test_only_the_kinds_of_the_option_are_listed():
     env = agentgym.make(ID, kinds="tool,garment", difficulty=5)
     assert {kind for task in env.tasks(20) for _, kind, _ in task.data["items"]} == {"tool", "garment"}
@@ -182,6 +193,9 @@ def test_only_the_kinds_of_the_option_are_listed():
         ({"rules": "order,form"}, "at least 4"),
         ({"kinds": "fruits,animal"}, "fruit"),
         ({"kinds": "fruit,fruit"}, "at least 2 different"),
+        ({"system": "forms=bullets"}, "form"),
+        ({"system": "form=bullet"}, "bullets"),
+        ({"system": "form"}, "bullets"),
         ({"messages": 1}, "from 2 to 200"),
         ({"messages": True}, "from 2 to 200"),
     ],

@@ -155,7 +155,7 @@ def played(env, task):
 
 
 def test_answers_are_those_of_the_lines_alone():
-    data = generate.draw(generator("memory test"), 4, list(generate.FAMILIES), list(facts.VALUES), 0, 12)
+    data = generate.draw(generator("memory test"), 4, list(generate.FAMILIES), facts.VALUES, 0, 12)
     for place, session in enumerate(data["sessions"]):
         if session["question"]:
             held = taken_in(generate.spoken(data["sessions"], place))
@@ -174,10 +174,12 @@ def test_long_streams_are_read_to_the_end(sessions):
 
 
 def test_only_the_attributes_of_the_option_occur():
-    env = agentgym.make(ID, preset="tiny", attributes="room,car,badge")
-    for task in env.tasks(40):
+    env, seen = agentgym.make(ID, preset="tiny", attributes="room,car,badge"), set()
+    for task in env.tasks(60):
         text = json.dumps(task.data["sessions"])
         assert "locker" not in text and "team" not in text
+        seen |= {one.value for one in generate.spoken(task.data["sessions"], 4) if one.what == "car" and one.value}
+    assert seen == set(facts.VALUES["car"][:4])
     assert env.attribute_names == ["room", "car", "badge"]
 
 
@@ -190,6 +192,7 @@ def test_only_the_attributes_of_the_option_occur():
         ({"attributes": "room,car,room"}, "at least 3 different"),
         ({"families": "expiry", "difficulty": 0}, "higher difficulty"),
         ({"sessions": 3}, "from 4 to 1000"),
+        ({"values": 2}, "from 3 to 15"),
         ({"notes": 1}, "from 2 to 100"),
         ({"notes": True}, "from 2 to 100"),
     ],
