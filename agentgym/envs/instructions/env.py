@@ -47,9 +47,9 @@ class Instructions(TextEnv):
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {
         "tiny": {
             "difficulty": 0,
-            "rules": "count,note,opening,closing",
+            "rules": "form,note,opening,closing",
             "kinds": "fruit,animal",
-            "system": "form=bullets",
+            "system": "count=1",
             "horizon": 4,
         }
     }
