@@ -1,6 +1,6 @@
 """What agents of different memory cost and get right in `rlvr/Memory-v0`: success against tokens, with scripted models.
 
-    python benchmarks/memory_agents.py [--sessions 10 30 100] [--tasks 40]
+    python benchmarks/memory_agents.py [--sessions 10 30] [--tasks 40]
 
 The model reads its prompt and nothing else: it answers from the lines that stand there, and writes the facts that count when
 it is asked for a summary. The agent with notes has the environment's expert for a model, in the prompts of a window. Nobody
@@ -124,7 +124,7 @@ def measure(arm: Arm, sessions: int, tasks: int) -> tuple[float, float, float, f
 def main() -> None:
     """Print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sessions", type=int, nargs="*", default=[10, 30, 100])
+    parser.add_argument("--sessions", type=int, nargs="*", default=[10, 30])
     parser.add_argument("--tasks", type=int, default=40)
     given = parser.parse_args()
     print("| sessions | agent | success | longest prompt | tokens to compute | turns |\n|---|---|---|---|---|---|")
@@ -132,7 +132,8 @@ def main() -> None:
         for arm in ARMS:
             success, longest, computed, turns = measure(arm, sessions, given.tasks)
             print(
-                f"| {sessions} | {arm.name} | {success:.0%} | {longest:,.0f} | {computed:,.0f} | {turns:.0f} |", flush=True
+                f"| {sessions} | {arm.name} | {100 * success:.0f} % | {longest:,.0f} | {computed:,.0f} | {turns:.0f} |",
+                flush=True,
             )
 
 
