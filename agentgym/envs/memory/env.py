@@ -37,7 +37,10 @@ class Memory(Notes):
     horizon = 40
     hardest = 250
     difficulty = 1
-    task_settings: ClassVar[tuple[str, ...]] = ("families", "attributes", "values", "sessions", "passing", "strict", "ignore")
+    task_settings: ClassVar[tuple[str, ...]] = (
+        *("families", "attributes", "values", "sessions"),
+        *("passing", "strict", "ignore"),
+    )
     caller_settings: ClassVar[tuple[str, ...]] = ("data",)
     settings: ClassVar[tuple[str, ...]] = (*caller_settings, *task_settings, *Notes.settings)
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {
