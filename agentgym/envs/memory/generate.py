@@ -76,7 +76,7 @@ def _drawn(
     return {"watched": watched, "sessions": stream}
 
 
-def _session(rng: np.random.Generator, day: int, lines: int, others: Sequence[str], attributes: Sequence[str]) -> Session:
+def _session(rng: np.random.Generator, day: int, lines: int, others: Sequence[str], attributes: Values) -> Session:
     """Return a session of chatter, some of which states facts that nobody will ask for."""
     chatter: list[str] = []
     for _ in range(lines):
