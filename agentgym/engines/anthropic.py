@@ -40,7 +40,7 @@ class MessagesServers(Servers):
     def __init__(self, urls: Sequence[str], **options: Any) -> None:
         super().__init__(urls, **options)
         try:
-            self._package: Any = importlib.import_module("anthropic")
+            self._package = importlib.import_module("anthropic")
         except ImportError as error:
             raise MissingExtra(f"chat:anthropic/NAME needs {error.name}: {how_to_install('anthropic')}") from error
 

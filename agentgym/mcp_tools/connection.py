@@ -136,8 +136,8 @@ def _text(part: Any) -> str:
 def target(where: str) -> Any:
     """Return the official client of a server."""
     try:
-        client: Any = importlib.import_module("mcp")
-        stdio: Any = importlib.import_module("mcp.client.stdio")
+        client = importlib.import_module("mcp")
+        stdio = importlib.import_module("mcp.client.stdio")
     except ImportError as error:
         raise MissingExtra(f"tools of MCP servers need the package mcp: {how_to_install('mcp')}") from error
     rest = where.removeprefix(PREFIX)
@@ -151,8 +151,8 @@ def target(where: str) -> Any:
 
 @asynccontextmanager
 async def _streamed(address: str) -> AsyncGenerator[Any]:
-    bodies: Any = importlib.import_module("agentgym.mcp_tools.bodies")
-    http: Any = importlib.import_module("mcp.client.streamable_http")
+    bodies = importlib.import_module("agentgym.mcp_tools.bodies")
+    http = importlib.import_module("mcp.client.streamable_http")
     opened = http.streamable_http_client
     limit = (
         {"max_sse_event_size": None} if "max_sse_event_size" in inspect.signature(opened).parameters else {}

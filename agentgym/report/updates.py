@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
-from typing import Any
 
 PATIENCE = 3
 """Steps in a row without an update after which the run says what to do."""
@@ -21,7 +20,7 @@ LOST = "infrastructure errors leave no group with two attempts: look at the erro
 SELECTION = "the selection keeps no group: loosen its options (--select.NAME), or use --select drop"
 
 
-def no_update(row: Mapping[str, Any]) -> str:
+def no_update(row: Mapping[str, object]) -> str:
     """Return why the step of a row of `metrics.jsonl` changed nothing: `no update: …`; empty where it updated the policy.
 
     Rows of older runs do not tell: empty. A step whose gradient is zero is one too: the selection `keep` trains on groups
@@ -43,20 +42,20 @@ def no_update(row: Mapping[str, Any]) -> str:
     return f"{what}: the selection kept none of {total} groups ({equal} had equal returns)"
 
 
-def advice(rows: Sequence[Mapping[str, Any]]) -> str:
+def advice(rows: Sequence[Mapping[str, object]]) -> str:
     """Return what to do after the last steps, which are three or more in a row without an update; empty otherwise."""
     last = [row for row in rows if row.get("phase") != "sft"]
     idle = list(takewhile(no_update, reversed(last)))
     return f"{len(idle)} steps in a row without an update; {_remedy(idle)}" if len(idle) >= PATIENCE else ""
 
 
-def idle(rows: Sequence[Mapping[str, Any]]) -> str:
+def idle(rows: Sequence[Mapping[str, object]]) -> str:
     """Return what a view says of the newest step: its reason where it changed nothing, and advice after several."""
     reason = no_update(rows[-1]) if rows else ""
     return f"step {rows[-1]['step']:g}: {'. '.join(filter(None, (reason, advice(rows))))}" if reason else ""
 
 
-def _remedy(idle: Sequence[Mapping[str, Any]]) -> str:
+def _remedy(idle: Sequence[Mapping[str, object]]) -> str:
     totals = [sum(_count(row, name) or 0 for row in idle) for name in ("groups", "groups_equal", "groups_alone")]
     if totals[2] >= totals[0] / 2:
         return LOST
@@ -66,6 +65,6 @@ def _remedy(idle: Sequence[Mapping[str, Any]]) -> str:
     return EASIER if rates == {0} else HARDER if rates == {1} else WIDER
 
 
-def _count(row: Mapping[str, Any], name: str) -> int | None:
+def _count(row: Mapping[str, object], name: str) -> int | None:
     value = row.get(name)
     return int(value) if isinstance(value, int | float) and math.isfinite(value) else None

@@ -88,7 +88,7 @@ class RayWorker(Pending):
 
     def kill(self) -> None:
         """End the actor."""
-        ray: Any = importlib.import_module("ray")
+        ray = importlib.import_module("ray")
         self._ended("the Ray actor was ended")
         if self._hearing and not self._loop.is_closed():
             self._hearing.cancel()
@@ -107,7 +107,7 @@ class _Actor:
 
     async def begun(self) -> str:
         """Return the node on which it runs."""
-        ray: Any = importlib.import_module("ray")
+        ray = importlib.import_module("ray")
         self._loop = asyncio.get_running_loop()
         return ray.get_runtime_context().get_node_id()
 
@@ -134,7 +134,7 @@ def _pickled(value: object) -> bytes:
 
 def _stands(node: str) -> bool:
     """Return whether a node is still there; an actor that never ran has none."""
-    ray: Any = importlib.import_module("ray")
+    ray = importlib.import_module("ray")
     try:
         return any(known["NodeID"] == node and known["Alive"] for known in ray.nodes())
     except Exception:  # the cluster itself is gone: whoever waits for an answer has to hear of it
@@ -147,7 +147,7 @@ def start_with(options: Mapping[str, object]) -> StartWorker:
     `options`: of an actor (`num_cpus`, `resources`, `runtime_env`, `label_selector` …). One for a single environment asks
     for no CPU, so that a full cluster has room for it.
     """
-    ray: Any = importlib.import_module("ray")
+    ray = importlib.import_module("ray")
     for name in OURS:
         if name in options:
             raise BadConfig(f"worker_options: {name} is not for a rollout, which starts, names and ends its actors itself")

@@ -9,7 +9,7 @@ import asyncio
 import importlib
 import time
 from collections.abc import Callable
-from typing import Any, cast
+from typing import cast
 
 from agentgym.serving.asgi import ASGI, Message, Receive, Scope, Send
 
@@ -200,7 +200,7 @@ class Connection(asyncio.Protocol):
 def _files() -> int:
     """Return how many connections this process has files for, beside its own."""
     try:
-        resource: Any = importlib.import_module("resource")
+        resource = importlib.import_module("resource")
     except ImportError:  # Windows
         return MOST
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]

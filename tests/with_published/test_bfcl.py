@@ -29,7 +29,7 @@ UNSOLVED = {
 def data():
     folder = folder_of("bfcl_eval") / "data"
     configs = ModuleType("bfcl_eval.constants.model_config")  # the genuine one imports the clients of all models
-    configs.MODEL_CONFIG_MAPPING = defaultdict(lambda: SimpleNamespace(underscore_to_dot=True))
+    vars(configs)["MODEL_CONFIG_MAPPING"] = defaultdict(lambda: SimpleNamespace(underscore_to_dot=True))
     sys.modules[configs.__name__] = configs
     return folder
 

@@ -102,7 +102,9 @@ def compare(rows, genuine, count, seed):
 
 def test_ifeval_as_in_lm_eval():
     rows = [*(case[:2] for case in IFEVAL), *ifeval_rows(random.Random(1), 4)]
-    wrong, seen = compare(rows, lambda *row: (lm_eval(*row, False), lm_eval(*row, True)), 25, 2)
+    wrong, seen = compare(
+        rows, lambda name, own, reply: (lm_eval(name, own, reply, False), lm_eval(name, own, reply, True)), 25, 2
+    )
     assert not wrong, wrong[:3]
     assert all(kept[True] and kept[False] for kept in seen.values()), seen
     assert len(seen) == 25

@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from agentgym import registry
 from agentgym.core.provenance import commit
@@ -28,7 +27,7 @@ def card(
 
     `pushed`: it names the files that `push` uploads, so that `load_dataset` finds our splits under their own names.
     """
-    agentgym: Any = importlib.import_module("agentgym")
+    agentgym = importlib.import_module("agentgym")
     size = next(name for most, name in SIZES if len(rows) < most)
     envs = sorted({episode.env for episode in episodes})
     splits = Counter((episode.env, episode.split or "(none)") for episode in episodes)
@@ -93,8 +92,8 @@ def _configs(splits: Sequence[str]) -> list[str]:
 
 def by_split(table: Path) -> dict[str, bytes]:
     """Return the rows of each split as a Parquet file; the hub takes a lone file for training data, whatever is in it."""
-    arrow: Any = importlib.import_module("pyarrow")
-    parquet: Any = importlib.import_module("pyarrow.parquet")
+    arrow = importlib.import_module("pyarrow")
+    parquet = importlib.import_module("pyarrow.parquet")
     whole = parquet.read_table(table)
     names = [_split_name(split) for split in whole["split"].to_pylist()]
     files: dict[str, bytes] = {}
@@ -111,7 +110,7 @@ def push(repository: str, table: Path, text: str, *, private: bool) -> str:
     Returns its address. BadConfig where the hub refuses (no token, no such user) or cannot be reached.
     """
     try:
-        hub: Any = importlib.import_module("huggingface_hub")
+        hub = importlib.import_module("huggingface_hub")
     except ImportError as error:
         raise MissingExtra(f"the hub needs huggingface_hub: {how_to_install('train')}") from error
     files = {"README.md": storable(text).encode()} | {

@@ -184,7 +184,7 @@ def write_parquet(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
     """
     try:
         arrow: Any = importlib.import_module("pyarrow")  # which has no types
-        parquet: Any = importlib.import_module("pyarrow.parquet")
+        parquet = importlib.import_module("pyarrow.parquet")
     except ImportError as error:
         raise MissingExtra(f"export needs pyarrow: {how_to_install('train')}") from error
     ids, floats = arrow.list_(arrow.int64()), arrow.list_(arrow.float64())

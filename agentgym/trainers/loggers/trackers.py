@@ -54,7 +54,7 @@ class WandB:
         name: str = "",
         mode: Literal["", "online", "offline"] = "",
     ) -> None:
-        wandb: Any = importlib.import_module("wandb")
+        wandb = importlib.import_module("wandb")
         before = stored_run_id(folder, "wandb")
         while list((folder / "wandb").glob(f"*-{time.strftime(SECOND)}-*")):  # or a session in it would overwrite the last
             time.sleep(0.02)
@@ -89,7 +89,7 @@ class Trackio:
     def __init__(
         self, folder: Path, config: Mapping[str, object], *, project: str = "agentgym", name: str = "", space_id: str = ""
     ) -> None:
-        trackio: Any = importlib.import_module("trackio")
+        trackio = importlib.import_module("trackio")
         before = stored_run_id(folder, "trackio")
         place: dict[str, Any] = {"space_id": space_id} if space_id else {}
         wanted = before or name or folder.resolve().name
@@ -116,7 +116,7 @@ class MLflow:
     def __init__(
         self, folder: Path, config: Mapping[str, object], *, uri: str = "", experiment: str = "agentgym", name: str = ""
     ) -> None:
-        self._mlflow: Any = importlib.import_module("mlflow")
+        self._mlflow = importlib.import_module("mlflow")
         where = uri or os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{(folder / 'mlflow.db').resolve()}"
         self._client: Any = self._mlflow.MlflowClient(tracking_uri=where)
         before = stored_run_id(folder, "mlflow")

@@ -116,7 +116,7 @@ def _idles(main: Service) -> bool:
 def _loaded(file: Path) -> Mapped:
     """Return the content of a YAML file without aliases that multiply it."""
     try:
-        yaml: Any = importlib.import_module("yaml")
+        yaml = importlib.import_module("yaml")
     except ImportError as error:
         raise MissingExtra(f"{file} needs the package pyyaml: {how_to_install('docker')}") from error
     text = file.read_bytes()

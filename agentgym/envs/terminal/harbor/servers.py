@@ -129,10 +129,10 @@ class Servers:
         for connection in self._connections:
             connection.close()
 
-    def _client(self, server: Server) -> Any:
+    def _client(self, server: Server) -> object:
         """Return the official client of a server."""
         try:
-            package: Any = importlib.import_module("mcp")
+            package = importlib.import_module("mcp")
         except ImportError as error:
             raise MissingExtra(f"MCP servers of tasks need the package mcp: {how_to_install('mcp')}") from error
         if server.transport == "stdio":
@@ -141,18 +141,20 @@ class Servers:
         return package.Client(self._over_http(server))
 
     @contextlib.asynccontextmanager
-    async def _over_http(self, server: Server) -> AsyncGenerator[Any]:
+    async def _over_http(self, server: Server) -> AsyncGenerator[object]:
         """Speak HTTP over connections that the container opens, behind a socket that only this user reaches."""
         host, port = host_and_port(server.url, server.name, self._file)
         words = ["/bin/bash", "-c", _REACH, "bash", host, str(port)]
-        web: Any = importlib.import_module("httpx2")
+        web = importlib.import_module("httpx2")
         with tempfile.TemporaryDirectory(prefix="agentgym-mcp-") as folder:
             place = f"{folder}/socket"
             relay = Relay(partial(self._open, words))
             async with await asyncio.start_unix_server(relay.join, place), contextlib.AsyncExitStack() as ending:
                 ending.push_async_callback(relay.close)
 
-                def client(headers: Any = None, timeout: Any = None, auth: Any = None) -> Any:
+                def client(
+                    headers: Mapping[str, str] | None = None, timeout: object = None, auth: object = None
+                ) -> contextlib.AbstractAsyncContextManager[object]:
                     return web.AsyncClient(
                         headers={**(headers or {}), **server.headers},
                         timeout=timeout or web.Timeout(30.0, read=300.0),
@@ -161,7 +163,7 @@ class Servers:
                     )
 
                 if server.transport == "sse":
-                    module: Any = importlib.import_module("mcp.client.sse")
+                    module = importlib.import_module("mcp.client.sse")
                     async with module.sse_client(server.url, httpx_client_factory=client) as streams:
                         yield streams
                 else:
@@ -177,7 +179,7 @@ class Relay:
         self._open = open_stream
         self._joined: dict[asyncio.Task[None], ProgramStream | None] = {}
 
-    async def join(self, reader: Any, writer: Any) -> None:
+    async def join(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Carry bytes in both directions until either side has ended."""
         task = asyncio.current_task()
         assert task is not None
@@ -196,7 +198,7 @@ class Relay:
             stream.close()
             del self._joined[task]
 
-    async def _outward(self, reader: Any, stream: ProgramStream) -> None:
+    async def _outward(self, reader: asyncio.StreamReader, stream: ProgramStream) -> None:
         with contextlib.suppress(OSError, SandboxFault):
             while piece := await reader.read(1 << 16):
                 await asyncio.to_thread(stream.write, piece)
@@ -212,12 +214,12 @@ class Relay:
 
 
 @contextlib.asynccontextmanager
-async def lines(open_stream: Callable[[], ProgramStream]) -> AsyncGenerator[Any]:
+async def lines(open_stream: Callable[[], ProgramStream]) -> AsyncGenerator[object]:
     """Speak MCP's stdio transport, a JSON message a line, with a program in a container."""
-    anyio: Any = importlib.import_module("anyio")
-    types: Any = importlib.import_module("mcp_types")
-    message: Any = importlib.import_module("mcp.shared.message").SessionMessage
-    adapter: Any = types.jsonrpc_message_adapter
+    anyio = importlib.import_module("anyio")
+    types = importlib.import_module("mcp_types")
+    message = importlib.import_module("mcp.shared.message").SessionMessage
+    adapter = types.jsonrpc_message_adapter
     inward, heard = anyio.create_memory_object_stream(0)
     outgoing, outward = anyio.create_memory_object_stream(0)
     stream = await asyncio.to_thread(open_stream)
