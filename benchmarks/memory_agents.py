@@ -101,7 +101,7 @@ def prompt() -> Prompt:
 def measure(arm: Arm, sessions: int, tasks: int) -> tuple[float, float, float, float]:
     """Return success, the longest prompt, tokens to compute and turns, means over episodes.
 
-    A prompt that goes on from the last turn's tokens costs its new tokens alone; any other costs all of its tokens.
+    A prompt that extends the last turn's tokens costs its new tokens alone; any other costs all of its tokens.
     """
     agent: Any = arm.kind(ScriptedEngine(reply, tokenizer()), prompt=prompt(), turn_tokens=400, **arm.options)
     agent = Demonstrator(agent) if arm.notes else agent
