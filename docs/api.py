@@ -21,6 +21,7 @@ MODULES = (
     "agentgym.core.attempts",
     "agentgym.contract",
     "agentgym.envs.desk.tau2",
+    "agentgym.envs.household.export",
     "agentgym.engines",
     "agentgym.engines.scripted",
     "agentgym.browser",

@@ -102,7 +102,7 @@ def test_no_other_command_reads_settings_from_files():
         "recipe_files.py",  # `read_values(stored=True)` for runs
         "spending.py",  # prices: numbers alone, in a file that the caller names
         "suite.py",  # a suite is the caller's own text
-        *("compare.py", "run.py", "tokens.py"),  # show it
+        *("compare.py", "facts.py", "tokens.py"),  # show it
     }
     for name, (module, _) in COMMANDS.items():
         own = importlib.import_module(module)

@@ -162,7 +162,7 @@ class TrainConfig(
         return self.lr * warm * (1.0 + (self.min_lr_ratio - 1.0) * step / max(1, self.steps - 1))
 
 
-def defaults() -> dict[str, Any]:
+def defaults() -> dict[str, object]:
     """Return the fields of a run that sets none."""
     fields = dataclasses.fields(TrainConfig)
     return {f.name: f.default_factory() if callable(f.default_factory) else f.default for f in fields}
