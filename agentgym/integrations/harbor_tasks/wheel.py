@@ -65,7 +65,8 @@ def pinned(requirement: str) -> str:
 
 def _metadata() -> str:
     try:
-        return distribution(DISTRIBUTION).read_text("METADATA") or ""
+        installed = distribution(DISTRIBUTION)
+        return installed.read_text("METADATA") or installed.read_text("PKG-INFO") or ""  # of an egg-info, in a checkout
     except PackageNotFoundError:
         raise BadConfig(f"{DISTRIBUTION} is not installed, so a wheel of it cannot be made: pip install it first") from None
 
