@@ -60,9 +60,8 @@ class Unread(Refused):
 
 def lowered(raw: Row) -> Row:
     """Return a row by the names of its columns in small letters, with `_` for spaces; the first of two equal ones counts."""
-    keys = tuple(raw)
-    names = _lowered(keys)
-    if names is keys:
+    names = _lowered(tuple(raw))
+    if names is None:
         return raw
     row: dict[str, object] = {}
     for name, value in zip(names, raw.values(), strict=True):
@@ -71,9 +70,10 @@ def lowered(raw: Row) -> Row:
 
 
 @lru_cache(maxsize=256)
-def _lowered(keys: tuple[str, ...]) -> tuple[str, ...]:
+def _lowered(keys: tuple[str, ...]) -> tuple[str, ...] | None:
+    """Return the names of columns in small letters; None where they are so already."""
     names = tuple(key.strip().lower().replace(" ", "_") for key in keys)
-    return keys if names == keys else names
+    return None if names == keys else names
 
 
 @lru_cache(maxsize=256)
