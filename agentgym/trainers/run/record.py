@@ -121,13 +121,15 @@ class Record:
         provenance.write_json(path, {"format": 1, "sessions": [*before, session]})
 
     def note_pools(self, pools: dict[str, dict[str, object]]) -> None:
-        """Add to this sitting in `manifest.json` the pool of each environment: its number of tasks and their hash.
+        """Add to this session in `manifest.json` the pool of each environment: its number of tasks and their hash.
 
-        Raises BadData where an earlier sitting trained on another pool.
+        Raises BadData where an earlier session trained on another pool.
         """
         path = self.folder / "manifest.json"
-        sittings: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["sessions"]
-        for earlier in sittings[:-1]:
+        if not self.writes and not path.exists():  # a first session, which the first process has not noted yet
+            return
+        sessions: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["sessions"]
+        for earlier in sessions[:-1]:
             if (before := earlier.get("pools", pools)) != pools:  # one that ended before it trained noted none
                 raise BadData(
                     f"{self.folder} was trained on the pools {before} (tasks and hash by environment) and would go on with "
@@ -135,8 +137,8 @@ class Record:
                     "start a new run"
                 )
         if self.writes and pools:
-            sittings[-1]["pools"] = pools
-            provenance.write_json(path, {"format": 1, "sessions": sittings})
+            sessions[-1]["pools"] = pools
+            provenance.write_json(path, {"format": 1, "sessions": sessions})
 
     def tidy(self) -> None:
         """Remove what an earlier session was killed in the middle of writing; all processes come here."""
