@@ -39,7 +39,8 @@ def trained_as(
     env = used.setdefault("env", TrainConfig.env)
     if env not in envs:  # as the flags name it: the caller's own name may be imported
         used |= {"env": TrainConfig.env, "env_options": {}}
-    used["env_options"] = {key: value for key, value in used["env_options"].items() if key not in OF_TRAINING}
+    if options := used.get("env_options"):
+        used["env_options"] = {key: value for key, value in options.items() if key not in OF_TRAINING}
     with_caller(path, used, defaults(), {**caller, "env": env}, command, only=("env", "prompt"))
     return Trained(**used)
 

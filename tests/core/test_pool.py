@@ -134,3 +134,6 @@ def test_the_pool_that_a_run_was_trained_on_does_not_narrow_its_evaluation(tmp_p
     (tmp_path / "config.toml").write_text('env = "guessnumber"\n[env_options]\npool = 2\ndifficulty = 1\n')
     trained = trained_as(tmp_path, ["guessnumber"], {}, ["agentgym"])
     assert trained and trained.env_options == {"difficulty": 1}
+    (tmp_path / "config.toml").write_text('env = "guessnumber"\n')
+    trained = trained_as(tmp_path, ["guessnumber"], {}, ["agentgym"])
+    assert trained and trained.env_options == {}
