@@ -16,13 +16,11 @@ from agentgym.errors import BadData, Reason
 
 FORMAT = 1
 _PROMPTS = ("prompt_ids", "plain_ids")
-_SOMETIMES = ("turns", "hint", "forks", "role_outcomes")
-"""Fields of an episode that a line holds in another form, or only where there is something in them."""
+_SOMETIMES = ("turns", "hint", "forks", "role_outcomes")  # in another form, or only where there is something in them
 DECIDED = (Reason.SUCCESS, Reason.FAILURE)
 """Reasons of an episode that its task decided: of a role that succeeded, and of one that did not."""
 _OTHER_LINE_ENDS = {mark: f"\\u{mark:04x}" for mark in (0x85, 0x2028, 0x2029)}  # str.splitlines ends a line at these too
-STARTED = "start"
-"""The label of an episode that began inside a demonstration; branches have `forks` instead."""
+STARTED = "start"  # the label of an episode that began inside a demonstration; branches have `forks` instead
 MOST_FAULTS = 0.01
 """Share of faults above which a success rate is not comparable with others: nobody knows what they would have been."""
 
