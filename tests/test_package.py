@@ -112,11 +112,11 @@ def test_stranger_is_told_what_installs_an_extra_beside_the_wheel(stranger: Path
     assert {"vllm", "torch", "peft"} <= set(named) and DISTRIBUTION not in named and "agentgym" not in named
 
     program = "from agentgym.errors import how_to_install; print(how_to_install('docker'))"
-    *_, docker, seccomp = shlex.split(run([str(stranger / "python"), "-c", program], tmp_path))
-    assert docker == "docker>=7.1" and seccomp == 'pyseccomp>=0.1.2; sys_platform == "linux"'
-    command = [str(stranger / "python"), "-m", "pip", "install", "-q", docker, seccomp]
+    *_, docker, yaml, seccomp = shlex.split(run([str(stranger / "python"), "-c", program], tmp_path))
+    assert docker == "docker>=7.1" and yaml == "pyyaml>=6" and seccomp == 'pyseccomp>=0.1.2; sys_platform == "linux"'
+    command = [str(stranger / "python"), "-m", "pip", "install", "-q", docker, yaml, seccomp]
     run(command, tmp_path)
-    run([str(stranger / "python"), "-c", "import docker, pyseccomp"], tmp_path)
+    run([str(stranger / "python"), "-c", "import docker, yaml, pyseccomp"], tmp_path)
 
 
 def test_in_a_checkout_an_extra_is_installed_from_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
