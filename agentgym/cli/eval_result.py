@@ -39,7 +39,8 @@ def show(config: Shown, console: Console, folder: Path, summary: JsonObject, epi
     if config.json:
         print(json.dumps(summary, indent=2, allow_nan=False))
         return
-    if warning := cut_warning(summary, manifest.read(folder / "manifest.json")["options"]):
+    about = manifest.read(folder / "manifest.json")
+    if warning := cut_warning(summary, about["options"]):
         say(console, warning, "bold yellow")
     console.print(table(summary), soft_wrap=True)
     if config.quiet:
@@ -58,9 +59,9 @@ def show(config: Shown, console: Console, folder: Path, summary: JsonObject, epi
         summary["comparable"],
         f"{folder}: {page.name} shows the episodes; summary.md, summary.json, episodes.jsonl, manifest.json",
     ]
-    if met := manifest.met(manifest.read(folder / "manifest.json")):
+    if met := manifest.met(about):
         notes.append(f"server errors: {', '.join(f'{count} x {what}' for what, count in met.items())}")
-    if adapted := manifest.adapted(manifest.read(folder / "manifest.json")):
+    if adapted := manifest.adapted(about):
         changes = ", ".join(f"{name} ({what})" for name, what in adapted.items())
         notes.append(f"the server refused parameters, and requests went on without them: {changes}")
     faults = [episode for episode in episodes if episode.fault]
