@@ -38,7 +38,7 @@ class Loop(Training):
         clock.rollout_ends()
         self.progress(f"step {step + 1}, updating on", len(selected), self.config.tasks_per_step)
         with uninterrupted():
-            if any(run.gathered([bool(selected)])):  # of several processes, one without groups still takes part
+            if any(run.gather([bool(selected)])):  # of several processes, one without groups still takes part
                 if self.config.async_level:  # later steps are played meanwhile
                     metrics |= self.wait(run.in_thread(partial(learn, run, selected, step)))
                 else:
@@ -47,7 +47,7 @@ class Loop(Training):
             metrics |= ages(episodes, self.position) if self.config.async_level else {}
             self.tally.position += 1
             self.wait(run.learner.publish(self.position))  # the engine samples from the new weights
-            run.sampler.saw(outcomes)
+            run.sampler.update(outcomes)
             metrics |= run.generation_metrics(episodes, step)
             self.step_ended(step, selected, episodes, metrics, clock)
 
@@ -58,7 +58,7 @@ async def play(run: Run, scheduler: StepScheduler, step: int) -> tuple[list[Grou
     episodes: list[Episode] = []
     outcomes: list[GroupOutcome] = []
     for number in range(run.selection.option("rounds", 1)):  # later rounds play fresh tasks for groups left out
-        missing = run.config.tasks_per_step - sum(run.gathered([len({group[0].group_id for group in selected})]))
+        missing = run.config.tasks_per_step - sum(run.gather([len({group[0].group_id for group in selected})]))
         if missing <= 0:
             break
         draws, played = await scheduler.round(step, number, missing)
@@ -85,9 +85,9 @@ def learn(run: "Learning", groups: Sequence[Group], step: int) -> dict[str, floa
     training = training_rows(groups, advantages, negative_weight=config.negative_advantage_weight, extra=extra)
     training.set_old_logprobs(learner.before(training.rows, loss))
     measured = UpdateMetrics(training.gaps, compared=training.before is not None)
-    for minibatch in minibatches(training, loss, config, step, gathered=run.gathered, score=learner.score):
+    for minibatch in minibatches(training, loss, config, step, gather=run.gather, score=learner.score):
         measured.add(learner.update(minibatch, loss, step))  # the only part that differs: local, sharded, on a server
-    return measured.gather(run.gathered)
+    return measured.reduce(run.gather)
 
 
 class Learning(Protocol):
@@ -101,7 +101,7 @@ class Learning(Protocol):
     def credit(self) -> Credit: ...
     @property
     def loss(self) -> Stage: ...
-    def gathered(self, items: list[Any]) -> list[Any]:
+    def gather(self, items: list[Any]) -> list[Any]:
         """Return the items of all processes."""
         ...
 

@@ -41,7 +41,7 @@ class Processes(Protocol):
         """The number of this process."""
         ...
 
-    def gathered(self, items: list[T]) -> list[T]:
+    def gather(self, items: list[T]) -> list[T]:
         """Return the items of all processes, in the order of the processes."""
         ...
 

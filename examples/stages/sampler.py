@@ -17,7 +17,7 @@ class Repeat(agentgym.trainers.Sampler):
         draws = self.source.at(range(self.place, self.place + number), "train")
         return [dataclasses.replace(draw, label=f"#{self.times}") for draw in draws]
 
-    def saw(self, groups):
+    def update(self, groups):
         self.times += 1
         if all(all(group.successes) for group in groups) or self.times == self.most:
             self.place, self.times = self.place + len(groups), 0

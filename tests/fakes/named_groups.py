@@ -20,4 +20,4 @@ def names(groups):
     return [one.task_id for one in groups]
 
 
-ALONE = SimpleNamespace(gathered=lambda items: items, config=SimpleNamespace(seed=0))
+ALONE = SimpleNamespace(gather=lambda items: items, config=SimpleNamespace(seed=0))

@@ -22,7 +22,7 @@ class OneHot:
         agents = {"e": SimpleNamespace(template=SimpleNamespace(encoder=encoder))}
         self.rollouts = SimpleNamespace(pool=self, agents=lambda heat: agents)
 
-    def gathered(self, items):
+    def gather(self, items):
         return items
 
     def env_name(self, episode):

@@ -22,7 +22,7 @@ from agentgym.trainers.learners.alone import UpdateRun
 from agentgym.trainers.learners.sharded import local
 from agentgym.trainers.loop import learn
 from agentgym.trainers.losses.interface import resolve_loss
-from agentgym.trainers.weights.gathered import full
+from agentgym.trainers.weights.gather import full
 
 CASES = {
     "fp32": {},

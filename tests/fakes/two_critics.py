@@ -39,10 +39,10 @@ def stored():
     return groups(made)
 
 
-def judged(mine, gathered):
+def judged(mine, gather):
     """Return what the turns of two steps are credited with, and the critics after them."""
     run = SimpleNamespace(
-        gathered=gathered, env_name=lambda episode: "e", config=SimpleNamespace(seed=0, temperature=1.0),
+        gather=gather, env_name=lambda episode: "e", config=SimpleNamespace(seed=0, temperature=1.0),
         learner=SimpleNamespace(embed=embed, engine=None),
         rollouts=SimpleNamespace(pool=SimpleNamespace(collect=nothing), agents=lambda heat: {}),
     )  # fmt: skip

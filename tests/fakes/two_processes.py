@@ -100,7 +100,7 @@ def update(case):
         learner.critic = Critic(accelerator, 32, lr=1.0, policy_weight=0.5, clip=0.0)
         for parameter in learner.critic.parameters():  # from 0 it would have no gradient by the policy
             torch.nn.init.ones_(parameter)
-        chosen = replace(chosen, run=SimpleNamespace(gathered=lambda one: gather_object(one)))
+        chosen = replace(chosen, run=SimpleNamespace(gather=lambda one: gather_object(one)))
     mine = groups(stored(20 if shared else 0))[accelerator.process_index :: accelerator.num_processes]
     if config.select == "drop":
         mine = [group for group in mine if not uniform(group)]
@@ -122,7 +122,7 @@ def apart():
     accelerator = Accelerator(cpu=True)
     mine = [0.0] * 1499 if accelerator.process_index == 0 else [1.0, -3.0, float("nan")]
     measured = UpdateMetrics(np.array(mine, dtype=np.float32), compared=True, sums=[{}])
-    metrics = measured.gather(lambda items: gather_object(items) if accelerator.num_processes > 1 else items)
+    metrics = measured.reduce(lambda items: gather_object(items) if accelerator.num_processes > 1 else items)
     return {name: value for name, value in metrics.items() if name.startswith("mismatch")}
 
 

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from agentgym.errors import EpisodeOver
 from agentgym.sandbox.local.cgroup import ControlGroup
-from agentgym.sandbox.local.streams import NO_WORD, Execution, Gathered
+from agentgym.sandbox.local.streams import NO_WORD, Execution, Output
 from agentgym.sandbox.protocol import Limits, Result, SandboxFault
 
 START = 30.0
@@ -63,36 +63,36 @@ class SandboxKernel:
         started, self._starved = time.monotonic(), self._sandbox.group.kills()
         deadline = started + self.limits.seconds(timeout)
         body = code.encode("utf-8", "surrogatepass")
-        gathered = Gathered(self._execution, self.limits.output)
+        output = Output(self._execution, self.limits.output)
         left = memoryview(struct.pack("I", len(body)) + body)
-        left, status = self._wait(gathered, left, deadline)
+        left, status = self._wait(output, left, deadline)
         reason = "exit"
-        if status is None and not gathered.overflow and time.monotonic() >= deadline:
+        if status is None and not output.overflow and time.monotonic() >= deadline:
             reason = "timeout"
             self._execution.interrupt()
-            _, status = self._wait(gathered, left, time.monotonic() + PATIENCE)
+            _, status = self._wait(output, left, time.monotonic() + PATIENCE)
             if status is not None and not self._interrupted():
                 status = None
-        gathered.drain()
-        if gathered.overflow or status is None:
-            reason, status = self._end("output" if gathered.overflow else reason)
+        output.drain()
+        if output.overflow or status is None:
+            reason, status = self._end("output" if output.overflow else reason)
             if reason == "killed" and self._sandbox.group.kills() > self._starved:
                 reason = "memory"
-        return Result(status, *gathered.both(), reason, time.monotonic() - started)
+        return Result(status, *output.both(), reason, time.monotonic() - started)
 
-    def _wait(self, gathered: Gathered, left: memoryview, deadline: float) -> tuple[memoryview, int | None]:
+    def _wait(self, output: Output, left: memoryview, deadline: float) -> tuple[memoryview, int | None]:
         """Send what is left of a step and return its status; None when time is up, a stream overflows or the kernel ends."""
         said = bytearray()
         control, lifeline = self._control.fileno(), self._execution.lifeline.fileno()
         poll = select.poll()  # not select: a process with many sandboxes has files beyond its reach
-        for file in (lifeline, *gathered.files):
+        for file in (lifeline, *output.files):
             poll.register(file, select.POLLIN)
         poll.register(control, select.POLLIN | (select.POLLOUT if left else 0))
-        while not gathered.overflow and time.monotonic() < deadline:
+        while not output.overflow and time.monotonic() < deadline:
             for file, events in poll.poll(1000 * min(deadline - time.monotonic(), 3600.0)):
                 if file == lifeline and self._execution.hear():
                     return left, None
-                if file in gathered.files and not gathered.take(file):
+                if file in output.files and not output.take(file):
                     poll.unregister(file)
                 if file == control and events & select.POLLOUT:
                     left = self._sent(left)

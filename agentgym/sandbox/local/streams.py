@@ -64,7 +64,7 @@ class Execution:
         self.close()
 
 
-class Gathered:
+class Output:
     """What both streams of a program held, each up to a cap."""
 
     def __init__(self, execution: Execution, cap: int) -> None:
@@ -107,12 +107,12 @@ def collect(
     Returns what the sandbox said, the streams (each at most `cap` bytes), and whether one held more, which ends the program.
     SandboxFault where the sandbox says nothing within `patience` seconds.
     """
-    gathered, left = Gathered(execution, cap), memoryview(stdin)
+    output, left = Output(execution, cap), memoryview(stdin)
     ended, deadline = False, time.monotonic() + patience
     with selectors.DefaultSelector() as selector, feed:
         os.set_blocking(feed.fileno(), False)
         selector.register(feed, selectors.EVENT_WRITE)
-        for file in (execution.lifeline, *gathered.files):
+        for file in (execution.lifeline, *output.files):
             selector.register(file, selectors.EVENT_READ)
         while selector.get_map():
             ready = selector.select(GRACE if ended else max(deadline - time.monotonic(), 0))
@@ -130,11 +130,11 @@ def collect(
                     ended = execution.hear()
                     if ended:
                         selector.unregister(execution.lifeline)
-                elif not gathered.take(key.fd):
+                elif not output.take(key.fd):
                     selector.unregister(key.fd)
-            if gathered.overflow and not ended:
+            if output.overflow and not ended:
                 execution.cut()
-    return execution.told(), gathered.both(), gathered.overflow
+    return execution.told(), output.both(), output.overflow
 
 
 def _fed(feed: int, left: memoryview) -> memoryview:

@@ -127,7 +127,7 @@ def credit(
     `turn.extra` first. Keyword-only parameters called `step`, `state` and `run` are no hyper-parameters: the updates so
     far, a dict of plain data that is kept from step to step and in the checkpoint, and the run. Of several processes each
     sees its own groups and has a state of its own in the checkpoint: who keeps one for all makes it from what all see
-    (`run.gathered`), with scope `batch`, for a process without groups is called too. The function itself is returned
+    (`run.gather`), with scope `batch`, for a process without groups is called too. The function itself is returned
     unchanged, so it can be called and tested as it is. `uniform` says that groups whose returns
     are all equal have a signal too: a run that drops them is told so. `worth`: it reads `turn.extra["worth"]`, which some
     selections put into turns that nobody sampled now.

@@ -14,7 +14,7 @@ def spreads(
     """Return mean and standard deviation of the scores of each pool, over all processes; of one score a deviation of 0."""
     pools: dict[str, list[float]] = {}
     own = [(pool, [float(score) for score in values]) for pool, values in scores]
-    for pool, values in own if run is None else run.gathered(own):
+    for pool, values in own if run is None else run.gather(own):
         pools.setdefault(pool, []).extend(values)
     return {
         pool: (float(np.mean(values)), float(np.std(values, ddof=ddof)) if len(values) > ddof else 0.0)

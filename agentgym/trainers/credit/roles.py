@@ -30,7 +30,7 @@ def role_baseline(
     penalties.
     """
     seen = [(f"{e.env} {group.role}", e.reward) for group in groups for e in group]
-    everyone = seen if run is None else run.gathered(seen)
+    everyone = seen if run is None else run.gather(seen)
     if every == "episode":
         first = 0 if run is None else _before(run, len(seen))
         baselines = _updated(everyone, state, decay)[first : first + len(seen)]
@@ -47,7 +47,7 @@ def role_baseline(
 
 def _before(run: Processes, count: int) -> int:
     """Return how many episodes the processes before this one have."""
-    return sum(run.gathered([count])[: run.rank])
+    return sum(run.gather([count])[: run.rank])
 
 
 def _updated(seen: Sequence[tuple[str, float]], state: dict[str, float], decay: float) -> list[float]:

@@ -148,5 +148,5 @@ def factor_to_grpo(groups: Sequence[Group], errors: Sequence[Sequence[Floats]], 
         for group in groups
     ]
     squares = [tuple(sum(float(row @ row) for rows in kind for row in rows) for kind in (plain, errors))]
-    theirs, ours = (sum(pair) for pair in zip(*(squares if run is None else run.gathered(squares)), strict=True))
+    theirs, ours = (sum(pair) for pair in zip(*(squares if run is None else run.gather(squares)), strict=True))
     return float(np.sqrt(theirs / ours)) if ours > 1e-12 * theirs else 0.0  # or what rounding left would be blown up

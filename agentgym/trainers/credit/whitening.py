@@ -24,7 +24,7 @@ def whitened(
     if counts is not None and any(counts):
         often = np.concatenate([array for arrays in counts for array in arrays])
     seen = [(float(often.sum()), float((often * own).sum()), float((often * own**2).sum()))]
-    number, total, square = (sum(column) for column in zip(*(seen if run is None else run.gathered(seen)), strict=True))
+    number, total, square = (sum(column) for column in zip(*(seen if run is None else run.gather(seen)), strict=True))
     if not number:
         return advantages
     mean = total / number

@@ -92,19 +92,19 @@ def minibatches(
     config: TrainConfig,
     step: int,
     *,
-    gathered: Callable[[list[float]], list[float]],
+    gather: Callable[[list[float]], list[float]],
     score: Callable[[list[Segment]], needs.Values],
 ) -> Iterator[MiniBatch]:
     """Yield the mini-batches of a step, each for one update; one in which no process has anything to train is left out.
 
-    `gathered` returns the numbers of all processes, `score` the trainer's present log-probabilities: each is called by
+    `gather` returns the numbers of all processes, `score` the trainer's present log-probabilities: each is called by
     all processes together.
     """
     constant = config.constant if config.loss_aggregation == "constant" else None
     for epoch in range(config.epochs):
         for dealt in deal(training.rows, training.groups, config, step, epoch):
             rows = [training.rows[i] for i in dealt]
-            total = sum(gathered([count(rows, config.loss_aggregation)]))
+            total = sum(gather([count(rows, config.loss_aggregation)]))
             if not total:
                 continue
             before = training.before and [training.before[i] for i in dealt]

@@ -49,7 +49,7 @@ def generation(
 
 @generation("plain")
 class Generation(Stateful):
-    """Plays every episode by itself, to its end; a subclass may override `play` and `saw`.
+    """Plays every episode by itself, to its end; a subclass may override `play` and `update`.
 
     Made as `CLASS(run, **options)`, one in each process. Evaluations are never played by it.
     """
@@ -61,7 +61,7 @@ class Generation(Stateful):
         """Return this process's episodes of a step; one that is left out is neither trained on nor counted."""
         return await play(agents, jobs)
 
-    def saw(self, episodes: Sequence[Episode], step: int) -> Mapping[str, float]:
+    def update(self, episodes: Sequence[Episode], step: int) -> Mapping[str, float]:
         """Receive this process's episodes of a step; return numbers to log, which are added up over the processes.
 
         All processes call it once a step, also without episodes.

@@ -179,7 +179,7 @@ class Prune(Generation):
         contexts = [Episode("", "", "", 0, turns=[Turn("", prompt_ids=ids, output_ids=[0])]) for ids in cut]
         return [states[0] for states in self.run.learner.embed(build(contexts), alone=True)]
 
-    def saw(self, episodes: Sequence[Episode], step: int) -> Mapping[str, float]:
+    def update(self, episodes: Sequence[Episode], step: int) -> Mapping[str, float]:
         """Learn from the survivors that came to the gate, of all processes."""
         head = self._head()
         fresh: list[Outcome] = []
@@ -188,7 +188,7 @@ class Prune(Generation):
             state = None if gate is None else gate.states.get(episode.attempt)
             if state is not None and episode.success is not None:
                 fresh.append((state.tobytes(), episode.success))
-        everybodys: list[Outcome] = self.run.gathered(fresh)
+        everybodys: list[Outcome] = self.run.gather(fresh)
         error = 0.0
         if head is not None and everybodys:
             chances = head.chances([np.frombuffer(state, dtype=np.float32) for state, _ in everybodys])
@@ -200,7 +200,7 @@ class Prune(Generation):
             "pruned_episodes": float(len(pruned)),
             "pruned_tokens": float(sum(turn.sampled for episode in pruned for turn in episode.turns)),
             "quality_outcomes": float(len(fresh)),
-            "quality_error": error / len(self.run.gathered([0])),  # every process has the same one
+            "quality_error": error / len(self.run.gather([0])),  # every process has the same one
         }
 
     def state_dict(self) -> dict[str, object]:

@@ -76,7 +76,7 @@ class Spec(Generation):
         self._engines.append((step, engine))
         return await play({name: _with(agent, engine) for name, agent in agents.items()}, jobs)
 
-    def saw(self, episodes: Sequence[Episode], step: int) -> Mapping[str, float]:
+    def update(self, episodes: Sequence[Episode], step: int) -> Mapping[str, float]:
         """Keep what was said, of all processes: a task may come to another one next time."""
         engines = [engine for of, engine in self._engines if of <= step]
         self._engines = [pair for pair in self._engines if pair[0] > step]  # which are played ahead
@@ -86,7 +86,7 @@ class Spec(Generation):
             if replies and not episode.fault:
                 key = _key(self.run.env_name(episode), episode.task_id, episode.attempt)
                 fresh.append((key, packed(replies)))
-        for key, replies in self.run.gathered(fresh):
+        for key, replies in self.run.gather(fresh):
             self.kept.pop(key, None)
             self.kept[key] = replies  # the newest at the end
         while len(self.kept) > self.capacity:

@@ -38,7 +38,7 @@ class UpdateRun:
     credit: Credit
     loss: Stage
 
-    def gathered(self, items: list[Any]) -> list[Any]:
+    def gather(self, items: list[Any]) -> list[Any]:
         """Return the items of all processes."""
         return items if self.learner.accelerator.num_processes == 1 else gather_object(items)
 

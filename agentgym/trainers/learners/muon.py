@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
-from agentgym.trainers.weights.gathered import full, like
+from agentgym.trainers.weights.gather import full, like
 
 _A, _B, _C = 3.4445, -4.7750, 2.0315  # the quintic iteration of K. Jordan, "Muon" (2024)
 

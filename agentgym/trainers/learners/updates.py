@@ -50,7 +50,7 @@ class UpdateMetrics:
         if updated.grad_norm is not None:
             self.norms.append(updated.grad_norm)
 
-    def gather(self, gathered: Callable[[list[Any]], list[Any]]) -> dict[str, float]:
+    def reduce(self, gather: Callable[[list[Any]], list[Any]]) -> dict[str, float]:
         """Return the means over all updates and processes; {} if no process updated anything.
 
         Means of means and quantiles of quantiles would be wrong, so sums and gaps are gathered.
@@ -58,7 +58,7 @@ class UpdateMetrics:
         if not self.sums:
             return {}
         own: Sums = {name: pair.cpu() for name, pair in add_sums(self.sums).items()}
-        by_process: list[tuple[Sums, Gaps]] = gathered([(own, self.gaps)])
+        by_process: list[tuple[Sums, Gaps]] = gather([(own, self.gaps)])
         metrics = explained(means(add_sums(pair[0] for pair in by_process)))
         metrics["loss"] = metrics.get("loss", 0.0) / len(self.sums)  # none where no row has an advantage
         metrics |= mismatch(np.concatenate([pair[1] for pair in by_process]))

@@ -15,7 +15,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from agentgym.trainers.model.attention import choose
 from agentgym.trainers.model.logprobs import Scores
-from agentgym.trainers.weights.gathered import is_sharded
+from agentgym.trainers.weights.gather import is_sharded
 
 
 def shard(

@@ -22,7 +22,7 @@ def entropy_mean(
     rows = build([episode for group in groups for episode in group])
     entropies = run.learner.score(rows)["entropy"]
     own = np.concatenate([values[row.mask] for values, row in zip(entropies, rows, strict=True)]) if rows else np.zeros(0)
-    sums = run.gathered([(float(own.sum()), len(own))])
+    sums = run.gather([(float(own.sum()), len(own))])
     total, number = (sum(column) for column in zip(*sums, strict=True))
     past: list[float] = state.setdefault("means", [])
     if number:

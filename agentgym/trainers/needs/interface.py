@@ -173,7 +173,7 @@ async def compute(groups: Sequence[Group], stages: Sequence[Stage], run: Scoring
     for stage in stages:
         if stage.name not in SCORED:
             own: Mapping[str, float] = await finished(stage(groups, run=run, step=step)) or {}
-            for seconds in run.gathered([dict(own)]):
+            for seconds in run.gather([dict(own)]):
                 took = {**took, **{name: took.get(name, 0) + number for name, number in seconds.items()}}
     return took
 

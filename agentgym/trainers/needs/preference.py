@@ -74,7 +74,7 @@ async def preference(
         if any(turn is not None for turn in states):
             seen[id(episode)] = packed(float(episode.reward), [turn for turn in states if turn is not None])
     own = [[seen[id(episode)] for episode in group if id(episode) in seen] for group in groups]
-    state["groups"] = recent = [*state.get("groups", []), *run.gathered(own)][-capacity:]
+    state["groups"] = recent = [*state.get("groups", []), *run.gather(own)][-capacity:]
     known = pairs(recent)
     width = next((len(np.frombuffer(e[2], np.float32)) // (2 * e[1]) for group in recent for e in group), 0)
     if not width:
@@ -85,14 +85,14 @@ async def preference(
     rng = generator("preference", run.config.seed, step)
     draws: list[list[int]] = [rng.integers(0, len(known), batch).tolist() for _ in range(updates if known else 0)]
     losses = [critic.update([known[place] for place in drawn]) for drawn in draws]
-    state["critic"] = run.gathered([critic.saved()])[0]  # another kind of CPU may round otherwise
+    state["critic"] = run.gather([critic.saved()])[0]  # another kind of CPU may round otherwise
     critic.load(state["critic"])
     for episode, states in zip(episodes, by_episode, strict=True):
         turns = [turn for turn, of in zip(episode.turns, states, strict=True) if of is not None]
         for turn, advantage in zip(turns, critic.judged(seen[id(episode)]) if turns else (), strict=True):
             turn.extra["preference"] = advantage
     mean = float(np.mean(losses)) if losses else 0.0
-    return {"preference_loss": mean / len(run.gathered([0])), "preference_pairs": float(len(pairs(own)))}
+    return {"preference_loss": mean / len(run.gather([0])), "preference_pairs": float(len(pairs(own)))}
 
 
 async def _plans(episodes: Sequence[Episode], run: Any, most: int) -> list[list[int]]:

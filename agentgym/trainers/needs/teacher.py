@@ -130,7 +130,7 @@ async def teacher_logprobs(
     place(episodes, rows, ("teacher_logprobs",), {"teacher_logprobs": scores})
     gaps = [(row.logprobs - score)[row.mask] for row, score in zip(rows, scores, strict=True)]
     known = [gap[~np.isnan(gap)] for gap in gaps]
-    total = sum(run.gathered([sum(map(len, known))]))
+    total = sum(run.gather([sum(map(len, known))]))
     kl = float(sum(gap.sum(dtype=np.float64) for gap in known)) / max(total, 1)
     return {"teacher_tokens": float(sum(map(len, rows))), "teacher_kl": kl}
 

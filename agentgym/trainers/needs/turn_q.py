@@ -42,7 +42,7 @@ def turn_q(
     from agentgym.trainers.needs.turn_critics.twin import Steps, TwinCritic
 
     turns, own = _steps([episode for group in groups for episode in group], run)
-    fresh: list[bytes] = run.gathered(own)
+    fresh: list[bytes] = run.gather(own)
     if not fresh:
         return {}
     replayed = [*state.get("turns", []), *fresh][-capacity:]
@@ -54,13 +54,13 @@ def turn_q(
     for _ in range(updates):
         drawn = everything.some(rng.integers(0, len(everything), batch)), present.some(rng.integers(0, len(present), batch))
         losses.append(critic.update(*drawn, gamma=gamma, tau=tau))
-    state["critic"] = run.gathered([critic.saved()])[0]  # another kind of CPU may round otherwise
+    state["critic"] = run.gather([critic.saved()])[0]  # another kind of CPU may round otherwise
     critic.load(state["critic"])
     state["turns"] = replayed
     if turns:
         for turn, q, v in zip(turns, *critic.judged(Steps.of(own)), strict=True):
             turn.extra |= {"turn_q": float(q), "turn_v": float(v)}
-    return {"critic_loss": float(np.mean(losses)) / len(run.gathered([0])), "critic_turns": float(len(own))}
+    return {"critic_loss": float(np.mean(losses)) / len(run.gather([0])), "critic_turns": float(len(own))}
 
 
 def _steps(episodes: Sequence[Episode], run: Any) -> tuple[list[Turn], list[bytes]]:

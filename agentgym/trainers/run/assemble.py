@@ -121,7 +121,7 @@ class Run:
         """How many processes there are."""
         return self.accelerator.num_processes
 
-    def gathered(self, items: list[T]) -> list[T]:
+    def gather(self, items: list[T]) -> list[T]:
         """Return the items of all processes, in the order of the processes."""
         return items if self.processes == 1 else gather_object(items)
 
@@ -198,7 +198,7 @@ class Run:
         """Return how the groups of all processes ended, in the order of the draws."""
         ended: dict[str, list[tuple[float, bool, bool]]] = {}
         whole = [episode for episode in episodes if not episode.fault and not episode.forks]
-        for group_id, end in self.gathered([(e.group_id, (e.reward, e.success is True, e.hint is not None)) for e in whole]):
+        for group_id, end in self.gather([(e.group_id, (e.reward, e.success is True, e.hint is not None)) for e in whole]):
             ended.setdefault(group_id, []).append(end)
         groups: list[GroupOutcome] = []
         for draw in draws:
@@ -209,8 +209,8 @@ class Run:
 
     def generation_metrics(self, episodes: Sequence[Episode], step: int) -> dict[str, float]:
         """Tell the generation how the episodes of a step ended; return its numbers over all processes."""
-        own = dict(self.generation.saw(episodes, step))
-        rows = self.gathered([own])
+        own = dict(self.generation.update(episodes, step))
+        rows = self.gather([own])
         return {name: sum(row[name] for row in rows) for name in own}
 
     def _stages(self) -> dict[str, Any]:

@@ -71,7 +71,7 @@ class Measures:
         def progress(_: Episode) -> None:
             self.show("progress", {"what": what, "done": next(numbers), "total": len(mine)})
 
-        episodes = run.gathered(self.wait(run.rollouts.evaluate(mine, prefix, progress)))
+        episodes = run.gather(self.wait(run.rollouts.evaluate(mine, prefix, progress)))
         if episodes and all(episode.fault for episode in episodes):
             raise CannotContinue(f"every episode ended in an infrastructure error, the first with: {first_fault(episodes)}")
         return episodes

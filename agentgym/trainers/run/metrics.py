@@ -210,14 +210,14 @@ def step_row(
     if run.rollouts.grower:
         row |= branched(episodes, run.rollouts.grower.take_lost())
     if run.rewards:
-        row |= parts(episodes, run.gathered(sorted(part_names(episodes))))
+        row |= parts(episodes, run.gather(sorted(part_names(episodes))))
     anchor = str(run.credit.stage.option("anchor", ""))  # a credit of a user's may mean something else by it
     row |= of_engine(run.learner.engine)
     statistics = anchor_statistics(selected, anchor if anchor in ANCHORS else "observation")
     row |= {name: Mean(*value) for name, value in statistics.items()} | metrics
     state = {**run.rollouts.measures(step), **run.sampler.measures(step)}  # the same in all processes
     own = {"lr": run.config.lr_at(step), **curriculum(state)}
-    return {"step": step + 1, "phase": "rl", **merged(run.gathered([row])), **own}
+    return {"step": step + 1, "phase": "rl", **merged(run.gather([row])), **own}
 
 
 def curriculum(state: Mapping[str, float | Mapping[str, float]]) -> dict[str, float]:

@@ -77,7 +77,7 @@ class RunSession(ABC):
     def updated(self, *, due: bool) -> None:
         """Stop after an update if any process was asked to; write a checkpoint when one is due."""
         written = not isinstance(self.learner, PartitionedLearner) or self.learner.parts_written()
-        states = self.gathered([(self.interrupted, written)])
+        states = self.gather([(self.interrupted, written)])
         if any(interrupted for interrupted, _ in states):
             raise KeyboardInterrupt
         if all(written for _, written in states):
@@ -118,7 +118,7 @@ class RunSession(ABC):
             self.accelerator.end_training()
         return summary
 
-    def gathered(self, items: list[T]) -> list[T]:
+    def gather(self, items: list[T]) -> list[T]:
         """Return the items of all processes, in the order of the processes."""
         return items if self.accelerator.num_processes == 1 else gather_object(items)
 

@@ -18,10 +18,10 @@ MOST_LOST = 0.02
 
 
 def faultless(
-    episodes: list[Episode], tally: Tally, config: TrainConfig, gathered: Callable[[list[Lost]], list[Lost]]
+    episodes: list[Episode], tally: Tally, config: TrainConfig, gather: Callable[[list[Lost]], list[Lost]]
 ) -> list[Episode]:
     """Return the faultless demonstrations and count the others over all processes; CannotContinue if they are too many."""
-    by_process = gathered([(len(episodes), sum(e.fault for e in episodes), first_fault(episodes))])
+    by_process = gather([(len(episodes), sum(e.fault for e in episodes), first_fault(episodes))])
     tally.lost += sum(lost for _, lost, _ in by_process)
     attempts = tally.played + tally.lost + sum(count - lost for count, lost, _ in by_process)
     if too_many_lost(tally.lost, attempts, config):

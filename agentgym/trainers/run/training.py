@@ -144,7 +144,7 @@ class Training(RunSession):
         config, run, tally = self.config, self.run, self.tally
         row = step_row(step, selected, episodes, clock, metrics, run)
         tally.count(row)
-        tally.note_faults(run.gathered([(any(not e.fault for e in episodes), first_fault(episodes))]))
+        tally.note_faults(run.gather([(any(not e.fault for e in episodes), first_fault(episodes))]))
         self.record.keep(episodes[: config.keep_episodes])
         self._settle()
         row |= self.measures.valid(step)
@@ -167,7 +167,7 @@ class Training(RunSession):
 
     def _keep_best(self, step: int, success: float) -> None:
         """Keep the policy where it is the best so far, which the process that writes knows."""
-        if any(self.gathered([self.record.is_best(success)])):
+        if any(self.gather([self.record.is_best(success)])):
             together = isinstance(self.learner, PartitionedLearner)
             self.record.keep_best(self.learner.save, step + 1, success, together=together)
 
@@ -178,11 +178,11 @@ class Training(RunSession):
         draws = run.share(run.demonstrations.draws(tally.position))
         episodes = self.wait(run.demonstrations.batch(draws, tally.position))
         with uninterrupted():
-            episodes = sft.faultless(episodes, tally, config, run.gathered)
+            episodes = sft.faultless(episodes, tally, config, run.gather)
             lr = config.sft_lr * sft.schedule(tally.position, config.sft_steps)
             metrics = run.learner.imitate(episodes, lr)
             tally.position += 1
-            tally.played += sum(run.gathered([len(episodes)]))
+            tally.played += sum(run.gather([len(episodes)]))
             valid = self.measures.valid_sft(tally.position)
             if valid or tally.position % 20 == 0 or tally.position == config.sft_steps:
                 row: dict[str, Any] = {"step": tally.position, "phase": "sft", **metrics, "lr": lr, **valid}
@@ -227,7 +227,7 @@ class Training(RunSession):
             "tally": self.tally.state_dict(),
             "end": self.end,
             "results": self.measures.results,
-            "stages": self.gathered([self.settled]),
+            "stages": self.gather([self.settled]),
             "ahead": self.settled_scheduler,
             "learner": self.run.learner.state_dict(),
         }

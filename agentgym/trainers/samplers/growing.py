@@ -93,7 +93,7 @@ class DifficultyRange(Uniform):
         bottom = {name: self._bottom(name) for name in top}
         return {"difficulty_low": bottom, "difficulty_high": top, **progress(self.generated(self.rates))}
 
-    def saw(self, groups: Sequence[GroupOutcome]) -> None:
+    def update(self, groups: Sequence[GroupOutcome]) -> None:
         """Count successes at the top, and move."""
         for group in groups:
             if group.successes and group.difficulty == self.top[group.env]:

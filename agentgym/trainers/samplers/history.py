@@ -35,7 +35,7 @@ class SuccessHistory(Uniform):
         successes, attempts = self.past[env].get(task_id, (0.0, 0.0))
         return (successes + 1) / (attempts + 2)
 
-    def saw(self, groups: Sequence[GroupOutcome]) -> None:
+    def update(self, groups: Sequence[GroupOutcome]) -> None:
         """Count."""
         for group in groups:
             if group.env in self.past and group.successes:

@@ -31,7 +31,7 @@ SAMPLERS = Seam(
         "hard_attempts": "agentgym.trainers.samplers.history:HardAttempts",
         "starts": "agentgym.trainers.samplers.starts:Starts",
         "growing_horizon": "agentgym.trainers.samplers.growing:GrowingHorizon",
-        "warmer": "agentgym.trainers.samplers.warmer:Warmer",
+        "rising_temperature": "agentgym.trainers.samplers.rising_temperature:RisingTemperature",
         "questa": "agentgym.trainers.samplers.questa:QuestA",
         "absolute_zero": "agentgym.trainers.samplers.proposals:AbsoluteZero",
         "search_self_play": "agentgym.trainers.samplers.proposals:SearchSelfPlay",
@@ -124,7 +124,7 @@ class Sampler(Stateful, ABC):
         this process's share, `run.share(draws)`, needs a `start`; all else must be the same in all processes.
         """
 
-    def saw(self, groups: Sequence[GroupOutcome]) -> None:
+    def update(self, groups: Sequence[GroupOutcome]) -> None:
         """Take in how the groups of a step ended."""
 
     def completed(self, groups: Sequence[GroupOutcome]) -> list[Episode]:
@@ -243,7 +243,7 @@ class Window(Uniform):
         """Return the next tasks, each at its environment's present difficulty."""
         return [self._next(name, self.difficulty[name]) for name in self._turns(number)]
 
-    def saw(self, groups: Sequence[GroupOutcome]) -> None:
+    def update(self, groups: Sequence[GroupOutcome]) -> None:
         """Count successes, and move."""
         for group in groups:
             if group.successes and group.difficulty == self.difficulty[group.env]:

@@ -108,7 +108,7 @@ class SelfProposed(Sampler):
             for e in played
             if not e.fault
         ]
-        every = sorted(run.gathered(solving), key=lambda entry: entry[:2])
+        every = sorted(run.gather(solving), key=lambda entry: entry[:2])
         ids = await self._tasks_of(every, step, number - len(proposing), run)
         self.waiting = [(e, ids[order[e.group_id], e.attempt]) for e in played if not e.fault]
         draws = [Draw(self.tasks[id], env=self.solver.name) for id in ids.values() if id]
@@ -229,5 +229,5 @@ class SearchSelfPlay(SelfProposed):
         tasks = [replace(env.gate(data), id=f"check/{step}/{self.tasks_made}/{n}") for n, data in enumerate(proposals)]
         draws = [Draw(task, env=self.proposer.name, attempts=1) for task in tasks]
         played: list[Episode] = await run.rollouts.collect(run.share(draws), step)
-        passed: dict[str, bool | None] = dict(run.gathered([(e.task_id, e.success) for e in played]))
+        passed: dict[str, bool | None] = dict(run.gather([(e.task_id, e.success) for e in played]))
         return [passed.get(task.id) for task in tasks]

@@ -61,7 +61,7 @@ class Starts(Uniform):
             return draw
         return replace(draw, label=f"@{self.back[draw.env]}")
 
-    def saw(self, groups: Sequence[GroupOutcome]) -> None:
+    def update(self, groups: Sequence[GroupOutcome]) -> None:
         """Count successes, and go further back."""
         for group in groups:
             if group.successes and group.label == f"@{self.back[group.env]}":

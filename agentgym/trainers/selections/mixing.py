@@ -35,7 +35,7 @@ def replay(
         texts = stored.get(_key(group), [])[:number] if uniform(group) and not _solved(group) else []
         mixed.append(joined(group, [Episode.from_json(text) for text in texts]))
     fresh = [(_key(group), [e.to_json() for e in group if e.success][:number]) for group in groups if _solved(group)]
-    for key, texts in run.gathered(fresh):  # of all processes: the task may come to another one next time
+    for key, texts in run.gather(fresh):  # of all processes: the task may come to another one next time
         stored.pop(key, None)
         stored[key] = texts  # the newest at the end
     while sum(map(len, stored.values())) > capacity:

@@ -42,7 +42,7 @@ def self_imitation(
     means: list[float] = state.setdefault("means", [])
     buffer: Kept = state.setdefault("kept", [])
     paid = [(_key(group), sum(e.reward for e in group) / len(group)) for group in groups]
-    means += [mean for _, mean in sorted(run.gathered(paid))]
+    means += [mean for _, mean in sorted(run.gather(paid))]
     del means[:-baseline]
     buffer[:] = [(when, text) for when, text in buffer if step - when <= stale]
     good = _drawn(buffer, median(means), number, (run.config.seed, step)) if means else []
@@ -52,12 +52,12 @@ def self_imitation(
         for episode in group
         if episode.reward - mean > threshold
     ]
-    buffer += [(step, text) for _, text in sorted(run.gathered(better))]
+    buffer += [(step, text) for _, text in sorted(run.gather(better))]
     del buffer[:-capacity]
     varied = drop(groups)
-    places = sorted(run.gathered([_key(group) for group in varied]))
+    places = sorted(run.gather([_key(group) for group in varied]))
     if good and not places:  # what is replayed has to stand in some group, and a uniform one has no advantages of its own
-        places = sorted(run.gathered([_key(group) for group in groups]))[:1]
+        places = sorted(run.gather([_key(group) for group in groups]))[:1]
         varied = [group for group in groups if _key(group) in places]
     return [joined(group, good[places.index(_key(group)) :: len(places)]) for group in varied]
 

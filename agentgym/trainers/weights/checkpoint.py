@@ -13,7 +13,7 @@ from transformers.core_model_loading import revert_weight_conversion
 
 from agentgym.engines.shards import TensorMeta
 from agentgym.errors import BadConfig
-from agentgym.trainers.weights.gathered import full
+from agentgym.trainers.weights.gather import full
 
 _LAYER = re.compile(r"^(.*?\.\d+)\.")
 

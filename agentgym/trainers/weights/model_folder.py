@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 
 from agentgym.engines.shards import SHARD_BYTES, parts, write
 from agentgym.trainers.weights.checkpoint import Checkpoint
-from agentgym.trainers.weights.gathered import adapter
+from agentgym.trainers.weights.gather import adapter
 
 
 def write_model(source: Checkpoint, folder: Path, rank: int, processes: int, limit: int = SHARD_BYTES) -> None:

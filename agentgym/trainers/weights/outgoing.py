@@ -13,7 +13,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from agentgym.engines.shards import TensorMeta, shared_memory
-from agentgym.trainers.weights.gathered import adapter
+from agentgym.trainers.weights.gather import adapter
 
 if TYPE_CHECKING:
     from agentgym.trainers.weights.checkpoint import Checkpoint

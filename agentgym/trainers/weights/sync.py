@@ -20,7 +20,7 @@ from agentgym.engines.kinds import EngineKind
 from agentgym.engines.shards import shapes
 from agentgym.engines.vllm.transfer import Control, check_devices, sender
 from agentgym.errors import BadConfig
-from agentgym.trainers.weights.gathered import adapter, full, is_sharded
+from agentgym.trainers.weights.gather import adapter, full, is_sharded
 from agentgym.trainers.weights.outgoing import OnePass, adapter_folder, has_adapter, outgoing
 
 TEMPERATURE, TOKENS = 0.5, 16

@@ -15,7 +15,7 @@ class Process:
         self.rank, self.parts = rank, parts
         self.asked = 0
 
-    def gathered(self, items):
+    def gather(self, items):
         self.asked += 1
         every = [part[self.asked - 1] for part in self.parts]
         assert every[self.rank] == items

@@ -61,7 +61,7 @@ def test_processes_share_one_average_though_one_of_them_has_no_groups():
         def __init__(self, others):
             self.others = others
 
-        def gathered(self, items):
+        def gather(self, items):
             return [*items, *self.others]
 
     x, _ = two_roles([1.0, 0.0], [-1.0, 3.0])

@@ -121,7 +121,7 @@ def fake_run(tokenizer=None, temperature=1.0):
         config=SimpleNamespace(temperature=temperature),
         rollouts=SimpleNamespace(tokenizer=tokenizer),
         accelerator=SimpleNamespace(device="cpu"),
-        gathered=lambda items: items,
+        gather=lambda items: items,
         resource=lambda name, make: held[name] if name in held else held.setdefault(name, make()),
     )
 

@@ -128,13 +128,13 @@ def test_processes_share_one_scale_though_one_of_them_has_no_groups():
         def __init__(self, others):
             self.others = others
 
-        def gathered(self, items):
+        def gather(self, items):
             return [*items, *self.others]
 
     pair, rest = three(), group(episode(("a", 0), ("b", 0.5)), episode(("a", 0)))
     together = state_td([pair, rest])
     seen = []
-    state_td([rest], run=type("Spy", (), {"gathered": lambda self, items: seen.extend(items) or items})())
+    state_td([rest], run=type("Spy", (), {"gather": lambda self, items: seen.extend(items) or items})())
     assert flat(state_td([pair], run=Two(seen))) == pytest.approx(flat(together[:1]))
     assert state_td([], run=Two(seen)) == []
 

@@ -58,7 +58,7 @@ def fake_run(**changes):
 
     config = SimpleNamespace(**{"seed": 0, "concurrency": 8, "group_size": 8, **changes})
     return SimpleNamespace(
-        config=config, learner=SimpleNamespace(embed=embed, engine=None), gathered=lambda items: items, rollouts=None
+        config=config, learner=SimpleNamespace(embed=embed, engine=None), gather=lambda items: items, rollouts=None
     )
 
 
@@ -96,7 +96,7 @@ def test_survivors_of_hard_tasks_succeed_more_often_and_cost_less():
     shares, tokens, told = [], [], []
     for step in range(12):
         ended = asyncio.run(stage.play({}, jobs(step), play, step))
-        told.append(stage.saw(ended, step))
+        told.append(stage.update(ended, step))
         assert all(episode.reason != PRUNED and episode.success is not None for episode in ended)
         shares.append(sum(episode.success for episode in ended) / len(ended))
         tokens.append(sum(turn.sampled for episode in ended for turn in episode.turns) + told[-1]["pruned_tokens"])
@@ -110,7 +110,7 @@ def test_survivors_of_hard_tasks_succeed_more_often_and_cost_less():
 def test_further_attempts_of_a_selection_teach_the_head_nothing():
     """They have the numbers of attempts that were pruned or faults, and went another way, maybe with a hint."""
     stage, play = Prune(fake_run(), turns=1, whole=0.0, least=64), simulated(np.random.default_rng(0))
-    stage.saw(asyncio.run(stage.play({}, jobs(0), play, 0)), 0)
+    stage.update(asyncio.run(stage.play({}, jobs(0), play, 0)), 0)
 
     async def faulty(agents, jobs):
         episodes = await play(agents, jobs)
@@ -128,7 +128,7 @@ def test_further_attempts_of_a_selection_teach_the_head_nothing():
         Episode("e", "t", group, 0, attempt, success=True) for group, attempt in [*gone, (fault.group_id, fault.attempt)]
     ]
     fault.success = None
-    assert stage.saw([*ended, *again], 1)["quality_outcomes"] == 31
+    assert stage.update([*ended, *again], 1)["quality_outcomes"] == 31
 
 
 def test_the_error_of_the_head_is_over_the_outcomes_of_all_processes():
@@ -136,13 +136,13 @@ def test_the_error_of_the_head_is_over_the_outcomes_of_all_processes():
 
     def told(own, others):
         run = fake_run()
-        run.gathered = lambda items: [0, 0] if items == [0] else [*items, *others]
+        run.gather = lambda items: [0, 0] if items == [0] else [*items, *others]
         stage = Prune(run, turns=1, least=4)
         stage.outcomes = [(state, place > 1) for place, state in enumerate(states)]
         stage._groups = {
             "g": SimpleNamespace(states={n: np.frombuffer(state, np.float32) for n, (state, _) in enumerate(own)})
         }
-        numbers = stage.saw([Episode("e", "t", "g", 0, n, success=won) for n, (_, won) in enumerate(own)], 0)
+        numbers = stage.update([Episode("e", "t", "g", 0, n, success=won) for n, (_, won) in enumerate(own)], 0)
         return numbers["quality_error"], stage.outcomes
 
     fresh = [(states[0], True), (states[3], True)]
@@ -166,7 +166,7 @@ def test_a_share_of_the_groups_is_spared():
     numbers = []
     for step in range(6):
         ended = asyncio.run(stage.play({}, jobs(step), play, step))
-        numbers.append(stage.saw(ended, step)["pruned_episodes"])
+        numbers.append(stage.update(ended, step)["pruned_episodes"])
     assert 0 < sum(numbers) / (4 * 8 * 6) < 0.8 and stage.state_dict()["outcomes"][0][1] in (True, False)
 
 

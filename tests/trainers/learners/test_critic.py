@@ -87,10 +87,10 @@ def test_whitening_is_over_all_groups_of_all_processes():
         np.concatenate([a for arrays in found for a in arrays]), [-(1.5**0.5), 0.0, 1.5**0.5], atol=1e-6
     )
     credit = resolve("turn_gae")
-    other = SimpleNamespace(gathered=lambda sums: [*sums, (1, 4.0, 16.0)])  # another process, with the turn that earned 4
+    other = SimpleNamespace(gather=lambda sums: [*sums, (1, 4.0, 16.0)])  # another process, with the turn that earned 4
     apart = replace(credit, run=other)(made[:1])[0]
     np.testing.assert_allclose(np.concatenate(apart), [-(1.5**0.5), 0.0], atol=1e-6)
-    assert replace(credit, run=SimpleNamespace(gathered=lambda sums: [*sums, (2, 1.0, 1.0)]))([]) == []
+    assert replace(credit, run=SimpleNamespace(gather=lambda sums: [*sums, (2, 1.0, 1.0)]))([]) == []
 
 
 def one_batch(values, target):

@@ -215,7 +215,7 @@ def test_the_mean_entropy_of_earlier_steps_is_over_all_processes_and_kept():
                 return {"entropy": [np.full(len(row), cls.scale) for row in rows]}
 
         @staticmethod
-        def gathered(items):
+        def gather(items):
             return [*items, (30.0, 10)]  # another process, with ten tokens of 3 nats
 
     tokens = sum(len(turn.output_ids) for episode in episodes for turn in episode.turns)

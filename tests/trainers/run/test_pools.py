@@ -22,7 +22,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.mark.parametrize(
-    "stage", [{"sampler": name} for name in ("uniform", "prioritized", "hard_attempts", "warmer")]
+    "stage", [{"sampler": name} for name in ("uniform", "prioritized", "hard_attempts", "rising_temperature")]
     + [{"select": "replay"}, {"generation": "spec"}]
 )  # fmt: skip
 def test_stages_that_need_tasks_that_repeat(model: str, tmp_path: Path, stage: dict[str, str]) -> None:

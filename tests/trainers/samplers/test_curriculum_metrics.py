@@ -42,17 +42,17 @@ def test_the_window_tells_difficulty_and_the_groups_that_decide_its_next_move():
         "curriculum/difficulty/a": 1, "curriculum/difficulty/b": 1, "curriculum/success/a": None,
         "curriculum/success/b": None, "curriculum/groups/a": 0, "curriculum/groups/b": 0,
     }  # fmt: skip
-    found.saw([seen("a", 1, 4), seen("a", 1, 2)])
+    found.update([seen("a", 1, 4), seen("a", 1, 2)])
     state = rounded(found.measures(1))
     assert state["curriculum/success/a"] == 0.75 and state["curriculum/groups/a"] == 2
-    found.saw([seen("a", 1, 4)])
+    found.update([seen("a", 1, 4)])
     assert rounded(found.measures(2))["curriculum/difficulty/a"] == 2
 
 
 def test_the_range_of_difficulties_has_both_ends():
     found = made("difficulty_range", source(), groups=1, span=2, high=0.5)
     for top in range(2):
-        found.saw([seen("a", top, 4)])
+        found.update([seen("a", top, 4)])
     assert {name: value for name, value in curriculum(found.measures(2)).items() if "difficulty" in name} == {
         "curriculum/difficulty_low": 1, "curriculum/difficulty_high": 2,
     }  # fmt: skip
@@ -67,7 +67,7 @@ def test_the_range_of_difficulties_has_both_ends():
         ("starts", {"back": 3}, 0, {"back": 3, "success": None, "groups": 0}),
         ("prioritized", {}, 0, {"tasks_seen": 0, "expected_success": None}),
         ("hard_attempts", {}, 0, {"tasks_seen": 0, "expected_success": None}),
-        ("warmer", {}, 0, {"tasks_seen": 0, "expected_success": None, "warmer_tasks": 0}),
+        ("rising_temperature", {}, 0, {"tasks_seen": 0, "expected_success": None, "tasks_raised": 0}),
     ],
 )
 def test_each_curriculum_reports_where_it_stands(name, options, step, expected):
@@ -76,10 +76,10 @@ def test_each_curriculum_reports_where_it_stands(name, options, step, expected):
 
 
 def test_samplers_of_files_tell_what_they_expect():
-    found = made("warmer", source(env=Small))
-    found.saw([seen("a", 0, 4, task="file-0"), seen("a", 0, 0, task="file-1")])  # (4 + 1) / 6 and 1 / 6
+    found = made("rising_temperature", source(env=Small))
+    found.update([seen("a", 0, 4, task="file-0"), seen("a", 0, 0, task="file-1")])  # (4 + 1) / 6 and 1 / 6
     state = curriculum(found.measures(0))
-    assert state["curriculum/tasks_seen"] == 2 and state["curriculum/warmer_tasks"] == 1
+    assert state["curriculum/tasks_seen"] == 2 and state["curriculum/tasks_raised"] == 1
     assert math.isclose(state["curriculum/expected_success"], 0.5)
 
 

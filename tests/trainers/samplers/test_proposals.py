@@ -52,7 +52,7 @@ class FakeRun:
     def share(self, items):
         return list(items[self.rank :: self.processes])
 
-    def gathered(self, items):
+    def gather(self, items):
         return [*items, *self.others]
 
 

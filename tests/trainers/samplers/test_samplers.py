@@ -46,13 +46,13 @@ def seen(task, successes, of, env="file", label=""):
 def test_prioritized_draws_by_p_times_1_minus_p_with_a_floor():
     found = Prioritized([file()], floor=0.1, decay=0.5)
     assert np.allclose(found.chances("file"), 1 / 6)
-    found.saw([seen(0, 8, 8), seen(1, 0, 8)])  # p = 9/10 and 1/10: worth 0.09 each, the four others 0.25
+    found.update([seen(0, 8, 8), seen(1, 0, 8)])  # p = 9/10 and 1/10: worth 0.09 each, the four others 0.25
     expected = [0.9 * 0.09 / 1.18 + 0.1 / 6] * 2 + [0.9 * 0.25 / 1.18 + 0.1 / 6] * 4
     chances = dict(zip([task.id for task in found.sources["file"].tasks], found.chances("file"), strict=True))
     assert np.allclose([chances[f"file-{n}"] for n in range(6)], expected) and np.isclose(sum(expected), 1)
-    found.saw([seen(0, 0, 8)])  # (0.5 * 8 + 0 + 1) / (0.5 * 8 + 8 + 2)
+    found.update([seen(0, 0, 8)])  # (0.5 * 8 + 0 + 1) / (0.5 * 8 + 8 + 2)
     assert found.rate("file", "file-0") == pytest.approx(5 / 14)
-    found.saw([GroupOutcome("file", "file-3", 0, (), ())])  # nothing but faults
+    found.update([GroupOutcome("file", "file-3", 0, (), ())])  # nothing but faults
     assert found.rate("file", "file-3") == 0.5
 
 
@@ -63,7 +63,7 @@ def test_prioritized_meets_what_can_be_learned_more_often_and_no_task_twice_in_a
         drawn = found.draw(step, 2)
         assert drawn[0].task.id != drawn[1].task.id
         counts.update(draw.task.id for draw in drawn)
-        found.saw([seen(draw.task.id[-1], {"0": 20, "1": 0}.get(draw.task.id[-1], 10), 20) for draw in drawn])
+        found.update([seen(draw.task.id[-1], {"0": 20, "1": 0}.get(draw.task.id[-1], 10), 20) for draw in drawn])
     assert min(counts[f"file-{n}"] for n in range(2, 6)) > 3 * max(counts["file-0"], counts["file-1"]) > 0
     again = Prioritized([file()], floor=0.05)
     again.load_state_dict(found.state_dict())
@@ -74,7 +74,7 @@ def test_prioritized_meets_what_can_be_learned_more_often_and_no_task_twice_in_a
 
 def test_hard_attempts_gives_more_attempts_to_what_succeeds_less():
     found = HardAttempts([file()], least=2, most=12)
-    found.saw([seen(0, 8, 8), seen(1, 0, 8), seen(2, 4, 8)])  # p = 0.9, 0.1, 0.5
+    found.update([seen(0, 8, 8), seen(1, 0, 8), seen(2, 4, 8)])  # p = 0.9, 0.1, 0.5
     wanted = {"file-0": 3, "file-1": 11, "file-2": 7, "file-3": None, "file-4": None, "file-5": None}
     assert {draw.task.id: draw.attempts for draw in found.draw(0, 6)} == wanted
 
@@ -85,7 +85,7 @@ def test_window_moves_difficulty_with_success_in_each_environment_alone():
 
     def step(successes, env="a"):
         draws = [draw for draw in found.draw(0, 4) if draw.env == env]
-        found.saw(
+        found.update(
             [
                 GroupOutcome(env, d.task.id, d.task.difficulty, (), (True,) * successes + (False,) * (4 - successes))
                 for d in draws
@@ -97,7 +97,7 @@ def test_window_moves_difficulty_with_success_in_each_environment_alone():
     assert step(0) == {"a": 1, "b": 1} and step(2) == {"a": 1, "b": 1}
     assert step(0) == {"a": 0, "b": 1} and step(0) == {"a": 0, "b": 1}
     assert step(4, "b") == {"a": 0, "b": 2}
-    found.saw([GroupOutcome("a", "t", 5, (), (True,) * 4)] * 8)  # of a difficulty that was left: not counted
+    found.update([GroupOutcome("a", "t", 5, (), (True,) * 4)] * 8)  # of a difficulty that was left: not counted
     assert found.difficulty == {"a": 0, "b": 2}
     again = Window(sources, low=0.3, high=0.7, groups=2, start=1, most=2)
     again.load_state_dict(found.state_dict())
@@ -108,13 +108,13 @@ def test_starts_go_further_back_as_they_succeed():
     found = Starts([file()], high=0.5, groups=2, stride=2, most=4, whole=0.25)
     labels = [found._labelled(draw).label for draw in Uniform([file()]).draw(0, 8)]
     assert labels == ["@1", "@1", "@1", ""] * 2
-    found.saw([seen(0, 4, 4), seen(1, 4, 4, label="@1")])  # one of them began at the beginning: it does not count
+    found.update([seen(0, 4, 4), seen(1, 4, 4, label="@1")])  # one of them began at the beginning: it does not count
     assert found.back == {"file": 1}
-    found.saw([seen(0, 2, 4, label="@1")])
+    found.update([seen(0, 2, 4, label="@1")])
     assert found.back == {"file": 3}
-    found.saw([seen(0, 1, 4, label="@3"), seen(1, 2, 4, label="@3")])
+    found.update([seen(0, 1, 4, label="@3"), seen(1, 2, 4, label="@3")])
     assert found.back == {"file": 3}
-    found.saw([seen(0, 3, 4, label="@3"), seen(1, 2, 4, label="@3")])
+    found.update([seen(0, 3, 4, label="@3"), seen(1, 2, 4, label="@3")])
     assert found.back == {"file": 4}
 
 

@@ -68,7 +68,7 @@ def opened(sampler, places_of, steps=160, groups=6, size=8):
         draws = sampler.draw(step, groups)
         played = [locks.group(places_of(draw), draw.attempts or size) for draw in draws]
         locks.learn(played, step)
-        sampler.saw([
+        sampler.update([
             GroupOutcome(draw.env, draw.task.id, draw.task.difficulty, tuple(e.reward for e in group),
                  tuple(e.success is True for e in group), draw.label)
             for draw, group in zip(draws, played, strict=True)

@@ -57,7 +57,7 @@ def test_which_are_drawn_depends_on_the_runs_seed():
     drawn = []
     for seed in range(6):
         chosen = SELECTIONS.resolve("self_imitation", {"number": 1})
-        run = SimpleNamespace(gathered=ALONE.gathered, config=SimpleNamespace(seed=seed))
+        run = SimpleNamespace(gather=ALONE.gather, config=SimpleNamespace(seed=seed))
         chosen([group(name, 1, 0, 0, 0) for name in "abcdefgh"], step=0, run=run)
         drawn.append(chosen([group("i", 0, 1, step=2)], step=1, run=run)[0][2].task_id)
     assert len(set(drawn)) > 2, drawn

@@ -99,13 +99,13 @@ def seen(difficulty, *successes):
 def test_a_range_of_difficulties_moves_up_when_its_top_is_mastered():
     made = SAMPLERS.resolve("difficulty_range", {"groups": 2, "span": 2, "high": 0.75})(sources())
     assert {draw.task.difficulty for draw in made.draw(0, 20)} == {0}
-    made.saw([seen(0, 1, 1), seen(0, 1, 0)])  # 0.75
+    made.update([seen(0, 1, 1), seen(0, 1, 0)])  # 0.75
     assert {draw.task.difficulty for draw in made.draw(1, 40)} == {0, 1}
-    made.saw([seen(0, 1, 1), seen(0, 1, 1), seen(1, 1, 1)])  # one group of the top
+    made.update([seen(0, 1, 1), seen(0, 1, 1), seen(1, 1, 1)])  # one group of the top
     assert made.top == {"g": 1}
-    made.saw([seen(1, 0, 1)])  # 0.75 of two
+    made.update([seen(1, 0, 1)])  # 0.75 of two
     assert made.top == {"g": 2} and {draw.task.difficulty for draw in made.draw(2, 40)} == {1, 2}
-    made.saw([seen(2, 0, 0), seen(2, 0, 0)])
+    made.update([seen(2, 0, 0), seen(2, 0, 0)])
     assert made.top == {"g": 2}  # it never falls
     again = SAMPLERS.resolve("difficulty_range", {"groups": 2, "span": 2, "high": 0.75})(sources())
     again.load_state_dict(made.state_dict())
@@ -118,22 +118,22 @@ def test_no_sampler_goes_beyond_the_hardest_tasks_of_an_environment(name, stands
     drawn[0].env.hardest = 2
     made = SAMPLERS.resolve(name, {"groups": 1, "high": 0.5})(drawn)
     for difficulty in (0, 1, 2, 2):
-        made.saw([seen(difficulty, 1, 1)])
+        made.update([seen(difficulty, 1, 1)])
     assert getattr(made, stands) == {"g": 2}
 
 
 def test_a_task_that_is_always_solved_is_played_warmer():
-    made = SAMPLERS.resolve("warmer", {"rise": 0.25, "most": 1.4})(sources("small/File-v0"))
+    made = SAMPLERS.resolve("rising_temperature", {"rise": 0.25, "most": 1.4})(sources("small/File-v0"))
     run = SimpleNamespace(config=SimpleNamespace(temperature=0.8))
     task = made.draw(0, 1, run=run)[0].task.id
     temperatures = []
     for successes in ((True, True), (True, True), (True, False), (True,)):
-        made.saw([GroupOutcome("g", task, 0, tuple(map(float, successes)), successes)])
+        made.update([GroupOutcome("g", task, 0, tuple(map(float, successes)), successes)])
         draws = {draw.task.id: draw.sampling for draw in made.draw(1, 12, run=run)}
         assert all(not sampling for name, sampling in draws.items() if name != task)
         temperatures.append(draws[task].get("temperature"))
     assert temperatures == [pytest.approx(1.0), pytest.approx(1.12), None, pytest.approx(1.0)]
-    again = SAMPLERS.resolve("warmer", {"rise": 0.25, "most": 1.4})(sources("small/File-v0"))
+    again = SAMPLERS.resolve("rising_temperature", {"rise": 0.25, "most": 1.4})(sources("small/File-v0"))
     again.load_state_dict(made.state_dict())
     assert again.draw(2, 6, run=run) == made.draw(2, 6, run=run)
 
@@ -143,8 +143,8 @@ def test_a_task_that_is_always_solved_is_played_warmer():
     [
         ("growing_horizon", {"least": 5, "most": 5}, "small/Generated-v0", "expected least below most"),
         ("difficulty_range", {}, "small/File-v0", "has no effect"),
-        ("warmer", {}, "small/Generated-v0", "has no effect"),
-        ("warmer", {"rise": 0.0}, "small/File-v0", "never raises"),
+        ("rising_temperature", {}, "small/Generated-v0", "has no effect"),
+        ("rising_temperature", {"rise": 0.0}, "small/File-v0", "never raises one"),
     ],
 )
 def test_samplers_that_would_do_nothing_are_refused(name, options, env, said):

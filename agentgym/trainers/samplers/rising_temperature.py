@@ -11,8 +11,8 @@ from agentgym.trainers.samplers.interface import GroupOutcome, TaskSource, sampl
 from agentgym.trainers.seam import Within
 
 
-@sampler("warmer")
-class Warmer(SuccessHistory):
+@sampler("rising_temperature")
+class RisingTemperature(SuccessHistory):
     """Every task in turn, at a temperature that rises each time all of its attempts succeed, and else is the run's own.
 
     Source: ERPO (exploration-encouraging sampling of residual prompts): prompts that are always solved have no signal,
@@ -28,9 +28,9 @@ class Warmer(SuccessHistory):
         rise: Annotated[float, Within(0, 10)] = 0.1,
         most: Annotated[float, Within(1, 10)] = 1.5,
     ) -> None:
-        super().__init__(sources, "warmer", 1.0)
+        super().__init__(sources, "rising_temperature", 1.0)
         if not rise or most == 1:
-            raise BadConfig("sampler 'warmer' with rise 0 or most 1 never raises a temperature: use sampler 'uniform'")
+            raise BadConfig("sampler 'rising_temperature' never raises one with rise 0 or most 1: use sampler 'uniform'")
         self.rise, self.most = rise, most
         self.streaks: dict[str, dict[str, int]] = {name: {} for name in self.past}
         """By environment and task, how often in a row all attempts succeeded."""
@@ -45,9 +45,9 @@ class Warmer(SuccessHistory):
             return draw
         return replace(draw, sampling={"temperature": temperature * min(1 + streak * self.rise, self.most)})
 
-    def saw(self, groups: Sequence[GroupOutcome]) -> None:
+    def update(self, groups: Sequence[GroupOutcome]) -> None:
         """Count."""
-        super().saw(groups)
+        super().update(groups)
         for group in groups:
             if group.env in self.streaks and group.successes:
                 before = self.streaks[group.env].get(group.task_id, 0)
@@ -57,7 +57,7 @@ class Warmer(SuccessHistory):
         """Return how many tasks are played at a raised temperature."""
         return {
             **super().measures(step),
-            "warmer_tasks": {env: sum(n > 0 for n in streaks.values()) for env, streaks in self.streaks.items()},
+            "tasks_raised": {env: sum(n > 0 for n in streaks.values()) for env, streaks in self.streaks.items()},
         }
 
     def state_dict(self) -> dict[str, object]:
