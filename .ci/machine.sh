@@ -129,3 +129,50 @@ install() {  # install FOLDER STAMP PIP_ARGUMENTS…: into a virtual environment
 compiles() {  # whether a package can be built that comes as C source alone
     command -v make >/dev/null 2>&1 && command -v cc >/dev/null 2>&1
 }
+
+install_agents() {  # install_agents FOLDER PACKAGE…: programs from npm; where that is not to be had, their tests skip
+    folder=$1
+    shift
+    if ! command -v npm >/dev/null 2>&1; then
+        say "npm is not here: the tests of command-line agents will skip"
+    elif [ "$(cat "$folder/installed" 2>/dev/null)" != "$*" ]; then
+        say "npm install $*"
+        mkdir -p "$folder"
+        if npm install --prefix "$folder" --no-audit --no-fund --loglevel error "$@" </dev/null >"$folder/install.log" 2>&1; then
+            printf '%s' "$*" >"$folder/installed"
+        else
+            say "npm could not install them (log: $folder/install.log): their tests will skip"
+        fi
+    fi
+}
+
+daemon() {  # daemon KIND: start one of the tests' own in $folder; whoever calls this is a shell that ends it
+    packages=
+    for package in python3-minimal libpython3-stdlib procps git; do  # what the images are made of
+        dpkg -s "$package" >/dev/null 2>&1 || packages="$packages $package"
+    done
+    # shellcheck disable=SC2086  # several names in one variable
+    [ -z "$packages" ] || apt_install $packages
+    folder=$(mktemp -d)
+    trap 'sh tests/with_docker/daemon.sh stop "$folder"; rm -rf "$folder"' EXIT
+    sh tests/with_docker/daemon.sh start "$folder" "$1" >/dev/null || fail "no daemon of kind $1"
+    export AGENTGYM_DOCKER="$folder" AGENTGYM_DOCKER_KIND="$1"
+}
+
+prepare() {  # prepare NEED: make there what suite $name needs besides packages; $venv is its environment
+    case $1 in
+        system) system ;;
+        npm) install_agents "$venv/npm" @anthropic-ai/claude-code@2.1.331 @openai/codex@0.169.0 && export AGENTGYM_AGENTS="$venv/npm/node_modules/.bin" ;;
+        overlay) PYTHONPATH=$(pwd)/$venv && export PYTHONPATH ;;  # laid over the development environment, which has the newest
+        compiler) compiles || apt_install make gcc libc6-dev
+            "$(find_python)" -c 'import os, sysconfig, sys; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))' || apt_install python3-dev ;;
+        daemon) daemon "${AGENTGYM_DOCKER_KIND:-docker}" && "$run" tests/with_docker/image.py "unix://$folder/daemon.sock" ;;
+        compose) DOCKER_HOST=unix://$folder/daemon.sock DOCKER_CONFIG=$folder/config PATH=$folder/programs/usr/bin:$PATH
+            export DOCKER_HOST DOCKER_CONFIG PATH
+            sh tests/with_harbor/compose.sh "$folder" || fail "no docker compose" ;;
+        path) PATH=$(pwd)/$venv/bin:$PATH && export PATH ;;  # the harnesses of verifiers are programs that uv runs
+        samples) [ ! -e .venv-vllm/agentgym-vllm ] || { AGENTGYM_VLLM=$(pwd)/.venv-vllm/bin/python && export AGENTGYM_VLLM; } ;;
+        # These come along with vLLM, built for another torch, and importing them breaks transformers.
+        torch-alone) "$run" -m pip uninstall --quiet --yes torchvision torchaudio torchcodec 2>/dev/null ;;
+    esac
+}

@@ -25,7 +25,8 @@ def checkout(tmp_path: Path) -> Path:
     folder.mkdir()
     shutil.copy(ROOT / "dev", folder)
     (folder / ".ci").mkdir()
-    shutil.copy(ROOT / ".ci" / "machine.sh", folder / ".ci")
+    for name in ("machine.sh", "suites"):
+        shutil.copy(ROOT / ".ci" / name, folder / ".ci")
     (folder / "constraints.txt").touch()
     (folder / "pyproject.toml").touch()
     return folder
