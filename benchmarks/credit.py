@@ -2,7 +2,7 @@
 
 python benchmarks/credit.py --out runs/credit --seeds 0-7                  train what is missing; resumes where it stopped
 python benchmarks/credit.py --out runs/credit --efficiency                 how much of Q - V each credit carries
-python benchmarks/credit.py --out runs/credit --report docs/credit_bench   the tables, the plot and the rows of what is there
+python benchmarks/credit.py --out runs/credit --report results/credit_bench   tables, plot and rows of what is there
 
 Runs that have a row in `--kept` are not trained again where their warm start is the same to the last digit.
 """

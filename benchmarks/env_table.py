@@ -1,4 +1,4 @@
-"""What each environment costs at its default settings, and who else has its kind: a table for docs/environments.md.
+"""What each environment costs at its default settings, and who else has its kind: a table for docs/environments/README.md.
 
     python benchmarks/env_table.py [--seconds 1.0] [--only functions memory]
 

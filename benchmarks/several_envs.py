@@ -1,7 +1,7 @@
 """One policy in six environments: a joint run against a run in each, and what each run does for the other environments.
 
 python benchmarks/several_envs.py --out runs/several                          run what is missing; resumes where it stopped
-python benchmarks/several_envs.py --out runs/several --report docs/several    the tables and the picture of what is there
+python benchmarks/several_envs.py --out runs/several --report results/several    the tables and the picture of what is there
 """
 
 import argparse

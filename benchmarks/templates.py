@@ -1,4 +1,4 @@
-"""Every chat template that TRL ships, put through the agents' bridge; writes the table of docs/templates.md.
+"""Every chat template that TRL ships, put through the agents' bridge; writes the table of docs/guides/templates.md.
 
 Run `python benchmarks/templates.py` to write the table, `--check` to fail where it is out of date. The templates come
 without tokenizers, so each gets a small byte-level one whose added tokens are the control strings it mentions.
@@ -20,7 +20,7 @@ from agentgym.engines import Completion
 from agentgym.engines.scripted import ScriptedEngine
 from agentgym.errors import BadConfig
 
-PAGE = Path(__file__).parent.parent / "docs" / "templates.md"
+PAGE = Path(__file__).parent.parent / "docs" / "guides" / "templates.md"
 _CONTROL = re.compile(r"<\|[A-Za-z_0-9]+\|?>|<[A-Za-z_0-9]+\|>|<｜[^<>｜]+｜>|</?[a-z_]+>|\[/?[A-Za-z_]+\]")
 _NOT_CONTROL = re.compile(r"\[[a-z_]+\]|</?(function|parameter|name|description|type|tools?|parameters|required|[a-rt-z])>")
 _PATTERN = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -227,7 +227,7 @@ end with the sampled `<|return|>`, while its template writes `<|end|>`.
 
 
 def page(rows: list[Row]) -> str:
-    """Return the text of docs/templates.md."""
+    """Return the text of docs/guides/templates.md."""
     import trl
 
     head = ("template", "observations", "system", "opens", "ends with", "plain replies", "with thoughts", "tool calls")
@@ -249,12 +249,14 @@ def page(rows: list[Row]) -> str:
 def main() -> None:
     """Write the page, or compare it."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="fail where docs/templates.md is out of date; write nothing")
+    parser.add_argument(
+        "--check", action="store_true", help="fail where docs/guides/templates.md is out of date; write nothing"
+    )
     text = page([survey(name, source) for name, source in templates().items()])
     if not parser.parse_args().check:
         PAGE.write_text(text, encoding="utf-8")
     elif PAGE.read_text(encoding="utf-8") != text:
-        raise SystemExit("docs/templates.md is out of date: run `python benchmarks/templates.py`")
+        raise SystemExit("docs/guides/templates.md is out of date: run `python benchmarks/templates.py`")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Write docs/made/, the pictures and pages of the site that come from code and results; `./dev docs` runs it."""
 
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -21,7 +22,8 @@ def main() -> None:
     MADE.mkdir(exist_ok=True)
     api.main()
     layers.main()
-    credit_report.picture(MADE / "credit_bench.svg", DOCS / "credit_bench.md", RESULTS / "credit_bench.jsonl")
+    credit_report.picture(MADE / "credit_bench.svg", RESULTS / "credit_bench.md", RESULTS / "credit_bench.jsonl")
+    shutil.copytree(RESULTS, MADE / "results", ignore=shutil.ignore_patterns("*.json*"), dirs_exist_ok=True)
     board = json.loads((RESULTS / "board.json").read_text(encoding="utf-8"))
     write_leaderboard(board, MADE / "leaderboard.html")
 

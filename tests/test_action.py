@@ -122,7 +122,7 @@ def test_installing_gives_pip_the_words_that_were_asked_for(run, tmp_path, monke
 
 
 def test_the_documented_workflow_names_what_the_action_has():
-    page = (ROOT / "docs" / "contract.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "guides" / "contract.md").read_text(encoding="utf-8")
     flow = yaml.safe_load(re.search(r"^```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)[1])
     steps = [step for job in flow["jobs"].values() for step in job["steps"] if "agentgym" in step.get("uses", "")]
     assert steps and all(set(step["with"]) <= set(ACTION["inputs"]) for step in steps)

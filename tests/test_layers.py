@@ -1,4 +1,4 @@
-"""docs/layers.py draws the imports of the package, and the places that docs/architecture.md names exist."""
+"""docs/layers.py draws the imports of the package, and the places that docs/reference/architecture.md names exist."""
 
 import ast
 import importlib.util
@@ -13,7 +13,7 @@ SPEC = importlib.util.spec_from_file_location("layers", ROOT / "docs" / "layers.
 layers = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(layers)
 DEFINITIONS = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-PAGE = ROOT / "docs" / "architecture.md"
+PAGE = ROOT / "docs" / "reference" / "architecture.md"
 
 
 def drawn() -> dict[str, set[str]]:

@@ -89,7 +89,7 @@ def test_where_bubblewrap_is_refused_nothing_that_runs_programs_is_made():
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
     assert done.stderr.splitlines()[-1] == (
         "agentgym.errors.MissingExtra: Terminal cannot run programs here: bubblewrap cannot create a sandbox here, which is "
-        "common in containers (bwrap: No permissions to create new namespace): see docs/sandbox.md"
+        "common in containers (bwrap: No permissions to create new namespace): see docs/guides/sandbox.md"
     )
 
 

@@ -25,7 +25,7 @@ LEAST_OBSERVATION = 64  # tokens: below this the line that says how much was cut
 
 
 class AgentOptions(TypedDict, total=False):
-    """The keywords that every agent with a language model takes; docs/agents.md says what they mean."""
+    """The keywords that every agent with a language model takes; docs/guides/agents.md says what they mean."""
 
     prompt: str | Path | Prompt | None
     sampling: Sampling | None

@@ -1,6 +1,6 @@
 """Serve an environment: sessions over HTTP, and over WebSocket at /ws, where OpenEnv's clients play it too.
 
-agentgym serve env frozenlake --env.slip 0.2           sessions at http://127.0.0.1:8000 (docs/serve.md has the protocol)
+agentgym serve env frozenlake --env.slip 0.2           sessions at http://127.0.0.1:8000; protocol: docs/guides/serve.md
 agentgym serve env household --sessions 256 --idle-seconds 120
 AGENTGYM_TOKEN=… agentgym serve env code --host 0.0.0.0          for other machines, which must send the token
 """

@@ -45,7 +45,7 @@ SWITCHES = {
     "--plan": "Print how much memory and time the run would take and whether it fits, without starting it.",
     "--plan --on GPU": "The same for the GPU of another machine: 24GB, 80GB, 2x80GB.",
     "--plan --json": "The same as JSON.",
-    "--watch": "Serve a page that follows the run (docs/watch.md); its address is the first line.",
+    "--watch": "Serve a page that follows the run (docs/guides/watch.md); its address is the first line.",
 }
 STAGES = {
     "sampler": SAMPLERS,

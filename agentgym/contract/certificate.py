@@ -1,6 +1,6 @@
 """The certificate of an environment: what was checked of which tasks, with which versions, and what became of it.
 
-`docs/contract.md` describes each field. A certificate is no signature: whoever doubts one has it checked again
+`docs/guides/contract.md` describes each field. A certificate is no signature: whoever doubts one has it checked again
 (`agentgym check NAME --verify FILE`), which examines the environment as the certificate says and compares.
 """
 
@@ -26,7 +26,7 @@ from agentgym.errors import BadData
 from agentgym.registry import foreign
 
 Certificate = dict[str, Any]
-"""The fields are in `docs/contract.md`."""
+"""The fields are in `docs/guides/contract.md`."""
 FORMAT = 1
 CLAIMS: dict[str, tuple[str, ...]] = {
     "determinism": ("same again", "same elsewhere", "same verdict"),

@@ -97,7 +97,7 @@ class Draft:
     known: Sequence[Likeliest] = ()
     """By token, what else is known of q. With it, a token outside of it is never kept, and the first fresh token is drawn
     from what is left of p, (p - min(q, lenience * p))+, so that up to a lenience of 1 the reply is distributed as p says.
-    Empty: it is drawn from p, and the reply is distributed nearly so (docs/stages.md)."""
+    Empty: it is drawn from p, and the reply is distributed nearly so (docs/seams/generation.md)."""
 
 
 Watch = Callable[[int, float], bool]

@@ -2,7 +2,7 @@
 
 `agentgym.sandbox.sandbox("harbor", provider="docker", image="python:3.12")`, or `backend="harbor"` of an environment that
 runs programs. A local daemon is the one that DOCKER_HOST names. All goes through Harbor's `exec` and `upload_file`, so each
-program costs a call of the provider. What is lost beside the docker backend is in docs/sandbox.md.
+program costs a call of the provider. What is lost beside the docker backend is in docs/guides/sandbox.md.
 """
 
 # harbor is typed in part only

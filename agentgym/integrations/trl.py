@@ -4,7 +4,7 @@
     trainer = TurnCreditTrainer(model, args=…, train_dataset=dataset("rlvr/Search-v0", "train", 512),
                                 rollout_func=rollout("rlvr/Search-v0"), credit="gigpo")
 
-docs/integrations.md says what each way keeps and loses.
+docs/guides/integrations.md says what each way keeps and loses.
 """
 
 # trl, datasets and torch are typed in part only

@@ -1,7 +1,7 @@
 """Prime Intellect's verifiers (0.4, its `v1`): our environments as a taskset there, and single-turn tasksets of theirs here.
 
 There: a module of your own with one line, `from agentgym.integrations.verifiers import *`, is a taskset package:
-`vf-eval my_taskset --env.taskset.env rlvr/SQL-v0`. Here: `agentgym.make("verifiers:NAME")`. docs/integrations.md says more.
+`vf-eval my_taskset --env.taskset.env rlvr/SQL-v0`. Here: `agentgym.make("verifiers:NAME")`. See docs/guides/integrations.md.
 """
 
 # verifiers is typed in part only

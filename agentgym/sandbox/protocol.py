@@ -40,7 +40,7 @@ class Limits:
     timeout: float = 10.0
     """Seconds of wall clock."""
     memory: int = 512 * MEGABYTE
-    """Bytes of the whole process tree; files in memory count as `disk` does, and in part here too (docs/sandbox.md)."""
+    """Bytes of the whole process tree; files in memory count as `disk`, and in part here (docs/guides/sandbox.md)."""
     processes: int = 64
     """Processes and threads at once."""
     disk: int = 64 * MEGABYTE

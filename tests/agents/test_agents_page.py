@@ -1,4 +1,4 @@
-"""What docs/agents.md says is so."""
+"""What docs/guides/agents.md says is so."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ from agentgym.agents.prompt import FIELDS, FOLDER, load_prompt
 from agentgym.agents.token_agent import option_names
 from agentgym.agents.tool_calls import FAMILIES
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "agents.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "guides" / "agents.md").read_text(encoding="utf-8")
 
 
 def test_the_program_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -129,7 +129,7 @@ def test_self_play_keeps_what_it_promises():
 
 
 def test_the_environment_of_the_page_keeps_the_contract(tmp_path, monkeypatch):
-    page = (Path(__file__).parents[2] / "docs" / "contract.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "guides" / "contract.md").read_text(encoding="utf-8")
     ladder, vault, *_ = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     (tmp_path / "page_of_envs.py").write_text(ladder + vault, encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))

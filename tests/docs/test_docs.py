@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = sorted([*(ROOT / name for name in ("README.md", "CHANGELOG.md", "AGENTS.md")), *(ROOT / "docs").glob("*.md")])
+DOCS = sorted(page for page in (ROOT / "docs").rglob("*.md") if "made" not in page.parts)
+RESULTS = sorted((ROOT / "results").glob("*.md"))
+PAGES = [*(ROOT / name for name in ("README.md", "CHANGELOG.md", "AGENTS.md")), *DOCS, *RESULTS]
 FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -60,7 +62,8 @@ def test_the_docs_build_makes_the_pictures_and_pages_that_only_the_site_shows(tm
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("made", "__pycache__"))
     subprocess.run([sys.executable, str(tmp_path / "docs" / "pictures.py")], check=True, timeout=400)
     made = {path.name for path in (tmp_path / "docs/made").iterdir()}
-    assert made == {target.name for target in targets} | {"layers.svg"}
+    assert made == {target.name for target in targets} | {"layers.svg", "results"}
+    assert {page.name for page in (tmp_path / "docs/made/results").iterdir()} == {page.name for page in RESULTS}
 
 
 def test_pages_that_help_and_errors_name_are_there() -> None:
@@ -72,7 +75,7 @@ def test_pages_that_help_and_errors_name_are_there() -> None:
 def test_files_that_pages_name_are_there() -> None:
     """Decisions and the changelog tell of files as they were."""
     for page in (page for page in PAGES if page.name not in ("decisions.md", "CHANGELOG.md")):
-        named = r"`((?:agentgym|tests|benchmarks|examples|docs)/[\w./-]+\.\w+)`"
+        named = r"`((?:agentgym|tests|benchmarks|examples|docs|results)/[\w./-]+\.\w+)`"
         for name in re.findall(named, page.read_text(encoding="utf-8")):
             assert (ROOT / name).exists(), f"{page.name} names {name}, which does not exist"
 
@@ -92,17 +95,31 @@ def test_every_block_opens_and_closes(page: Path) -> None:
     )
 
 
-def test_index_lists_every_page_and_no_other() -> None:
-    folder = ROOT / "docs"
-    index = (folder / "README.md").read_text(encoding="utf-8")
-    listed = set(re.findall(r"^\| \[[^]]+\]\(([^)]+)\)", index, re.MULTILINE))
-    pages = {page.relative_to(folder).as_posix() for page in folder.glob("*.md")} - {"README.md"}
-    assert listed == pages
+def listed(index: Path) -> set[Path]:
+    """Return the pages that the tables of an index link to."""
+    rows = re.findall(r"^\|.*", index.read_text(encoding="utf-8"), re.MULTILINE)
+    targets = {target for row in rows for target in re.findall(r"\]\(([^()\s#]+\.md)(?:#[^()]*)?\)", row)}
+    return {(index.parent / target).resolve() for target in targets}
+
+
+@pytest.mark.parametrize("folder", ["docs/environments", "docs/seams"])
+def test_the_index_of_a_folder_lists_its_pages(folder: str) -> None:
+    index = ROOT / folder / "README.md"
+    assert {page for page in listed(index) if page.parent == index.parent} == {*index.parent.glob("*.md")} - {index}
+
+
+def test_the_home_lists_every_other_page() -> None:
+    home = ROOT / "docs/README.md"
+    own_index = ("environments", "seams")
+    pages = {page for page in DOCS if page.parent.name not in own_index or page.name == "README.md"}
+    assert listed(home) == {*pages, *RESULTS} - {home}
 
 
 def test_the_site_lists_every_page() -> None:
     nav = (ROOT / "docs/site.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
-    assert sorted(re.findall(r"(?<!made/)\b[\w-]+\.md", nav)) == sorted(page.name for page in (ROOT / "docs").glob("*.md"))
+    named = sorted(re.findall(r"\b[\w/]+\.md", nav.replace("made/api.md", "").replace("made/layers.md", "")))
+    copies = [f"made/results/{page.name}" for page in RESULTS]
+    assert named == sorted([*(page.relative_to(ROOT / "docs").as_posix() for page in DOCS), *copies])
 
 
 def test_readme_episode_is_short_and_runs(tmp_path: Path) -> None:
@@ -126,15 +143,15 @@ def test_every_environment_is_listed_and_the_readme_shows_eight() -> None:
 
     listed = {
         page: re.findall(r"^\| `(rlvr/\S+)` \|", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE)
-        for page in ("README.md", "docs/environments.md")
+        for page in ("README.md", "docs/environments/README.md")
     }
-    assert listed["docs/environments.md"] == list(ENVS)
+    assert listed["docs/environments/README.md"] == list(ENVS)
     assert len(listed["README.md"]) == 8 and set(listed["README.md"]) < set(ENVS)
-    assert f"[All {len(ENVS)}](docs/environments.md)" in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"[All {len(ENVS)}](docs/environments/README.md)" in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_tasks_page_runs(tmp_path: Path) -> None:
-    (program,) = blocks(ROOT / "docs/tasks.md")
+    (program,) = blocks(ROOT / "docs/guides/tasks.md")
     execute(program + "\nassert env.find('valid/0/17') == env.numbered(17)", tmp_path)
 
 

@@ -23,7 +23,11 @@ from agentgym.cli import _read
 from agentgym.errors import BadConfig
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", ROOT / "AGENTS.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    *(ROOT / "README.md", ROOT / "AGENTS.md"),
+    *sorted((ROOT / "docs").glob("[!m]*/*.md")),
+    *sorted((ROOT / "results").glob("*.md")),
+]
 PYTHON = re.compile(r"((?:^<!-- (?:first|not run):.*?-->\n)*)^```python[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 CONSOLE = re.compile(r"^```(?:console|sh|bash)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"^(?:\$ )?(?:[A-Z_]+=\S+ )*agentgym (.*)", re.MULTILINE)

@@ -1,4 +1,4 @@
-"""docs/serve.md: its programs run, its table is the server's."""
+"""docs/guides/serve.md: its programs run, its table is the server's."""
 
 import re
 import sys
@@ -12,7 +12,7 @@ from served_envs import running
 from agentgym.env_server.app import _ROUTES
 from agentgym.registry import Maker
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "serve.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "guides" / "serve.md").read_text(encoding="utf-8")
 PROGRAMS = re.findall(r"(<!-- not run.*-->\n)?```python\n(.*?)```", PAGE, re.DOTALL)
 
 

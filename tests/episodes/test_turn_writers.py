@@ -1,4 +1,4 @@
-"""Each field of a turn has one writer; docs/episodes.md lists them."""
+"""Each field of a turn has one writer; docs/guides/episodes.md lists them."""
 
 import ast
 from dataclasses import fields
@@ -39,7 +39,7 @@ def test_nobody_else_writes_a_field_of_a_turn():
 
 
 def test_the_page_lists_every_field_once():
-    page = (ROOT / "docs/episodes.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/guides/episodes.md").read_text(encoding="utf-8")
     table = page.partition("| field of a turn |")[2].partition("\n\n")[0]
     listed = [name.strip(" `") for row in table.splitlines()[2:] for name in row.split("|")[1].split(",")]
     assert sorted(listed) == sorted(field.name for field in fields(Turn))

@@ -10,7 +10,7 @@ import pytest
 
 from agentgym import Episode, Turn
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "guides"
 
 
 @pytest.mark.parametrize("name", ["evaluate.md", "episodes.md"])

@@ -80,7 +80,7 @@ def test_what_is_wrong_is_named(text: str, message: str, tmp_path: Path):
 
 
 def test_the_suite_on_the_page_is_read(tmp_path: Path):
-    page = (Path(__file__).resolve().parents[2] / "docs/evaluate.md").read_text(encoding="utf-8")
+    page = (Path(__file__).resolve().parents[2] / "docs/guides/evaluate.md").read_text(encoding="utf-8")
     path = tmp_path / "my_suite.toml"
     path.write_text(page.partition("\n## Suites\n")[2].partition("```toml\n")[2].partition("```")[0])
     assert read_suite(path).own["rlvr/Search-v0"] == {"tasks": 20, "options": {"difficulty": 1}}

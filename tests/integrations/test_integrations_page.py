@@ -1,4 +1,4 @@
-"""The blocks of docs/integrations.md that this environment has the packages for run as they stand."""
+"""The blocks of docs/guides/integrations.md that this environment has the packages for run as they stand."""
 
 import re
 import subprocess
@@ -11,7 +11,7 @@ pytest.importorskip("trl", reason="trl, of the extra `train`, is not installed")
 
 from agentgym.trainers.model.policy import PolicySize, init_policy
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "integrations.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "integrations.md"
 BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
 ELSEWHERE = ("verifiers", "openenv", "inspect_ai")
 HERE = [block for block in BLOCKS if not any(name in block for name in ELSEWHERE)]

@@ -25,7 +25,7 @@ NO_SANDBOX = {
     *("environments of others", "kills its parent", "kills all it can", "traces its parent", "new user namespace"),
     *("a port of the host", "writes to the system", "raw devices", "mounts", "set-user-id"),
 }
-"""What the backend that is no sandbox does not hold, as docs/sandbox.md says; run without a sandbox it would do its harm."""
+"""What the backend without isolation does not stop (docs/guides/sandbox.md); without a sandbox it would do harm."""
 
 
 @pytest.fixture(scope="module", params=["bubblewrap", "bubblewrap-without-groups", "process"])
@@ -62,7 +62,7 @@ def left_behind() -> str:
 @pytest.mark.parametrize("nasty", PROGRAMS, ids=lambda nasty: nasty.name)
 def test_nasty(box: Any, nasty: Nasty, facts: dict[str, Any]) -> None:
     if box.name == "process" and nasty.name in NO_SANDBOX:
-        pytest.skip("no sandbox: see docs/sandbox.md")
+        pytest.skip("no sandbox: see docs/guides/sandbox.md")
     code = nasty.code
     for name, value in facts.items():
         code = code.replace(name, str(value))

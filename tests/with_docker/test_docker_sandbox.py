@@ -29,7 +29,7 @@ from agentgym.sandbox import sandbox
 
 test_sandboxes.BACKENDS["docker"] = PYTHON
 PODMAN = {"50,000 files": {"ends": ("killed",), "says": ""}}
-"""Podman bounds no number of files, so a program that makes too many is ended; docs/sandbox.md says so."""
+"""Podman bounds no number of files, so a program that makes too many is ended; docs/guides/sandbox.md says so."""
 
 
 @pytest.fixture(scope="module")

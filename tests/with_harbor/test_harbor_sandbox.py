@@ -36,7 +36,7 @@ LOST = {
     "50,000 files": {},
     "memory of a tree": {},
 }
-"""Harbor bounds no folder in bytes or files; docs/sandbox.md says so."""
+"""Harbor bounds no folder in bytes or files; docs/guides/sandbox.md says so."""
 SOME = [nasty for nasty in PROGRAMS if nasty.name not in LOST]
 
 

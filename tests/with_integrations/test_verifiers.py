@@ -87,7 +87,7 @@ def test_its_evaluation_plays_our_episodes(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_the_command_of_the_page_plays_a_taskset_package(tmp_path: Path) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "integrations.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "guides" / "integrations.md").read_text(encoding="utf-8")
     (module,) = re.findall(r"^```python\n# my_taskset\.py\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     (command,) = re.findall(r"^`([\w-]+ my_taskset .*?)`", page, re.MULTILINE)
     (tmp_path / "my_taskset.py").write_text(module)

@@ -1,4 +1,4 @@
-"""The commands of docs/scale.md that start SkyRL's server on GPUs: its own argument parser and settings class read them."""
+"""The commands of docs/guides/scale.md that start SkyRL's server on GPUs, read by its own argument parser and settings."""
 
 import argparse
 import re
@@ -19,7 +19,7 @@ from skyrl.tinker.config import EngineConfig, add_model
 from skyrl.train.config import InferenceEngineConfig, TrainerConfig
 from skyrl.train.config.config import build_nested_dataclass, overrides_dict_to_dotlist
 
-PAGE = Path(__file__).parents[2] / "docs/scale.md"
+PAGE = Path(__file__).parents[2] / "docs/guides/scale.md"
 WHOLE, INSTEAD = re.findall(
     r"```\w*\n(.*?)```", PAGE.read_text().partition("### Starting SkyRL's server")[2].partition("\n## ")[0], re.S
 )

@@ -57,7 +57,7 @@ class Code(SandboxEnv):
     families: tuple[str, ...] = ()
     """Families of generated tasks to draw from; empty: all."""
     data: str | None = None
-    """A file of tasks instead: HumanEval, MBPP, LiveCodeBench, CodeContests or our own layout (`docs/code.md`)."""
+    """A file of tasks instead: HumanEval, MBPP, LiveCodeBench, CodeContests or ours (`docs/environments/code.md`)."""
     verify: bool = False
     """Whether all reference solutions of the file are tried first; BadData names the tasks of those that fail."""
     strict: bool = False

@@ -144,7 +144,7 @@ def _called(code: str, tests: list[str], where: str) -> list[str]:
 
 
 def own(raw: Data, where: str) -> Data:
-    """Read a task in our own layout (see `docs/code.md`)."""
+    """Read a task in our own layout (see `docs/environments/code.md`)."""
     entry = str(raw.get("entry") or "")
     hidden, public = entries(raw["hidden"], f"{where}: hidden"), entries(raw.get("public") or [], f"{where}: public")
     of_text = all(isinstance(test, str) for test in (*hidden, *public))

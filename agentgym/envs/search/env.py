@@ -42,7 +42,7 @@ class Search(Attacked):
     scripts, else 0. Measures: `evidence` (share of the chain's documents shown),
     `f1` and `format` (an answer was given), both 0 until the answer.
 
-    Ceilings (`docs/search.md` has the measurements; declared is the worst difficulty, 0, where half of the questions
+    Ceilings (measured in `docs/environments/search.md`; declared is the worst difficulty, 0, where half of the questions
     have one hop, plus a margin): `question_only` and `first_document` search for the question itself, which finds the
     document of a name it holds; a document holds about ten names and years, one of which answers a one-hop question,
     and the only year of its kind is guessed more often. `most_retrieved` counts titles over several searches, and

@@ -2,7 +2,7 @@
 
 Run as a program this file serves requests (`agentgym.envs.sql.database` sends them), so it imports the standard library
 alone. Limits are looked at between instructions of SQLite's machine, and one may take hours: `printf('%.*c', 2147483647,
-'x')`. On values of `CELL` bytes nothing else was found above a millisecond (measured: docs/sql.md).
+'x')`. On values of `CELL` bytes nothing else was found above a millisecond (measured: docs/environments/sql.md).
 """
 
 import marshal

@@ -95,7 +95,7 @@ class SWE(RepositoryEnv):
             raise BadConfig(
                 "SWE runs hidden tests and the code they test in two processes that talk to each other, which the "
                 f"{self.backend} backend does not have: pass grading='one-process', in which both share a process "
-                "(docs/swe.md says what that lets through), or take backend='docker'"
+                "(docs/environments/swe.md says what that lets through), or take backend='docker'"
             )
         super().check_options()
 

@@ -43,7 +43,7 @@ class Terminal(Attacked, SandboxEnv):
     """Do something with files, text, git, archives, permissions, processes or small programs in a shell.
 
     Tasks are generated, of `families` (default: all; `agentgym.envs.terminal.scenario.FAMILIES`). With the difficulty,
-    folders get larger and deeper and the rules longer (`docs/terminal.md`).
+    folders get larger and deeper and the rules longer (`docs/environments/terminal.md`).
 
     Reward: 1 if the folder holds in the end what the task asks for, else 0. What the agent left is read outside the sandbox;
     what has to be run to be checked runs in a fresh one, and what it prints is compared outside.

@@ -79,7 +79,7 @@ def missing() -> str:
     if importlib.util.find_spec("pyseccomp") is None:
         return f"the bubblewrap sandbox needs pyseccomp: {how_to_install('sandbox')}"
     if said := _refusal():
-        return f"bubblewrap cannot create a sandbox here, which is common in containers ({said}): see docs/sandbox.md"
+        return f"bubblewrap cannot create a sandbox here, which is common in containers ({said}): see docs/guides/sandbox.md"
     return ""
 
 

@@ -47,7 +47,7 @@ class ModelConfig:
     env_options: Options = field(default_factory=dict[str, object])
     """Options of the environment: --env.KEY VALUE."""
     envs: Envs = ()
-    """Several environments instead of one: `[[envs]]` tables of a recipe, see docs/stages.md."""
+    """Several environments instead of one: `[[envs]]` tables of a recipe, see docs/seams/README.md."""
     model: str = "init"
     """Folder or name of a causal language model; `init` makes a small one from the environment's own text."""
     vocabulary: int = 1000
@@ -89,7 +89,7 @@ class EngineConfig:
 
     engine: str = "hf"
     """What samples: `hf` (in this process, the trainer's own weights), `vllm` (beside it), `vllm:URL,URL,…` (running
-    servers, which receive the weights), or `openai:URL` (evaluation only: docs/engines.md)."""
+    servers, which receive the weights), or `openai:URL` (evaluation only: docs/guides/engines.md)."""
     engine_options: Options = field(default_factory=dict[str, object])
     """Options of the engine: --engine.KEY VALUE (for vllm its engine arguments, such as max_num_seqs;
     for vllm:URL timeout, patience, update_timeout, wait, folder, key_env, seeded)."""

@@ -32,7 +32,8 @@ def state_td(
     """Each turn is credited with r_k + gamma * V(s_{k+1}) - V(s_k), V(s) the group's mean return-to-go at s.
 
     Source: our own. TD errors (Sutton, 1988) over a table of first-visit Monte-Carlo values, which is made afresh from
-    each group; docs/credit.md derives when they are unbiased. G_k = r_k + gamma * G_{k+1} is the discounted return-to-go.
+    each group; docs/seams/credit.md derives when they are unbiased.
+    G_k = r_k + gamma * G_{k+1} is the discounted return-to-go.
     V(s) = (sum of G at s + shrinkage * mean G of all turns of the group) / (visits + shrinkage); V is 0 after the last
     turn, whatever ended the episode. s is the environment's `state_key`, or with `anchor="observation"` what the agent
     saw, errors left out as in `gigpo`; a turn without an anchor is a state of its own. `lam` sums later errors up:

@@ -13,7 +13,7 @@ Ids = npt.NDArray[np.int32]
 SHORTEST = 16
 """Tokens that a prefix has at least: each fork is a call of attention more in every layer."""
 PAYS = 0.1
-"""Share of all tokens that is saved at least; below it rows are packed as they are (docs/benchmarks.md)."""
+"""Share of all tokens that is saved at least; below it rows are packed as they are (results/benchmarks.md)."""
 
 
 @dataclass(frozen=True, slots=True)

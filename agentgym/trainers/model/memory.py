@@ -10,7 +10,7 @@ from pathlib import Path
 from agentgym.errors import BadConfig
 
 FIRST_USE = 40 * 2**20
-"""What libraries take for themselves once they are at work, beyond what they hold when imported (docs/benchmarks.md)."""
+"""What libraries take for themselves once they are at work, beyond what they hold when imported (results/benchmarks.md)."""
 
 _GPUS = re.compile(r"(?:(\d{1,4}) ?x ?)?(\d{1,5}(?:\.\d)?) ?(?:GB|GiB|G)", re.IGNORECASE)
 _GROUPS = (  # limit, use and what of the use can be given back, by version of Linux control groups

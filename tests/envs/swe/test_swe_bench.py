@@ -195,7 +195,7 @@ IN_ONE_PROCESS = {  # whether this, appended to the broken module, is called a r
 
 @pytest.mark.parametrize("name", IN_ONE_PROCESS)
 def test_the_ceiling_of_tests_in_one_process_with_the_code(tmp_path, name):
-    """A row made by hand in SWE-smith's form, its own script run here: what `docs/swe.md` says wins it does."""
+    """A row made by hand in SWE-smith's form, its own script run here: what `docs/environments/swe.md` says wins it does."""
     pytest.importorskip("swebench", reason="the extra `swebench` is not installed")
     payload, wins = IN_ONE_PROCESS[name]
     failing = [swe_files.ALL[1]]

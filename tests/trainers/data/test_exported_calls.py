@@ -36,7 +36,7 @@ NO_CALLS = {
     **dict.fromkeys(("idefics3", "idefics3_training", "llava_next", "llava_next_training"), "takes no text as content"),
     **dict.fromkeys(("smolvlm", "smolvlm_training"), "takes no text as content"),
 }
-"""Templates that have no place for calls, and what they do with one; the list of docs/data.md."""
+"""Templates that have no place for calls, and what they do with one; the list of docs/guides/data.md."""
 
 
 def hermes(*calls):

@@ -181,8 +181,9 @@ def test_a_run_with_a_credit_of_ones_own_that_needs_them(tmp_path, credit, optio
 
 
 def example(name):
-    """Run the example of docs/stages.md that declares a stage of this name."""
-    text = (Path(__file__).parents[3] / "docs" / "stages.md").read_text()
+    """Run the example of docs/seams that declares a stage of this name."""
+    pages = sorted((Path(__file__).parents[3] / "docs" / "seams").glob("*.md"))
+    text = "".join(page.read_text() for page in pages)
     block = next(part for part in text.split("```python\n")[1:] if f'("{name}"' in part)
     exec(block.split("```")[0], {"__name__": "example"})
 

@@ -1,4 +1,4 @@
-"""The command that docs/scale.md gives for `accelerate launch`, with a configuration of FSDP2, at the size of a test."""
+"""The command of docs/guides/scale.md for `accelerate launch`, with a configuration of FSDP2, at a test's size."""
 
 import json
 import os
@@ -47,7 +47,7 @@ use_cpu: false
 
 def documented(**sizes):
     """Return the words of the command on the page, with other values of some."""
-    page = (ROOT / "docs/scale.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/guides/scale.md").read_text(encoding="utf-8")
     (line,) = [line for line in page.splitlines() if line.startswith("$ accelerate launch")]
     words = shlex.split(line[2:])
     for flag, value in sizes.items():

@@ -21,6 +21,7 @@ from agentgym.trainers.model.policy import load_policy
 
 ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / "examples" / "stages"
+PAGES = "".join(page.read_text() for page in sorted((ROOT / "docs" / "seams").glob("*.md")))
 
 
 @pytest.fixture(scope="module")
@@ -33,19 +34,18 @@ def found_from_the_checkout(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT))
 
 
-def test_every_file_is_short_and_on_the_page():
-    page = (ROOT / "docs" / "stages.md").read_text()
+def test_every_file_is_short_and_on_a_page():
     for path in FOLDER.glob("*.py"):
         most = 60 if path.name == "reinforce.py" else 30  # a learner with every method that a resumed run needs
         assert sum(bool(line.strip()) for line in path.read_text().splitlines()) < most, path.name
-        assert path.name in page, path.name
+        assert path.name in PAGES, path.name
 
 
 @pytest.mark.parametrize("name", ["best_so_far", "needs"])
 def test_what_the_page_shows_is_in_the_file(name):
-    text, page = (FOLDER / f"{name}.py").read_text(), (ROOT / "docs" / "stages.md").read_text()
+    text = (FOLDER / f"{name}.py").read_text()
     functions = re.findall(r"(?s)(@agentgym\..*?)(?=\n\n\n|\Z)", text)
-    assert functions and all(function.strip() in page for function in functions)
+    assert functions and all(function.strip() in PAGES for function in functions)
 
 
 def test_a_draw_begins_inside_a_demonstration_and_is_sampled_otherwise(taught, tmp_path):

@@ -25,9 +25,11 @@ from agentgym.trainers.samplers.starts import Starts
 ROOT = Path(__file__).resolve().parents[3]
 
 
-for block in re.findall(r"^```python\n(.*?)^```", (ROOT / "docs" / "stages.md").read_text(), re.MULTILINE | re.DOTALL):
-    if '@agentgym.sampler("repeat")' in block or '@agentgym.select("between")' in block:
-        exec(block, {"__name__": "page"})  # declares the page's examples by their names
+for page in ("task_samplers", "selection"):
+    text = (ROOT / "docs" / "seams" / f"{page}.md").read_text()
+    for block in re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+        if '@agentgym.sampler("repeat")' in block or '@agentgym.select("between")' in block:
+            exec(block, {"__name__": "page"})  # declares the page's examples by their names
 
 
 @pytest.fixture(scope="module")
@@ -303,5 +305,5 @@ def test_the_files_of_the_page_run(taught, tmp_path, monkeypatch):
 
 
 def test_every_sampler_is_on_the_page():
-    page = (ROOT / "docs" / "stages.md").read_text()
+    page = (ROOT / "docs" / "seams" / "task_samplers.md").read_text()
     assert all(f"| `{name}` |" in page for name in SAMPLERS.table)

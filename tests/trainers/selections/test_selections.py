@@ -155,5 +155,5 @@ def test_demonstrations_are_paid_by_the_reward_stages(monkeypatch):
 
 
 def test_every_selection_is_on_the_page():
-    page = (Path(__file__).resolve().parents[3] / "docs" / "stages.md").read_text()
+    page = (Path(__file__).resolve().parents[3] / "docs" / "seams" / "selection.md").read_text()
     assert all(f"| `{name}` |" in page for name in SELECTIONS.table)

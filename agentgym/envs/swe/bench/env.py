@@ -71,7 +71,7 @@ class SWEBench(RepositoryEnv):
 
     def load_library(self) -> Library[Row]:
         if self.data is None:
-            raise BadConfig("SWEBench needs a file of instances: data='verified.jsonl' (docs/swe.md says where from)")
+            raise BadConfig("SWEBench needs a file of instances: data='verified.jsonl' (see docs/environments/swe.md)")
         return read_rows(self.data, reading(self.strict, self.ignore))
 
     def data_of(self, item: Row) -> dict[str, object]:
