@@ -49,7 +49,8 @@ class Harbor(ServerTools):
     tests give no reward, they are run again without the agent's part: if that gives one, the episode is lost, else it ends
     as an infrastructure error. A task with steps is one episode; `submit` hands in a step. Tests are copied into the
     container when the agent hands in, and its solution never, except by the oracle. As in Harbor they run in the agent's own
-    container, after all that the agent started has ended (see `docs/environments/terminal.md`), unless the task has a separate verifier.
+    container, after all that the agent started has ended (see `docs/environments/terminal.md`), unless the task has a
+    separate verifier.
     """
 
     horizon = 50
