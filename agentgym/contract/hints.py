@@ -12,7 +12,9 @@ from agentgym.core.play import Step, steps
 from agentgym.core.tasks import Task
 from agentgym.core.transcripts import line
 
-LEVELS = (0.5, 1.0)
+BELOW = (0.25, 0.5, 0.75)
+"""Levels of which none may tell the answer."""
+LEVELS = (*BELOW, 1.0)
 
 
 def hints(under_test: EnvUnderTest) -> str:
@@ -30,9 +32,12 @@ def hints(under_test: EnvUnderTest) -> str:
     if not asked:
         raise NotChecked("it has no hint, and neither its oracle nor its expert knows a solution")
     if shown > asked / 2:  # now and then an answer is in a hint by accident
-        text = f"hint({LEVELS[0]}) tells the answer in {shown} of {asked} tasks, and so much of the solution does not"
+        text = (
+            f"hint({BELOW[0]}) to hint({BELOW[-1]}) tell the answer in {shown} of {asked} tasks, and so much of the "
+            "solution does not"
+        )
         raise Broken(text, task=last, seed=0, numbers={"tasks": asked, "shown": shown})
-    return Note(f"{asked} tasks at levels {LEVELS[0]} and {LEVELS[1]}, {shown} answers by accident", tasks=asked)
+    return Note(f"{asked} tasks at levels {', '.join(map(str, LEVELS))}; {shown} answers by accident", tasks=asked)
 
 
 def _told(under_test: EnvUnderTest, other: TextEnv, task: Task, seed: int) -> set[str]:
@@ -53,7 +58,8 @@ def _told(under_test: EnvUnderTest, other: TextEnv, task: Task, seed: int) -> se
             raise Broken(f"hint({level}) is another when it is asked for again, {where}", task=task.id, seed=seed)
     if where := difference([before], [_info(env)]):
         raise Broken(f"asking for a hint changes the state, {where}", task=task.id, seed=seed)
-    told = shown_in(texts[LEVELS[0]], env, task) - shown_in(_so_much(env), env, task)
+    said_by_solution = {level: _so_much(env, level) for level in BELOW}
+    told = {a for level in BELOW for a in shown_in(texts[level], env, task) - shown_in(said_by_solution[level], env, task)}
 
     def breaks(actions: Sequence[object]) -> str | None:
         where = difference(_played(under_test.env, task, seed, actions), _played(other, task, seed, actions, ask=True))
@@ -63,10 +69,10 @@ def _told(under_test: EnvUnderTest, other: TextEnv, task: Task, seed: int) -> se
     return told
 
 
-def _so_much(env: TextEnv) -> str:
-    """Return the part of a solution that a hint of the lower level stands for; nothing where nobody knows one."""
+def _so_much(env: TextEnv, level: float) -> str:
+    """Return the part of a solution that a hint of a level stands for; nothing where nobody knows one."""
     try:
-        return first_share(solution(env), LEVELS[0])
+        return first_share(solution(env), level)
     except NotImplementedError:
         return ""
 
@@ -96,6 +102,6 @@ def _played(env: TextEnv, task: Task, seed: int, actions: Sequence[object], ask:
 def _asked(env: TextEnv) -> None:
     """Ask for a hint; from where random actions led, nobody may know a solution."""
     try:
-        env.hint(LEVELS[0])
+        env.hint(BELOW[1])
     except NotImplementedError:
         return

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -71,6 +71,25 @@ def first_share(actions: Sequence[str], level: float) -> str:
     number = _part(level, len(actions))
     said = "\n".join(actions[:number])
     return f"The first {number} of the {len(actions)} actions of a solution:\n{said}" if number else ""
+
+
+def guidance(steps: Sequence[str], level: float, solution: Callable[[], str], answers: Iterable[str] = ()) -> str:
+    """Return the first share `level` of steps towards a solution, rounded up; at level 1 all of them and the solution.
+
+    Below level 1 a step in which one of the `answers` stands as a word of its own is left out. If nothing is left, the
+    answers in the first step are replaced by dots.
+    """
+    if level >= 1:
+        return "\n".join([*steps, solution()])
+    told = [re.compile(rf"(?<!\w){re.escape(answer)}(?!\w)") for answer in answers if answer.strip()]
+    first = steps[: math.ceil(level * len(steps) - 1e-9)]
+    safe = [step for step in first if not any(pattern.search(step) for pattern in told)]
+    if safe or not first:
+        return "\n".join(safe)
+    masked = first[0]
+    for pattern in told:
+        masked = pattern.sub("...", masked)
+    return masked
 
 
 def _part(level: float, whole: int) -> int:

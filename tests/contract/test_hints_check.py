@@ -56,11 +56,11 @@ class Silent(agentgym.TextEnv):
 
 
 SAID = {
-    Number: "hint(0.5) is 7; expected text",
-    Chance: "hint(0.5) is another when it is asked for again",
+    Number: "hint(0.25) is 7; expected text",
+    Chance: "hint(0.25) is another when it is asked for again",
     Moves: "asking for a hint changes the state",
     Draws: "asking for a hint changes what comes next, turn 1",
-    broken_envs.HintTells: "hint(0.5) tells the answer in 4 of 4 tasks",
+    broken_envs.HintTells: "hint(0.25) to hint(0.75) tell the answer in 4 of 4 tasks",
 }
 
 
@@ -75,7 +75,9 @@ def test_without_any_solution_there_is_nothing_to_ask():
     assert result.status == "skipped" and "neither its oracle nor its expert" in result.note
 
 
-@pytest.mark.parametrize("name", ["GuessNumber", "Household", "SQL", "Search", "Desk", "TextCraft", "FrozenLake", "Wordle"])
+@pytest.mark.parametrize(
+    "name", ["GuessNumber", "Household", "SQL", "Search", "Desk", "TextCraft", "FrozenLake", "Wordle", "Math"]
+)
 def test_hints_of_environments_that_are_shipped(name):
     options = {"preset": "tiny"} if name in ("Household", "SQL") else {}
     report = check(f"rlvr/{name}-v0", checks=["hints"], **options)

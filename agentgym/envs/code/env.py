@@ -9,8 +9,9 @@ import numpy as np
 from agentgym.core.actions import spell, tool
 from agentgym.core.declared import Declarations
 from agentgym.core.env import Outcome, Task
+from agentgym.core.hints import guidance
 from agentgym.core.seeding import derive, generator
-from agentgym.envs.code import shortcuts
+from agentgym.envs.code import hints, shortcuts
 from agentgym.envs.code.families import FAMILIES, ProgramSpec, family, read
 from agentgym.envs.code.fields import top_names
 from agentgym.envs.code.files import load, verify, whole
@@ -291,6 +292,13 @@ class Code(SandboxEnv):
         if self.public < 1:
             yield spell("test")
         yield spell("submit", solution)
+
+    def hint(self, level: float) -> str:
+        """Return a plan, then a signature, then a test case; at level 1 the reference solution too."""
+        reference = self.task.data["reference"]
+        return guidance(
+            hints.steps(self.task.data), level, lambda: f"A solution:\n{reference}" if reference else "", [reference]
+        )
 
     def shortcuts(self) -> Mapping[str, Callable[[list[str]], str]]:
         return shortcuts.shortcuts()

@@ -10,7 +10,8 @@ from agentgym.core.actions import spell, tool
 from agentgym.core.attempts import Attempts
 from agentgym.core.declared import Declarations
 from agentgym.core.env import Outcome, Task
-from agentgym.envs.math import expert, shortcuts
+from agentgym.core.hints import first_share, guidance, solution
+from agentgym.envs.math import expert, hints, shortcuts
 from agentgym.envs.math.families import FAMILIES, NUMBERS, draw
 from agentgym.envs.math.files import load
 from agentgym.errors import BadConfig, MissingExtra, how_to_install, unknown
@@ -202,6 +203,11 @@ class Math(Attempts, SandboxEnv):
         while True:
             known = self._last is not None and self._last[0] == program
             yield expert.answer(self._last[1]) if known and self._last else spell("python", program)
+
+    def hint(self, level: float) -> str:
+        """Return a plan and the first lines of the expert's program, or the first sentences of a file's solution."""
+        data = self.task.data
+        return guidance(hints.steps(data), level, lambda: first_share(solution(self), 1), [data["answer"]])
 
     def shortcuts(self) -> Mapping[str, Callable[[list[str]], str]]:
         return shortcuts.shortcuts()

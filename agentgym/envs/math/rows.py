@@ -17,6 +17,8 @@ ANSWERS = (
     *("cop", "target", "gold", "final_answer", "final_decision", "answer_idx", "correct_choice"),
 )
 """Columns of the answer: the first that is filled counts, `solution` last."""
+SOLUTIONS = ("solution", "answer", "rationale", "explanation")
+"""Columns of a worked solution, for hints: the first that has one."""
 _READ = frozenset((*QUESTIONS, *ANSWERS))
 _FREE = ("answer", "answers", "correct_answer", "final_answer", "final_decision", "target", "gold")
 _UNIT = re.compile(r"(-?[\d.,/]+)\s*\([^()]*\)")
@@ -46,6 +48,9 @@ def task(where: str, id: str, split: str | None, raw: dict[str, object], reading
         unit = _UNIT.fullmatch(answer) if "formula" in row else None  # ASDiv: `9 (apples)`
         answer = unit[1] if unit else answer
         data |= {"answer": answer, "form": "expression" if read_number(answer) is None else "number"}
+    worked = _solution(row)
+    if worked:
+        data["solution"] = worked
     named = row.get("split", split)
     if named == ALL:
         raise BadData(f"{where}: split {ALL!r} is the name for everything; expected another name")
@@ -53,6 +58,17 @@ def task(where: str, id: str, split: str | None, raw: dict[str, object], reading
     level = re.search(r"\d+", str(row.get("level", "")))
     own_split = str(named) if named is not None else hashed("math file", id)
     return Task(problem, data, id=id, split=own_split, difficulty=int(level[0]) if level else 0)
+
+
+def _solution(row: Row) -> str:
+    """Return the worked solution of a row: a column of that name, or what stands before `####`; empty without one."""
+    for name in SOLUTIONS:
+        value = row.get(name)
+        if isinstance(value, str) and (name != "answer" or "####" in value):
+            worked = value.rpartition("####")[0] if "####" in value else value
+            if len(worked.split()) > 3:  # more than the answer itself
+                return worked.strip()
+    return ""
 
 
 def _choice(row: Row, where: str) -> object:

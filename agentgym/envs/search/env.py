@@ -9,8 +9,9 @@ import numpy as np
 from agentgym.core.actions import spell, tool
 from agentgym.core.declared import Declarations
 from agentgym.core.env import Outcome, Task
+from agentgym.core.hints import guidance
 from agentgym.core.seeding import derive, generator
-from agentgym.envs.search import shortcuts
+from agentgym.envs.search import hints, shortcuts
 from agentgym.envs.search.files import Library, load_hotpot, load_lines, load_questions
 from agentgym.envs.search.generate import world
 from agentgym.envs.search.questions import draw_question
@@ -358,6 +359,20 @@ class Search(Attacked):
         """Return a document's title and as much of its text as was shown."""
         text = document.text[: self.page] if document.id in self._opened else self._begin(document).removesuffix(" …")
         return document.title, text
+
+    def hint(self, level: float) -> str:
+        """Return the entities of the chain that were not opened yet, the next one first; at level 1 the answer too."""
+        answers = self.task.data["answers"]
+        return guidance(hints.steps(self._ahead()), level, lambda: f"The answer is {answers[0]}.", answers)
+
+    def _ahead(self) -> list[str]:
+        """Return the titles of the chain's documents that were not opened yet; NotImplementedError where none is known."""
+        data, opened = self.task.data, {title_key(self._shown[id].title) for id in self._opened}
+        found = [document.title for id in data.get("evidence", ()) if (document := self._documents.find(id))]
+        titles = found or list(data.get("titles", ()))
+        if not titles:
+            raise NotImplementedError("the question's row names no supporting documents")
+        return [title for title in titles if title_key(title) not in opened]
 
     def shortcuts(self) -> Mapping[str, Callable[[list[str]], str]]:
         plain = shortcuts.shortcuts()

@@ -11,9 +11,10 @@ import numpy as np
 from agentgym.core.actions import spell, tool
 from agentgym.core.declared import Declarations
 from agentgym.core.env import Outcome, Task, TextEnv
+from agentgym.core.hints import guidance
 from agentgym.core.seeding import generator
 from agentgym.core.tasks import DRAWS
-from agentgym.envs.sql import generate, shortcuts, show
+from agentgym.envs.sql import generate, hints, shortcuts, show
 from agentgym.envs.sql.database import Database, QueryError, Result
 from agentgym.envs.sql.families import FAMILIES
 from agentgym.envs.sql.files import Questions, load
@@ -273,6 +274,11 @@ class SQL(TextEnv):
     def mistake(self, rng: np.random.Generator) -> str | None:
         """Return a wrong query for the question, as the answer."""
         return None if self.library is not None else slip(self.task.data["question"], self._schema, rng)
+
+    def hint(self, level: float) -> str:
+        """Return the tables of the gold query, then its joins, then its clauses; at level 1 the query."""
+        gold = self.task.data["gold"]
+        return guidance(hints.steps(gold), level, lambda: f"A query that answers it:\n{gold}", [gold])
 
     def shortcuts(self) -> Mapping[str, Callable[[list[str]], str]]:
         return shortcuts.shortcuts()

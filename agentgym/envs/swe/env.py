@@ -17,7 +17,8 @@ from typing import ClassVar, TypeVar
 
 from agentgym.core.actions import spell
 from agentgym.core.env import Task
-from agentgym.envs.swe import shown
+from agentgym.core.hints import guidance
+from agentgym.envs.swe import hints, shown
 from agentgym.envs.swe.grading.grading import grade
 from agentgym.envs.swe.library import Library, library
 from agentgym.envs.swe.predictions import LONGEST
@@ -250,6 +251,11 @@ class SWE(RepositoryEnv):
             yield next(
                 self._repairs(), spell("submit") if self.toolset == "files" else spell("bash", f"echo {shown.SUBMITTED}")
             )
+
+    def hint(self, level: float) -> str:
+        """Return the file to change, then the function, then a failing test; at level 1 the repair."""
+        instance = self._instance()
+        return guidance(hints.steps_of(instance), level, lambda: f"The repair:\n{instance.patch()}", self.task.data["fix"])
 
     def _repairs(self) -> Iterator[str]:
         instance = self._instance()

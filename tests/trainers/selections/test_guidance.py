@@ -282,7 +282,7 @@ def policy(tmp_path_factory):
 
 REFUSED = [
     ({"env": "test_guidance:small/Untold-v0", "select": "guide"}, r"'guide' plays with hints, and .* gives none: a hint"),
-    ({"env": "rlvr/Math-v0", "select": "ghpo"}, "at level 0.75 it says nothing"),
+    ({"env": "rlvr/Wordle-v0", "select": "ghpo"}, "at level 0.75 it says nothing"),
     ({"env": "rlvr/TicTacToe-v0", "select": "guide"}, "it has the roles"),
     ({"sampler": "questa", "select": "guide"}, "both play with hints"),
     ({"sampler": "starts", "select": "agent_rlvr"}, "its episodes begin inside a demonstration"),

@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 
 from agentgym.core.actions import spell
 from agentgym.core.env import Task
-from agentgym.envs.swe import shown
+from agentgym.core.hints import guidance
+from agentgym.envs.swe import hints, shown
 from agentgym.envs.swe.bench.evaluation import TIMEOUT, WORK, apply, break_, check_installed, evaluate
 from agentgym.envs.swe.bench.rows import Row, read_rows
 from agentgym.envs.swe.library import Library
@@ -144,6 +145,13 @@ class SWEBench(RepositoryEnv):
                 yield spell("bash", f"git reset -q --hard {BASE} && git clean -qfd && {apply_gold}")
             else:
                 yield spell("submit") if self.toolset == "files" else spell("bash", f"echo {shown.SUBMITTED}")
+
+    def hint(self, level: float) -> str:
+        """Return the file to change, then the function, then a failing test; at level 1 the gold patch."""
+        row = self._row()
+        patch, said = row.row["patch"], "Take back this patch" if row.bug else "The repair"
+        steps = hints.steps_of_patch(patch, row.tests("FAIL_TO_PASS")[0])
+        return guidance(steps, level, lambda: f"{said}:\n{patch}", self.task.data["fix"])
 
 
 def changed_lines(patch: str, *, back: bool) -> list[tuple[str, str]]:
