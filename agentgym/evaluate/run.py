@@ -4,7 +4,7 @@ import json
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Self, cast
 
 from agentgym.agents.base import Agent
 from agentgym.core.folders import alone, remove_parts, write_whole
@@ -72,26 +72,25 @@ def evaluate(
         before = manifest.numbers_of_tasks(folder / "manifest.json")
         record = manifest.start(folder, described, skipped)
         checked = _contamination(folder, plans, tasks_by_env, before)
-        note = _Met(folder, record, agent, progress)
         path = folder / "episodes.jsonl"
-        kept = _kept(path, drop_faults=retry_faults)
+        earlier = _kept(path, drop_faults=retry_faults)
         if started:
-            started(len(kept), sum(len(tasks) * plans[env].attempts for env, tasks in tasks_by_env.items()))
-        try:
+            started(len(earlier), sum(len(tasks) * plans[env].attempts for env, tasks in tasks_by_env.items()))
+        with _EngineNotes(folder, record, agent, progress) as notes:
             for env, tasks in tasks_by_env.items():
-                finished = {(e.task_id, e.attempt) for e in kept if e.env == ids[env]}
-                _play(agent, env, plans[env], tasks, path, rollout or RolloutConfig(64), finished, note.add)
-        finally:
-            note.write()
+                finished = {(e.task_id, e.attempt) for e in earlier if e.env == ids[env]}
+                _play(agent, env, plans[env], tasks, path, rollout or RolloutConfig(64), finished, notes.add)
         episodes = read_episodes(path) if path.exists() else []
         about: dict[str, object] = {
             "contamination": checked,
             "comparable": comparability(described, episodes),
             "met": manifest.met(record),
             "price": recorded(price),
+            "skipped": skipped,
         }
-        told = {"regret": _regret(folder, plans, tasks_by_env, episodes)} if regret else {}
-        _summarize(folder, {**summarize(episodes, price), **about, "skipped": skipped, **told})
+        if regret:
+            about["regret"] = _regret(folder, plans, tasks_by_env, episodes)
+        _summarize(folder, {**summarize(episodes, price), **about})
         return episodes
 
 
@@ -170,14 +169,20 @@ def _summarize(folder: Path, summary: Mapping[str, object]) -> None:
     write_whole(folder / "summary.md", as_markdown(summary, manifest.read(folder / "manifest.json")))
 
 
-class _Met:
-    """Keeps in the manifest what the session's engine met on the way, so that a kill loses little of it."""
+class _EngineNotes:
+    """Writes the troubles of the session's engine into the manifest every few seconds, so that a kill loses few of them."""
 
     def __init__(
         self, folder: Path, suite_found: dict[str, Any], agent: Agent, progress: Callable[[Episode], None] | None
     ) -> None:
         self.path, self.manifest, self.engine, self.progress = folder / "manifest.json", suite_found, agent.engine, progress
         self.written = time.monotonic()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.write()
 
     def add(self, episode: Episode) -> None:
         """Take in a finished episode."""

@@ -3,6 +3,7 @@
 import json
 import signal
 import sys
+import time
 import warnings
 from pathlib import Path
 
@@ -199,16 +200,25 @@ def leveldb_log(data):
             held = b""
 
 
+def wandb_records(path):
+    """Return the records of a run's file once the last is there: wandb 0.31 may write it after `finish` returned."""
+    from wandb.proto.wandb_internal_pb2 import Record
+
+    for _ in range(300):
+        records = [Record.FromString(data) for data in leveldb_log(path.read_bytes())]
+        if records and records[-1].HasField("exit"):
+            return records
+        time.sleep(0.1)
+    raise AssertionError(f"{path} has no end: {[record.WhichOneof('record_type') for record in records]}")
+
+
 def test_wandb_offline_goes_on_in_the_same_run(tmp_path, monkeypatch):
     pytest.importorskip("wandb", reason="the extra `track` is not installed")
     monkeypatch.setenv("WANDB_MODE", "offline")
     two_sittings("wandb", tmp_path, project="x")
-    from wandb.proto.wandb_internal_pb2 import Record
-
     found, runs = [], set()
     for path in sorted((tmp_path / "wandb").glob("offline-run-*/run-*.wandb")):
-        for data in leveldb_log(path.read_bytes()):
-            record = Record.FromString(data)
+        for record in wandb_records(path):
             runs |= {(record.run.run_id, record.run.project)} if record.HasField("run") else set()
             row = {item.key or item.nested_key[0]: json.loads(item.value_json) for item in record.history.item}
             found += [row] if row else []

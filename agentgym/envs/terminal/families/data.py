@@ -179,37 +179,26 @@ def _same(left: object, right: object) -> bool:
     return json.dumps(left, sort_keys=True) == json.dumps(right, sort_keys=True)
 
 
-@family("ini")
-def settings_ini(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Change settings of some sections of an INI file; the same keys stand in others, and comments stay."""
-    source = f"{numbered(ask)}.ini"
-    sections = sample(ask, SERVICES, 4 + min(level, 6))
-    keys = ["host", "port", "timeout", "retries", "mode", "region"][: 4 + min(level, 2)]
-    orders: list[tuple[str, str, str]] = []
-    for place in range(1 + min(level + 1, 4)):
-        orders.append((sections[place], pick(ask, keys[1:]), str(number(ask, 100, 999))))
-    fresh = (sections[0], f"{numbered(ask, 'limit')}", str(number(ask, 1, 9)))
-    body = ["; made by hand"]
+Setting = tuple[str, str, str]
+"""Section, key and value."""
+
+
+def _ini(fill: Rng, sections: list[str], keys: list[str]) -> str:
+    """Return an INI file with a value for every key in every section, and comments, some of which look like settings."""
+    lines = ["; made by hand"]
     for section in shuffled(fill, sections):
-        body += ["", f"[{section}]", f"# {numbered(fill)} asked for this"]
+        lines += ["", f"[{section}]", f"# {numbered(fill)} asked for this"]
         for key in shuffled(fill, keys):
-            body.append(f"{key} = {number(fill, 1000, 9999)}")
+            lines.append(f"{key} = {number(fill, 1000, 9999)}")
             if fill.random() < 0.3:
-                body.append(f"#{key} = {number(fill, 1, 9)}")
-    text = "\n".join(body) + "\n"
-    expected = _sections(text)
-    for section, key, value in (*orders, fresh):
-        expected[section][key] = value
-    comments = [line for line in body if line[:1] in "#;" and line]
+                lines.append(f"#{key} = {number(fill, 1, 9)}")
+    return "\n".join(lines) + "\n"
 
-    def check(final: Final) -> Checks:
-        after = final.text(source) or ""
-        yield "the sections hold the right settings", _sections(after) == expected
-        yield "the comments are still there", [line for line in after.splitlines() if line[:1] in ("#", ";")] == comments
 
-    asked = "; ".join(f"`{key}` of `[{section}]` to {value}" for section, key, value in orders)
+def _ini_program(source: str, orders: list[Setting], fresh: Setting) -> str:
+    """Return the command that changes settings of an INI file, each in its section, and adds a fresh one."""
     edits = "".join(f"    ('{section}', '{key}'): '{value}',\n" for section, key, value in orders)
-    program = (
+    return (
         f"python3 - <<'END'\nedits = {{\n{edits}}}\nsection, lines = '', []\n"
         f"for line in open('{source}').read().split('\\n'):\n"
         "    if line.startswith('['):\n        section = line.strip('[]')\n"
@@ -219,6 +208,31 @@ def settings_ini(ask: Rng, fill: Rng, level: int) -> Scenario:
         f"    if line == '[{fresh[0]}]':\n        lines.append('{fresh[1]} = {fresh[2]}')\n"
         f"open('{source}', 'w').write('\\n'.join(lines))\nEND"
     )
+
+
+@family("ini")
+def settings_ini(ask: Rng, fill: Rng, level: int) -> Scenario:
+    """Change settings of some sections of an INI file; the same keys stand in others, and comments stay."""
+    source = f"{numbered(ask)}.ini"
+    sections = sample(ask, SERVICES, 4 + min(level, 6))
+    keys = ["host", "port", "timeout", "retries", "mode", "region"][: 4 + min(level, 2)]
+    orders: list[Setting] = []
+    for place in range(1 + min(level + 1, 4)):
+        orders.append((sections[place], pick(ask, keys[1:]), str(number(ask, 100, 999))))
+    fresh = (sections[0], f"{numbered(ask, 'limit')}", str(number(ask, 1, 9)))
+    text = _ini(fill, sections, keys)
+    expected = _sections(text)
+    for section, key, value in (*orders, fresh):
+        expected[section][key] = value
+    comments = [line for line in text.splitlines() if line[:1] in ("#", ";")]
+
+    def check(final: Final) -> Checks:
+        after = final.text(source) or ""
+        yield "the sections hold the right settings", _sections(after) == expected
+        yield "the comments are still there", [line for line in after.splitlines() if line[:1] in ("#", ";")] == comments
+
+    asked = "; ".join(f"`{key}` of `[{section}]` to {value}" for section, key, value in orders)
+    program = _ini_program(source, orders, fresh)
     everywhere = "; ".join(f"sed -i 's/^{key} = .*/{key} = {value}/' {source}" for _, key, value in orders)
     library = "; ".join(f"c['{section}']['{key}'] = '{value}'" for section, key, value in (*orders, fresh))
     return Scenario(
@@ -230,7 +244,7 @@ def settings_ini(ask: Rng, fill: Rng, level: int) -> Scenario:
             "in every section": (everywhere, f"sed -i 's/^\\[{fresh[0]}\\]/&\\n{fresh[1]} = {fresh[2]}/' {source}"),
             "the new one at the end": (
                 program.replace(f"line == '[{fresh[0]}]'", "False"),
-                f"echo '{fresh[1]} = {fresh[2]}' >> {source}" if body else "",
+                f"echo '{fresh[1]} = {fresh[2]}' >> {source}",
                 f"printf '[extra]\\nx = 1\\n' >> {source}",
             ),
             "without the comments": (

@@ -138,6 +138,21 @@ def _runner(top: str, code: int, start: str, wait: str, end: str) -> str:
     )
 
 
+def _hidden_workers(fill: Rng, level: int, folder: str) -> tuple[dict[str, bytes], list[str], dict[str, str]]:
+    """Return other workers by path, a line for each exit status, and the outputs; from level 1 one never ends."""
+    scripts, statuses, outputs = dict[str, bytes](), list[str](), dict[str, str]()
+    for place, name in enumerate(sorted(names(fill, 4 + min(level, 8)))):
+        status, words = (number(fill, 1, 99), 0, 0)[place % 3], sentence(fill, 3)
+        scripts[f"{folder}/{name}.sh"] = f"sleep 0.{place}\necho {words}\nexit {status}\n".encode()
+        statuses.append(f"{name}.sh {status}")
+        outputs[name] = words
+    if level >= 1:
+        scripts[f"{folder}/endless.sh"] = b"echo begun\nwhile true; do sleep 1; done\n"
+        statuses.append("endless.sh 124")
+        outputs["endless"] = "begun"
+    return scripts, statuses, outputs
+
+
 @family("workers")
 def workers(ask: Rng, fill: Rng, level: int) -> Scenario:
     """Repair a script that starts programs and does not wait for them; later one of them never ends."""
@@ -152,27 +167,17 @@ def workers(ask: Rng, fill: Rng, level: int) -> Scenario:
     }
     for place, name in enumerate(names(fill, 3 + min(level, 8))):
         tree[f"{top}/workers/{name}.sh"] = file(f"sleep 0.1\necho {sentence(fill, 2)}\nexit {place % 2}\n", 0o755)
-    hidden = dict[str, bytes]()
-    told, said = list[str](), dict[str, str]()
-    for place, name in enumerate(sorted(names(fill, 4 + min(level, 8)))):
-        status, words = (number(fill, 1, 99), 0, 0)[place % 3], sentence(fill, 3)
-        hidden[f"{top}/workers/{name}.sh"] = f"sleep 0.{place}\necho {words}\nexit {status}\n".encode()
-        told.append(f"{name}.sh {status}")
-        said[name] = words
-    if timed:
-        hidden[f"{top}/workers/endless.sh"] = b"echo begun\nwhile true; do sleep 1; done\n"
-        told.append("endless.sh 124")
-        said["endless"] = "begun"
-    calm = {f"{top}/workers/{name}.sh": b"sleep 0.1\necho fine\n" for name in sorted(said)}
+    hidden, statuses, outputs = _hidden_workers(fill, level, f"{top}/workers")
+    calm = {f"{top}/workers/{name}.sh": b"sleep 0.1\necho fine\n" for name in sorted(outputs)}
 
     def check(final: Final) -> Checks:
         clear = f'cd {top}; rm -rf out workers; mv ../.hidden/{top}/workers .; bash run.sh; echo "exit $?"; tail -n +1 out/*'
         printed = final.prints(clear, files={f".hidden/{path}": content for path, content in hidden.items()})
-        rows = "\n".join(f"==> out/{name}.sh <==\n{words}\n" for name, words in sorted(said.items()))
-        wanted = "\n".join([*sorted(told), f"exit {code}", rows]).rstrip()
+        rows = "\n".join(f"==> out/{name}.sh <==\n{words}\n" for name, words in sorted(outputs.items()))
+        wanted = "\n".join([*sorted(statuses), f"exit {code}", rows]).rstrip()
         yield "with workers that fail it says and leaves what it should", printed == wanted
         printed = final.prints(clear.partition("; tail")[0], files={f".hidden/{path}": text for path, text in calm.items()})
-        wanted = "\n".join([*(f"{name}.sh 0" for name in sorted(said)), "exit 0"])
+        wanted = "\n".join([*(f"{name}.sh 0" for name in sorted(outputs)), "exit 0"])
         yield "with workers that do well it ends with 0", printed == wanted
 
     bounded = f"timeout {limit} bash" if timed else "bash"
