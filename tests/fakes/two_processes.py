@@ -39,7 +39,7 @@ CASES = {
     "masters": {"precision": "bf16"},
     "shared": {"share_prefixes": True, "batch_tokens": 200},
     "marked": {"loss": "kl_cov"},
-    "steady": {"loss": "epo"},
+    "steady": {"loss": "entropy_band"},
     "critic": {"credit": "turn_gae", "select": "keep"},
     "corrected": {"engine": "vllm", "model": "x", "minibatches": 2},
 }

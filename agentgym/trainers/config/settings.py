@@ -53,7 +53,7 @@ class ModelConfig:
     vocabulary: int = 1000
     """Vocabulary size of the tokenizer that `model = "init"` makes, including 256 bytes; environments with many names
     need more."""
-    pre_tokenizer: Literal["phrases", "words"] = "phrases"
+    pre_tokenizer: Literal["phrases", "words", "names"] = "phrases"
     """What its tokens may span: `phrases` of the environment, or `words` if phrases rarely repeat."""
     out: str = "runs/train"
     """Folder of the run."""

@@ -1,43 +1,40 @@
-"""EPO: a bonus for entropy, held within a band around what it used to be."""
+"""EPO as its code has it: a bonus for entropy, less a constant where it lies outside of a band."""
 
-import math
 from typing import Annotated
 
 from torch import Tensor
 
+from agentgym.trainers.losses.entropy_band import entropy_bonus
 from agentgym.trainers.losses.interface import loss
 from agentgym.trainers.losses.policy import Tokens, clip
-from agentgym.trainers.run.metrics import LIMIT
 from agentgym.trainers.seam import Within
 
 NotNegative = Annotated[float, Within(0)]
 
 
-@loss("epo", needs=("entropy_mean",))
+@loss("epo", needs=("turn_entropy_mean",))
 def epo(
     tokens: Tokens,
     *,
-    step: int,
     weight: NotNegative = 0.001,
     smooth: NotNegative = 1.0,
     low: Annotated[float, Within(0, 1)] = 0.8,
     high: Annotated[float, Within(1)] = 1.2,
-    phase: Annotated[int, Within(1)] = 100,
+    penalty: NotNegative = 0.1,
     clip_low: float = 0.2,
     clip_high: float = 0.2,
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """`clip` - weight * (H - b * S): H a token's entropy, S how far it lies outside of a band around the mean so far.
+    """`clip` - weight * (H - smooth * P): H a token's entropy, P the constant `penalty` where H lies outside of a band.
 
-    Source: EPO, arXiv 2509.22576: entropy bonus over all turns, smoothing by a band (`low` to `high` times) around the
-    mean of earlier steps (the need `entropy_mean`), and a weight b that grows by phases. Settled by the text found is
-    that much; not the form of the penalty (here the distance to the band, whose gradient is one towards it), not that of
-    b (here smooth * (1 - exp(-step / phase))), not the constants. Entropies have no gradient here: that of H is estimated
-    from the token that was sampled, -(log p + H) * grad log p, times the ratio, which is right in expectation.
+    Source: EPO, arXiv 2509.22576, in the form of its code (WujiangXu/EPO, 5b6fa98). The band is `low` to `high` times the
+    mean entropy of earlier turns of the same number (the need `turn_entropy_mean`), for turns from half of the horizon on;
+    there is no penalty before. P is a constant: it changes the value of the loss and no gradient, so training goes as with
+    `clip` and an entropy bonus. Left out: the factor on P that falls with the epochs, and padding of short episodes with
+    zeros in front, which shifts the means. The entropy's gradient is estimated from the sampled token (`entropy_bonus`).
     """
     losses, metrics = clip(tokens, clip_low=clip_low, clip_high=clip_high)
-    entropy, mean = tokens.entropy, tokens.extra["entropy_mean"]
-    outside = (entropy > high * mean).float() - (entropy < low * mean).float()
-    slope = 1 - smooth * (1 - math.exp(-step / phase)) * outside
-    ratio = (tokens.logprobs - tokens.behaviour).clamp(-LIMIT, LIMIT).exp().detach()
-    bonus = -ratio * (tokens.logprobs.detach() + entropy) * tokens.logprobs
-    return losses - weight * slope * bonus, {**metrics, "outside_fraction": outside.abs()}
+    entropy, mean = tokens.entropy, tokens.extra["turn_entropy_mean"]  # NaN where there is no band
+    outside = ((entropy <= low * mean) | (entropy >= high * mean)).float()
+    bonus = entropy_bonus(tokens)
+    value = entropy + bonus - bonus.detach()  # H, with the gradient of the estimate
+    return losses - weight * (value - smooth * penalty * outside), {**metrics, "outside_fraction": outside}

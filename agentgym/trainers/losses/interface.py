@@ -19,7 +19,19 @@ LOSSES = Seam(
         "clip": "agentgym.trainers.losses.policy:clip",
         **{
             name: f"agentgym.trainers.losses.{name}:{name}"
-            for name in ("cispo", "dppo", "epo", "gspo", "high_entropy", "icepop", "llds", "refuel", "simko")
+            for name in (
+                "aepo",
+                "cispo",
+                "dppo",
+                "entropy_band",
+                "epo",
+                "gspo",
+                "high_entropy",
+                "icepop",
+                "llds",
+                "refuel",
+                "simko",
+            )
         },
         **{name: f"agentgym.trainers.losses.covariance:{name}" for name in ("clip_cov", "kl_cov")},
     },

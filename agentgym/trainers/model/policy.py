@@ -58,6 +58,7 @@ TEMPLATE = (
     "{%- if add_generation_prompt -%}{{ '<|act|>' }}{%- endif -%}"
 )
 
+_WORD = re.compile(r"[^\W\d_]+")
 _NUMBERED = re.compile(r"([^\W\d_]+) \d")
 
 
@@ -214,12 +215,30 @@ def env_text(env: str, options: dict[str, object], episodes: int, seed: int) -> 
         yield from said(environment, choose, environment.reset(seed=seed + number))
 
 
-PRE_TOKENIZERS = ("phrases", "words")
+PRE_TOKENIZERS = ("phrases", "words", "names")
 
 
 def words() -> str:
     """Return a pattern that cuts text into words: where what is said is put together anew each time, each is copied."""
     return rf"{WHOLE}| ?\d+|,?[ \n]?\p{{L}}+| ?[^\s\p{{L}}\d]+|\s+"
+
+
+def bare_names(texts: Iterable[str]) -> str:
+    """Return a pattern that cuts text into phrases, and out of them whatever may have to be copied.
+
+    A word that stands after a blank in one place and after a bracket, at the start of a line or of a text in another has a
+    different token in each under the other patterns, and a new policy cannot copy what it has to translate. Here it is a
+    token of its own everywhere, and the blank before it belongs to what precedes it.
+    """
+    before: dict[str, set[str]] = {}
+    for text in texts:
+        for found in _WORD.finditer(text):
+            character = text[found.start() - 1 : found.start()]
+            before.setdefault(found[0], set()).add(character if character in " \n" else "")
+    names = sorted(word for word, places in before.items() if len(places) > 1)
+    name = rf"(?:{'|'.join(names) or '(?!)'})(?!\p{{L}})"
+    phrase = rf"[,.]?[ \n]?(?!{name})\p{{L}}++(?: (?!{name})\p{{L}}++)*"
+    return rf"{name}|(?: ?\d+|{phrase}| ?[^\s\p{{L}}\d]+)(?: (?={name}))?|\s+"
 
 
 def phrases(texts: Iterable[str]) -> str:
@@ -264,7 +283,7 @@ def train_tokenizer(
     if template not in ("own", "chatml"):
         raise unknown("template", template, ("own", "chatml"))
     source, pad, opener, end = (TEMPLATE, PAD, ACT, END) if template == "own" else (_chatml(), *CHATML)
-    pattern = words() if pre_tokenizer == "words" else phrases(texts)
+    pattern = {"phrases": phrases, "words": lambda _: words(), "names": bare_names}[pre_tokenizer](texts)
     tokenizer = trained_bpe([*texts, string.printable], pattern, vocabulary, [pad, opener, end])
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,

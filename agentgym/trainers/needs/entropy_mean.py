@@ -1,4 +1,4 @@
-"""The need `entropy_mean`: the entropy that tokens had on average in the steps before."""
+"""The needs `entropy_mean` and `turn_entropy_mean`: the entropy that tokens had on average in the steps before."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -32,3 +32,44 @@ def entropy_mean(
     for turn in (turn for group in groups for episode in group for turn in episode.turns):
         for call in turn.calls:
             call.extra["entropy_mean"] = mean
+
+
+@needs("turn_entropy_mean")
+def turn_entropy_mean(
+    groups: Sequence[Group],
+    *,
+    run: Scoring,
+    state: dict[str, list[float]],
+    after: Annotated[float, Within(0, 1)] = 0.5,
+) -> None:
+    """The mean entropy in nats of turns of the same number over all steps, this one's included (EPO's code).
+
+    The mean over steps of each step's mean over tokens; steps in which no episode came so far are left out. NaN in turns
+    before the share `after` of their episode's horizon, for which EPO has no band. Of several processes the means are over
+    the tokens of all. Sums over the steps are kept in the `state`.
+    """
+    episodes = [episode for group in groups for episode in group]
+    rows = build(episodes)
+    entropies = run.learner.score(rows)["entropy"]
+    own: dict[int, tuple[float, int]] = {}
+    for values, row in zip(entropies, rows, strict=True):
+        owners = [number for number, turn in enumerate(episodes[row.episode].turns) for _ in turn.calls]
+        for call in np.unique(row.turns[row.turns >= 0]):
+            of_call = values[(row.turns == call) & row.mask]
+            total, count = own.get(owners[call], (0.0, 0))
+            own[owners[call]] = total + float(of_call.sum()), count + len(of_call)
+    sums, steps = state.setdefault("sums", []), state.setdefault("steps", [])
+    by_process = run.gather([own])
+    for number in range(1 + max((number for part in by_process for number in part), default=-1)):
+        totals, counts = zip(*(part.get(number, (0.0, 0)) for part in by_process), strict=True)
+        if number == len(sums):
+            sums.append(0.0)
+            steps.append(0.0)
+        if sum(counts):
+            sums[number] += sum(totals) / sum(counts)
+            steps[number] += 1
+    for episode in episodes:
+        for number, turn in enumerate(episode.turns):
+            known = number < len(sums) and number >= after * (episode.horizon or len(episode.turns))
+            for call in turn.calls:
+                call.extra["turn_entropy_mean"] = sums[number] / max(steps[number], 1) if known else float("nan")

@@ -33,6 +33,7 @@ NEEDS = Seam(
         "prover": "agentgym.trainers.needs.prover:prover",
         "fork": "agentgym.trainers.needs.fork:fork",
         "entropy_mean": "agentgym.trainers.needs.entropy_mean:entropy_mean",
+        "turn_entropy_mean": "agentgym.trainers.needs.entropy_mean:turn_entropy_mean",
         "teacher_logprobs": "agentgym.trainers.needs.teacher:teacher_logprobs",
     },
     {"check": None, "embeds": False, "asks": ""},

@@ -24,9 +24,9 @@ from agentgym.trainers.losses.simko import forks
 from agentgym.trainers.model import logprobs
 from agentgym.trainers.model.logprobs import Scores, project, token_logprobs
 from agentgym.trainers.needs import interface as needs
-from agentgym.trainers.needs.entropy_mean import entropy_mean
+from agentgym.trainers.needs.entropy_mean import entropy_mean, turn_entropy_mean
 
-SHELF = ("gspo", "dppo", "kl_cov", "high_entropy", "llds", "epo", "simko")
+SHELF = ("aepo", "gspo", "dppo", "kl_cov", "high_entropy", "llds", "entropy_band", "epo", "simko")
 
 
 def loss_of(name, **options):
@@ -108,10 +108,10 @@ def test_llds_is_refused_where_it_would_do_nothing():
     check(fresh(TrainConfig(loss="llds", minibatches=2)))
 
 
-def test_epo_by_hand():
+def test_the_entropy_band_by_hand():
     # entropies 1 within 0.8 to 1.2 times 1, 2 above and 0.5 below; at step 100 of phase 100, b = 2 (1 - 1/e) = 1.264
     b = 2 * (1 - math.exp(-1))
-    loss = loss_of("epo", weight=0.1, smooth=2.0)
+    loss = loss_of("entropy_band", weight=0.1, smooth=2.0)
     p, entropy = [0.2, 0.2, 0.2], [1.0, 2.0, 0.5]
     _, slopes, told = by_token(loss, p, p, [0.0] * 3, entropy=entropy, extra={"entropy_mean": [1.0] * 3}, step=100)
     expected = [0.1 * s * (math.log(0.2) + h) for s, h in zip((1, 1 - b, 1 + b), entropy, strict=True)]
@@ -120,7 +120,34 @@ def test_epo_by_hand():
     assert slopes == pytest.approx([0.1 * (math.log(0.2) + h) for h in entropy])  # a plain bonus at first
 
 
-def test_the_gradient_of_epos_bonus_is_that_of_the_entropy_in_expectation():
+def test_epo_by_hand():
+    # entropies 1 within 0.8 to 1.2 times 1, 2 above and 0.5 below, 2 in a turn without a band (an early one)
+    p, entropy = [0.2] * 4, [1.0, 2.0, 0.5, 2.0]
+    extra = {"turn_entropy_mean": [1.0, 1.0, 1.0, math.nan]}
+    loss = loss_of("epo", weight=0.1, penalty=0.3)
+    total, slopes, told = by_token(loss, p, p, [1.0] * 4, entropy=entropy, extra=extra)
+    assert total == pytest.approx(-4 - 0.1 * (5.5 - 2 * 0.3)) and told["outside_fraction"] == pytest.approx(0.5)
+    # the penalty is a constant: the gradient is that of a bonus for entropy, whatever the band
+    assert slopes == pytest.approx([-1 + 0.1 * (math.log(0.2) + h) for h in entropy])
+    wide = by_token(loss_of("epo", weight=0.1, low=0.0, high=9.0), p, p, [1.0] * 4, entropy=entropy, extra=extra)
+    assert wide[1] == slopes and wide[2]["outside_fraction"] == 0.0
+    assert wide[0] == pytest.approx(-4 - 0.1 * 5.5)
+
+
+def test_aepo_by_hand():
+    # ratios 2 (risen too far), 1, 0.5 (fallen too far) with A > 0, then the same with A < 0
+    new, old, advantages = [0.4, 0.2, 0.1] * 2, [0.2] * 6, [1.0] * 3 + [-1.0] * 3
+    options = {"clip_low": 0.2, "clip_high": 0.28}
+    loss = resolve_loss(TrainConfig(loss="aepo", **options))
+    total, slopes, told = by_token(lambda tokens, step: loss(tokens), new, old, advantages)
+    plain = resolve_loss(TrainConfig(loss="clip", **options))
+    value, clipped, _ = by_token(lambda tokens, step: plain(tokens), new, old, advantages)
+    assert total == pytest.approx(value) and told["carried_fraction"] == pytest.approx(1 / 6)
+    assert clipped[0] == 0.0 and slopes[0] == pytest.approx(-1.28)  # as at the edge of the clip
+    assert slopes[1:] == clipped[1:] == pytest.approx([-1.0, -0.5, 2.0, 1.0, 0.0])
+
+
+def test_the_gradient_of_the_entropy_bonus_is_that_of_the_entropy_in_expectation():
     logits = torch.tensor([0.3, -1.0, 2.0, 0.1], dtype=torch.float64, requires_grad=True)
     every = torch.log_softmax(logits, -1)
     entropy = -(every.exp() * every).sum()
@@ -188,7 +215,7 @@ def step(name, batch_tokens, **changes):
         episode.attempt = number
         episode.pay_last(float(number % 3 == 0), {})
         for turn in episode.turns:
-            turn.extra["entropy_mean"] = 2.0
+            turn.extra["entropy_mean"] = turn.extra["turn_entropy_mean"] = 2.0
     if "entropy" in stage.attributes["needs"]:
         needs.score(episodes, ("entropy",), lambda rows: scored(learner, rows, config))
     metrics = reinforce(learner, [Group("t", "agent", episodes)], resolve("grpo"), config, 3, stage)
@@ -231,7 +258,41 @@ def test_the_mean_entropy_of_earlier_steps_is_over_all_processes_and_kept():
     assert len(state["means"]) == 2
 
 
-@pytest.mark.parametrize("name", ["epo", "simko"])
+def test_the_mean_entropy_of_a_turn_number_is_over_steps_and_known_from_half_of_the_horizon_on():
+    episodes, _ = token_episodes(n=2)
+    turns = max(len(episode.turns) for episode in episodes)
+    longest = [episode for episode in episodes if len(episode.turns) == turns]
+    size = sum(len(episode.turns[-1].output_ids) for episode in longest)
+    for episode in episodes:
+        episode.horizon = turns
+
+    class Run:
+        class learner:
+            scale = 1.0
+
+            @classmethod
+            def score(cls, rows):
+                return {"entropy": [cls.scale * (1.0 + row.turns) for row in rows]}  # turn k has k + 1 nats
+
+        @staticmethod
+        def gather(items):
+            return [*items, {turns - 1: (30.0, 10)}]  # another process, with ten tokens of 3 nats in the last turn
+
+    state: dict[str, list[float]] = {}
+    turn_entropy_mean([Group("t", "agent", episodes)], run=Run, state=state)
+    first = (size * turns + 30) / (size + 10)
+    for episode in episodes:
+        known = [turn.extra["turn_entropy_mean"] for turn in episode.turns]
+        assert [math.isnan(value) for value in known] == [number < turns / 2 for number in range(len(known))]
+    assert longest[0].turns[-1].extra["turn_entropy_mean"] == pytest.approx(first)
+    Run.learner.scale = 3.0
+    turn_entropy_mean([Group("t", "agent", episodes)], run=Run, state=state)
+    second = (3 * size * turns + 30) / (size + 10)
+    assert longest[0].turns[-1].extra["turn_entropy_mean"] == pytest.approx((first + second) / 2)
+    assert state["steps"] == [2.0] * turns
+
+
+@pytest.mark.parametrize("name", ["entropy_band", "epo", "simko"])
 def test_a_resumed_run_goes_on_to_the_last_digit(tmp_path, name):
     model = policy(tmp_path / "model")
     goes_on_to_the_last_digit(tmp_path, lambda folder: small(folder, model, loss=name))

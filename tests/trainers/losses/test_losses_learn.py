@@ -14,7 +14,10 @@ from agentgym.trainers.losses.policy import policy_loss
 from agentgym.trainers.model.logprobs import Scores
 
 BY = {
-    **{name: {} for name in ("clip", "cispo", "dppo", "epo", "gspo", "icepop", "llds", "clip_cov", "kl_cov")},
+    **{
+        name: {}
+        for name in ("clip", "aepo", "cispo", "dppo", "entropy_band", "epo", "gspo", "icepop", "llds", "clip_cov", "kl_cov")
+    },
     "clip, dual": {"dual_clip": 3.0},
     "high_entropy": {"share": 0.5},  # the published fifth of so few tokens is one choice of the four
     "simko": {"k": 2},
@@ -54,7 +57,8 @@ def learned(name, sign=1.0, steps=60, lr=8.0, groups=4, size=8):
         marks = loss.attributes["marks"]
         for half in (rows % 2 == 0, rows % 2 == 1):
             made = batch(advantages[half].astype(np.float32), old[half].tolist(), range(half.sum()), rows[half])
-            made.extra = {"entropy_mean": torch.full((half.sum(),), float(entropies.mean()))}
+            mean = torch.full((half.sum(),), float(entropies.mean()))
+            made.extra = {"entropy_mean": mean, "turn_entropy_mean": mean}
             if marks:
                 made.extra["chosen"] = torch.tensor(chosen[half])
             else:

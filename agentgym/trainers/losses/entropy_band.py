@@ -1,0 +1,49 @@
+"""A bonus for entropy that turns around outside of a band: EPO's idea with a penalty that has a gradient."""
+
+import math
+from typing import Annotated
+
+from torch import Tensor
+
+from agentgym.trainers.losses.interface import loss
+from agentgym.trainers.losses.policy import Tokens, clip
+from agentgym.trainers.run.metrics import LIMIT
+from agentgym.trainers.seam import Within
+
+NotNegative = Annotated[float, Within(0)]
+
+
+@loss("entropy_band", needs=("entropy_mean",))
+def entropy_band(
+    tokens: Tokens,
+    *,
+    step: int,
+    weight: NotNegative = 0.001,
+    smooth: NotNegative = 1.0,
+    low: Annotated[float, Within(0, 1)] = 0.8,
+    high: Annotated[float, Within(1)] = 1.2,
+    phase: Annotated[int, Within(1)] = 100,
+    clip_low: float = 0.2,
+    clip_high: float = 0.2,
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """`clip` - weight * (H - b * S): H a token's entropy, S how far it lies outside of a band around the mean so far.
+
+    The idea is that of EPO, arXiv 2509.22576: an entropy bonus, and smoothing by a band (`low` to `high` times) around the
+    mean of earlier steps (the need `entropy_mean`). The penalty is ours: the distance to the band, whose gradient is one
+    towards it, with a weight b = smooth * (1 - exp(-step / phase)) that grows. The published penalty is a constant without a
+    gradient: that is loss `epo`.
+    """
+    losses, metrics = clip(tokens, clip_low=clip_low, clip_high=clip_high)
+    entropy, mean = tokens.entropy, tokens.extra["entropy_mean"]
+    outside = (entropy > high * mean).float() - (entropy < low * mean).float()
+    slope = 1 - smooth * (1 - math.exp(-step / phase)) * outside
+    return losses - weight * slope * entropy_bonus(tokens), {**metrics, "outside_fraction": outside.abs()}
+
+
+def entropy_bonus(tokens: Tokens) -> Tensor:
+    """Return numbers whose gradient is that of the tokens' entropies in expectation; the entropies themselves have none.
+
+    It is estimated from the token that was sampled: -(log p + H) * grad log p, times the ratio.
+    """
+    ratio = (tokens.logprobs - tokens.behaviour).clamp(-LIMIT, LIMIT).exp().detach()
+    return -ratio * (tokens.logprobs.detach() + tokens.entropy) * tokens.logprobs
