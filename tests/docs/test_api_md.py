@@ -4,49 +4,15 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import gymnasium as gym
 import pytest
 
 import agentgym
 
-GUESS_NUMBER = '''
-import agentgym
-
-
-class GuessNumber(agentgym.TextEnv):
-    """Find a hidden number; the environment says higher or lower."""
-
-    def begin(self, task):                                # task.data was drawn by `tasks`
-        self.secret, self.low, self.high = task.data["secret"], 1, task.data["limit"]
-        return f"I'm thinking of a number from 1 to {self.high}. Guess it."
-
-    def act(self, action):
-        if not action.strip().isdigit():
-            return self.invalid(f"{action!r} is not a number. Say one, for example 7.")
-        guess = int(action)
-        if guess == self.secret:
-            return self.win("Right.")
-        self.low, self.high = (guess + 1, self.high) if guess < self.secret else (self.low, guess - 1)
-        return "Higher." if guess < self.secret else "Lower."
-
-    def state(self):                                      # what decides the future; state_key is its hash
-        return self.secret, self.low, self.high
-
-    def oracle(self):                                     # may know the answer: tests play it
-        yield str(self.secret)
-
-    def expert(self):                                     # knows what the agent was shown: demonstrations come from it
-        while True:
-            yield str((self.low + self.high) // 2)
-
-    @staticmethod
-    def generate(rng, difficulty):                        # unlimited tasks, splits disjoint by construction
-        limit = 100 * 10 ** difficulty
-        return agentgym.Task(instruction="guess", data={"secret": int(rng.integers(1, limit + 1)), "limit": limit})
-
-agentgym.register("me/GuessNumber-v0", GuessNumber, horizon=12)
-'''
+PAGE = Path(__file__).resolve().parents[2] / "docs/start/own_environment.md"
+GUESS_NUMBER = PAGE.read_text(encoding="utf-8").partition("```python\n")[2].partition("```")[0]
 
 
 @pytest.fixture
@@ -85,14 +51,19 @@ def test_an_environment_of_ones_own(package, monkeypatch):
     assert observation == "I'm thinking of a number from 1 to 100. Guess it." and info["admissible"] is None
     env.reset(seed=3)
     env.step("x")
-    assert env.observation == "'x' is not a number. Say one, for example 7."
+    assert env.observation == "That is not a number. Say one, for example 7."
     secret = env.task.data["secret"]
     assert env.step(str(secret - 1))[0] == "Higher."
     assert env.step(str(secret))[:4] == ("Right.", 1.0, True, False)
 
 
 def test_check_finds_what_a_first_environment_gets_wrong(package):
-    """The environment of the page is as short as can be: `check` shows that a digit like '²' and a huge number break it."""
+    """Without the page's care for digits like '²' and for huge numbers."""
+    careless = GUESS_NUMBER.replace(
+        "action.strip().isascii() and action.strip().isdigit() and len(action) < 20", "action.isdigit()"
+    )
+    assert careless != GUESS_NUMBER
+    (package / "my_package.py").write_text(careless)
     done = agentgym_command(package, "check", "my_package:me/GuessNumber-v0")
     lines = done.stdout.splitlines()
     broken = [line for line in lines if " broken " in line and not line.startswith("me/")]

@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = sorted(page for page in (ROOT / "docs").rglob("*.md") if "made" not in page.parts)
 RESULTS = sorted((ROOT / "results").glob("*.md"))
-PAGES = [*(ROOT / name for name in ("README.md", "CHANGELOG.md", "AGENTS.md")), *DOCS, *RESULTS]
+PAGES = [*(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "AGENTS.md")), *DOCS, *RESULTS]
 FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -129,8 +129,8 @@ def test_readme_episode_is_short_and_runs(tmp_path: Path) -> None:
     assert printed.endswith("reward 1.0 success True\n")
 
 
-def test_readme_environment_is_short_and_keeps_the_contract(tmp_path: Path) -> None:
-    env = blocks(ROOT / "README.md")[1]
+def test_the_tutorial_environment_is_short_and_keeps_the_contract(tmp_path: Path) -> None:
+    (env,) = blocks(ROOT / "docs/start/own_environment.md")
     assert len([line for line in env.splitlines() if line.strip()]) <= 36
     (tmp_path / "my_module.py").write_text(env)
     command = [sys.executable, "-m", "agentgym", "check", "my_module:me/GuessNumber-v0"]
