@@ -19,7 +19,8 @@ from agentgym.trainers.config.train_config import TrainConfig
 from agentgym.trainers.data.minibatches import MiniBatch
 from agentgym.trainers.data.segments import Segment
 from agentgym.trainers.learners import parts
-from agentgym.trainers.learners.critic import TARGET, Critic
+from agentgym.trainers.learners.classifying_critic import critic_of
+from agentgym.trainers.learners.critic import TARGET
 from agentgym.trainers.learners.embedding import embedded
 from agentgym.trainers.learners.interface import Learner
 from agentgym.trainers.learners.optimizers import optimizers
@@ -72,8 +73,8 @@ class LocalLearner(Learner):
             )
             self.trained = TrainedModel(accelerator, self._joined(scorer), [])
             if "critic" in state:
-                options = cast("dict[str, float]", state["critic"])
-                self.trained.critic = Critic(accelerator, self.model.config.get_text_config().hidden_size, **options)
+                options = cast("dict[str, Any]", state["critic"])
+                self.trained.critic = critic_of(accelerator, self.model.config.get_text_config().hidden_size, options)
             self.trained.masters = self._masters()
         except BaseException:
             self.engine.close()

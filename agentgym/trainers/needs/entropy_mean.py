@@ -54,12 +54,12 @@ def turn_entropy_mean(
     own: dict[int, tuple[float, int]] = {}
     for values, row in zip(entropies, rows, strict=True):
         owners = [number for number, turn in enumerate(episodes[row.episode].turns) for _ in turn.calls]
-        for call in np.unique(row.turns[row.turns >= 0]):
+        for call in sorted({int(number) for number in row.turns if number >= 0}):
             of_call = values[(row.turns == call) & row.mask]
             total, count = own.get(owners[call], (0.0, 0))
             own[owners[call]] = total + float(of_call.sum()), count + len(of_call)
     sums, steps = state.setdefault("sums", []), state.setdefault("steps", [])
-    by_process = run.gather([own])
+    by_process: list[dict[int, tuple[float, int]]] = run.gather([own])
     for number in range(1 + max((number for part in by_process for number in part), default=-1)):
         totals, counts = zip(*(part.get(number, (0.0, 0)) for part in by_process), strict=True)
         if number == len(sums):

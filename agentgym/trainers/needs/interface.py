@@ -99,13 +99,18 @@ def values(
     lr: Annotated[float, Within(0, 1)] = 0.02,
     policy_weight: Annotated[float, Within(0, 1000)] = 0.0,
     clip: Annotated[float, Within(0)] = 0.0,
+    classes: Annotated[int, Within(0, 10_000)] = 0,
+    low: float = -1.0,
+    high: float = 2.0,
 ) -> None:
     """What the critic expects to be earned from before each output token on: a head on the policy's hidden states.
 
     The learner trains it, in every update, on the `value_target` that the credit puts into `turn.extra`. `lr`: about how far
     a value may move in one update. `policy_weight`: how much of the value loss's gradient goes into the policy too; with 0
     the head is trained on detached states. `clip`: how far a value may move from what it was before the update, 0 for as
-    far as it likes (PPO's clipped value loss). The head and its optimizer are in the checkpoint.
+    far as it likes (PPO's clipped value loss). `classes` above 0: the critic classifies the return into so many equal
+    ranges from `low` to `high`, which have to hold all returns, and its value is the mean (HL-Gauss; 51 is usual). The head
+    and its optimizer are in the checkpoint.
     """
     score([episode for group in groups for episode in group], ("values",), run.learner.score)
 

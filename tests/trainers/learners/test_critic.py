@@ -173,7 +173,7 @@ def test_values_on_a_chain_become_the_discounted_returns(tmp_path, credit, optio
     assert row["value_explained"] > 0.95 and row["value_target"] == pytest.approx((0.9**3 + 0.9**2 + 0.9 + 1) / 8, abs=0.05)
 
 
-@pytest.mark.parametrize("options", [{}, {"policy_weight": 0.5, "clip": 0.2}])
+@pytest.mark.parametrize("options", [{}, {"policy_weight": 0.5, "clip": 0.2}, {"classes": 11}])
 def test_a_resumed_run_with_a_critic_goes_on_to_the_last_digit(tmp_path, options):
     changes = {"lr": 1e-3, "needs_options": options}
     goes_on_to_the_last_digit(tmp_path, lambda folder: chained(tmp_path, name=folder.name, **changes))
