@@ -20,6 +20,7 @@ from agentgym.core.screen import printable
 from agentgym.episodes.episode import MOST_FAULTS
 from agentgym.errors import BadConfig
 from agentgym.evaluate.compare import compare_evaluations
+from agentgym.evaluate.pass_curves import sentences
 from agentgym.evaluate.summary import divided
 from agentgym.options import Positional
 from agentgym.report.comparison import write_comparison
@@ -68,7 +69,8 @@ def run(config: Config) -> int:
     console.print()
     console.print(table(comparison), soft_wrap=True)
     console.print()
-    for line in [*_flips(comparison["all"], config.tasks), *(_refusal(comparison) or verdict(comparison["all"]))]:
+    curves = sentences(comparison["pass_at"])
+    for line in [*_flips(comparison["all"], config.tasks), *curves, *(_refusal(comparison) or verdict(comparison["all"]))]:
         say(console, line)
     page = Path(config.page or Path(config.b) / f"compare-with-{Path(config.a).resolve().name}.html")
     try:

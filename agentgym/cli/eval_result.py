@@ -11,7 +11,7 @@ from agentgym.cli.eval_screen import aggregates, contamination_notes, effort, mo
 from agentgym.cli.rows import say
 from agentgym.core.screen import printable
 from agentgym.episodes.episode import Episode
-from agentgym.evaluate import manifest
+from agentgym.evaluate import choosing, manifest
 from agentgym.evaluate.protocol import too_many_faults
 from agentgym.evaluate.regret import sentence
 from agentgym.evaluate.replies import cut_warning
@@ -56,6 +56,7 @@ def show(config: Shown, console: Console, folder: Path, summary: JsonObject, epi
         *aggregates(summary),
         *contamination_notes(summary),
         *(sentence(env, row) for env, row in summary.get("regret", {}).items()),
+        *(choosing.sentence(env, row) for env, row in summary.get("votes", {}).items()),
         summary["comparable"],
         f"{folder}: {page.name} shows the episodes; summary.md, summary.json, episodes.jsonl, manifest.json",
     ]

@@ -14,6 +14,7 @@ import numpy as np
 from agentgym.episodes.episode import Episode, fault_share, read_episodes
 from agentgym.errors import BadConfig, BadData
 from agentgym.evaluate import manifest
+from agentgym.evaluate.pass_curves import pass_curves
 from agentgym.evaluate.protocol import too_many_faults
 from agentgym.evaluate.statistics import Interval, Outcomes, outcomes, paired_difference
 from agentgym.evaluate.summary import level
@@ -47,9 +48,9 @@ def compare_folders(a: str | Path, b: str | Path) -> dict[str, object]:
 
     `options` names what they were made with differently; `tasks` counts the paired ones, those that only one side
     finished, and those left out since their instructions differ; `faults` counts episodes, and
-    `not_comparable` says on which side they are too many to call the rates comparable; `all` and each of `envs`
-    and their `by_type` and `by_difficulty` is a `Comparison`. Raises BadConfig where a folder holds no evaluation or
-    nothing pairs.
+    `not_comparable` says on which side they are too many to call the rates comparable; `pass_at` has pass@k of both sides
+    where every task has several attempts (`pass_curves`); `all` and each of `envs` and their `by_type` and `by_difficulty`
+    is a `Comparison`. Raises BadConfig where a folder holds no evaluation or nothing pairs.
     """
     return compare_evaluations(a, b)[0]
 
@@ -82,6 +83,7 @@ def compare_evaluations(a: str | Path, b: str | Path) -> tuple[dict[str, Any], l
             if (warning := too_many_faults(side[1]))
         ],
         "all": _json(compare(left, right, paired)),
+        "pass_at": pass_curves(left, right, paired),
         "envs": {
             env: _env(left, right, {name: place[name] for name in paired if place[name].env == env})
             for env in dict.fromkeys(place[name].env for name in paired)

@@ -13,7 +13,7 @@ from agentgym.core.provenance import write_json
 from agentgym.core.tasks import Task
 from agentgym.episodes.episode import Episode, append_episodes, read_episodes
 from agentgym.errors import BadConfig, MissingExtra, bad_option
-from agentgym.evaluate import manifest
+from agentgym.evaluate import choosing, manifest
 from agentgym.evaluate.choice import CannotPlay, EvaluationPlan, choose, parts
 from agentgym.evaluate.compare import once_each
 from agentgym.evaluate.contamination import contamination
@@ -53,6 +53,7 @@ def evaluate(
     other options it raises BadConfig. Of several environments, one that cannot be played here (an extra, a sandbox or the
     expert that is to play is missing) is skipped, and `summary["skipped"]` has the reason by its id. With `regret` every
     episode is gone through again beside the oracle (`agentgym.evaluate.regret`): `summary["regret"]`, and `regret.jsonl`.
+    With several attempts at a task `summary["votes"]` has what a majority vote reaches (`agentgym.evaluate.choosing`).
     With more tasks or attempts than the folder has it plays those that are new. `price` is what a model's tokens cost where
     the server does not say so; `say` is told before the first episode what will keep the result from being compared.
     """
@@ -88,6 +89,8 @@ def evaluate(
             "price": recorded(price),
             "skipped": skipped,
         }
+        if chosen := _votes(plans, tasks_by_env, episodes):
+            about["votes"] = chosen
         if regret:
             about["regret"] = _regret(folder, plans, tasks_by_env, episodes)
         _summarize(folder, {**summarize(episodes, price), **about})
@@ -146,6 +149,18 @@ def _ids(names: Iterable[str]) -> dict[str, str]:
         if (other := first.setdefault(id, name)) != name:
             raise BadConfig(f"{other} and {name} are one environment, {id}, whose episodes would count twice: name it once")
     return ids
+
+
+def _votes(
+    plans: Mapping[str, EvaluationPlan], tasks_by_env: Mapping[str, list[Task]], episodes: list[Episode]
+) -> dict[str, object]:
+    """Return what a majority vote over the attempts reaches, of the environments in which there is one."""
+    found = {
+        env: choosing.votes(env, parts(env, plans[env], tasks), [e for e in episodes if e.env == full_id(env)])
+        for env, tasks in tasks_by_env.items()
+        if plans[env].attempts > 1
+    }
+    return {env: row for env, row in found.items() if row is not None}
 
 
 def _regret(

@@ -47,9 +47,9 @@ class Instructions(TextEnv):
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {
         "tiny": {
             "difficulty": 0,
-            "rules": "form,note,opening,closing",
+            "rules": "case,note,opening,closing",
             "kinds": "fruit,animal",
-            "system": "count=1",
+            "system": "count=1,form=bullets,case=lower",
             "horizon": 4,
         }
     }
@@ -60,7 +60,7 @@ class Instructions(TextEnv):
     kinds: str = ""
     """Kinds of things that documents list, at least 2 of them with commas between; by default all five."""
     system: str = ""
-    """The system's rule in every task, such as `form=bullets`; by default it is drawn, from difficulty 1 on."""
+    """The system's rules in every task, such as `form=bullets,count=1`; by default one is drawn, from difficulty 1 on."""
     messages: int = 0
     """Messages of the user; 0: as many as the difficulty has."""
     data: str = ""
@@ -198,12 +198,13 @@ def _names(what: str, text: str, table: Mapping[str, object] | tuple[str, ...]) 
 
 
 def _system(text: str) -> Rules:
-    """Return the rule of a text `ABOUT=VALUE`; none for an empty text."""
-    about, _, value = text.partition("=")
-    if not text:
-        return {}
-    if about not in VALUES:
-        raise unknown("rule of Instructions", about, VALUES)
-    if value not in VALUES[about]:
-        raise unknown(f"value of the rule {about} of Instructions", value, VALUES[about])
-    return {about: value}
+    """Return the rules of a text `ABOUT=VALUE`, several with commas between; none for an empty text."""
+    rules: Rules = {}
+    for part in text.split(",") if text else ():
+        about, _, value = part.strip().partition("=")
+        if about not in VALUES:
+            raise unknown("rule of Instructions", about, VALUES)
+        if value not in VALUES[about]:
+            raise unknown(f"value of the rule {about} of Instructions", value, VALUES[about])
+        rules[about] = value
+    return rules

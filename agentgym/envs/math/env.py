@@ -16,6 +16,7 @@ from agentgym.envs.math.families import FAMILIES, NUMBERS, draw
 from agentgym.envs.math.files import load
 from agentgym.errors import BadConfig, MissingExtra, how_to_install, unknown
 from agentgym.rewards import expressions
+from agentgym.rewards.numeric import read_number
 from agentgym.sandbox.env import SandboxEnv
 from agentgym.sandbox.protocol import MEGABYTE, NO_KERNEL, ExitReason, Limits
 from agentgym.tasks.columns import choose
@@ -203,6 +204,11 @@ class Math(Attempts, SandboxEnv):
         while True:
             known = self._last is not None and self._last[0] == program
             yield expert.answer(self._last[1]) if known and self._last else spell("python", program)
+
+    def ballot(self, answer: str) -> str | None:
+        """Return the number that an answer is, as exactly as it is written, else its words."""
+        number = read_number(answer)
+        return " ".join(answer.casefold().split()) if number is None else str(number.value)
 
     def hint(self, level: float) -> str:
         """Return a plan and the first lines of the expert's program, or the first sentences of a file's solution."""

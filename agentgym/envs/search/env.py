@@ -360,6 +360,10 @@ class Search(Attacked):
         text = document.text[: self.page] if document.id in self._opened else self._begin(document).removesuffix(" …")
         return document.title, text
 
+    def ballot(self, answer: str) -> str | None:
+        """Return an answer's words as they are compared with the right ones."""
+        return self.normal(answer) or None
+
     def hint(self, level: float) -> str:
         """Return the entities of the chain that were not opened yet, the next one first; at level 1 the answer too."""
         answers = self.task.data["answers"]

@@ -275,6 +275,14 @@ class SQL(TextEnv):
         """Return a wrong query for the question, as the answer."""
         return None if self.library is not None else slip(self.task.data["question"], self._schema, rng)
 
+    def ballot(self, answer: str) -> str | None:
+        """Return the result of a query on the shown database, so that queries which say the same in other words agree."""
+        try:
+            result = self._database.run(answer)
+        except QueryError:
+            return None
+        return repr(sorted(map(repr, result.rows)))
+
     def hint(self, level: float) -> str:
         """Return the tables of the gold query, then its joins, then its clauses; at level 1 the query."""
         gold = self.task.data["gold"]

@@ -1,0 +1,40 @@
+"""pass@k of two evaluations side by side: whether training made more tasks solvable, or only the solvable ones likelier.
+
+Reinforcement learning often wins at k = 1 and loses to the model it began with at large k (arXiv 2504.13837).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from agentgym.evaluate.attempts import mean_over_tasks, pass_at_k, useful_ks
+from agentgym.evaluate.statistics import Outcomes
+
+
+def pass_curves(a: Outcomes, b: Outcomes, tasks: Sequence[str]) -> dict[str, Any]:
+    """Return pass@k over the tasks that both sides have: `a` and `b` by k, up to the fewest attempts of either side.
+
+    `crossing` is the least k from which on the side that is worse at k = 1 is better; None without one. Empty where a task
+    has one attempt on a side.
+    """
+    fewest = min((len(side[name]) for name in tasks for side in (a, b)), default=0)
+    if fewest < 2:
+        return {}
+    ks = useful_ks(fewest)
+    curves = [[mean_over_tasks({name: side[name] for name in tasks}, k, pass_at_k) for k in ks] for side in (a, b)]
+    gaps = [y - x for x, y in zip(*curves, strict=True)]
+    turned = [gap * gaps[0] < 0 for gap in gaps]
+    first = next((place for place in range(len(ks)) if all(turned[place:])), None)
+    return {**{name: dict(zip(map(str, ks), curve, strict=True)) for name, curve in zip("ab", curves, strict=True)},
+            "crossing": None if first is None else ks[first]}  # fmt: skip
+
+
+def sentences(curves: Mapping[str, Any]) -> list[str]:
+    """Return the curves in words: a line with the rates, and one about a crossing."""
+    if not curves:
+        return []
+    rates = ", ".join(f"k={k} {100 * curves['a'][k]:.1f} and {100 * curves['b'][k]:.1f}" for k in curves["a"])
+    lines = [f"pass@k in % of A and B: {rates}"]
+    if curves["crossing"] is not None:
+        better = "A" if curves["a"]["1"] < curves["b"]["1"] else "B"
+        lines.append(f"from k = {curves['crossing']} on {better} solves more tasks, though it is worse in one attempt")
+    return lines
