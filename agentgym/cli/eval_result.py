@@ -10,6 +10,7 @@ from rich.console import Console
 from agentgym.cli.eval_screen import aggregates, contamination_notes, effort, money, table
 from agentgym.cli.rows import say
 from agentgym.core.screen import printable
+from agentgym.episodes.confidence import sentence as calibrated
 from agentgym.episodes.episode import Episode
 from agentgym.evaluate import choosing, manifest
 from agentgym.evaluate.protocol import too_many_faults
@@ -56,6 +57,7 @@ def show(config: Shown, console: Console, folder: Path, summary: JsonObject, epi
         *aggregates(summary),
         *contamination_notes(summary),
         *(sentence(env, row) for env, row in summary.get("regret", {}).items()),
+        *([calibrated(summary["calibration"])] if "calibration" in summary else ()),
         *(choosing.sentence(env, row) for env, row in summary.get("votes", {}).items()),
         summary["comparable"],
         f"{folder}: {page.name} shows the episodes; summary.md, summary.json, episodes.jsonl, manifest.json",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from agentgym.core.screen import printable
+from agentgym.episodes.confidence import sentence as calibrated
 from agentgym.evaluate import choosing
 from agentgym.evaluate.regret import sentence
 from agentgym.evaluate.replies import COLUMN, UNFINISHED, cut_warning
@@ -54,6 +55,8 @@ def as_markdown(summary: Row, manifest: Row) -> str:
         lines += [f"- {plain(env)}, {plain(name.replace('_', ' '))}: {_check(check)}" for name, check in checks.items()]
     if told := summary.get("regret"):
         lines += ["", "## Regret", "", *(f"- {sentence(env, row, plain)}" for env, row in told.items())]
+    if told := summary.get("calibration"):
+        lines += ["", "## Calibration", "", f"- {calibrated(told)}"]
     if told := summary.get("votes"):
         lines += ["", "## Votes", "", *(f"- {choosing.sentence(env, row, plain)}" for env, row in told.items())]
     return "\n".join(lines) + "\n"

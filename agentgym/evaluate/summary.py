@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from agentgym.episodes.confidence import calibration
 from agentgym.episodes.episode import Episode, Turn, fault_share, unhinted
 from agentgym.evaluate.aggregates import (
     THRESHOLDS,
@@ -28,7 +29,8 @@ def summarize(episodes: Sequence[Episode], price: Price | None = None) -> dict[s
     Every row has `success` (mean, low, high, tasks, episodes, faults), `fault_share`, `reward`, `turns`, `tokens` (sampled)
     and `seconds` (of turns), means over episodes; `invalid` and `unparsed` (shares of turns); `replies` (their number) and
     `finish` (the share of them that ended in each way); `usage`, `cost` and `latency` (see `spending`); `avg_at`, `pass_at`,
-    and `pass_hat` (by k, where every task had that many attempts), `reasons` (counts) and `metrics` (means). The rows of
+    and `pass_hat` (by k, where every task had that many attempts), `reasons` (counts) and `metrics` (means); where replies
+    state a confidence, `calibration` (see `agentgym.episodes.confidence`). The rows of
     all episodes and of environments have `iqm` and `profile` too (`agentgym.evaluate.aggregates`; None without a whole
     attempt). Faults enter `success.faults` and `reasons` only; episodes with a hint, which are of training, nothing.
     """
@@ -73,6 +75,7 @@ def _row(episodes: Sequence[Episode], price: Price | None) -> dict[str, object]:
         **spending(episodes, price),
         **_by_k(by_task),
         "reasons": dict(Counter(episode.reason for episode in episodes).most_common()),
+        **({"calibration": stated} if (stated := calibration(counted)) else {}),
         "metrics": {name: _mean(e.metrics[name] for e in counted if name in e.metrics) for name in names},
     }
 

@@ -20,7 +20,7 @@ def test_every_prompt_in_the_folder_reads() -> None:
     names = {file.stem for file in FOLDER.glob("*.txt")}
     expected = {"bare", "act", "mini-swe", "react", "search", "search-r1", "summary", "swe", "tools", "window"}
     protocols = {"alfworld@agentgym", "alfworld@verl-agent", "webshop@verl-agent"}
-    assert names == expected | {"react-tools", "window-tools"} | protocols
+    assert names == expected | {"react-tools", "window-tools", "rlcr"} | protocols
     for name in names:
         assert load_prompt(name).turn.fields
 

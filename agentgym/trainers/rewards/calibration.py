@@ -1,14 +1,12 @@
 """The reward `calibration`: whoever says how sure he is should be right so often."""
 
-import re
 from collections.abc import Sequence
 from typing import Annotated
 
+from agentgym.episodes.confidence import confidence
 from agentgym.episodes.episode import Episode
 from agentgym.trainers.rewards.interface import reward
 from agentgym.trainers.seam import Within
-
-FORM = re.compile(r"<confidence>\s*(0?\.[0-9]{1,6}|1(?:\.0{1,6})?|0(?:\.0{1,6})?)\s*</confidence>", re.ASCII)
 
 
 @reward("calibration")
@@ -16,16 +14,10 @@ def calibration(episodes: Sequence[Episode], *, weight: Annotated[float, Within(
     """Pay -`weight` * (q - success)^2, q the number from 0 to 1 that the last reply gives as <confidence>q</confidence>.
 
     Source: RLCR, arXiv 2507.16806: correctness less the Brier score, a proper scoring rule, so that the truth pays best. A
-    last reply without exactly one such number is paid -`weight`, as the surest error. The prompt has to ask for it. With
+    last reply without exactly one such number is paid -`weight`, as the surest error. Prompt `rlcr` asks for it. With
     `weight` below 1 no failure outscores a success.
     """
     return [{"calibration": -weight * _brier(episode)} for episode in episodes]
-
-
-def confidence(text: str) -> float | None:
-    """Return what a reply gives as its confidence; None where it does not, or more than once."""
-    matches = FORM.findall(text) if text.count("<confidence>") == 1 else []
-    return float(matches[0]) if len(matches) == 1 else None
 
 
 def _brier(episode: Episode) -> float:

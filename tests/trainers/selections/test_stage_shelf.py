@@ -13,6 +13,7 @@ from paid_tries import paid, tried
 from small_runs import curve, episodes, policy, small
 
 import agentgym
+from agentgym.episodes.confidence import confidence
 from agentgym.episodes.episode import Group
 from agentgym.errors import BadConfig
 from agentgym.trainers import resume, train
@@ -20,7 +21,6 @@ from agentgym.trainers.branching.interface import BRANCHINGS
 from agentgym.trainers.credit.interface import CREDITS
 from agentgym.trainers.losses.interface import LOSSES
 from agentgym.trainers.needs.interface import NEEDS
-from agentgym.trainers.rewards.calibration import confidence
 from agentgym.trainers.rewards.interface import REWARDS, resolve_rewards
 from agentgym.trainers.samplers.interface import SAMPLERS, GroupOutcome, TaskSource
 from agentgym.trainers.selections.interface import SELECTIONS

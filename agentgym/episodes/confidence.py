@@ -1,0 +1,51 @@
+"""What a model says of its own chances, and how far that is from what happened."""
+
+import math
+import re
+from collections.abc import Sequence
+
+from agentgym.episodes.episode import Episode
+
+FORM = re.compile(r"<confidence>\s*(0?\.[0-9]{1,6}|1(?:\.0{1,6})?|0(?:\.0{1,6})?)\s*</confidence>", re.ASCII)
+BINS = 10
+
+
+def confidence(text: str) -> float | None:
+    """Return what a reply gives as its confidence, a number from 0 to 1; None where it does not, or more than once."""
+    matches = FORM.findall(text) if text.count("<confidence>") == 1 else []
+    return float(matches[0]) if len(matches) == 1 else None
+
+
+def calibration(episodes: Sequence[Episode]) -> dict[str, float] | None:
+    """Return how well the confidence of the last replies fits success; None where no reply states any.
+
+    `stated`: the share of the episodes with one; over these `confidence` (mean), `brier` (mean squared error) and `ece`, the
+    expected calibration error over ten equal ranges (Guo et al., arXiv 1706.04599): the mean over episodes of the distance
+    between mean confidence and success rate of their range. Faults do not count.
+    """
+    counted = [episode for episode in episodes if episode.success is not None and episode.turns]
+    pairs = [
+        (stated, float(episode.success is True))
+        for episode in counted
+        if (stated := confidence(episode.turns[-1].text)) is not None
+    ]
+    if not pairs:
+        return None
+    ranges: dict[int, list[tuple[float, float]]] = {}
+    for stated, success in pairs:
+        ranges.setdefault(min(int(stated * BINS), BINS - 1), []).append((stated, success))
+    gaps = [abs(math.fsum(q for q, _ in pair) - math.fsum(y for _, y in pair)) for pair in ranges.values()]
+    return {
+        "stated": len(pairs) / len(counted),
+        "confidence": math.fsum(q for q, _ in pairs) / len(pairs),
+        "brier": math.fsum((q - y) ** 2 for q, y in pairs) / len(pairs),
+        "ece": math.fsum(gaps) / len(pairs),
+    }
+
+
+def sentence(row: dict[str, float]) -> str:
+    """Return the calibration of an evaluation as one line of text."""
+    return (
+        f"confidence was stated in {100 * row['stated']:.1f} % of the episodes, {row['confidence']:.2f} on average; "
+        f"expected calibration error {row['ece']:.3f}, Brier score {row['brier']:.3f}"
+    )
