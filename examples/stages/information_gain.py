@@ -1,6 +1,6 @@
 """Credit from how much more probable each turn made the gold answer (IGPO), and from the outcome.
 
-agentgym train math --credit information_gain:information_gain --needs.per-token true
+agentgym train math --credit information_gain:information_gain
 """
 
 import numpy as np

@@ -22,7 +22,7 @@ def igpo(
     """Turn k is credited with sum_{j >= k} gamma^(j - k) N(r_j): r is the gain of the probe, of the last turn the return.
 
     Source: IGPO, arXiv 2510.14967. The gain of turn k is probe_{k+1} - probe_k, the probability of the gold answer after
-    it less that before it; `--needs.per-token true` takes the paper's geometric mean over its tokens. The last turn,
+    it less that before it: the geometric mean over the answer's tokens, the default of `--needs.mean`. The last turn,
     which answers, has the episode's return instead. N is (x - mean) / (std + eps) over the group: over all gains, and
     over all returns; with `together` over both at once, for the text found did not settle which. gamma is not settled
     either; 1 adds plainly. Statistics over turns (gains) and trajectories (returns). A gain that could not be measured

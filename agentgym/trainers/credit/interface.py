@@ -40,6 +40,8 @@ CREDITS = Seam(
         "mt_grpo": "agentgym.trainers.credit.mt_grpo:mt_grpo",
         "reinforce_pp": "agentgym.trainers.credit.reinforce_pp:reinforce_pp",
         "reinforce_pp_baseline": "agentgym.trainers.credit.reinforce_pp:reinforce_pp_baseline",
+        "lite_ppo": "agentgym.trainers.credit.lite_ppo:lite_ppo",
+        "rlpr": "agentgym.trainers.credit.rlpr:rlpr",
         "rebn": "agentgym.trainers.credit.rebn:rebn",
         "ngrpo": "agentgym.trainers.credit.ngrpo:ngrpo",
         "salt": "agentgym.trainers.credit.salt:salt",

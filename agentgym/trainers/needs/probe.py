@@ -2,9 +2,10 @@
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from agentgym.agents.demonstrator import Demonstrator
 from agentgym.agents.policies import OracleAgent
@@ -21,6 +22,8 @@ from agentgym.trainers.needs.interface import needs, score
 if TYPE_CHECKING:
     from agentgym.trainers.config.train_config import TrainConfig
 
+Mean = Literal["geometric", "arithmetic", "none"]
+
 
 def _check(config: "TrainConfig", env: TextEnv, name: str) -> None:
     plain: Any = env.unwrapped
@@ -36,12 +39,13 @@ def _check(config: "TrainConfig", env: TextEnv, name: str) -> None:
 
 
 @needs("probe", check=_check)
-async def probe(groups: Sequence[Group], *, run: Any, per_token: bool = False) -> dict[str, float]:
+async def probe(groups: Sequence[Group], *, run: Any, mean: Mean = "geometric") -> dict[str, float]:
     """The probability of the gold answer in each turn, on the very tokens that the turn acted on (IGPO, arXiv 2510.14967).
 
     What a turn brought is the number of the turn after it less its own. The answer is the action with which the oracle
     ends the task, as the agent's demonstrator would write it, thought (empty), marks and stop token included; the trainer
-    scores all of it under the present weights. `per_token` takes the geometric mean over its tokens, as IGPO does. nan
+    scores all of it under the present weights. `mean` over its tokens: `geometric`, as in IGPO; `arithmetic`, as in RLPR;
+    `none` for the probability of the whole answer, which is tiny where it is long. nan
     where the oracle found no way. Returns `probe_tokens`, which the trainer went through for it.
     """
     episodes = [episode for group in groups for episode in group]
@@ -58,9 +62,14 @@ async def probe(groups: Sequence[Group], *, run: Any, per_token: bool = False) -
         for turn in episode.turns:
             value = next(answered, None) if trained_prompt(episode, turn) else None
             logprobs = None if value is None else np.asarray(value.extra["logprobs"], dtype=np.float64)
-            total = math.nan if logprobs is None else float(logprobs.mean() if per_token else logprobs.sum())
-            turn.extra["probe"] = math.exp(total)
+            turn.extra["probe"] = math.nan if logprobs is None else _averaged(logprobs, mean)
     return {"probe_tokens": float(sum(len(t.prompt_ids) + len(t.output_ids) for e in episodes_to_score for t in e.turns))}
+
+
+def _averaged(logprobs: npt.NDArray[np.float64], mean: Mean) -> float:
+    if mean == "arithmetic":
+        return float(np.exp(logprobs).mean())
+    return math.exp(float(logprobs.mean() if mean == "geometric" else logprobs.sum()))
 
 
 async def _answers(episodes: Sequence[Episode], run: Any) -> dict[tuple[str, str], list[int]]:

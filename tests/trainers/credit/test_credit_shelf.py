@@ -16,7 +16,7 @@ from agentgym.trainers.credit.interface import resolve
 
 SHELF = (
     "turn_gae", "bilevel_gae", "turn_mc", "mt_grpo", "reinforce_pp", "reinforce_pp_baseline", "rebn", "ngrpo", "salt",
-    "hgpo", "igpo", "rl_zvp",
+    "hgpo", "igpo", "rl_zvp", "lite_ppo",
 )  # fmt: skip
 
 
@@ -50,6 +50,29 @@ def test_mt_grpo_by_hand():
     found = run("mt_grpo", *made, norm="mean", outcome_weight=0.5)
     assert found == [pytest.approx(row) for row in ([0.1 + 1 / 6, 1 / 3], [-0.1 - 1 / 3, -2 / 3], [1 / 6, 1 / 6, 1 / 3])]
     assert run("mt_grpo", made[0], made[1])[0][1] == pytest.approx(0.5**0.5, rel=1e-5)  # (1 - 0.5) / 0.7071
+
+
+def test_lite_ppo_by_hand():
+    # returns 1, 0 and 1, 1: group means 1/2 and 1, and the std of all four is 1/2 (ddof 1); its tokens do not matter
+    groups = [group(tokens((1, 1)), tokens((0, 50))), group(tokens((1, 2)), tokens((1, 3)))]
+    found = resolve("lite_ppo", eps=0)(groups)
+    assert [[a.tolist() for a in rows] for rows in found] == [[[1.0], [-1.0]], [[0.0], [0.0]]]
+    other = SimpleNamespace(gather=lambda values: [*values, 3.0])  # another process: std of 1, 0, 1, 1, 3
+    spread = np.std([1, 0, 1, 1, 3], ddof=1)
+    assert replace(resolve("lite_ppo", eps=0), run=other)(groups)[0][0] == pytest.approx([0.5 / spread])
+    assert resolve("lite_ppo")(groups[1:])[0][0].tolist() == [0.0]
+
+
+def test_rlpr_by_hand():
+    # gains 0.6 and 0.2 (mean 0.4, std 0.283), whatever was paid; a loss and what could not be measured are 0
+    won = group(probed(0, 0.1, 0.3, 0.7), probed(0, 0.1, 0.3))
+    found = resolve("rlpr", eps=0, spread=0)([won])[0]
+    assert [a.tolist() for a in found] == [pytest.approx([0.5**0.5] * 3), pytest.approx([-(0.5**0.5)] * 2)]
+    lost = group(probed(0, 0.5, 0.1), probed(0, 0.2, math.nan), probed(0, 0.9))
+    assert [a.tolist() for a in resolve("rlpr", spread=0)([lost])[0]] == [[0.0, 0.0], [0.0, 0.0], [0.0]]
+    close = group(probed(0, 0.1, 0.2), probed(0, 0.1, 0.21))  # std 0.007, below half of the mean of both groups'
+    found = resolve("rlpr", eps=0)([won, close])
+    assert found[0][0][0] == pytest.approx(0.5**0.5) and [a.tolist() for a in found[1]] == [[0.0, 0.0]] * 2
 
 
 def test_reinforce_pp_by_hand():

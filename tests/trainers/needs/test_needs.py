@@ -83,12 +83,20 @@ def test_turns_that_cannot_be_reached_again_are_lost_and_counted():
 
 
 def test_probe_by_hand():
-    run = made(learner=SimpleNamespace(score=lambda rows: {"logprobs": [np.full(len(row), -0.5) for row in rows]}))
+    def score(rows):
+        return {"logprobs": [np.resize([-0.5, -1.0], len(row)) for row in rows]}
+
+    run = made(learner=SimpleNamespace(score=score))
     found = played(run)
-    computed(run, found, "probe")  # the answer is two digits and a stop token
-    assert [turn.extra["probe"] for turn in found[0][0].turns] == pytest.approx([math.exp(-1.5)] * 3)
-    computed(run, found, "probe", per_token=True)
-    assert [turn.extra["probe"] for turn in found[0][0].turns] == pytest.approx([math.exp(-0.5)] * 3)
+    computed(run, found, "probe", mean="none")  # the answer is two digits and a stop token
+    whole = [turn.extra["probe"] for turn in found[0][0].turns]
+    assert set(np.round(np.log(whole), 6)) <= {-2.0, -2.5}  # each of the two is the last token of some prompts
+    computed(run, found, "probe")
+    assert [turn.extra["probe"] for turn in found[0][0].turns] == pytest.approx([p ** (1 / 3) for p in whole])
+    computed(run, found, "probe", mean="arithmetic")
+    by_sum = {-2.0: (2 * math.exp(-0.5) + math.exp(-1)) / 3, -2.5: (math.exp(-0.5) + 2 * math.exp(-1)) / 3}
+    expected = [by_sum[round(math.log(p), 6)] for p in whole]
+    assert [turn.extra["probe"] for turn in found[0][0].turns] == pytest.approx(expected)
 
 
 def test_probe_is_the_models_probability_of_the_answer_after_the_very_tokens_of_the_turn(tmp_path):
@@ -99,7 +107,7 @@ def test_probe_is_the_models_probability_of_the_answer_after_the_very_tokens_of_
     trained = TrainedModel(Accelerator(cpu=True), Scorer(model, 1.0), [])
     run = made(engine=engine, learner=SimpleNamespace(score=lambda rows: scored(trained, rows, config)))
     found = played(run)
-    took = computed(run, found, "probe")
+    took = computed(run, found, "probe", mean="none")
     lengths = 0
     for episode in (episode for group in found for episode in group):
         secret = 10 + int(episode.task_id.removeprefix("few-"))

@@ -1,0 +1,31 @@
+"""Lite PPO's advantage: the mean of the group, the spread of the batch."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from agentgym.episodes.episode import Group
+from agentgym.trainers.credit.interface import Floats, credit
+from agentgym.trainers.credit.scores import NotNegative
+from agentgym.trainers.data.turn_rewards import turn_rewards
+from agentgym.trainers.seam import Processes
+
+
+@credit("lite_ppo", scope="batch")
+def lite_ppo(groups: Sequence[Group], *, eps: NotNegative = 1e-6, run: Processes | None = None) -> list[list[Floats]]:
+    """Each turn is credited with (R - mean R of its group) / (std of R over the step's episodes + eps).
+
+    Source: Lite PPO, "Tricks or Traps", arXiv 2508.08221: group-level mean and batch-level standard deviation, with the
+    token-level loss (`loss_aggregation` `token`, the default) and nothing else. Unlike `reinforce_pp_baseline` the spread is
+    that of the returns over episodes, not of the centred ones over tokens, so long episodes do not set it. Statistics over
+    trajectories of all processes, ddof 1. A group of one gives 0; no spread gives exactly 0. No penalties.
+    """
+    returns = [np.array([turn_rewards(episode).sum() for episode in group]) for group in groups]
+    own = [float(value) for values in returns for value in values]
+    seen = np.array(own if run is None else run.gather(own))
+    spread = float(seen.std(ddof=1)) if len(seen) > 1 else 0.0
+    scale = 1 / (spread + eps) if spread > 1e-12 else 0.0
+    return [
+        [np.full(len(episode.turns), (value - values.mean()) * scale) for episode, value in zip(group, values, strict=True)]
+        for group, values in zip(groups, returns, strict=True)
+    ]

@@ -1,0 +1,40 @@
+"""RLPR: an episode is paid how probable it made the gold answer, so that no verifier is needed."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from agentgym.episodes.episode import Episode, Group
+from agentgym.trainers.credit.interface import Floats, credit
+from agentgym.trainers.credit.scores import NotNegative, centred
+from agentgym.trainers.seam import Processes
+
+
+@credit("rlpr", scope="batch", needs=("probe",), uniform=True)
+def rlpr(
+    groups: Sequence[Group], *, spread: NotNegative = 0.5, eps: NotNegative = 1e-6, run: Processes | None = None
+) -> list[list[Floats]]:
+    """Each turn is credited with (r - mean) / (std + eps) of its group, r the probe of the last turn less that of the first.
+
+    Source: RLPR, arXiv 2506.18254: the probability of the reference answer after the reasoning, less that without it
+    (debiasing), from 0 to 1, as the reward in place of a verifier. `--needs.mean arithmetic` takes the paper's mean of the
+    answer's token probabilities. Groups whose std of r is below `spread` times the mean std of the step's groups have no
+    credit; the paper filters by a moving average of that mean, which is not settled here. Episodes of one turn have r = 0:
+    reasoning and answer have to be turns of their own. Statistics over trajectories, ddof 1. A group of one gives 0; no
+    spread gives exactly 0. The environment's reward is not read: `--select keep`. No penalties.
+    """
+    rewards = [np.array([_reward(episode) for episode in group]) for group in groups]
+    deviations = [float(np.std(values, ddof=1)) if len(values) > 1 else 0.0 for values in rewards]
+    seen = deviations if run is None else run.gather(deviations)
+    least = spread * sum(seen) / max(len(seen), 1)
+    credits: list[list[Floats]] = []
+    for group, values, deviation in zip(groups, rewards, deviations, strict=True):
+        scores = centred(values, norm="std", ddof=1, eps=eps) if deviation >= least else np.zeros_like(values)
+        credits.append([np.full(len(episode.turns), score) for episode, score in zip(group, scores, strict=True)])
+    return credits
+
+
+def _reward(episode: Episode) -> float:
+    """Return what an episode added to the probability of the answer, 0 where that could not be measured."""
+    gain = float(episode.turns[-1].extra["probe"]) - float(episode.turns[0].extra["probe"])
+    return min(max(gain, 0.0), 1.0) if gain == gain else 0.0
