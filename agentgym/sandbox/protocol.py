@@ -189,6 +189,8 @@ class ContainerOptions(TypedDict, total=False):
     capabilities: Sequence[str]
     environment: Mapping[str, str]
     cpus: float | None
+    pull: str
+    images_gb: float | None
     storage_mb: float | None
     beside: Any
     daemon: str

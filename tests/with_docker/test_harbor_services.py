@@ -109,6 +109,35 @@ def test_the_oracle_wins_and_doing_nothing_loses(api, tmp_path):
     env.close()
 
 
+SHARED = """
+services:
+  web: {build: ./web, network_mode: "service:main", environment: {ANSWER: "1"}, healthcheck: {test: "true", interval: 0.3s}}
+  ears:
+    image: agentgym-test/python
+    command: >-
+      python3 -c "import http.server as h; h.HTTPServer(('127.0.0.1', 9000), h.SimpleHTTPRequestHandler).serve_forever()"
+    network_mode: "service:web"
+    depends_on: {web: {condition: service_healthy}}
+  deaf: {image: agentgym-test/python, command: "sleep 300", network_mode: none}
+"""
+
+
+def test_services_that_share_the_network_of_the_agent(tmp_path):
+    web = WEB.replace('pathlib.Path("/shared/from_web").write_text("shared")', "")
+    env = make(folder(tmp_path / "t", SHARED, web=web))
+    env.reset(seed=0)
+    for _ in range(50):  # a service without a check may take its time
+        heard, other = (env.step(bash(GET.format("127.0.0.1").replace("8000", port)))[0] for port in ("8000", "9000"))
+        if heard.endswith("\n1") and " 200 " in other:
+            break
+    assert heard.endswith("\n1") and " 200 " in other
+    services = env.sandbox.services
+    space = ["readlink", "/proc/self/ns/net"]
+    main, web, ears, deaf = (services.run(name, space, "", 20).stdout for name in ("main", "web", "ears", "deaf"))
+    assert main == web == ears != deaf
+    env.close()
+
+
 def test_a_service_that_ends_is_a_fault(tmp_path):
     env = make(folder(tmp_path / "t", web="raise SystemExit(3)\n"))
     with pytest.raises(Exception, match="service 'web' of the task ended with 3"):

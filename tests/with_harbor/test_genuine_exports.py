@@ -32,7 +32,7 @@ PROGRAMS = {"awk": "/usr/bin/mawk", "diff": "/usr/bin/diff", "cmp": "/usr/bin/cm
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Give the public base's name to an image with Python 3.11 and what the folders install, which they then find there."""
+    """Give the public base's name to an image with Debian's Python and what the folders install, which they find there."""
     make_base(tmp_path_factory.mktemp("base"))
 
 
@@ -40,13 +40,15 @@ def make_base(folder: Path) -> None:
     lines = f"{requirements('mcp')}{pinned('pytest')}\n{pinned('packaging')}\n{pinned('pygments')}\npip\n"
     (folder / "requirements.txt").write_text(lines)
     target = folder / f"root{FOLDER}"
+    show = "import sys; print('%d.%d' % sys.version_info[:2])"  # the image has this machine's own
+    python = subprocess.run(["/usr/bin/python3", "-c", show], check=True, capture_output=True, text=True).stdout.strip()
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--only-binary=:all:"]
-    subprocess.run([*pip, "--python-version", "3.11", "--target", target, "-r", folder / "requirements.txt"], check=True)
+    subprocess.run([*pip, "--python-version", python, "--target", target, "-r", folder / "requirements.txt"], check=True)
     (folder / "root/usr/bin").mkdir()
     for name, program in PROGRAMS.items():
         shutil.copy(program, folder / "root/usr/bin" / name)
     (folder / "Dockerfile").write_text(
-        "FROM agentgym-test/python\nCOPY root /\nRUN rm -f /usr/lib/python3.11/EXTERNALLY-MANAGED\n"
+        "FROM agentgym-test/python\nCOPY root /\nRUN rm -f /usr/lib/python3.*/EXTERNALLY-MANAGED\n"
     )
     subprocess.run(["docker", "build", "--quiet", "--tag", BASE, folder], check=True, stdout=subprocess.DEVNULL)
 

@@ -24,13 +24,13 @@ from agentgym.integrations.harbor_tasks.serve import HOST, PORT, SESSION
 from agentgym.integrations.harbor_tasks.task_file import RESULTS, TaskFile
 from agentgym.integrations.harbor_tasks.wheel import pinned, requirements, wheel
 from agentgym.rollout.session import Session
+from agentgym.sandbox.docker.images import is_name
 from agentgym.sandbox.env import SandboxEnv
 
 BASE = f"python:{sys.version_info.major}.{sys.version_info.minor}-slim-bookworm"
 """Image that the folders' images begin with."""
 LONG = 10_000
 """Turns of a solution at most: its environment ends it before."""
-_IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]*")
 _TEMPLATES = files("agentgym.scaffold").joinpath("files", "harbor")
 
 
@@ -57,7 +57,7 @@ def write(wanted: Wanted, tasks: int | Mapping[str, str], out: Path) -> list[Pat
     id = registry.full_id(wanted.env)
     if id not in registry.ENVS:
         raise BadConfig(f"{id} is not one of agentgym's own environments, and the folders' images have agentgym alone")
-    if not _IMAGE.fullmatch(wanted.base):
+    if not is_name(wanted.base):
         raise BadConfig(f"base is {wanted.base!r}; expected the name of an image, such as {BASE}")
     check_folder(out)
     if out.is_dir() and any(out.iterdir()):

@@ -3,15 +3,12 @@
 import atexit
 import contextlib
 import dataclasses
-import hashlib
 import json
 import os
 import resource
 import socket
 import tempfile
-import time
-from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path, PurePosixPath
@@ -19,6 +16,7 @@ from typing import Any, NamedTuple
 
 from agentgym.errors import BadConfig
 from agentgym.sandbox.docker import frames as frames
+from agentgym.sandbox.docker import images
 from agentgym.sandbox.docker.daemon import LABEL, Daemon, docker, faults, owner
 from agentgym.sandbox.docker.egress import NOWHERE
 from agentgym.sandbox.docker.services import Beside, Services
@@ -98,6 +96,10 @@ class ContainerSpec:
     """Variables beyond the image's own."""
     cpus: float | None = None
     """Processor cores at most."""
+    pull: str = ""
+    """Registries that an absent image may be pulled from, separated by commas; none by default."""
+    images_gb: float | None = None
+    """Gigabytes of all the daemon's images at most: what was pulled or built here the longest ago is removed for it."""
     storage_mb: float | None = None
     """Megabytes of changes to the image's files at most, where the daemon's storage can bound them."""
     beside: Beside | None = None
@@ -110,6 +112,7 @@ class ContainerSpec:
             raise BadConfig(
                 "the docker sandbox needs an image: image='python:3.12-slim', or build='folder with a Dockerfile'"
             )
+        images.check(self.pull, self.images_gb)
         if not PurePosixPath(self.work).is_absolute() or PurePosixPath(self.work) == PurePosixPath("/"):
             raise BadConfig(f"work is {self.work!r}; expected the absolute path of a folder in the container, not the root")
         if self.capabilities and self.user.partition(":")[0] not in ("root", "0"):
@@ -130,57 +133,16 @@ class Image(NamedTuple):
 
 
 def image_of(daemon: Daemon, asked: ContainerSpec) -> Image:
-    """Return an image, built where that was asked for; BadConfig where the daemon has none."""
-    library = docker()
-    name = built(daemon, Path(asked.build), asked.image, asked.build_seconds) if asked.build else asked.image
-    try:
-        with faults():
-            facts = daemon.client.api.inspect_image(name)
-    except library.errors.NotFound as error:
-        tool = "podman" if daemon.podman else "docker"
-        raise BadConfig(f"{daemon} has no image {asked.image!r}: {tool} pull {asked.image}") from error
-    listed: list[str] = facts["Config"].get("Env") or []
-    variables = {variable: value for variable, _, value in (pair.partition("=") for pair in listed)}
+    """Return an image, built or pulled where that was asked for; BadConfig where the daemon has none."""
+    if asked.build:
+        facts = images.built(daemon, Path(asked.build), asked.image, asked.build_seconds, asked.images_gb)
+    else:
+        facts = images.have(daemon, asked.image, asked.pull, asked.images_gb)
     config: dict[str, Any] = facts["Config"]
+    listed: list[str] = config.get("Env") or []
+    variables = {variable: value for variable, _, value in (pair.partition("=") for pair in listed)}
+    name = asked.image or next(tag for tag in facts["RepoTags"] if images.BUILT in tag)
     return Image(name, variables, config.get("User") or "root", tuple(config.get("Entrypoint") or ()))
-
-
-def built(daemon: Daemon, folder: Path, name: str, seconds: float) -> str:
-    """Return the image of a folder with a Dockerfile, built unless the daemon has it."""
-    library = docker()
-    if not (folder / "Dockerfile").is_file():
-        raise BadConfig(f"build is {str(folder)!r}, in which there is no Dockerfile")
-    name = name or f"agentgym-built:{_content(folder)}"
-    with contextlib.suppress(library.errors.NotFound), faults():
-        daemon.client.api.inspect_image(name)
-        return name
-    messages: deque[str] = deque(maxlen=100)
-    deadline = time.monotonic() + seconds
-    try:
-        with faults():
-            told = daemon.client.api.build(path=str(folder), tag=name, rm=True, forcerm=True, decode=True, timeout=seconds)
-            for line in told:
-                messages.append(str(line.get("stream", line.get("error", ""))))
-                if "error" in line:
-                    raise BadConfig(f"the image of {folder} could not be built: {''.join(messages)[-1500:]}")
-                if time.monotonic() > deadline:  # the daemon ends the build when nobody listens
-                    told.close()
-                    raise SandboxFault("it went on")
-    except SandboxFault as fault:
-        if time.monotonic() < deadline:
-            raise
-        raise SandboxFault(f"building the image of {folder} took more than {seconds:g} seconds") from fault
-    return name
-
-
-def _content(folder: Path) -> str:
-    """Return a digest of the files that an image is built from, so that a change builds another."""
-    digest = hashlib.blake2b(digest_size=8)
-    for path in sorted(folder.rglob("*")):
-        if path.is_file():
-            content = path.read_bytes()
-            digest.update(f"{path.relative_to(folder)} {path.stat().st_mode & 0o777} {len(content)}\n".encode() + content)
-    return digest.hexdigest()
 
 
 def create(
@@ -235,7 +197,7 @@ def _created(daemon: Daemon, image: str, asked: ContainerSpec, host: dict[str, A
     api = daemon.client.api
     endpoint = None if names is None else api.create_endpoint_config(aliases=list(names))
     networking = None if names is None else api.create_networking_config({host["NetworkMode"]: endpoint})
-    with faults():
+    with faults(), _there(image):
         return api.create_container(
             image,
             entrypoint=["/bin/sh", "-c", START, BOOT],
@@ -250,6 +212,14 @@ def _created(daemon: Daemon, image: str, asked: ContainerSpec, host: dict[str, A
             host_config=host,
             networking_config=networking,
         )["Id"]
+
+
+@contextlib.contextmanager
+def _there(image: str) -> Generator[None]:
+    try:
+        yield
+    except docker().errors.NotFound as error:
+        raise SandboxFault(f"image {image!r} was removed meanwhile") from error
 
 
 def _resources(daemon: Daemon, limits: Limits) -> dict[str, int]:

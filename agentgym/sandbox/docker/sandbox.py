@@ -17,8 +17,9 @@ from agentgym.sandbox import working_folder as inside
 from agentgym.sandbox.base import BaseSandbox
 from agentgym.sandbox.docker import archive as docker_archive
 from agentgym.sandbox.docker import frames as frames
+from agentgym.sandbox.docker import images
 from agentgym.sandbox.docker.channel import Channel, told_in
-from agentgym.sandbox.docker.container import KNOWN, ROOT_CAPABILITIES, ContainerSpec, attach, built, create, image_of
+from agentgym.sandbox.docker.container import KNOWN, ROOT_CAPABILITIES, ContainerSpec, attach, create, image_of
 from agentgym.sandbox.docker.daemon import Daemon, connect, faults
 from agentgym.sandbox.docker.egress import EVERYWHERE, Egress
 from agentgym.sandbox.docker.kernel import DockerKernel
@@ -84,6 +85,8 @@ class Docker(BaseSandbox):
             self.version = self._begin(list(packages), self._loose, held)
             """Of the image's Python; empty where it has none that serves."""
             self._prepare()
+            if self._services:
+                self._services.join(self.container)
         except BaseException:
             self.close()
             raise
@@ -152,12 +155,15 @@ class Docker(BaseSandbox):
         asked = self.asked.beside
         if asked is None:
             return None
-        images = {
-            service.name: built(self.daemon, Path(service.build), "", asked.seconds) if service.build else service.image
+        most = self.asked.images_gb
+        found = {
+            service.name: images.built(self.daemon, Path(service.build), "", asked.seconds, most)["Id"]
+            if service.build
+            else images.have(self.daemon, service.image, self.asked.pull, most)["Id"]
             for service in asked.services
         }
         outside = self.asked.network if self.asked.allowed_hosts is None and self.asked.network != "none" else ""
-        services = Services(self.daemon, asked, images, outside)
+        services = Services(self.daemon, asked, found, outside)
         held.callback(services.close)
         return services
 
@@ -183,7 +189,11 @@ class Docker(BaseSandbox):
         self._proxy: dict[str, str] = {}
         if hosts is None or name == "none":
             return name
-        egress = Egress(self.daemon, hosts, name, self.asked.proxy_image)
+        try:
+            proxy = images.have(self.daemon, self.asked.proxy_image, self.asked.pull, self.asked.images_gb)["Id"]
+        except BadConfig as error:
+            raise BadConfig(f"the proxy of allowed hosts needs an image with python3 (proxy_image): {error}") from error
+        egress = Egress(self.daemon, hosts, name, proxy)
         self._nets.callback(egress.close)
         self._proxy = egress.variables
         return egress.name

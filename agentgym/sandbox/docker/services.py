@@ -11,6 +11,7 @@ from agentgym.errors import BadConfig
 from agentgym.sandbox.docker.daemon import LABEL, Daemon, docker, faults, owner
 from agentgym.sandbox.protocol import MEGABYTE, Result, SandboxFault
 
+MAIN = "main"
 PULSE = 0.1
 PROCESSES = 512
 """Of one service at most."""
@@ -33,7 +34,9 @@ class Service:
     work: str = ""
     user: str = ""
     networks: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    """Its networks, each with more names by which others find it."""
+    """Its networks, each with more names by which others find it; none for no network."""
+    shares: str = ""
+    """The service whose network it shares, instead of having one; `main` is the main container."""
     volumes: tuple[tuple[str, str, bool], ...] = ()
     """Volume, folder, and whether it may only be read."""
     memory_folders: tuple[str, ...] = ()
@@ -69,8 +72,12 @@ class Services:
         self._id = f"agentgym-{uuid.uuid4().hex[:12]}"
         self._ending = contextlib.ExitStack()
         self._containers: dict[str, str] = {}
+        self._deadline = time.monotonic() + beside.seconds
+        order = in_order(beside.services)
+        self._later = _after_main(order)
         try:
-            self._start()
+            self._make_networks()
+            self._run_all([service for service in order if service not in self._later])
         except BaseException:
             self.close()
             raise
@@ -110,9 +117,8 @@ class Services:
     def _binds(self, volumes: Sequence[tuple[str, str, bool]]) -> list[str]:
         return [f"{self._called(name)}:{folder}{':ro' if read_only else ''}" for name, folder, read_only in volumes]
 
-    def _start(self) -> None:
-        api, beside = self._daemon.client.api, self._beside
-        everything = [*beside.services]
+    def _make_networks(self) -> None:
+        api, beside, everything = self._daemon.client.api, self._beside, self._beside.services
         with faults():
             for name in sorted({*beside.networks, *(name for service in everything for name in service.networks)}):
                 api.create_network(
@@ -127,25 +133,32 @@ class Services:
             for name in sorted({name for name, _, _ in listed}):
                 api.create_volume(self._called(name), labels={LABEL: owner()})
                 self._ending.callback(self._remove_volume, self._called(name))
-        deadline = time.monotonic() + beside.seconds
-        for service in in_order(everything):
+
+    def join(self, main: str) -> None:
+        """Start the services that share the network of the main container, which runs by now, and those that need them."""
+        self._containers[MAIN] = main
+        self._run_all(self._later)
+
+    def _run_all(self, services: Sequence[Service]) -> None:
+        for service in services:
             for other, condition in service.needs.items():
                 if other in self._containers:
-                    self._wait(other, condition, deadline)
+                    self._wait(other, condition, self._deadline)
             self._run(service)
-        for service in everything:
+        for service in services:
             if service.health:
-                self._wait(service.name, HEALTHY, deadline)
+                self._wait(service.name, HEALTHY, self._deadline)
 
     def _run(self, service: Service) -> None:
         api, library = self._daemon.client.api, docker()
-        (first, names), *others = service.networks.items()
+        first, *others = service.networks or ("",)
+        mode = f"container:{self._containers[service.shares]}" if service.shares else "none"
         memory = int((service.memory_mb or 1024) * MEGABYTE)
         host = api.create_host_config(
-            network_mode=self._called(first),
+            network_mode=self._called(first) if first else mode,
             binds=self._binds(service.volumes),
             tmpfs=dict.fromkeys(service.memory_folders, f"rw,nosuid,nodev,size={256 * MEGABYTE}"),
-            extra_hosts=self.hosts(service.networks),
+            extra_hosts=self.hosts(service.networks) or None,
             mem_limit=memory,
             memswap_limit=memory,
             pids_limit=PROCESSES,
@@ -165,23 +178,27 @@ class Services:
                     environment=dict(service.environment),
                     working_dir=service.work or None,
                     user=service.user or None,
-                    hostname=service.name,
+                    hostname=None if service.shares else service.name,
                     healthcheck=service.health,
                     labels={LABEL: owner()},
                     host_config=host,
-                    networking_config=api.create_networking_config(
-                        {self._called(first): api.create_endpoint_config(aliases=[service.name, *names])}
-                    ),
+                    networking_config=self._endpoint(service, first) if first else None,
                 )
             except library.errors.NotFound as error:
                 raise BadConfig(f"{self._daemon} has no image {service.image!r} of service {service.name!r}") from error
             self._containers[service.name] = made["Id"]
             self._ending.callback(self._daemon.remove, made["Id"])
-            for name, more in others:
-                api.connect_container_to_network(made["Id"], self._called(name), aliases=[service.name, *more])
-            if self._outside:
+            for name in others:
+                aliases = [service.name, *service.networks[name]]
+                api.connect_container_to_network(made["Id"], self._called(name), aliases=aliases)
+            if self._outside and first:
                 api.connect_container_to_network(made["Id"], self._outside)
             api.start(made["Id"])
+
+    def _endpoint(self, service: Service, network: str) -> Any:
+        api = self._daemon.client.api
+        endpoint = api.create_endpoint_config(aliases=[service.name, *service.networks[network]])
+        return api.create_networking_config({self._called(network): endpoint})
 
     def _wait(self, name: str, condition: str, deadline: float) -> None:
         while True:
@@ -235,12 +252,22 @@ class Services:
             self._ending.close()
 
 
+def _after_main(order: Sequence[Service]) -> list[Service]:
+    """Return the services that cannot start before the main container, of services in order."""
+    later = list[Service]()
+    for service in order:
+        names = {MAIN, *(other.name for other in later)}
+        if service.shares in names or names & set(service.needs):
+            later.append(service)
+    return later
+
+
 def in_order(services: Sequence[Service]) -> list[Service]:
     """Return services, each after those it needs; BadConfig for a circle."""
     left, order = list(services), list[Service]()
     while left:
         names = {service.name for service in left}
-        ready = [service for service in left if not names & set(service.needs)]
+        ready = [service for service in left if not names & {*service.needs, service.shares}]
         if not ready:
             raise BadConfig(f"services {sorted(names)} need one another in a circle")
         order += ready

@@ -73,12 +73,27 @@ def test_the_main_service_may_run_something_else(tmp_path):
     assert read(tmp_path, "services: {main: {command: 'run.sh --fast'}}\n").command == ("run.sh", "--fast")
 
 
+def test_a_network_that_is_shared(tmp_path):
+    services = "a: {image: x, network_mode: 'service:main'}, b: {image: x, network_mode: 'service:a'}"
+    place = read(tmp_path, f"services: {{{services}, c: {{image: x, network_mode: none}}}}\n")
+    assert place.beside is not None and [(s.shares, s.networks) for s in place.beside.services] == [
+        ("main", {}),
+        ("a", {}),
+        ("", {}),
+    ]
+
+
 REFUSED = {
     "privileged: true": "runs privileged",
     "cap_add: [SYS_ADMIN]": "chooses capabilities",
     "security_opt: ['seccomp:unconfined']": "security options",
     "ports: ['80:80']": "publishes ports",
     "network_mode: host": "chooses a network",
+    "network_mode: bridge": "chooses a network",
+    "network_mode: 'container:1234'": "chooses a network",
+    "network_mode: 'service:'": "chooses a network",
+    "network_mode: 'service:a/../b'": "chooses a network",
+    "network_mode: [none]": "chooses a network",
     "pid: host": "leaves its name space",
     "ipc: host": "leaves its name space",
     "userns_mode: host": "leaves its name space",
@@ -133,7 +148,13 @@ def test_what_reaches_this_machine_is_refused(line, service, tmp_path):
         ("services: {a: {image: x}}\nnetworks: {n: {external: true, name: bridge}}\n", "external"),
         ("services: {a: {image: x}}\ninclude: [../x.yaml]\n", "'include' is not understood"),
         ("services: {a: {image: x}}\nsecrets: {s: {file: /etc/shadow}}\n", "'secrets' is not understood"),
-        ("services: {a: {}}\n", "neither an image nor a build"),
+        ("services: {a: {}}\n", "no image and no build"),
+        ("services: {a: {image: ../containers/x}}\n", "no name of one"),
+        ("services: {main: {image: '-x'}}\n", "the image is '-x'"),
+        ("services: {a: {image: x, network_mode: 'service:b'}}\n", "needs 'b'"),
+        ("services: {a: {image: x, network_mode: none, networks: [default]}}\n", "both networks and network_mode"),
+        ("services: {main: {network_mode: 'service:a'}, a: {image: x}}\n", "chooses a network"),
+        ("services: {main: {network_mode: none}}\n", "chooses a network"),
         ("services: {'a/b': {image: x}}\n", "not one of a host"),
         ("services: [a]\n", "expected a table"),
         ("services: !!python/object/apply:os.system ['true']\n", "could not determine a constructor"),

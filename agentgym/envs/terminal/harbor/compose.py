@@ -14,9 +14,11 @@ from typing import Any, cast
 
 from agentgym.errors import BadData, MissingExtra, how_to_install
 from agentgym.sandbox.docker.container import ROOT_CAPABILITIES
-from agentgym.sandbox.docker.services import COMPLETED, HEALTHY, STARTED, Beside, Service
+from agentgym.sandbox.docker.images import is_name
+from agentgym.sandbox.docker.services import COMPLETED, HEALTHY, MAIN, STARTED, Beside, Service
 
-MAIN = "main"
+_SHARED = "service:"
+"""Before the name of a service whose network another one shares."""
 MOST_BYTES, MOST_VALUES, MOST_SERVICES = 100_000, 5000, 16
 IGNORED = frozenset(
     (
@@ -86,12 +88,14 @@ def compose_in(folder: Path, variables: Mapping[str, str]) -> Compose | None:
         raise BadData(f"{file} has {len(services)} services; expected at most {MOST_SERVICES}")
     read = {name: reader.service(name, _table(body, f"{file}: {name}")) for name, body in services.items()}
     main = read.pop(MAIN, None) or Service(MAIN, networks={"default": ()})
-    absent = {other for service in (main, *read.values()) for other in service.needs} - {*read, MAIN}
+    wanted = {other for service in (main, *read.values()) for other in (*service.needs, service.shares) if other}
+    absent = wanted - {*read, MAIN}
     if absent:
         raise BadData(f"{file}: a service needs {sorted(absent)[0]!r:.60}, which the file does not have")
     for service in read.values():
-        if not service.image and not service.build:
-            raise BadData(f"{file}: service {service.name!r} has neither an image nor a build")
+        if not service.build and not is_name(service.image):
+            what = f"the image {service.image!r:.100}, which is no name of one" if service.image else "no image and no build"
+            raise BadData(f"{file}: service {service.name!r} has {what}")
     others = tuple(
         replace(service, needs={name: condition for name, condition in service.needs.items() if name != MAIN})
         for service in read.values()
@@ -176,11 +180,13 @@ class _Reader:
         if not _NAME.fullmatch(name):
             raise BadData(f"{where}: its name is not one of a host")
         for key, value in raw.items():
-            if key in REFUSED and value and not (key == "security_opt" and value == ["no-new-privileges:true"]):
+            if key in REFUSED and value and not self._harmless(name, key, value):
                 raise BadData(f"{where} {REFUSED[key]} ({key}), which a task may not; leave it out")
             if key not in REFUSED | dict.fromkeys(KNOWN | IGNORED):
                 raise BadData(f"{where}: {key!r:.60} is not understood here; leave it out")
-        limits = self._limits(raw, where)
+        limits, mode = self._limits(raw, where), str(raw.get("network_mode") or "")
+        if mode and raw.get("networks"):
+            raise BadData(f"{where} has both networks and network_mode; leave one of them out")
         return Service(
             name=name,
             image=self._text(raw.get("image"), where),
@@ -190,7 +196,8 @@ class _Reader:
             environment=self._environment(raw.get("environment"), where),
             work=self._text(raw.get("working_dir"), where),
             user=self._text(raw.get("user"), where),
-            networks=self._networks(raw.get("networks"), where),
+            networks=self._networks(raw.get("networks"), where) if not mode else {},
+            shares=mode.removeprefix(_SHARED) if mode != "none" else "",
             volumes=tuple(found for entry in self._list(raw.get("volumes")) if (found := self._volume(entry, where))),
             memory_folders=tuple(self._text(entry, where).split(":")[0] for entry in self._list(raw.get("tmpfs"))),
             health=self._health(_table(raw.get("healthcheck"), f"{where}: healthcheck"), where),
@@ -198,6 +205,13 @@ class _Reader:
             cpus=limits[0],
             memory_mb=limits[1],
         )
+
+    def _harmless(self, name: str, key: str, value: object) -> bool:
+        """Whether a key that is refused has a value that takes nothing of this machine."""
+        if key == "network_mode":
+            shared = isinstance(value, str) and value.startswith(_SHARED) and _NAME.fullmatch(value.removeprefix(_SHARED))
+            return name != MAIN and (value == "none" or bool(shared))
+        return key == "security_opt" and value == ["no-new-privileges:true"]
 
     def _list(self, value: object) -> list[object]:
         return cast("list[object]", value) if isinstance(value, list) else [] if value is None else [value]

@@ -24,6 +24,7 @@ from agentgym.envs.terminal.harbor.verifying import NEW_LOGS, verified
 from agentgym.envs.terminal.shell import ShellState, shown, started, unfit
 from agentgym.errors import RULED_OUT, BadConfig, Fault, Reason, unknown
 from agentgym.registry import register_foreign
+from agentgym.sandbox.docker.images import check as check_images
 from agentgym.sandbox.protocol import Sandbox, SandboxFault
 from agentgym.tasks.library import ALL, HASHED, hashed
 
@@ -59,7 +60,7 @@ class Harbor(ServerTools):
     split = ALL
     caps: ClassVar[tuple[str, ...]] = ("max_agent_seconds", "max_cpus", "max_memory_mb")
     task_settings: ClassVar[tuple[str, ...]] = (*caps, "seconds", "shown", "metric_rule")
-    caller_settings: ClassVar[tuple[str, ...]] = ("path", "network", "background")
+    caller_settings: ClassVar[tuple[str, ...]] = ("path", "network", "background", "pull", "images_gb")
     settings: ClassVar[tuple[str, ...]] = (*ServerTools.settings, *caller_settings, *task_settings)
     path: str = ""
     """A task folder, or a folder of task folders."""
@@ -73,6 +74,11 @@ class Harbor(ServerTools):
     background: bool = False
     """Whether processes outlive their command, as in Harbor: services that the tests need. The agent's processes then run
     beside the tests, and can write a reward."""
+    pull: str = ""
+    """Registries that an absent image may be pulled from, with commas between them, such as `docker.io,ghcr.io`. None by
+    default: a task names images, and its caller the registries."""
+    images_gb: float | None = None
+    """Gigabytes of the daemon's images at most: what was pulled or built here is removed, the least recently used first."""
     metric_rule: str = "min"
     """One number of several metrics without a `reward`: `min`, `max`, `mean`, `sum`, or `key:NAME` for one of them."""
     max_agent_seconds: float | None = None
@@ -99,6 +105,9 @@ class Harbor(ServerTools):
             raise BadConfig(f"background of Harbor is {self.background!r}; expected true or false")
         if self.background and self.backend != "docker":
             raise BadConfig(f"background=True needs backend='docker', not {self.backend!r}: others end all with the command")
+        check_images(self.pull, self.images_gb)
+        if (self.pull or self.images_gb is not None) and self.backend != "docker":
+            raise BadConfig(f"pull and images_gb need backend='docker', not {self.backend!r}")
         for name in self.caps:
             value = getattr(self, name)
             if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e9):
@@ -109,13 +118,17 @@ class Harbor(ServerTools):
         super().setup()
         self._library = load(Path(self.path).expanduser())
         self.step_seconds = max(task.longest + TRIES * (task.longest + CONTROL_SECONDS) for task in self._library.values())
+        options = {**self._of_images(), **self.backend_options}
         self._containers = Containers(
-            *(self.backend, self.backend_options, self.network, self.seconds, self.max_cpus, self.max_memory_mb)
+            *(self.backend, options, self.network, self.seconds, self.max_cpus, self.max_memory_mb)
         )
         self._tasks = {
             name: Task(task.instruction, {"name": name}, name, hashed("Harbor", name), task.difficulty)
             for name, task in self._library.items()
         }
+
+    def _of_images(self) -> dict[str, object]:
+        return {"pull": self.pull, "images_gb": self.images_gb} if self.backend == "docker" else {}
 
     # Tasks
 

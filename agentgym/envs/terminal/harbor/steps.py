@@ -15,6 +15,7 @@ from agentgym.envs.terminal.harbor.compose import beside_of, compose_in
 from agentgym.envs.terminal.harbor.health import Health, health_in
 from agentgym.envs.terminal.harbor.network import Policy, baseline, policy
 from agentgym.errors import BadData
+from agentgym.sandbox.docker.images import is_name
 from agentgym.sandbox.docker.services import Beside
 
 MODES = ("shared", "separate")
@@ -96,6 +97,8 @@ def place_in(raw: tables.Table, build: Path, name: str, file: Path, inherited: s
     """
     compose = compose_in(build, tables.resolved(tables.variables(raw, name, file), name, file)) if beside else None
     image = tables.text(raw, "docker_image", file) or inherited or (compose.image if compose else "")
+    if image and not is_name(image):
+        raise BadData(f"{file}: the image is {image!r:.100}; expected a name such as python:3.12-slim")
     build = compose.build if compose and compose.build else build
     dockerfile = build / "Dockerfile"
     building = tables.number(raw, "build_timeout_sec", file) or 600.0
