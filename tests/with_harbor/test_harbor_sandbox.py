@@ -71,7 +71,7 @@ def test_nothing_is_left_of_it() -> None:
     assert not subprocess.run(listed, capture_output=True, text=True, check=True).stdout.strip()
 
 
-def played(env: Any, task: int, choose: Any) -> list[Any]:
+def played(env: Any, task: int | str, choose: Any) -> list[Any]:
     """Return what an episode shows and pays, action by action."""
     seen = [env.reset(seed=0, options={"task": task})[0]]
     for action in choose(env):
@@ -90,10 +90,11 @@ def lost(env: Any) -> list[str]:
     return [*bash, "no call", "submit[]"]
 
 
-@pytest.mark.parametrize("task", [0, 1])
-def test_terminal_is_the_same_there(task: int, tools: dict[str, Any]) -> None:
+@pytest.mark.parametrize("task", [0, 1, "train/1/10"])  # the last one commits, as nobody that git was told of
+def test_terminal_is_the_same_there(task: int | str, tools: dict[str, Any]) -> None:
     for choose in (lambda env: env.oracle(), lost):
         ours = played(agentgym.make("terminal", backend="docker", backend_options={**tools, **DAEMON}), task, choose)
+        assert ours[-1][5] is (choose is not lost)
         assert played(agentgym.make("terminal", backend="harbor", backend_options=tools), task, choose) == ours
 
 

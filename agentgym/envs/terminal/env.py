@@ -26,6 +26,8 @@ from agentgym.sandbox.env import SandboxEnv
 from agentgym.sandbox.protocol import MEGABYTE, Limits, Result, Sandbox
 from agentgym.tasks.attacks import Attacked, obey, order
 
+EMAIL = "agent@localhost"
+"""Who commits, where git is not told: it would make an address of the machine's name, or refuse."""
 NEEDED = ("bash", "python3", "git", "tar", "gzip", "find", "grep", "sed", "awk", "sort", "diff", "env")
 PROGRAMS = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
 """Where a sandbox looks for programs."""
@@ -137,7 +139,7 @@ class Terminal(Attacked, SandboxEnv):
             return self.invalid(wrong)
         self.commands = (*self.commands, command)
         clock = CLOCK + 60 * self.turn
-        extra = {f"GIT_{who}_DATE": f"{clock} +0000" for who in ("AUTHOR", "COMMITTER")}
+        extra = {"EMAIL": EMAIL} | {f"GIT_{who}_DATE": f"{clock} +0000" for who in ("AUTHOR", "COMMITTER")}
         result = self._twice(lambda: self._played(self.shell.command(command, extra), clock))
         self.shell = self.shell.after(result, extra)
         if self.key == self.start and self.shell == self._new_shell():

@@ -17,7 +17,7 @@ from agentgym.envs.sql.env import CAPITALS, SQL
 from agentgym.envs.sql.generate import instances
 from agentgym.envs.swe.env import DATE, SWE
 from agentgym.envs.swe.tasks.pytest_run import FOLDER as REPOSITORY
-from agentgym.envs.terminal.env import Terminal
+from agentgym.envs.terminal.env import EMAIL, Terminal
 from agentgym.envs.terminal.scenario import FOLDER, HOME, scenario
 from agentgym.envs.terminal.tree import Tree, digest, file, pack, unpack
 from agentgym.sandbox.protocol import MEGABYTE
@@ -220,9 +220,10 @@ def _archive(root: Path, most: int) -> bytes:
     return content
 
 
-_AGENT = f"""RUN echo 'agent:x:{USER}:{USER}::{HOME}:/bin/bash' >> /etc/passwd && echo 'agent:x:{USER}:' >> /etc/group
+_AGENT = f"""RUN echo 'agent:x:{USER}:{USER}:agent:{HOME}:/bin/bash' >> /etc/passwd && echo 'agent:x:{USER}:' >> /etc/group
 ADD files.tar {HOME}/
 RUN chown agent:agent {HOME} && chmod 700 {HOME}
+ENV EMAIL={EMAIL}
 """
 _GIT = """RUN command -v git > /dev/null && command -v ps > /dev/null || \\
     (apt-get update && apt-get install --yes --no-install-recommends git procps && rm -rf /var/lib/apt/lists/*)
