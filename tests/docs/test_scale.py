@@ -1,14 +1,14 @@
-"""The arithmetic of docs/guides/scale.md: its products are right, and what they multiply was measured."""
+"""The arithmetic of results/what_has_run.md: its products are right, and what they multiply was measured."""
 
 import re
 from pathlib import Path
 
 import pytest
 
-DOCS = Path(__file__).parents[2] / "docs"
+RESULTS = Path(__file__).parents[2] / "results"
 UNITS = {"µs": 1e-6, "kB": 1e3, "GB": 1e9, "s": 1.0}
 VALUE = r"\**([\d,.]+)\**(?: (µs|kB|GB|s)\b)?"
-TABLE = (DOCS / "guides" / "scale.md").read_text().partition("## 64 GPUs and 10,000 environments")[2].partition("\n## ")[0]
+TABLE = (RESULTS / "what_has_run.md").read_text().partition("## 64 GPUs and 10,000 environments")[2].partition("\n## ")[0]
 SUMS = re.findall(rf"{VALUE} (x|/) {VALUE}[a-z ]*= {VALUE}", TABLE)
 
 
@@ -33,9 +33,7 @@ def test_products_and_quotients_are_right() -> None:
     ],
 )
 def test_what_is_multiplied_was_measured(section: str, rows: list[str]) -> None:
-    measured = (
-        (DOCS.parent / "results" / "benchmarks.md").read_text().partition(f"\n## {section}\n")[2].partition("\n## ")[0]
-    )
+    measured = (RESULTS / "benchmarks.md").read_text().partition(f"\n## {section}\n")[2].partition("\n## ")[0]
     for row in rows:
         assert row in measured
         assert row.rpartition("| ")[2].split()[0] in TABLE
