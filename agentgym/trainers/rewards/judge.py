@@ -15,7 +15,7 @@ from agentgym.core.seeding import derive
 from agentgym.engines import ChatEngine, Sampling
 from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig, EngineDead, Fault, Reason
-from agentgym.trainers.rewards import chat_engine
+from agentgym.trainers.rewards import chat_engine, master_keys
 from agentgym.trainers.rewards.chat_engine import grades_file
 from agentgym.trainers.rewards.interface import reward
 from agentgym.trainers.rewards.transcript import transcript
@@ -47,9 +47,28 @@ def check(*, engine: str, rubric: str, engine_options: object, cache: str, **_: 
         raise BadConfig(f"cache of reward 'judge' is {cache}; expected a file in a folder that exists")
 
 
-async def reach(*, engine: str, engine_options: Mapping[str, object] | None, **_: object) -> None:
-    """Raise BadConfig unless the judge answers a short question."""
+async def reach(
+    *,
+    engine: str,
+    engine_options: Mapping[str, object] | None,
+    rubric: str,
+    tokens: int,
+    temperature: float,
+    characters: int,
+    tries: int,
+    fooled: float,
+    **_: object,
+) -> None:
+    """Raise BadConfig unless the judge answers a short question, and pays none of the master keys."""
     await chat_engine.reach("the judge", engine, engine_options)
+    chat, text = chat_engine.shared(engine, json.dumps(engine_options or {}, sort_keys=True)), _read(rubric)
+
+    async def grade(episode: Episode) -> float | Fault:
+        return await _ask(
+            chat, *_prompt(text, transcript(episode, characters)), Sampling(temperature, max_tokens=tokens), tries
+        )
+
+    await master_keys.check(f"the judge {engine}", grade, fooled)
 
 
 @reward("judge", check=check, reach=reach)
@@ -64,6 +83,7 @@ async def judge(
     characters: Annotated[int, Within(1000)] = 24_000,
     tries: Annotated[int, Within(1)] = 3,
     concurrency: Annotated[int, Within(1)] = 16,
+    fooled: Annotated[float, Within(0, 1)] = 0.5,
     cache: Annotated[str, CALLER] = "",
     engine_options: Annotated[Mapping[str, object] | None, CALLER] = None,
     run: Any = None,
@@ -73,8 +93,9 @@ async def judge(
     `engine`: `chat:URL#MODEL`, or MODULE:NAME of what makes a `ChatEngine`. It reads the task, observations and replies,
     as JSON in which no text can end its own part, shortened to about so many `characters`. It gives its grade in a line that
     holds a hash of all it was shown, which nothing in the episode can contain. A reply without that line is asked for
-    again, `tries` times in all; then, or if the server fails, the episode is a fault. Grades are kept by content, in
-    `judge.sqlite` of the run's folder or in the file `cache`, and no content is graded twice.
+    again, `tries` times in all; then, or if the server fails, the episode is a fault. Before a run it grades ten replies
+    that say nothing (`master_keys`), and a grade above `fooled` refuses it; 1 leaves the test out. Grades are kept by
+    content, in `judge.sqlite` of the run's folder or in the file `cache`, and no content is graded twice.
     """
     if not weight:
         return [{} for _ in episodes]

@@ -213,7 +213,7 @@ def small(out: Path, url: str, rubric: Path, **changes: Any) -> TrainConfig:
         "reward": ("length", "judge"),
         "reward_options": {
             "budget": 6, "buffer": 12, "length.weight": 0.25, "engine": f"chat:{url}#m", "rubric": str(rubric),
-            "judge.schedule": [[0, 0.5], [1, 1.0]], "engine_options": {"backoff": 0.01, "timeout": 20},
+            "fooled": 1.0, "judge.schedule": [[0, 0.5], [1, 1.0]], "engine_options": {"backoff": 0.01, "timeout": 20},
         },
     }  # fmt: skip
     return TrainConfig(**{**options, **changes})
