@@ -1,4 +1,4 @@
-"""Hook of the site's builder: links that leave the site become plain text."""
+"""Hooks of the site's builder: links that leave the site become plain text, and nothing is fetched from elsewhere."""
 
 import os
 import re
@@ -11,6 +11,17 @@ COPIES = DOCS / "made" / "results"
 MADE = re.compile(r"<!-- made by the docs build: (.*?) -->", re.DOTALL)
 """Links to pictures and pages that `docs/pictures.py` makes; only the site shows them."""
 LINK = re.compile(r"(!?)\[([^][]*)\]\(([^()\s#:]+)(#[^()\s]*)?\)")
+WORKER = "https://unpkg.com/iframe-worker/shim"
+"""What the search of a folder of files would fetch; `images/search_in_a_frame.js` does it here."""
+
+
+def on_post_page(output: str, page: object, **_: object) -> str:
+    """Return a page that takes the search's script from the site itself; RuntimeError if it loads anything from elsewhere."""
+    folder = Path(page.file.dest_uri).parent  # type: ignore[attr-defined]
+    output = output.replace(WORKER, os.path.relpath("images/search_in_a_frame.js", folder))
+    if found := re.search(r"<(?:script|img|iframe)[^>]+src=\"https?:[^>]*>|<link[^>]+stylesheet[^>]+https?:[^>]*>", output):
+        raise RuntimeError(f"{page.file.dest_uri} loads {found[0]}: keep it in the site")  # type: ignore[attr-defined]
+    return output
 
 
 def on_page_markdown(markdown: str, page: object, **_: object) -> str:
