@@ -16,7 +16,7 @@ WORKER = "https://unpkg.com/iframe-worker/shim"
 
 
 def on_post_page(output: str, page: object, **_: object) -> str:
-    """Return a page that takes the search's script from the site itself; RuntimeError if it loads anything from elsewhere."""
+    """Return a page that takes the search's script from the site itself; RuntimeError if it loads from elsewhere."""
     folder = Path(page.file.dest_uri).parent  # type: ignore[attr-defined]
     output = output.replace(WORKER, os.path.relpath("images/search_in_a_frame.js", folder))
     if found := re.search(r"<(?:script|img|iframe)[^>]+src=\"https?:[^>]*>|<link[^>]+stylesheet[^>]+https?:[^>]*>", output):
