@@ -54,7 +54,8 @@ class ModelConfig:
     """Vocabulary size of the tokenizer that `model = "init"` makes, including 256 bytes; environments with many names
     need more."""
     pre_tokenizer: Literal["phrases", "words", "names"] = "phrases"
-    """What its tokens may span: `phrases` of the environment, or `words` if phrases rarely repeat."""
+    """What its tokens may span: `phrases` of the environment, `words` if phrases rarely repeat, or `names`: phrases, and
+    each word that has to be copied is the same token wherever it stands."""
     out: str = "runs/train"
     """Folder of the run."""
     seed: int = 0

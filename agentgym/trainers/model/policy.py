@@ -81,7 +81,7 @@ class PolicySize:
     experts: int = 0
     """Experts of each feed-forward layer, two of them active for a token, each half as wide; 0 makes a dense model."""
     pre_tokenizer: str = "phrases"
-    """What a token may grow to: `phrases` of an environment, or `words`."""
+    """What a token may grow to: `phrases` of an environment, `words`, or `names`."""
     induction_heads: bool = False
     """Whether the first weights can copy what was read: see `model.induction`."""
 

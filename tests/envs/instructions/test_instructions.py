@@ -172,11 +172,11 @@ def test_difficulty_is_the_number_of_live_rules_and_has_no_end():
 def test_the_rule_of_the_system_can_be_chosen_and_the_user_goes_against_it():
     env = agentgym.make(ID, preset="tiny")
     for task in env.tasks(20):
-        assert task.data["system"] == {"count": "1"}
+        assert task.data["system"] == {"count": "1", "form": "bullets", "case": "lower"}
         wishes = [op for message in task.data["messages"] for op in message["operations"] if op[1] == "count"]
         assert len(wishes) == 1 and wishes[0][0] == "set" and wishes[0][2] != "1"
         observation, _ = env.reset(seed=0, options={"task": task})
-        assert "System: Give exactly 1 items." in observation
+        assert "System: Give exactly 1 items.\nSystem: Write a bulleted list" in observation
     assert "whoever spoke last" in env.shortcuts()
 
 
@@ -196,6 +196,7 @@ def test_only_the_kinds_of_the_option_are_listed():
         ({"system": "forms=bullets"}, "form"),
         ({"system": "form=bullet"}, "bullets"),
         ({"system": "form"}, "bullets"),
+        ({"system": "count=1,form=bullet"}, "bullets"),
         ({"messages": 1}, "from 2 to 200"),
         ({"messages": True}, "from 2 to 200"),
     ],

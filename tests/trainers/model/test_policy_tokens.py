@@ -35,6 +35,17 @@ def test_words_are_copied_one_by_one():
     assert cut(train_tokenizer(TEXTS, 1000), "i need slip resistant clogs") == ["i need slip resistant", " clogs"]
 
 
+def test_names_are_one_token_wherever_they_stand():
+    texts = ["Ann: My room is elm.", "note[Ann room elm]", "1: Ann room elm\n2: Bob car red", "answer[elm]", "red\nAnn"] * 20
+    tokenizer = train_tokenizer(texts, 1000, "names")
+    assert cut(tokenizer, "Ann: My room is elm.") == ["Ann", ":", " My room is ", "elm", "."]
+    assert cut(tokenizer, "note[Ann room elm]") == ["note", "[", "Ann", " room ", "elm", "]"]
+    assert cut(tokenizer, "answer[elm]") == ["answer", "[", "elm", "]"]
+    assert cut(tokenizer, "1: Ann room elm\n")[-4:] == ["Ann", " room ", "elm", "\n"]
+    for text in (*texts[:5], "Anna  elm,elms 12 B0X1 \u00e9\n"):
+        assert tokenizer.decode(tokenizer.encode(text)) == text
+
+
 def test_what_is_set_wrongly_is_said():
     with pytest.raises(UnknownName, match="pre_tokenizer"):
         train_tokenizer(TEXTS, 1000, "letters")
