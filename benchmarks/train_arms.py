@@ -38,8 +38,9 @@ from agentgym.trainers.learners.alone import reinforce
 from agentgym.trainers.learners.optimizers import optimizers
 from agentgym.trainers.learners.step import Scorer, TrainedModel
 from agentgym.trainers.losses.policy import policy_loss
-from agentgym.trainers.model.logprobs import Scores, project
+from agentgym.trainers.model.logprobs import project
 from agentgym.trainers.model.policy import load_policy
+from agentgym.trainers.model.scores import Scores
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import torch
 
 from agentgym.trainers.data.packing import Batch
-from agentgym.trainers.model.logprobs import Scores
+from agentgym.trainers.model.scores import Scores
 
 
 def batch(advantages, logprobs, turns=None, rows=None):

@@ -1,12 +1,16 @@
 """The branching stage: which episodes of a group begin inside another one of it."""
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
 
 from agentgym.agents.spec import AGENTS
 from agentgym.core.env import TextEnv
-from agentgym.episodes.episode import Turn
+from agentgym.episodes.episode import Episode, Turn
 from agentgym.errors import BadConfig
+from agentgym.rollout.branched import Branch, Growth
+from agentgym.trainers.run import trial
 from agentgym.trainers.seam import Seam, Stage, Target, parameters
 
 if TYPE_CHECKING:
@@ -76,6 +80,8 @@ def check(run: "FreshRun") -> None:
     for spec, env in run.envs:
         if reason := unbranchable(config, env, spec.name):
             raise BadConfig(f"branching {config.branching!r}: {reason}. Leave it out")
+    if config.steps:
+        trial.attempt(run, stage, lambda stage, _, group: _try(stage, group.episodes))
     for other in (run.stages.sampler, run.stages.selection) if config.steps else ():
         both = f"{other.kind} {other.name!r} with branching {config.branching!r}"
         if "expert" in other.attributes["requires"] and other.kind == "sampler":
@@ -85,6 +91,15 @@ def check(run: "FreshRun") -> None:
             )
         if {"hint", "proposals"} & set(other.attributes["requires"]):
             raise BadConfig(f"{both}: this combination was never tested; remove one of the two")
+
+
+def _try(stage: Stage, episodes: Sequence[Episode]) -> None:
+    """Ask what is played first, and what after a round of two episodes; BadConfig for what is no list of branches."""
+    for rounds, played in enumerate(([], list(episodes))):
+        growth = Growth(4, 4 - len(played), played, played, rounds, np.random.default_rng(0))
+        asked = stage(growth, step=0)
+        if not isinstance(asked, Sequence) or not all(isinstance(one, Branch) for one in cast("Sequence[object]", asked)):
+            raise BadConfig(f"branching {stage.name!r} returned {asked!r:.80}; expected a list of Branch")
 
 
 def surprise(turn: Turn, tokens: int = 0) -> float:

@@ -381,6 +381,8 @@ class TrackConfig:
     """Steps between checkpoints."""
     keep_best: bool = False
     """Keep the checkpoint with the highest success on the validation split, as checkpoints/best."""
+    try_stages: bool = True
+    """Call stages of your own once on made-up episodes before anything is loaded."""
     keep_episodes: int = 16
     """Training episodes kept per step in episodes.jsonl (evaluation episodes are all kept)."""
 

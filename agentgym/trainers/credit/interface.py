@@ -1,6 +1,6 @@
 """Credit: pure NumPy functions from a group of episodes to one advantage per turn (or per output token)."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 from agentgym.episodes.episode import Episode, Group, Turn
 from agentgym.errors import BadConfig
-from agentgym.trainers.needs.interface import NEEDS
+from agentgym.trainers.needs import interface as needs
+from agentgym.trainers.run import trial
 from agentgym.trainers.seam import Processes, Seam, Stage
 from agentgym.trainers.seam import Within as Within
 
@@ -99,12 +100,19 @@ class Credit:
         handed: dict[str, object] = {"step": step, "run": self.run}
         call = self.stage
         credited = call(groups, **handed) if self.scope == "batch" else [call(group, **handed) for group in groups]
+        self._check_length(credited, len(groups), "lists of arrays", "groups")
         return [self._checked(group, arrays) for group, arrays in zip(groups, credited, strict=True)]
 
     def _checked(self, group: Group, arrays: Sequence[object]) -> list[Floats]:
-        if len(arrays) != len(group):
-            raise ValueError(f"credit {self.name!r} returned {len(arrays)} arrays for a group of {len(group)} episodes")
+        self._check_length(arrays, len(group), "arrays", "a group of episodes")
         return [self._array(episode, array) for episode, array in zip(group, arrays, strict=True)]
+
+    def _check_length(self, returned: object, number: int, what: str, of: str) -> None:
+        """Raise ValueError unless so many were returned."""
+        if not isinstance(returned, Sized):
+            raise ValueError(f"credit {self.name!r} returned {returned!r:.80}; expected {number} {what} for {of}")
+        if len(returned) != number:
+            raise ValueError(f"credit {self.name!r} returned {len(returned)} {what} for {of}; expected {number}")
 
     def _array(self, episode: Episode, array: object) -> Floats:
         values = np.asarray(array, dtype=np.float64)
@@ -149,7 +157,7 @@ def resolve(name: str, /, **hyperparameters: object) -> Credit:
     """
     credit = Credit(CREDITS.resolve(name, hyperparameters))
     for need in credit.needs:
-        NEEDS.looked_up(need)
+        needs.NEEDS.looked_up(need)
     _try(credit)
     return credit
 
@@ -181,8 +189,13 @@ def _made_up(needs: Sequence[str], reward: float = 0.0) -> Turn:
 
 
 def check(run: "FreshRun") -> None:
-    """Raise BadConfig where turns say what they are worth and the credit does not read it, or none do and it would."""
+    """Raise BadConfig where turns say what they are worth and the credit does not read it, or none do and it would.
+
+    A credit of the user's own that fails on a made-up group is refused too.
+    """
     config, credit, selection = run.config, run.stages.credit, run.stages.selection
+    if config.steps:
+        trial.attempt(run, credit.stage, lambda stage, alone, group: Credit(stage, alone)([needs.tried(run, group)]))
     reads, says = credit.stage.attributes["worth"], selection.attributes["worth"]
     if not config.steps or reads == says:
         return

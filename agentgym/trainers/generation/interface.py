@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from agentgym.agents.base import Agent
 from agentgym.episodes.episode import Episode
+from agentgym.errors import BadConfig
 from agentgym.rollout.play import Job
 from agentgym.trainers.learners.interface import check_embeds
 from agentgym.trainers.run import requirements
-from agentgym.trainers.seam import Seam, Stateful, Target, required
+from agentgym.trainers.seam import Seam, Stateful, Target, required, unwritten
 
 if TYPE_CHECKING:
     from agentgym.trainers.config.train_config import TrainConfig
@@ -72,6 +73,8 @@ class Generation(Stateful):
 def check(run: "FreshRun") -> None:
     """Raise BadConfig where a run cannot be played by its generation."""
     stage = run.stages.generation
+    if lacks := unwritten(stage.target, Generation):
+        raise BadConfig(f"generation {stage.name!r} lacks {lacks}; let its class inherit from agentgym.trainers.Generation")
     if stage.attributes["embeds"]:
         check_embeds(run.config, f"{stage.kind} {stage.name!r}")
     if stage.attributes["check"] and run.config.steps:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from agentgym.trainers.data.packing import Batch
 from agentgym.trainers.data.segments import Segment
 from agentgym.trainers.losses.policy import Sums, total_of
-from agentgym.trainers.model.logprobs import Scores
+from agentgym.trainers.model.scores import Scores
 
 TARGET = "value_target"
 """What a credit puts into `turn.extra` for the critic to learn: [output tokens], nan where there is nothing to learn."""

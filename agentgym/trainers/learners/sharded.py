@@ -21,7 +21,7 @@ from agentgym.trainers.learners.interface import learner
 from agentgym.trainers.learners.local import LocalLearner
 from agentgym.trainers.learners.step import Scorer
 from agentgym.trainers.model import sharding
-from agentgym.trainers.model.logprobs import Scores
+from agentgym.trainers.model.scores import Scores
 from agentgym.trainers.weights import saved_parts
 from agentgym.trainers.weights.checkpoint import Checkpoint
 from agentgym.trainers.weights.model_folder import write_adapter, write_model

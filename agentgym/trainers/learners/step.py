@@ -26,8 +26,9 @@ from agentgym.trainers.learners.updates import UpdateResult
 from agentgym.trainers.losses.policy import Sums, add_sums, entropy_sum, imitation_loss, means, policy_loss
 from agentgym.trainers.model import layers
 from agentgym.trainers.model.attention import choose
-from agentgym.trainers.model.logprobs import Scores, policy_logprobs
+from agentgym.trainers.model.logprobs import policy_logprobs
 from agentgym.trainers.model.precision import Masters
+from agentgym.trainers.model.scores import Scores
 from agentgym.trainers.seam import Stage
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from agentgym.core.folders import write_whole
 from agentgym.errors import BadConfig, MissingExtra, how_to_install
-from agentgym.trainers.seam import SECOND_CTRL_C, Seam, Stage, Target, shared_out
+from agentgym.trainers.seam import SECOND_CTRL_C, Seam, Stage, Target, shared_out, unwritten
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -149,5 +149,7 @@ def store_run_id(folder: Path, name: str, run: str) -> None:
 
 
 def check(run: "FreshRun") -> None:
-    """Raise BadConfig or MissingExtra for a logger that cannot be: choosing them finds out."""
-    _ = run.stages.loggers
+    """Raise BadConfig or MissingExtra for a logger that cannot be: choosing them finds out, or its class lacks a method."""
+    for stage in run.stages.loggers:
+        if lacks := unwritten(stage.target, Logger):
+            raise BadConfig(f"logger {stage.name!r} lacks {lacks}; expected a class with log(position, row) and close()")

@@ -10,7 +10,7 @@ from torch import Tensor
 from agentgym.errors import BadConfig
 from agentgym.trainers.data.packing import Batch
 from agentgym.trainers.losses.interface import loss
-from agentgym.trainers.model.logprobs import Scores
+from agentgym.trainers.model.scores import Scores
 from agentgym.trainers.run.metrics import LIMIT
 from agentgym.trainers.seam import Within
 

@@ -3,7 +3,7 @@
 # torch is typed in part only.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -13,17 +13,9 @@ from transformers import PreTrainedModel
 
 from agentgym.trainers.data.packing import Batch
 from agentgym.trainers.model import attention, forward
+from agentgym.trainers.model.scores import Scores
 
 CHUNK = 2**25  # logits held at once: 128 MB of float32
-
-
-class Scores(NamedTuple):
-    """What the policy says about each trained token."""
-
-    logprobs: Tensor  # [trained] float32
-    entropy: Tensor  # [trained] float32, of the distribution the token was drawn from
-    states: Tensor | None = None  # [trained, width], the hidden states that predict them, where they are asked for
-    top: Tensor | None = None  # [trained, k], log-probabilities of the k likeliest tokens, where they are asked for
 
 
 def token_logprobs(

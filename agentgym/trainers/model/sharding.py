@@ -14,7 +14,7 @@ from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from agentgym.trainers.model.attention import choose
-from agentgym.trainers.model.logprobs import Scores
+from agentgym.trainers.model.scores import Scores
 from agentgym.trainers.weights.gather import is_sharded
 
 

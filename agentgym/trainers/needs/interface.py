@@ -1,6 +1,7 @@
 """What credit and loss functions need to know of each turn, computed into `turn.extra` before they are called."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
 import numpy as np
@@ -11,6 +12,7 @@ from agentgym.episodes.episode import Episode, Group, Turn
 from agentgym.errors import BadConfig
 from agentgym.trainers.data.segments import Segment, build
 from agentgym.trainers.data.trees import copy_extra
+from agentgym.trainers.run import trial
 from agentgym.trainers.seam import Processes, Seam, Stage, Target, Within, contained, options_of, shared_out
 
 if TYPE_CHECKING:
@@ -89,6 +91,32 @@ def check(run: "FreshRun") -> None:
         if stage.attributes["check"]:
             for spec, env in run.envs:
                 stage.attributes["check"](run.config, env, spec.name)
+        if run.config.steps:
+            trial.attempt(run, stage, lambda stage, alone, group: _fill(group, stage, alone))
+
+
+def tried(run: "FreshRun", group: Group) -> Group:
+    """Return a made-up group with all that a run's credit and loss need; BeyondTrial where only a run computes it."""
+    for stage in run.stages.needs:
+        if stage.name in SCORED:
+            for turn in (turn for episode in group for turn in episode.turns):
+                turn.extra[stage.name] = np.full(len(turn.output_ids), -0.5, dtype=np.float32)
+            continue
+        if not trial.is_own(stage.target):
+            raise trial.BeyondTrial(stage.name)
+        try:
+            _fill(group, replace(stage, state={}), trial.TrialRun(run.config))
+        except Exception as error:  # which the need's own trial reports
+            raise trial.BeyondTrial(stage.name) from error
+    return group
+
+
+def _fill(group: Group, stage: Stage, alone: trial.TrialRun) -> None:
+    """Let a need put its value into every turn; BadConfig where one lacks it then."""
+    if trial.awaited(stage([], run=alone, step=0)) or trial.awaited(stage([group], run=alone, step=0)):
+        raise trial.BeyondTrial(stage.name)
+    if any(stage.name not in turn.extra for episode in group for turn in episode.turns):
+        raise BadConfig(f"needs {stage.name!r} put no turn.extra[{stage.name!r}] into some turns; expected it in every turn")
 
 
 @needs("values", asks="critic")

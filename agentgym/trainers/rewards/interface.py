@@ -11,6 +11,7 @@ from agentgym.core.env import TextEnv
 from agentgym.episodes.episode import FAULTS, Episode, view
 from agentgym.errors import BadConfig, EngineDead, Fault
 from agentgym.trainers.needs.interface import finished
+from agentgym.trainers.run import trial
 from agentgym.trainers.seam import Seam, Stage, Target, options_of, shared_out, unfolded
 
 if TYPE_CHECKING:
@@ -78,6 +79,20 @@ def check(run: "FreshRun") -> None:
         if stage.attributes["fits"]:
             for spec, env in run.envs:
                 stage.attributes["fits"](env, spec.name)
+        trial.attempt(run, stage, lambda stage, alone, group: _try(stage, group.episodes, alone))
+
+
+def _try(stage: Stage, episodes: Sequence[Episode], alone: trial.TrialRun) -> None:
+    """Pay made-up episodes; BadConfig for what cannot be paid. A Fault is the reward's right."""
+    try:
+        parts = _weighed(stage, 0)(episodes, step=0, run=alone)
+    except Fault:
+        return
+    if trial.awaited(parts):
+        return
+    for episode, paid in zip(episodes, _counted(stage, parts, len(episodes)), strict=True):
+        if not isinstance(paid, Fault):
+            _add(episode, stage.name, paid)
 
 
 def resolve_rewards(names: Sequence[str], options: Mapping[str, object]) -> list[Stage]:
@@ -129,18 +144,29 @@ def _as_seen(episode: Episode) -> list[Episode]:
 
 async def _parts(stage: Stage, episodes: Sequence[Episode], step: int, run: object) -> Sequence[object]:
     """Return what a stage pays each episode; a Fault that it raises holds for all of them."""
-    weight = stage.options.get("weight")
-    if isinstance(weight, Schedule):
-        stage = replace(stage, options={**stage.options, "weight": weight.at(step)})
     try:
-        parts = cast("Sequence[object]", await finished(stage(episodes, step=step, run=run)))
+        parts = await finished(_weighed(stage, step)(episodes, step=step, run=run))
     except EngineDead:
         raise
     except Fault as fault:
         return [fault] * len(episodes)
-    if len(parts) != len(episodes):
-        raise BadConfig(f"reward {stage.name!r} returned {len(parts)} results for {len(episodes)} episodes")
-    return parts
+    return _counted(stage, parts, len(episodes))
+
+
+def _weighed(stage: Stage, step: int) -> Stage:
+    """Return a stage with the weight that its schedule says for a step."""
+    weight = stage.options.get("weight")
+    return replace(stage, options={**stage.options, "weight": weight.at(step)}) if isinstance(weight, Schedule) else stage
+
+
+def _counted(stage: Stage, parts: object, episodes: int) -> Sequence[object]:
+    """Return what a stage returned; BadConfig unless that is a result for each episode."""
+    if not isinstance(parts, Sequence) or isinstance(parts, str):
+        raise BadConfig(f"reward {stage.name!r} returned {parts!r:.80}; expected a list with a mapping for each episode")
+    results = cast("Sequence[object]", parts)
+    if len(results) != episodes:
+        raise BadConfig(f"reward {stage.name!r} returned {len(results)} results for {episodes} episodes")
+    return results
 
 
 def _add(episode: Episode, stage: str, parts: object) -> None:

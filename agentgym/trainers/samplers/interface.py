@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
 from agentgym.core.env import TextEnv
 from agentgym.core.pool import fingerprint
@@ -15,8 +15,8 @@ from agentgym.core.tasks import Task
 from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig
 from agentgym.rollout.draw import Draw
-from agentgym.trainers.run import requirements
-from agentgym.trainers.seam import Seam, Stage, Stateful, Target, Within, required, unwritten
+from agentgym.trainers.run import requirements, trial
+from agentgym.trainers.seam import Seam, Stage, Stateful, Target, Within, parameters, required, unwritten
 
 if TYPE_CHECKING:
     from agentgym.trainers.run.stages import FreshRun
@@ -295,7 +295,26 @@ def check(run: "FreshRun") -> None:
     if run.config.steps:
         sampler(run.sources)
         requirements.check(sampler, run)
+        trial.attempt(run, sampler, lambda stage, alone, _: _try(stage, run.sources, alone))
         _check_beside(sampler, run.stages.selection)
+
+
+def _try(stage: Stage, sources: Sequence[TaskSource], alone: trial.TrialRun) -> None:
+    """Draw two tasks and tell how they ended; BadConfig for what is no list of draws, or a state that cannot be taken up."""
+    sampler: Sampler = stage(sources)
+    drawing: Any = sampler.draw
+    draws: Any = drawing(0, 2, **({"run": alone} if "run" in parameters(drawing) else {}))
+    if trial.awaited(draws):
+        return
+    if not isinstance(draws, list) or not all(isinstance(draw, Draw) for draw in cast("list[object]", draws)):
+        raise BadConfig(f"sampler {stage.name!r} drew {draws!r:.80}; expected a list of Draw")
+    ended = [(draw, draw.env or sources[0].name) for draw in cast("list[Draw]", draws)]
+    outcome: dict[str, Any] = {"rewards": (0.0, 1.0), "successes": (False, True), "hinted": (False, False)}
+    sampler.saw([GroupOutcome(env, d.task.id, d.task.difficulty, label=d.label, **outcome) for d, env in ended])
+    if not isinstance(cast("object", sampler.measures(0)), Mapping):
+        raise BadConfig(f"sampler {stage.name!r}: measures() returned no mapping; expected names with numbers")
+    other: Sampler = stage(sources)
+    other.load_state_dict(sampler.state_dict())
 
 
 def _check_bound(run: "FreshRun", sampler: Stage, why: str, kept: str, queued: str) -> None:

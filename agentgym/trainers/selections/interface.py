@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import numpy as np
 
 from agentgym.episodes.episode import Group
-from agentgym.trainers.run import requirements
-from agentgym.trainers.seam import Seam, Target, Within, required
+from agentgym.errors import BadConfig
+from agentgym.trainers.run import requirements, trial
+from agentgym.trainers.seam import Seam, Stage, Target, Within, required
 
 if TYPE_CHECKING:
     from agentgym.trainers.run.stages import FreshRun
@@ -90,5 +91,17 @@ def variance(
 
 
 def check(run: "FreshRun") -> None:
-    """Raise BadConfig where a run lacks what its selection requires."""
+    """Raise BadConfig where a run lacks what its selection requires, or one of the user's own fails on made-up groups."""
     requirements.check(run.stages.selection, run)
+    if run.config.steps:
+        trial.attempt(run, run.stages.selection, _try)
+
+
+def _try(stage: Stage, alone: trial.TrialRun, group: Group) -> None:
+    """Select from a group and from none; BadConfig for what is no list of groups."""
+    for some in ([], [group]):
+        selected = stage(some, run=alone, step=0)
+        if trial.awaited(selected):
+            return
+        if not isinstance(selected, list) or not all(isinstance(one, Group) for one in cast("list[object]", selected)):
+            raise BadConfig(f"select {stage.name!r} returned {selected!r:.80}; expected a list of groups")

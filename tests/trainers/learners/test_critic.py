@@ -18,7 +18,7 @@ from agentgym.errors import BadConfig
 from agentgym.trainers import train
 from agentgym.trainers.credit.interface import resolve
 from agentgym.trainers.learners.critic import Critic
-from agentgym.trainers.model.logprobs import Scores
+from agentgym.trainers.model.scores import Scores
 from agentgym.trainers.needs import interface as needs
 
 

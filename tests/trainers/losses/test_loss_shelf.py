@@ -22,7 +22,8 @@ from agentgym.trainers.losses.interface import LOSSES, check, factors, resolve_l
 from agentgym.trainers.losses.policy import Update, means, policy_loss
 from agentgym.trainers.losses.simko import forks
 from agentgym.trainers.model import logprobs
-from agentgym.trainers.model.logprobs import Scores, project, token_logprobs
+from agentgym.trainers.model.logprobs import project, token_logprobs
+from agentgym.trainers.model.scores import Scores
 from agentgym.trainers.needs import interface as needs
 from agentgym.trainers.needs.entropy_mean import entropy_mean, turn_entropy_mean
 

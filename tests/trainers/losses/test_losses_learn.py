@@ -11,7 +11,7 @@ from agentgym.episodes.episode import Group
 from agentgym.trainers.credit.interface import resolve
 from agentgym.trainers.losses.interface import LOSSES, factors
 from agentgym.trainers.losses.policy import policy_loss
-from agentgym.trainers.model.logprobs import Scores
+from agentgym.trainers.model.scores import Scores
 
 BY = {
     **{

@@ -27,8 +27,8 @@ from agentgym.trainers.data.packing import pack, token_weights
 from agentgym.trainers.data.segments import behaviours, build, mismatches
 from agentgym.trainers.data.stored import Filter
 from agentgym.trainers.losses.policy import means, policy_loss
-from agentgym.trainers.model.logprobs import Scores
 from agentgym.trainers.model.policy import init_policy
+from agentgym.trainers.model.scores import Scores
 from agentgym.trainers.run import preflight
 from agentgym.trainers.run.metrics import merged, played
 from agentgym.trainers.run.rollouts import Rollouts

@@ -26,7 +26,7 @@ from agentgym.trainers.losses import policy as losses
 from agentgym.trainers.losses.cispo import cispo
 from agentgym.trainers.losses.covariance import clip_cov
 from agentgym.trainers.losses.policy import Sums, add_sums, policy_loss
-from agentgym.trainers.model.logprobs import Scores
+from agentgym.trainers.model.scores import Scores
 from agentgym.trainers.run.metrics import LIMIT
 from agentgym.trainers.seam import Stage
 

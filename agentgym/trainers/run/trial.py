@@ -1,0 +1,154 @@
+"""A stage of the user's own is called once on what is made up, before anything is loaded: an error costs seconds then."""
+
+import inspect
+import json
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from agentgym.core.actions import samples
+from agentgym.core.outcome import Finish
+from agentgym.core.tasks import Task
+from agentgym.episodes.episode import Episode, Group, Turn
+from agentgym.errors import BadConfig, Reason
+from agentgym.trainers.seam import HasSeed, Stage
+
+if TYPE_CHECKING:
+    from agentgym.trainers.run.stages import FreshRun
+
+T = TypeVar("T")
+
+
+class BeyondTrial(Exception):
+    """A stage asks for something that only a run has which was started: whether it works, the run will tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrialRun:
+    """The run as a stage sees it in its trial: one process, which has loaded nothing."""
+
+    config: HasSeed
+    rank: int = 0
+    processes: int = 1
+
+    def gathered(self, items: list[T]) -> list[T]:
+        """Return the items of all processes."""
+        return items
+
+    def share(self, items: Sequence[T]) -> list[T]:
+        """Return this process's part of what all processes know."""
+        return list(items)
+
+    def __getattr__(self, name: str) -> Any:
+        raise BeyondTrial(name)
+
+
+Judge = Callable[[Stage, TrialRun, Group], object]
+"""Calls a stage with a run and a group, both made up, and raises what is wrong with its result."""
+
+
+def attempt(run: "FreshRun", stage: Stage, judge: Judge) -> None:
+    """Let `judge` call a stage on a made-up group and look at what it returns; BadConfig, with its line, for any error.
+
+    Stages of the package have tests and are left out. So are coroutines, which wait for something outside and belong to the
+    event loop of the run. The stage has its options, and a state of its own that is thrown away.
+    """
+    if not run.config.try_stages or not is_own(stage.target) or inspect.iscoroutinefunction(stage.target):
+        return
+    what, group = f"{stage.kind} {stage.name!r}", made_up(run)
+    tried = replace(stage, options=dict(stage.options), state={})
+    try:
+        with np.errstate(all="ignore"):
+            judge(tried, TrialRun(run.config), group)
+    except BeyondTrial:
+        return
+    except Exception as error:
+        problem = str(error) if isinstance(error, BadConfig) else f"{type(error).__name__}: {error}"
+        if what not in problem:
+            problem = f"{what}: {problem}"
+        raise BadConfig(
+            f"{problem}{_where(error, stage.target)}. It was called on two made-up episodes, before anything is loaded; to "
+            "start without this call: --no-try-stages"
+        ) from error
+
+
+def is_own(target: object) -> bool:
+    """Whether a function or class is the user's, not the package's."""
+    return not str(getattr(target, "__module__", "")).startswith("agentgym.")
+
+
+def awaited(result: Any) -> bool:
+    """Whether a stage returned something to wait for, which is given up then."""
+    if inspect.iscoroutine(result):
+        result.close()
+    return hasattr(result, "__await__")
+
+
+def _where(error: BaseException, target: Callable[..., object]) -> str:
+    """Return the last line of the user's file that an error went through; empty where there is none."""
+    try:
+        file = inspect.getsourcefile(inspect.unwrap(target))
+    except TypeError:
+        return ""
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
+    return f" ({file}, line {lines[-1]})" if lines else ""
+
+
+def made_up(run: "FreshRun") -> Group:
+    """Return a group of a failed episode with two turns and a successful one with three, each field filled in."""
+    spec, env = run.envs[0]
+    plain: Any = env.unwrapped
+    task = next(iter(env.up_to(1, spec.train_split or "train")), Task("Look around.", {}, "train/0/0", "train"))
+    tool = next(iter(env.tools.values()), None)
+    action = "look" if tool is None else json.dumps({"name": tool.name, "arguments": samples(tool)})
+    ended = ((2, 0.0), (3, 1.0))
+    episodes = [
+        Episode(
+            spec.id,
+            task.id,
+            f"1/{task.id}",
+            seed=run.config.seed,
+            attempt=number,
+            turns=[_turn(place, action, plain.roles[0], reward * (place == turns - 1)) for place in range(turns)],
+            instruction=task.instruction,
+            split=task.split,
+            labels={"env": spec.name, "difficulty": str(task.difficulty)},
+            final_observation="The end.",
+            final_state_key="end",
+            reward=reward,
+            final_rewards={plain.roles[0]: reward},
+            success=reward > 0,
+            reason=Reason.SUCCESS if reward else Reason.FAILURE,
+            horizon=turns,
+        )
+        for number, (turns, reward) in enumerate(ended)
+    ]
+    if len(plain.roles) > 1:
+        for episode in episodes:
+            episode.role_success = {plain.roles[0]: episode.reward > 0}
+            episode.role_outcomes = {plain.roles[0]: episode.reward}
+    return Group(task.id, plain.roles[0], episodes)
+
+
+def _turn(place: int, action: str, role: str, reward: float) -> Turn:
+    """Return a turn of as many tokens as turns came before it, and two; its prompt holds all that came before it."""
+    before = sum(range(2, 2 + place)) + 2 * place
+    count = place + 2
+    return Turn(
+        f"You are at place {place}.",
+        state_key=f"place {place}",
+        prompt_ids=list(range(1, 3 + before)),
+        output_ids=list(range(3 + before, 3 + before + count)),
+        logprobs=[-0.5] * count,
+        messages=[{"role": "user", "content": f"You are at place {place}."}],
+        text=action,
+        action=action,
+        finish=Finish.STOP,
+        reward=reward,
+        rewards={"success": reward} if reward else {},
+        role=role,
+        seconds=0.01,
+    )
