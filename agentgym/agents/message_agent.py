@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Self
 
 from agentgym.agents.chat import ChatAgent
+from agentgym.agents.cut import noticed, tells
 from agentgym.agents.decide import AUTO, NATIVE, TEXT, decide
 from agentgym.agents.fields import field_values, window_values
 from agentgym.agents.native import NOT_EXECUTED, CallSide, offered
-from agentgym.agents.parse import PROJECTIONS
 from agentgym.agents.prompt import Prompt, load_prompt
 from agentgym.agents.tool_calls import CALL_ID, told
 from agentgym.agents.window import WindowAgent
@@ -30,10 +30,6 @@ _HARMLESS = "ok"  # what stands for all that the model said, and for all that it
 WAYS = (AUTO, NATIVE, TEXT)
 TURN_TOKENS = 4096
 """Most tokens of a reply where nobody says otherwise: they include thoughts that nobody sees."""
-CUT = (
-    "Your last reply was cut off at its limit of {} tokens, so its end is missing. Write shorter replies; thinking counts "
-    "toward the limit."
-)
 Message = dict[str, object]
 _ID = re.compile(r"[!-~]{1,200}")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -44,8 +40,7 @@ class MessageAgent:
 
     Its turns have text and no token ids, and training refuses them. Replies come back as assistant messages, thoughts
     included, and observations as user messages; of an observation longer than `observation_characters` the middle is cut.
-    After a reply that was cut by length the next observation begins with `CUT`, except in a published prompt whose replies
-    are read as published (`PROJECTIONS`).
+    After a reply that was cut by length the next observation begins with a notice (`agentgym.agents.cut`).
     `turn_tokens` is the most tokens of a reply; None: that of `sampling`, and without any `TURN_TOKENS`.
     `tools` is `auto`, `native` (the server is given the tools, see `CallConversation`) or `text` (the prompt lists them);
     `auto` is native, except with a window.
@@ -124,8 +119,8 @@ class MessageConversation:
         self.pairs: tuple[tuple[str, str], ...] = ()
         """The last (observation, action) pairs, where there is a window."""
         self.first_observation = ""
-        self.was_cut = False
-        """Whether the last reply was cut by length."""
+        self.cut_at = 0
+        """The limit in tokens that cut the last reply; 0 where it ended by itself."""
         self.offer: tuple[dict[str, object], ...] = ()
         """What the server is told of the tools, as JSON Schemas."""
 
@@ -137,7 +132,7 @@ class MessageConversation:
         completion = await agent.engine.chat(asked, self.offer, dataclasses.replace(agent.sampling, seed=seed), session)
         if completion.finish in (Finish.CONTEXT, Finish.ABORT):
             return Turn(observation, messages=list(added), parsed=False, finish=completion.finish)
-        self.was_cut = completion.finish == Finish.LENGTH
+        self.cut_at = agent.sampling.max_tokens if completion.finish == Finish.LENGTH and tells(agent.prompt) else 0
         action, parsed = self._read(completion)
         self.messages = (*asked, self._said(completion))
         if agent.window:
@@ -169,18 +164,13 @@ class MessageConversation:
         form, agent = self.agent.prompt, self.agent
         if not self.turns:
             self.first_observation = observation
-        elif form.reply.kind not in PROJECTIONS:
-            observation = self.noticed(observation)
+        observation = noticed(observation, self.cut_at)
         task = self.task.instruction or self.first_observation
         values = field_values(agent.cut, observation, info, task=lambda: task, tools=self.tools, turns=self.turns)
         values |= window_values(self.pairs, self.turns)
         if not self.turns or agent.window is not None:
             return tuple(form.opening(values, later=self.turns > 0).messages)
         return ({"role": "user", "content": "".join(form.later(values))},)
-
-    def noticed(self, observation: str) -> str:
-        """Return an observation after the notice that the last reply was cut, if it was."""
-        return f"{CUT.format(self.agent.sampling.max_tokens)}\n\n{observation}" if self.was_cut else observation
 
     def harmless(self, opening: Sequence[Message]) -> tuple[Message, ...]:
         """Return a conversation of the same turns after `opening`, with nothing of the model's in it.
@@ -236,7 +226,7 @@ class CallConversation(CallSide, MessageConversation):
         if not self._calls:
             return super().prompt(self.told(observation), info)
         call, *others = self._calls[self._place :]
-        return _result(call, self.agent.cut(self.noticed(self.told(observation)))), *(
+        return _result(call, self.agent.cut(noticed(self.told(observation), self.cut_at))), *(
             _result(other, NOT_EXECUTED) for other in others
         )
 

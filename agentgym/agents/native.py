@@ -83,7 +83,7 @@ class NativeConversation(CallSide, TokenConversation):
         """Answer an observation: with the next call of the last reply, or a new reply. The environment itself is never
         touched."""
         if self._waiting and info["valid"]:
-            self._answered = (*self._answered, self._pieces(observation, info))
+            self._answered = (*self._answered, self._pieces(observation, info, waiting=True))
             turn, self._waiting = self._waiting[0], self._waiting[1:]
             self.acts(turn.action)
             return dataclasses.replace(turn, observation=observation, messages=_results(self._answered[-1:]))
@@ -145,8 +145,13 @@ class NativeConversation(CallSide, TokenConversation):
         self.prompt_ids = self.held + bridge
         return self.prompt_ids
 
-    def _pieces(self, observation: str, info: Mapping[str, Any]) -> list[str]:
-        return self.agent.prompt.later(self.values(self.told(observation), info))
+    def _pieces(self, observation: str, info: Mapping[str, Any], *, waiting: bool = False) -> list[str]:
+        """Return a result as the model reads it; that its reply was cut stands in the last one, when no call is waiting."""
+        told = self.told(observation)
+        values = self.values(told, info)
+        if waiting:
+            values["observation"] = lambda: self.agent.cut(told)
+        return self.agent.prompt.later(values)
 
     def reply(self, completion: Completion) -> str:
         """Take in the model's tokens and return the action for the environment."""
@@ -158,6 +163,7 @@ class NativeConversation(CallSide, TokenConversation):
         called = self.acts(action)
         self.parsed = bool(self.attempts) and called and (thought or not self.agent.prompt.reply.think)
         self.action = self.command(action)
+        self.note_cut(completion)
         return self.action
 
     def _read(self, text: str) -> tuple[bool, str, list[Attempt]]:

@@ -13,6 +13,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+ACT = "<|act|>"
+"""The token that opens a reply of such a policy: no other tokenizer has it."""
 WHOLE = r" ?\[[A-Z]+\] ?| ?(?=[A-Za-z]*\d)(?=\d*[A-Za-z])[A-Za-z\d]{8,}"
 """A mark in brackets and capitals ("[SEP]") with the blanks around it, so that what it parts begins as it does in a command;
 a code of letters and digits, whose characters would else be cut in ever other ways."""

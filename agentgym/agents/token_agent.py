@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, TypedDict, Unpack, cast
 
+from agentgym.agents.cut import noticed, tells
 from agentgym.agents.decide import AUTO, NATIVE, TEXT, check_way, decide
 from agentgym.agents.encode import Foreign
 from agentgym.agents.fields import field_values
 from agentgym.agents.parse import PROJECTIONS
+from agentgym.agents.phrases import ACT
 from agentgym.agents.prompt import Opening, Prompt, load_prompt
 from agentgym.agents.template import ChatTemplate
 from agentgym.core.actions import Call, Tool, key, parse_call
@@ -193,6 +195,8 @@ class TokenConversation:
         self.messages: list[dict[str, object]] = []
         """The chat messages that the last prompt added."""
         self.first_observation = ""
+        self.cut_at = 0
+        """How many tokens the last reply had when its limit cut it; 0 where it ended by itself, or the model is not told."""
         self.hint: Hint | None = None
         """What every opening shows besides, in an episode of training; set before the first prompt."""
         self._opened: tuple[int, list[int]] = (0, [])  # tokens that the prompt begins with, and the same without the hint
@@ -264,8 +268,17 @@ class TokenConversation:
             opened=bool(agent.template.opened),
             complete=completion.finish != Finish.LENGTH,
         )
+        self.note_cut(completion)
         self.turns += 1
         return self.action
+
+    def note_cut(self, completion: Completion) -> None:
+        """Note whether the next observation begins with the notice that this reply was cut (`agentgym.agents.cut`).
+
+        A policy made from nothing is never told: it knows the words of its environment only.
+        """
+        told = completion.finish == Finish.LENGTH and tells(self.agent.prompt)
+        self.cut_at = len(completion.ids) if told and ACT not in self.agent.template.encoder.control else 0
 
     def without_stop(self, ids: list[int]) -> list[int]:
         """Return sampled tokens without the stop token at their end."""
@@ -293,4 +306,5 @@ class TokenConversation:
         def task() -> str:
             return self.task.instruction or self.first_observation
 
-        return field_values(self.agent.cut, observation, info, task=task, tools=self.tools, turns=self.turns)
+        seen = noticed(observation, self.cut_at)
+        return field_values(self.agent.cut, seen, info, task=task, tools=self.tools, turns=self.turns)

@@ -51,7 +51,8 @@ class WindowConversation(TokenConversation):
             self.first_observation = observation
         self._observation = self.agent.cut(observation)
         values = {**self.values(observation, info), **window_values(self.pairs, self.turns)}
-        values["observation"] = lambda: self._observation
+        if not self.cut_at:  # what was cut to its length is not cut again
+            values["observation"] = lambda: self._observation
         return self.opened(template, form.opening(values, later=self.turns > 0))
 
     def reply(self, completion: Completion) -> str:

@@ -10,7 +10,7 @@ pytest.importorskip("httpx2", reason="the extra `api` is not installed")
 import loopback
 
 import agentgym
-from agentgym.agents.message_agent import CUT
+from agentgym.agents.cut import CUT
 from agentgym.agents.spec import AgentSpec
 from agentgym.cli import main
 from agentgym.episodes.episode import Episode, Turn, read_episodes

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from agentgym.agents.phrases import ACT
 from agentgym.agents.spec import NAMED, AgentSpec
 from agentgym.engines.kinds import EngineKind, training_kind
 from agentgym.errors import BadConfig
@@ -36,8 +37,6 @@ from agentgym.trainers.learners.kinds import LearnerKind
 
 STATE = "trainer.pt"
 """The file of a checkpoint folder that holds the trainer's state."""
-MARK = "<|act|>"
-"""A token that the tokenizers of `init-policy` have and no other."""
 
 
 @dataclass(frozen=True)
@@ -181,7 +180,7 @@ def settings_in(config: TrainConfig, env: EnvSpec) -> TrainConfig:
 def homemade(model: str) -> bool:
     """Whether a folder holds a policy made by `init-policy` or trained from one: its tokenizer has the mark."""
     try:
-        return MARK in (Path(model) / "tokenizer_config.json").read_text(encoding="utf-8")
+        return ACT in (Path(model) / "tokenizer_config.json").read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         return False
 

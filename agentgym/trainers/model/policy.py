@@ -27,7 +27,7 @@ from transformers import (
 )
 
 from agentgym import registry
-from agentgym.agents.phrases import WHOLE, pattern
+from agentgym.agents.phrases import ACT, WHOLE, pattern
 from agentgym.core.outcome import Info
 from agentgym.core.play import said
 from agentgym.core.seeding import generator
@@ -39,7 +39,7 @@ from agentgym.trainers.model.induction import write_induction_heads
 if TYPE_CHECKING:
     from agentgym.trainers.config.train_config import TrainConfig
 
-ACT, END, PAD = "<|act|>", "<|end|>", "<|pad|>"
+END, PAD = "<|end|>", "<|pad|>"
 CHATML = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 """The same in ChatML: padding, what opens a message, what ends it."""
 ACTIVE = 2
