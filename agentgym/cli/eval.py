@@ -188,7 +188,8 @@ def run(config: Config) -> int:
         console.print(Text(f"interrupted: {kept} kept; the same command continues"))
         return 130
     except OverBudget as error:
-        kept = f"{progress.done} of {progress.total} episodes are kept, success so far {progress.rate}"
+        kept = f"{progress.done} of {progress.total} episodes are kept"
+        kept += f", {progress.rate} so far" if progress.counted else ""
         console.print(Text(f"stopped: {error}. {kept}; a larger --max-cost continues"))
         return 1
     finally:
@@ -293,7 +294,9 @@ def _model(config: Config, suite: Suite) -> tuple[Agent, dict[str, object]]:
             quiet()
         loaded = engine(name, **{**kind.eval_options(config.concurrency), **config.engine_options})
     except ModuleNotFoundError as error:
-        raise MissingExtra(f"{name} needs {error.name}: {how_to_install(kind.extra)}") from error
+        bare = config.model is not None and ":" not in config.model and not Path(target).exists()
+        instead = f". {as_chat(config.model or '')}" if bare else ""
+        raise MissingExtra(f"{name} needs {error.name}: {how_to_install(kind.extra)}{instead}") from error
     if kind.in_process:
         from agentgym.trainers.model.policy import set_threads
 

@@ -2,6 +2,7 @@
 
 import math
 import os
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
@@ -37,6 +38,11 @@ class Spending(Protocol):
         """The most US dollars."""
 
     @property
+    def retry_faults(self) -> bool:
+        """Whether infrastructure errors are played again."""
+        ...
+
+    @property
     def quiet(self) -> bool:
         """Whether nothing but results is shown."""
         ...
@@ -56,10 +62,12 @@ def metered(config: Spending, agent: Agent, plan: EvaluationPlan, folder: Path) 
         return None, None
     price = _price(config)
     episodes = folder / "episodes.jsonl"
-    spent = total_cost(read_episodes(episodes), price) if config.max_cost is not None and episodes.exists() else 0.0
+    played = list(read_episodes(episodes)) if episodes.exists() else []
+    spent = total_cost(played, price) if config.max_cost is not None else 0.0
     meter = agent.engine = Metered(agent.engine, price, config.max_cost, spent or 0.0)
     if not config.quiet:
-        announce(at_most(plan, agent.sampling.max_tokens, price))
+        kept = Counter(episode.env for episode in played if not (config.retry_faults and episode.fault))
+        announce(at_most(plan, agent.sampling.max_tokens, price, kept))
     return price, meter
 
 
@@ -99,8 +107,8 @@ def planned(config: Spending, plan: EvaluationPlan, named: Mapping[str, object],
     return "\n".join([*lines, *missing_tasks(named, plans, tasks)])
 
 
-def at_most(plan: EvaluationPlan, turn_tokens: int, price: Price | None) -> str:
-    """Return how much an evaluation over plain chat can take at most, before anything is played."""
+def at_most(plan: EvaluationPlan, turn_tokens: int, price: Price | None, played: Mapping[str, int] | None = None) -> str:
+    """Return how much an evaluation over plain chat can take at most; `played` episodes of each environment are there."""
     episodes = turns = 0
     for name in plan.envs:
         mine = plan.of(name)
@@ -111,11 +119,15 @@ def at_most(plan: EvaluationPlan, turn_tokens: int, price: Price | None) -> str:
         split = mine.split or list(env.splits)[-1]
         size = env.task_count(split) if split in env.splits else None
         tasks = min(mine.tasks or size or UNCOUNTED, size or math.inf) * len(mine.difficulties or (0,))
-        episodes += int(tasks) * mine.attempts
-        turns += int(tasks) * mine.attempts * env.horizon
+        left = max(int(tasks) * mine.attempts - (played or {}).get(name, 0), 0)
+        episodes += left
+        turns += left * env.horizon
         env.close()
+    if played and not episodes:
+        return "every episode is there: nothing is played"
     if not turn_tokens:
         return f"{episodes:,} episodes: at most {turns:,} turns"
     tokens = turns * turn_tokens
     money = "" if price is None else f", ${tokens * price.output / MILLION:,.2f} for these"
-    return f"{episodes:,} episodes: at most {turns:,} requests and {tokens:,} output tokens{money}"
+    more = " more" if played else ""
+    return f"{episodes:,}{more} episodes: at most {turns:,} requests and {tokens:,} output tokens{money}"

@@ -51,6 +51,23 @@ def test_without_a_typo_torch_is_what_is_missing(tmp_path: Path) -> None:
     assert "training needs torch" in said(tmp_path, "train", "household", "--credit", "grpo", "--loss", "cispo")[1]
 
 
+ONLY_API = """
+import sys
+for name in ("torch", "transformers", "huggingface_hub"):
+    sys.modules[name] = None
+from agentgym.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_a_bare_name_where_only_the_client_of_apis_is_installed(tmp_path: Path) -> None:
+    _, error = said(tmp_path, "eval", "guessnumber", "--model", "gpt-x", "--tasks", "1", code=ONLY_API)
+    assert "hf:gpt-x needs" in error and "A model behind an API is chat:openai/gpt-x" in error
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text("{}")
+    assert "chat:" not in said(tmp_path, "eval", "guessnumber", "--model", "model", "--tasks", "1", code=ONLY_API)[1]
+
+
 def test_the_lock_of_a_folder(tmp_path: Path) -> None:
     run, model = tmp_path / "run", tmp_path / "model"
     for folder in (run, model):

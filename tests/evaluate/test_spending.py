@@ -72,13 +72,17 @@ def test_the_summary_says_tokens_price_and_latency(tmp_path: Path, capsys: pytes
     assert "2 episodes: at most 6 requests and 24,576 output tokens, $0.25 for these" in shown.err
 
 
-def test_a_table_that_comes_later_prices_what_was_played(tmp_path: Path) -> None:
+def test_a_table_that_comes_later_prices_what_was_played(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with loopback.faulty([], then=reply()) as (server, url):
         assert main(evaluation(url, tmp_path / "e")) == 0
         assert summary_of(tmp_path / "e")["cost"] is None
         asked = server.asked
+        capsys.readouterr()
         assert main(evaluation(url, tmp_path / "e", "--prices", table(tmp_path))) == 0
         assert server.asked == asked and summary_of(tmp_path / "e")["cost"]["total"] == pytest.approx(0.0031 * asked)
+        assert "every episode is there" in capsys.readouterr().err
+        assert main([*evaluation(url, tmp_path / "e"), "--tasks", "5"]) == 0
+        assert "3 more episodes: at most 9 requests and 36,864 output tokens" in capsys.readouterr().err
 
 
 def test_waiting_is_no_part_of_a_requests_time(tmp_path: Path) -> None:
@@ -97,6 +101,7 @@ def test_max_cost_stops_and_a_larger_one_goes_on(tmp_path: Path, capsys: pytest.
         said = capsys.readouterr().out
         first = read_episodes(tmp_path / "e" / "episodes.jsonl")
         assert f"${0.5 * server.asked:.4f} of --max-cost 2.2 are spent" in said and "a larger --max-cost continues" in said
+        assert "episodes are kept, success" in said.replace("\n", " ") and "% so far;" in said.replace("\n", " ")
         assert 5 <= server.asked == sum(len(episode.turns) for episode in first) < 5 + 3  # the last one was finished
         assert main(evaluation(url, tmp_path / "e", *flags, "100")) == 0
         episodes = read_episodes(tmp_path / "e" / "episodes.jsonl")

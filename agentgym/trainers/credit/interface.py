@@ -100,19 +100,19 @@ class Credit:
         handed: dict[str, object] = {"step": step, "run": self.run}
         call = self.stage
         credited = call(groups, **handed) if self.scope == "batch" else [call(group, **handed) for group in groups]
-        self._check_length(credited, len(groups), "lists of arrays", "groups")
+        self._check_length(credited, len(groups), "lists of arrays for {} groups")
         return [self._checked(group, arrays) for group, arrays in zip(groups, credited, strict=True)]
 
     def _checked(self, group: Group, arrays: Sequence[object]) -> list[Floats]:
-        self._check_length(arrays, len(group), "arrays", "a group of episodes")
+        self._check_length(arrays, len(group), "arrays for a group of {} episodes")
         return [self._array(episode, array) for episode, array in zip(group, arrays, strict=True)]
 
-    def _check_length(self, returned: object, number: int, what: str, of: str) -> None:
+    def _check_length(self, returned: object, number: int, what: str) -> None:
         """Raise ValueError unless so many were returned."""
         if not isinstance(returned, Sized):
-            raise ValueError(f"credit {self.name!r} returned {returned!r:.80}; expected {number} {what} for {of}")
+            raise ValueError(f"credit {self.name!r} returned {returned!r:.80}; expected {number} {what.format(number)}")
         if len(returned) != number:
-            raise ValueError(f"credit {self.name!r} returned {len(returned)} {what} for {of}; expected {number}")
+            raise ValueError(f"credit {self.name!r} returned {len(returned)} {what.format(number)}; expected {number}")
 
     def _array(self, episode: Episode, array: object) -> Floats:
         values = np.asarray(array, dtype=np.float64)

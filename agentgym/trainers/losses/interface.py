@@ -4,11 +4,9 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from agentgym.episodes.episode import Group
 from agentgym.errors import BadConfig
 from agentgym.trainers.config.settings import LossConfig
-from agentgym.trainers.needs import interface as needs
-from agentgym.trainers.run import trial
+from agentgym.trainers.needs.interface import NEEDS
 from agentgym.trainers.seam import Seam, Stage, Target, options_of, parameters
 
 if TYPE_CHECKING:
@@ -86,7 +84,7 @@ def resolve_loss(config: LossConfig) -> Stage:
     options: Mapping[str, Any] = {name: getattr(config, name) for name in fields if name in known}
     loss = LOSSES.resolve(config.loss, {**options, **config.loss_options})
     for need in loss.attributes["needs"]:
-        needs.NEEDS.looked_up(need)
+        NEEDS.looked_up(need)
     return loss
 
 
@@ -127,14 +125,6 @@ def check(run: "FreshRun") -> None:
         loss.attributes["check"](config)
     if loss.attributes["present"]:
         _check_present(config, loss)
-    if config.steps:
-        trial.attempt(run, loss, lambda stage, _, group: _try(run, stage, group))
-
-
-def _try(run: "FreshRun", stage: Stage, group: Group) -> None:
-    from agentgym.trainers.losses.trial import try_loss  # imports torch, as the loss of the user's own has
-
-    try_loss(stage, run.config, needs.tried(run, group))
 
 
 def _check_present(config: "TrainConfig", loss: Stage) -> None:

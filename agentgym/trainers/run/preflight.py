@@ -10,6 +10,7 @@ from agentgym.core.env import TextEnv
 from agentgym.core.folders import check_alone, check_folder
 from agentgym.engines.adapters import is_adapter
 from agentgym.engines.model_names import check_model, is_path
+from agentgym.episodes.episode import Group
 from agentgym.errors import BadConfig
 from agentgym.rollout.collect import finished
 from agentgym.trainers.branching import interface as branching
@@ -25,10 +26,11 @@ from agentgym.trainers.loggers.interface import LOGGERS
 from agentgym.trainers.losses import interface as losses
 from agentgym.trainers.needs import interface as needs
 from agentgym.trainers.rewards import interface as rewards
-from agentgym.trainers.run import requirements
+from agentgym.trainers.run import requirements, trial
 from agentgym.trainers.run.launch import launched
 from agentgym.trainers.run.stages import FreshRun, Stages
 from agentgym.trainers.samplers import interface as samplers
+from agentgym.trainers.seam import Stage
 from agentgym.trainers.selections import interface as selections
 
 USUAL_LR = 1e-6
@@ -60,6 +62,8 @@ def check_run(config: TrainConfig, *, fresh: bool = True) -> FreshRun:
     config.engine_kind.check_run(config.engine.partition(":")[2], config.engine_options)
     for seam in SEAMS:
         seam.check(run)
+    if run.stages.named_loss and config.steps:
+        trial.attempt(run, run.stages.named_loss, lambda stage, _, group: _try_loss(run, stage, group))
     for spec, env in run.envs:
         _check_env(config, spec, env)
     if fresh:
@@ -67,6 +71,13 @@ def check_run(config: TrainConfig, *, fresh: bool = True) -> FreshRun:
     envs = tuple(spec for spec, _ in run.envs)
     splits = {name: getattr(envs[0], name) for name in ("train_split", "valid_split", "test_split")}
     return replace(run, config=config.with_found(envs=envs if config.envs else (), **splits))
+
+
+def _try_loss(run: FreshRun, loss: Stage, group: Group) -> None:
+    """Compute a loss of the user's own on a made-up group."""
+    from agentgym.trainers.run.loss_trial import try_loss  # imports torch, as the user's module has
+
+    try_loss(loss, run.config, needs.tried(run, group))
 
 
 def _check_env(config: TrainConfig, spec: EnvSpec, env: TextEnv) -> None:

@@ -126,6 +126,12 @@ def test_a_logger_that_cannot_start_leaves_the_folder_free(tmp_path):
         def __init__(self, folder, config):
             raise ConnectionError("wrong key")
 
+        def log(self, position, row):
+            pass
+
+        def close(self):
+            pass
+
     with pytest.raises(BadConfig, match=r"'no-start' could not start \(ConnectionError: wrong key\)"):
         train(small(tmp_path / "a", loggers=("no-start",)))
     assert not (tmp_path / "a").exists()

@@ -31,7 +31,7 @@ def checked(folder, env="rlvr/GuessNumber-v0", **stages):
         ({"credit": MINE + "nothing"}, "credit 'nothing' returned None; expected 2 arrays"),
         ({"credit": MINE + "one_per_episode"}, r"'one_per_episode', .*: shape \(1,\); expected \(2,\), one number per"),
         ({"credit": MINE + "not_finite"}, "advantages are not finite"),
-        ({"credit": MINE + "batch_as_group"}, "credit 'batch_as_group' returned 2 lists of arrays for groups; expected 1"),
+        ({"credit": MINE + "batch_as_group"}, "credit 'batch_as_group' returned 2 lists of arrays for 1 groups; expected 1"),
         ({"credit": MINE + "with_half"}, "needs 'half' put no turn.extra"),
         ({"credit": MINE + "with_first"}, "needs 'of_first': IndexError.*line"),
         ({"loss": MINE + "a_sum"}, r"loss 'a_sum': a loss returned \(\); expected \(.*,\), a number per token"),
