@@ -14,7 +14,7 @@ SEEN = []
 @agentgym.reward("right")
 def right(episodes, *, state, step, weight: float = 0.5, run):
     state["calls"] = state.get("calls", 0) + 1
-    SEEN.append((dict(state), step, weight, run.rank, run.gathered([1]), run.config.seed))
+    SEEN.append((dict(state), step, weight, run.rank, run.gather([1]), run.config.seed))
     return [{"right": weight * len(e.turns), "each": [0.1] * len(e.turns)} for e in episodes]
 
 
@@ -216,9 +216,9 @@ class Forgets(RightSampler):
         return {}
 
 
-@agentgym.sampler("raising_saw")
-class RaisingSaw(RightSampler):
-    def saw(self, groups):
+@agentgym.sampler("raising_update")
+class RaisingUpdate(RightSampler):
+    def update(self, groups):
         self.place = groups[0].reward
 
 

@@ -13,7 +13,7 @@ from agentgym.errors import BadConfig
 from agentgym.trainers.data.packing import Batch
 from agentgym.trainers.learners.critic import ERROR, SQUARE, TARGET, Critic
 from agentgym.trainers.losses.policy import Sums, total_of
-from agentgym.trainers.model.logprobs import Scores
+from agentgym.trainers.model.scores import Scores
 
 RANGE = (-1.0, 2.0)
 """Defaults of `low` and `high`: returns of an outcome of 0 or 1 with shaping below 1."""

@@ -22,7 +22,7 @@ def try_loss(loss: Stage, config: TrainConfig, group: Group) -> None:
     """Compute the loss of a made-up group and its gradient, as an update does; BadConfig where one of them cannot be."""
     advantages = [[np.full(len(episode.turns), 2 * episode.reward - 1) for episode in group]]
     training = training_rows([group], advantages, extra=loss.attributes["needs"])
-    for minibatch in minibatches(training, loss, config, 0, gathered=list, score=_scored):
+    for minibatch in minibatches(training, loss, config, 0, gather=list, score=_scored):
         for batch in pack(minibatch.rows, minibatch.weights, config.batch_tokens):
             scores = _scores(batch, top_of(loss))
             total, _ = policy_loss(scores, batch, function=partial(loss, step=0), correction=None)

@@ -34,7 +34,7 @@ class TrialRun:
     rank: int = 0
     processes: int = 1
 
-    def gathered(self, items: list[T]) -> list[T]:
+    def gather(self, items: list[T]) -> list[T]:
         """Return the items of all processes."""
         return items
 

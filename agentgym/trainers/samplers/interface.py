@@ -310,7 +310,7 @@ def _try(stage: Stage, sources: Sequence[TaskSource], alone: trial.TrialRun) -> 
         raise BadConfig(f"sampler {stage.name!r} drew {draws!r:.80}; expected a list of Draw")
     ended = [(draw, draw.env or sources[0].name) for draw in cast("list[Draw]", draws)]
     outcome: dict[str, Any] = {"rewards": (0.0, 1.0), "successes": (False, True), "hinted": (False, False)}
-    sampler.saw([GroupOutcome(env, d.task.id, d.task.difficulty, label=d.label, **outcome) for d, env in ended])
+    sampler.update([GroupOutcome(env, d.task.id, d.task.difficulty, label=d.label, **outcome) for d, env in ended])
     if not isinstance(cast("object", sampler.measures(0)), Mapping):
         raise BadConfig(f"sampler {stage.name!r}: measures() returned no mapping; expected names with numbers")
     other: Sampler = stage(sources)

@@ -12,7 +12,7 @@ from agentgym.errors import BadConfig
 from agentgym.trainers.learners.classifying_critic import ClassifyingCritic, critic_of
 from agentgym.trainers.learners.critic import Critic, explained
 from agentgym.trainers.losses.policy import means
-from agentgym.trainers.model.logprobs import Scores
+from agentgym.trainers.model.scores import Scores
 
 DEFAULTS = {"lr": 0.1, "policy_weight": 0.0, "clip": 0.0, "classes": 0, "low": -1.0, "high": 2.0}
 

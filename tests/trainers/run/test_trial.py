@@ -44,8 +44,8 @@ def checked(folder, env="rlvr/GuessNumber-v0", **stages):
         ({"branching": MINE + "numbers"}, r"branching 'numbers' returned \[1, 2\]; expected a list of Branch"),
         ({"sampler": MINE + "Tasks"}, r"sampler 'tasks' drew \[Task.*expected a list of Draw"),
         ({"sampler": MINE + "Forgets"}, "sampler 'forgets': KeyError: 'place'.*line"),
-        ({"sampler": MINE + "RaisingSaw"}, "sampler 'raising_saw': AttributeError.*line"),
-        ({"generation": MINE + "NoPlay"}, r"generation 'no_play' lacks .*play\(\), saw\(\)"),
+        ({"sampler": MINE + "RaisingUpdate"}, "sampler 'raising_update': AttributeError.*line"),
+        ({"generation": MINE + "NoPlay"}, r"generation 'no_play' lacks .*play\(\), .*update\(\)"),
         ({"loggers": (MINE + "NoClose",)}, r"logger 'no_close' lacks close\(\)"),
     ],
 )  # fmt: skip
