@@ -1,4 +1,5 @@
-"""An MCP server of the standard library alone, for a container that has no packages: `mcp_server.py stdio|http PORT`.
+"""An MCP server of the standard library alone, for a container that has no packages: `mcp_server.py stdio`, or
+`mcp_server.py http|sse PORT`.
 
 Tools: `secret` returns what is in /srv/secret, `add` adds two numbers, `bash` has a name that the environment has itself,
 `slow` sleeps, `fail` fails, `die` ends the server.
@@ -6,6 +7,7 @@ Tools: `secret` returns what is in /srv/secret, `add` adds two numbers, `bash` h
 
 import json
 import os
+import queue
 import sys
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -74,8 +76,36 @@ class Http(BaseHTTPRequestHandler):
         pass
 
 
-if sys.argv[1] == "http":
-    ThreadingHTTPServer(("0.0.0.0", int(sys.argv[2])), Http).serve_forever()
+STREAMS = {}
+
+
+class Sse(Http):
+    """HTTP with server-sent events: answers come as events of a stream that stays open, which names where to post."""
+
+    def do_GET(self):
+        if self.path != "/sse":
+            return self.send_error(404)
+        name = f"/messages/{len(STREAMS)}"
+        events = STREAMS[name] = queue.Queue()
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        self.wfile.write(f"event: endpoint\ndata: {name}\n\n".encode())
+        while True:
+            self.wfile.write(f"event: message\ndata: {events.get()}\n\n".encode())
+
+    def do_POST(self):
+        reply = answer(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.send_response(202)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+        if reply is not None:
+            STREAMS[self.path].put(json.dumps(reply))
+
+
+if sys.argv[1] in ("http", "sse"):
+    ThreadingHTTPServer(("0.0.0.0", int(sys.argv[2])), Http if sys.argv[1] == "http" else Sse).serve_forever()
 print("a line that is no message", flush=True)
 for line in sys.stdin:
     reply = answer(json.loads(line))

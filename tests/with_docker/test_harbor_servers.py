@@ -13,15 +13,18 @@ STDIO = (
     '[[environment.mcp_servers]]\nname = "{}"\ntransport = "stdio"\n'
     'command = "python3"\nargs = ["/srv/server.py", "stdio"]\n'
 )
+SSE = '[[environment.mcp_servers]]\nname = "web"\ntransport = "sse"\nurl = "http://localhost:8123/sse"\n'
 HTTP = '[[environment.mcp_servers]]\nname = "web"\ntransport = "streamable-http"\nurl = "http://localhost:8123/mcp"\n'
 RUN = '[environment.healthcheck]\ncommand = "true > /dev/tcp/localhost/8123"\nstart_period_sec = 30\nretries = 9\n'
 TEST = "grep -qx 42 /app/out && n=1 || n=0\necho $n > /logs/verifier/reward.txt\n"
 
 
-def folder(path: Path, servers: str, *, http: bool = False, more: str = "") -> Path:
+def folder(path: Path, servers: str, *, http: str = "", more: str = "") -> Path:
     dockerfile = "FROM agentgym-test/python\nCOPY server.py secret /srv/\nRUN mkdir /app\nWORKDIR /app\n"
     if http:
-        dockerfile += 'ENTRYPOINT ["/bin/sh", "-c", "python3 /srv/server.py http 8123 & exec \\"$@\\"", "sh"]\n'
+        dockerfile += 'ENTRYPOINT ["/bin/sh", "-c", "python3 /srv/server.py KIND 8123 & exec \\"$@\\"", "sh"]\n'.replace(
+            "KIND", http
+        )
     environment = ENVIRONMENT.split("\n", 2)[0] + f"\nmemory_mb = 256\n{servers}{RUN if http else ''}{more}"
     return write(
         path,
@@ -42,9 +45,10 @@ def called(env, name: str, **arguments: object) -> tuple[str, bool]:
     return observation, info["valid"]
 
 
-@pytest.mark.parametrize("transport", ["stdio", "http"])
+@pytest.mark.parametrize("transport", ["stdio", "http", "sse"])
 def test_tools_of_a_server_are_the_policys(transport, tmp_path):
-    env = make(folder(tmp_path / "t", STDIO.format("my.srv") if transport == "stdio" else HTTP, http=transport == "http"))
+    servers = {"stdio": STDIO.format("my.srv"), "http": HTTP, "sse": SSE}[transport]
+    env = make(folder(tmp_path / "t", servers, http="" if transport == "stdio" else transport))
     assert set(env.tools) == {"bash", "submit"}
     env.reset(seed=0)
     prefix = "my_srv" if transport == "stdio" else "web"

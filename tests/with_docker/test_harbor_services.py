@@ -135,6 +135,8 @@ def test_services_that_share_the_network_of_the_agent(tmp_path):
     space = ["readlink", "/proc/self/ns/net"]
     main, web, ears, deaf = (services.run(name, space, "", 20).stdout for name in ("main", "web", "ears", "deaf"))
     assert main == web == ears != deaf
+    endless = services.run("deaf", ["yes"], "", 2)
+    assert endless.exit_code == 137 and len(endless.stdout) == 1 << 20
     env.close()
 
 

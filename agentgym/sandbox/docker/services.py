@@ -13,6 +13,8 @@ from agentgym.sandbox.protocol import MEGABYTE, Result, SandboxFault
 
 MAIN = "main"
 PULSE = 0.1
+PATIENCE = 30.0
+"""Seconds beyond its time limit in which a program of a service must have ended."""
 PROCESSES = 512
 """Of one service at most."""
 STARTED, HEALTHY, COMPLETED = "service_started", "service_healthy", "service_completed_successfully"
@@ -218,12 +220,17 @@ class Services:
             time.sleep(PULSE)
 
     def run(self, name: str, command: Sequence[str], user: str, seconds: float) -> Result:
-        """Run a program in a service; its own end is not waited for beyond the time limit."""
+        """Run a program in a service and return the first megabyte that it prints; its own end is not waited for beyond the
+        time limit."""
         api, started = self._daemon.client.api, time.monotonic()
         words = ["timeout", "-s", "KILL", f"{seconds:.0f}", *command] if self._has_timeout(name) else list(command)
         with faults():
             execution = api.exec_create(self._containers[name], words, user=user)["Id"]
-            out = api.exec_start(execution)
+            out = bytearray()
+            for piece in api.exec_start(execution, stream=True):  # a stranger's program may print without end
+                out += piece[: MEGABYTE - len(out)]
+                if time.monotonic() - started > seconds + PATIENCE:
+                    raise SandboxFault(f"service {name!r} of the task does not end a program")
             code = api.exec_inspect(execution)["ExitCode"]
         return Result(int(code or 0), bytes(out), b"", "exit", time.monotonic() - started)
 

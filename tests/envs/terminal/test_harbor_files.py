@@ -228,3 +228,14 @@ def test_no_variable_of_this_machine_is_handed_on(tmp_path, monkeypatch):
     with pytest.raises(BadData, match=r"KEY of \[verifier.env\]"):
         tables.resolved(task.steps[0].verifier.variables, "verifier", task.file)
     assert tables.resolved(task.solution_env, "solution", task.file) == {"KEY": "none/x"}
+
+
+@pytest.mark.parametrize("name", ["environment/Dockerfile", "environment/docker-compose.yaml", "environment/web/Dockerfile"])
+def test_links_among_what_this_machine_reads_are_refused(name, tmp_path):
+    (tmp_path / "theirs").write_text("WORKDIR /secret\n")
+    folder = write(tmp_path / "t")
+    (folder / name).unlink(missing_ok=True)
+    (folder / name).parent.mkdir(exist_ok=True)
+    (folder / name).symlink_to(tmp_path / "theirs")
+    with pytest.raises(BadData, match=f"{name} is a link that leads out"):
+        load(folder)

@@ -157,6 +157,7 @@ def _check_services(place: Place, steps: Sequence[Step], file: Path) -> None:
 def _stay_within(folder: Path) -> None:
     """Refuse a folder whose parts are links to elsewhere on this machine: what they hold would go into a container."""
     home = folder.resolve()
-    for part in [*folder.iterdir(), *folder.glob("steps/*"), *folder.glob("steps/*/*")]:
+    ours = [part for name in ("Dockerfile", "docker-compose.y*ml") for part in folder.rglob(name)]  # read on this machine
+    for part in [*folder.iterdir(), *folder.glob("steps/*"), *folder.glob("steps/*/*"), *ours]:
         if part.is_symlink() and not part.resolve().is_relative_to(home):
             raise BadData(f"{part} is a link that leads out of the task's folder; put a copy there")
