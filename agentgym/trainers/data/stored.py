@@ -2,9 +2,10 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 from agentgym import registry
 from agentgym.agents.demonstrator import written_ids
@@ -95,6 +96,34 @@ def text_only(episode: Episode) -> bool:
     return any(not call.output_ids and (call.text or call.action) for turn in episode.turns for call in turn.calls)
 
 
+_LOGGED = ("rlvr/Harbor-v0", "inspect_ai/")
+"""Environments of logs that were imported: their tools are others', so an episode's own calls say what they were."""
+
+
+def called(episode: Episode) -> dict[str, Tool]:
+    """Return tools as an episode's calls show them: names and arguments, required where every call has them."""
+    seen: dict[str, list[Mapping[str, object]]] = {}
+    for turn in episode.turns:
+        try:
+            read: object = json.loads(turn.action)
+        except (ValueError, RecursionError):
+            continue  # no call of a tool
+        call: Mapping[str, object] = cast("Mapping[str, object]", read) if isinstance(read, dict) else {}
+        name, arguments = call.get("name"), call.get("arguments")
+        if isinstance(name, str) and isinstance(arguments, dict):
+            seen.setdefault(name, []).append(cast("Mapping[str, object]", arguments))
+    found = dict[str, Tool]()
+    for name, listed in seen.items():
+        values = {key: value for arguments in listed for key, value in arguments.items()}
+        schema: dict[str, object] = {
+            "type": "object",
+            "properties": {key: {"type": "string"} if isinstance(value, str) else {} for key, value in values.items()},
+            "required": [key for key in values if all(key in arguments for arguments in listed)],
+        }
+        found[name] = Tool(name, "", schema)
+    return found
+
+
 class Tokeniser:
     """Gives episodes of text the tokens that an agent would have held: its prompts, and its form of the same actions."""
 
@@ -131,7 +160,7 @@ class Tokeniser:
         return self._tools[env]
 
     def _told_again(self, episode: Episode) -> Episode:
-        tools = self.tools(episode.env)
+        tools = called(episode) if episode.env.startswith(_LOGGED) else self.tools(episode.env)
         talk = self.agent.begin(Task(episode.instruction, {}, episode.task_id, episode.split), tools)
         agent, turns = talk.agent, list[Turn]()
         texts = (agent.prompt.system, agent.prompt.first, agent.prompt.turn)

@@ -21,7 +21,7 @@ from agentgym.trainers.config.train_config import TrainConfig
 from agentgym.trainers.data.conversations import conversations
 from agentgym.trainers.data.export import Rows, write_parquet
 from agentgym.trainers.data.segments import build
-from agentgym.trainers.data.stored import Filter, Tokeniser, read_files
+from agentgym.trainers.data.stored import Filter, Tokeniser, called, read_files
 from agentgym.trainers.model.policy import load_policy
 from agentgym.trainers.run.imitation import deal, resume_sft, sft
 
@@ -378,3 +378,23 @@ def test_trls_grpo_trainer_reads_its_table(run, tmp_path):
     trainer.train()
     recorded = [(row["advantages"], row["tool_mask"]) for row in table]
     assert len(handed) == 2 and all(pair in recorded for pair in handed)
+
+
+@pytest.mark.parametrize("env", ["rlvr/Harbor-v0", "inspect_ai/arith"])
+def test_imported_episodes_are_imitated_with_the_tools_that_their_calls_show(env, tokenise):
+    held = Episode(env, "hello", "g", 0, instruction="Do it.", success=True, reason="success")
+    calls = [{"name": "bash", "arguments": arguments} for arguments in ({"command": "ls", "n": 1}, {"command": "cat x"})]
+    for action in map(json.dumps, calls):
+        held.add(Turn("seen", None, None, [], text=action, action=action))
+    told = tokenise(held)
+    assert [turn.action for turn in told.turns] == [turn.action for turn in held.turns]
+    assert all(turn.output_ids and turn.extra["train"] for turn in told.turns)
+    (tool,) = called(held).values()
+    assert tool.parameters["required"] == ["command"] and "n" in tool.parameters["properties"]
+
+
+@pytest.mark.parametrize("action", ["ls", "1", "[" * 100_000, '{"name": 1, "arguments": {}}', '{"name": "x"}', "null"])
+def test_what_is_no_call_shows_no_tool(action):
+    held = Episode("rlvr/Harbor-v0", "hello", "g", 0)
+    held.add(Turn("seen", None, None, [], action=action))
+    assert called(held) == {}
