@@ -37,6 +37,7 @@ LAYERS = (  # a folder (or a file at the top) may import from its own layer and 
     ("tasks", "episodes", "registry", "serving", "scaffold"),
     ("rewards", "sandbox", "browser", "mcp_tools", "retrieval", "engines", "envs", "agents", "contract"),
     ("rollout", "gateway"),
+    ("harness",),
     ("trainers", "evaluate", "report", "env_server", "integrations", "planner"),
     ("cli", "__main__"),
 )

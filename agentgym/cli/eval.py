@@ -18,9 +18,11 @@ from rich.console import Console
 from rich.text import Text
 
 from agentgym.agents.base import Agent
+from agentgym.agents.message_agent import TURN_TOKENS
 from agentgym.agents.spec import AgentSpec
 from agentgym.agents.table import AGENTS, UNATTENDED
 from agentgym.cli.eval_about import about_agent
+from agentgym.cli.eval_harness import harness_agent
 from agentgym.cli.eval_result import show
 from agentgym.cli.eval_screen import Bar
 from agentgym.cli.eval_spending import metered, planned
@@ -39,6 +41,8 @@ from agentgym.evaluate.protocol import too_many_faults
 from agentgym.evaluate.run import EvaluationPlan, evaluate
 from agentgym.evaluate.spending import OverBudget
 from agentgym.evaluate.suite import Suite, resolve
+from agentgym.harness.agent import HarnessAgent
+from agentgym.harness.description import is_harness
 from agentgym.options import Alias, Options, Positional
 from agentgym.registry import make
 from agentgym.rollout.pool import RolloutConfig, WorkerBackend
@@ -53,6 +57,7 @@ if TYPE_CHECKING:
 OF_AGENTS = ("agent", "prompt", "tools", "turn_tokens", "observation_tokens")
 OF_SUITES = (*OF_AGENTS, "temperature")
 OF_MODELS = (*OF_SUITES, "threads")
+OF_HARNESSES = ("attempt_seconds", "attempt_turns", "attempt_tokens")
 OF_PLANS = ("split", "tasks", "attempts", "seed", "difficulties")
 DATA = ("data", "corpus", "questions")
 """Options of environments that say where data lie: a protocol leaves these alone open."""
@@ -88,7 +93,14 @@ class Config:
     """Sampling temperature (0 is greedy); by default the suite's, else 1."""
     agent: str | None = None
     """`chat` (full history), `window` (the last turns), `summary` (the model writes its memory) or `completion` (one
-    continuing reply); by default the training run's, else chat."""
+    continuing reply); by default the training run's, else chat. Or `harness:NAME`, `harness:FILE.toml`: a program that
+    works in the container of the task (docs/guides/harnesses.md)."""
+    attempt_seconds: float | None = None
+    """Seconds that an attempt of a harness may take, after which what it left is judged; by default 3600."""
+    attempt_turns: int | None = None
+    """Replies that an attempt of a harness may ask for; by default no limit."""
+    attempt_tokens: int | None = None
+    """Tokens that may be sampled in an attempt of a harness; by default no limit."""
     prompt: str | None = None
     """Prompt of the agent: a name or a file; by default the training run's, else one chosen for the environment that
     lists all its tools."""
@@ -240,11 +252,14 @@ def _plan(config: Config, suite: Suite) -> EvaluationPlan:
     return EvaluationPlan(suite.envs, **{**fixed, **given}, env_options=_env_options(config, suite), own=own)
 
 
-def _agent(config: Config, suite: Suite) -> tuple[Agent, dict[str, object]]:
+def _agent(config: Config, suite: Suite) -> tuple[Agent | HarnessAgent, dict[str, object]]:
     """Return the agent, and what the manifest is to say about it."""
     if config.policy is not None:
         return UNATTENDED[config.policy].load()(), {"policy": config.policy}
-    return _model(_laid(config, suite), suite)
+    laid = _laid(config, suite)
+    if is_harness(laid.agent or ""):
+        return harness_agent(laid, _resolve(laid, suite)[0])
+    return _model(laid, suite)
 
 
 def _laid(config: Config, suite: Suite) -> Config:
@@ -258,6 +273,8 @@ def _reply_tokens(config: Config, suite: Suite) -> int:
     if config.policy is not None:
         return 0
     config = _laid(config, suite)
+    if is_harness(config.agent or ""):
+        return config.turn_tokens or TURN_TOKENS
     name, trained = _resolve(config, suite)
     return _spec(config, trained, messages=not kind_of(name)[0].tokens).reply_tokens
 
@@ -266,6 +283,10 @@ def _check_who(config: Config) -> None:
     """Raise unless it is said who plays, by flags that go together."""
     if (config.model is None) == (config.policy is None):
         raise BadConfig(f"say who plays: either --model (a folder, a name, an engine) or --policy {', '.join(UNATTENDED)}")
+    if not is_harness(config.agent or ""):
+        for name in OF_HARNESSES:
+            if getattr(config, name) is not None:
+                raise BadConfig(f"--{name.replace('_', '-')} has no effect here: it is for harnesses (--agent harness:NAME)")
     if config.policy is None:
         return
     if config.policy not in UNATTENDED:

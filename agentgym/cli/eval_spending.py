@@ -16,6 +16,7 @@ from agentgym.errors import BadConfig, MissingExtra, unknown
 from agentgym.evaluate.choice import UNCOUNTED, EvaluationPlan, choose
 from agentgym.evaluate.run import missing_tasks
 from agentgym.evaluate.spending import MILLION, Metered, Price, price_of, read_prices, total_cost
+from agentgym.harness.agent import HarnessAgent
 from agentgym.registry import make
 
 TABLE = "AGENTGYM_PRICES"
@@ -48,7 +49,9 @@ class Spending(Protocol):
         ...
 
 
-def metered(config: Spending, agent: Agent, plan: EvaluationPlan, folder: Path) -> tuple[Price | None, Metered | None]:
+def metered(
+    config: Spending, agent: Agent | HarnessAgent, plan: EvaluationPlan, folder: Path
+) -> tuple[Price | None, Metered | None]:
     """Return the model's price and, over plain chat, the engine that counts, which the agent has from now on.
 
     Earlier sessions in the folder count toward `--max-cost`. BadConfig for flags without an effect.

@@ -22,8 +22,9 @@ from agentgym.evaluate.protocol import NOT_COMPARABLE, comparability
 from agentgym.evaluate.regret import regrets
 from agentgym.evaluate.spending import Price, recorded
 from agentgym.evaluate.summary import summarize
+from agentgym.harness.agent import HarnessAgent
 from agentgym.registry import class_of, full_id
-from agentgym.rollout.collect import collect
+from agentgym.rollout.collect import collect, finished
 from agentgym.rollout.pool import RolloutConfig
 
 NOTED = ("met", "adapted")
@@ -32,7 +33,7 @@ EVERY = 2.0  # seconds between two notes of what was met
 
 
 def evaluate(
-    agent: Agent,
+    agent: Agent | HarnessAgent,
     plan: EvaluationPlan,
     folder: str | Path,
     *,
@@ -98,7 +99,7 @@ def evaluate(
 
 
 def _play(
-    agent: Agent,
+    agent: Agent | HarnessAgent,
     env: str,
     plan: EvaluationPlan,
     tasks: list[Task],
@@ -109,6 +110,12 @@ def _play(
 ) -> None:
     """Play the tasks of one environment and append the episodes to a file; `skip`: (task, attempt) that it has already."""
     for env_options, part in parts(env, plan, tasks):
+        if isinstance(agent, HarnessAgent):
+            playing = agent.with_options(env_options).play_into(
+                path, full_id(env), part, plan.attempts, plan.seed, rollout.concurrency, skip, progress
+            )
+            finished(playing)
+            continue
         collect(
             agent,
             env,
@@ -124,7 +131,9 @@ def _play(
         )
 
 
-def _chosen(plans: Mapping[str, EvaluationPlan], agent: Agent) -> tuple[dict[str, list[Task]], dict[str, str]]:
+def _chosen(
+    plans: Mapping[str, EvaluationPlan], agent: Agent | HarnessAgent
+) -> tuple[dict[str, list[Task]], dict[str, str]]:
     """Return the tasks of each environment, and the reasons of those that cannot be played; raise where none can be."""
     tasks_by_env: dict[str, list[Task]] = {}
     skipped: dict[str, str] = {}
@@ -188,7 +197,11 @@ class _EngineNotes:
     """Writes the troubles of the session's engine into the manifest every few seconds, so that a kill loses few of them."""
 
     def __init__(
-        self, folder: Path, suite_found: dict[str, Any], agent: Agent, progress: Callable[[Episode], None] | None
+        self,
+        folder: Path,
+        suite_found: dict[str, Any],
+        agent: Agent | HarnessAgent,
+        progress: Callable[[Episode], None] | None,
     ) -> None:
         self.path, self.manifest, self.engine, self.progress = folder / "manifest.json", suite_found, agent.engine, progress
         self.written = time.monotonic()

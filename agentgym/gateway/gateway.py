@@ -76,6 +76,8 @@ class Gateway:
         session = self.sessions.get(name)
         if self.sessions.full(session):
             raise Refusal(400, f"this session holds {session.tokens} tokens, more than one may: finish it", "session_full")
+        if over := session.refuse_over_budget():
+            raise Refusal(403, f"the budget of this attempt is used up: {over}", "budget_used_up")
         session.requests += 1
         session.running += 1
         try:
@@ -109,8 +111,9 @@ class Gateway:
         self._check_room(asked, prompt)
         if asked.prompt_logprobs:
             return await self._score(asked, prompt)
+        state = await session.state() if session.state else None
         cache = row_end.cache if row_end else f"{session.name}/{number}"
-        samplings = [self._sampling(asked, session.name, number, template, place) for place in range(asked.n)]
+        samplings = [self._sampling(asked, session, number, template, place) for place in range(asked.n)]
         tellers = follow(asked, template, head, samplings, prompt, hear)
         completions = await self._completions(prompt, samplings, cache, tellers)
         if any(completion.finish == Finish.ABORT or not completion.ids for completion in completions):
@@ -122,6 +125,7 @@ class Gateway:
         for place, completion in enumerate(completions):
             teller = tellers[place][0] if tellers else None
             choice, turn = self._choice(asked, asking, prompt, known, completion, samplings[place], teller)
+            turn.state_key = state
             after = Held(_numbered(cache, place), before=row_end, new=asked.messages[known:], instructed=asked.instructed)
             self._said(asked, template, head, choice, after, number * asked.n + place)
             choice.rest = teller.rest(choice.text) if teller else (choice.text, completion.ids, completion.logprobs)
@@ -260,12 +264,17 @@ class Gateway:
             return template.whole(past(template, messages)), None, 0
         return template.whole(_pieces(messages)), None, 0
 
-    def _sampling(self, asked: GenerationRequest, name: str, number: int, template: ChatTemplate, place: int) -> Sampling:
+    def _sampling(
+        self, asked: GenerationRequest, session: Session, number: int, template: ChatTemplate, place: int
+    ) -> Sampling:
         """Return how a choice is drawn; each of several has a seed of its own."""
         sampling, stops = asked.sampling, () if asked.ignore_eos else template.stop_ids
+        if session.budget.turn_tokens:
+            sampling = dataclasses.replace(sampling, max_tokens=min(sampling.max_tokens, session.budget.turn_tokens))
         if self._temperature is not None:
             sampling = Sampling(self._temperature, sampling.max_tokens, sampling.stop_ids, sampling.seed)
         _check_temperature(sampling.temperature, "temperature")
+        name = session.name
         own = derive(self._seed, name, number, place) if place else derive(self._seed, name, number)
         seed = (sampling.seed + place) % 2**63 if asked.seeded else own
         return dataclasses.replace(sampling, seed=seed, stop_ids=tuple(dict.fromkeys((*sampling.stop_ids, *stops))))

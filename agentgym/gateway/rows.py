@@ -14,11 +14,15 @@ LARGEST_ID = 2**31 - 1
 class Row:
     """Turns whose prompts repeat every token before them."""
 
-    __slots__ = ("_kept", "_logprobs", "ids")
+    __slots__ = ("_kept", "_logprobs", "ids", "last_reply", "tools")
 
-    def __init__(self) -> None:
+    def __init__(self, tools: str = "") -> None:
         self.ids = array("i")
         """Every token so far."""
+        self.tools = tools
+        """Names the tools that its first request offered."""
+        self.last_reply = 0
+        """Which reply of the session its last one is."""
         self._logprobs = array("d")
         self._kept: list[tuple[int, int, Turn]] = []  # where prompt and reply end, and the turn without its tokens
 
@@ -31,6 +35,13 @@ class Row:
         bare = dataclasses.replace(turn, prompt_ids=[], output_ids=[], logprobs=[])
         self._kept.append((start, len(self.ids), bare))
         return len(self.ids) - before
+
+    def mark_side(self, *, trained: bool) -> None:
+        """Mark every turn as a call beside the main conversation."""
+        for _, _, turn in self._kept:
+            turn.extra["side"] = True
+            if not trained:
+                turn.extra["train"] = False
 
     def turns(self) -> list[Turn]:
         """Return the turns with their tokens."""

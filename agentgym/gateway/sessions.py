@@ -3,7 +3,7 @@
 import hashlib
 import json
 from array import array
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -58,6 +58,26 @@ class Place:
     """How many of the conversation's tokens the prompt does not repeat."""
     digest: bytes
     """Of the messages; empty without any."""
+    tools: str = ""
+    """Names the tools that the request offered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What one session may use; 0 is no limit."""
+
+    turns: int = 0
+    """Replies."""
+    tokens: int = 0
+    """Sampled tokens."""
+    cost: float = 0.0
+    """US dollars, at the two prices."""
+    input_price: float = 0.0
+    """US dollars of a prompt token."""
+    output_price: float = 0.0
+    """US dollars of a sampled token."""
+    turn_tokens: int = 0
+    """Tokens of one reply, whatever its client asks for."""
 
 
 @dataclass(slots=True)
@@ -65,6 +85,18 @@ class Session:
     """One agent's conversation, with every branch it took."""
 
     name: str
+    budget: Budget = Budget()
+    state: Callable[[], Awaitable[str | None]] | None = None
+    """Tells the state that a request finds; None where nobody looks."""
+    side_calls: bool | None = None
+    """Whether calls beside the main conversation are trained, which then comes last; None makes no difference of them."""
+    measures: dict[str, float] = field(default_factory=dict[str, float])
+    """What else its episode is to say."""
+    used_up: str = ""
+    """What of the budget ended, once a request was refused for it."""
+    replies: int = 0
+    prompt_tokens: int = 0
+    output_tokens: int = 0
     requests: int = 0
     running: int = 0
     """Replies under way."""
@@ -88,6 +120,18 @@ class Session:
     def ids(self, row_end: Held) -> list[int]:
         """Return the tokens of a held conversation."""
         return self._rows[row_end.row].ids[: row_end.length].tolist()
+
+    def refuse_over_budget(self) -> str:
+        """Return what of the budget is used up, so that no reply may follow; empty where there is some left."""
+        budget = self.budget
+        cost = self.prompt_tokens * budget.input_price + self.output_tokens * budget.output_price
+        used = {
+            f"{budget.turns} turns": budget.turns and self.replies + self.running >= budget.turns,
+            f"{budget.tokens} tokens": budget.tokens and self.output_tokens >= budget.tokens,
+            f"{budget.cost:g} US dollars": budget.cost and cost >= budget.cost,
+        }
+        self.used_up = self.used_up or next((what for what, over in used.items() if over), "")
+        return self.used_up
 
     def find(self, messages: Sequence[Message], tools: str = "") -> tuple[Held | None, int]:
         """Return the longest held conversation that messages extend, and how many messages it has; `tools` names them."""
@@ -113,7 +157,7 @@ class Session:
             drifted = base.length - common_prefix(self.ids(base), prompt_ids)
             self.drifted += drifted
         digest = _digests(messages, tools)[-1] if messages else b""
-        return Place(base, array("i", prompt_ids), drifted, digest)
+        return Place(base, array("i", prompt_ids), drifted, digest, tools)
 
     def record(self, turn: Turn, place: Place, held: Held) -> int:
         """Keep a turn and how the conversation stands after it: at the end of the row it extends, else of a new one.
@@ -126,9 +170,12 @@ class Session:
             self._ends[held.row] = held
         else:  # the past was rewritten, or another reply has been given to it since
             held.row = len(self._rows)
-            self._rows.append(Row())
+            self._rows.append(Row(place.tools))
             self._ends.append(held)
         added = self._rows[held.row].append(turn, place.prompt)
+        self._rows[held.row].last_reply = self.replies = self.replies + 1
+        self.prompt_tokens += len(place.prompt)
+        self.output_tokens += len(turn.output_ids)
         held.length = len(self._rows[held.row].ids)
         self.tokens += added
         if place.digest:
@@ -160,6 +207,21 @@ class Session:
                 if not held.extended:
                     self._rows[held.row].last.extra["train"] = False
 
+    def _in_order(self) -> list[Turn]:
+        """Return the turns row after row: calls beside the main conversation first, where they make a difference.
+
+        The main conversation is every row that offers the tools of the row with most turns: one whose prompt was rewritten
+        goes on with them, and sub-agents, titles and summaries have others, or none.
+        """
+        if self.side_calls is None or not self._rows:
+            return [turn for row in self.rows for turn in row]
+        main = max(self._rows, key=len).tools
+        for row in self._rows:
+            if row.tools != main:
+                row.mark_side(trained=self.side_calls)
+        order = sorted(self._rows, key=lambda row: (row.tools == main, row.last_reply))
+        return [turn for row in order for turn in row.turns()]
+
     def counts(self) -> dict[str, int]:
         """Return how much was recorded."""
         return {
@@ -178,7 +240,7 @@ class Session:
         Without `success` it is one of which nobody said how it went: a fault, which is never trained on; `why` says more.
         """
         self._leave_out_unused()
-        turns = [turn for row in self.rows for turn in row]
+        turns = self._in_order()
         episode = Episode(
             "gateway",
             task or self.name,
@@ -188,7 +250,7 @@ class Session:
             labels={"session": self.name},
             reward=reward,
             final_rewards={"agent": reward},
-            metrics={name: float(value) for name, value in self.counts().items()},
+            metrics={**{name: float(value) for name, value in self.counts().items()}, **self.measures},
             success=success,
             reason={True: "success", False: "failure", None: "timeout"}[success],
             error=why if success is None else None,

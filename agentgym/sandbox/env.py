@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
+from agentgym.core.actions import spell
 from agentgym.core.env import TextEnv
 from agentgym.core.outcome import Info
-from agentgym.errors import BadData, Fault, MissingExtra, Reason
+from agentgym.errors import BadConfig, BadData, Fault, MissingExtra, Reason
 from agentgym.sandbox.protocol import NO_KERNEL, ExitReason, Kernel, Limits, Result, Sandbox, SandboxFault, missing
 from agentgym.sandbox.warm_pool import take
 
@@ -26,6 +27,20 @@ class Step(NamedTuple):
     """The command, the code, or the path."""
     content: bytes
     timeout: float | None
+
+
+class Lent(NamedTuple):
+    """Where an agent of others works, while an environment lends it the episode's sandbox."""
+
+    sandbox: Sandbox
+    user: str
+    """Who it is in the sandbox: a name, `SAME` for the sandbox's own user, or empty for the image's."""
+    folder: str
+    """Where it begins, absolute."""
+    variables: Mapping[str, str] = MappingProxyType({})
+    """What its environment has beyond the sandbox's."""
+    seconds: float | None = None
+    """Seconds that the task leaves it; None for no limit of its own."""
 
 
 class SandboxEnv(TextEnv):
@@ -105,6 +120,24 @@ class SandboxEnv(TextEnv):
     def read(self, path: str) -> bytes:
         """Return a file of the episode's folder; FileNotFoundError, IsADirectoryError or OSError."""
         return self._twice(lambda: self.sandbox.read(path))
+
+    # What an agent of others does in the sandbox
+
+    def briefing(self) -> str:
+        """Return what an agent of others is told of the running task: the instruction, without tools that it has not."""
+        return self.task.instruction
+
+    def lend(self, work: Callable[[Lent], None]) -> None:
+        """Let an agent of others work in the episode's sandbox with tools of its own, and take in what it changed.
+
+        BadConfig in an environment that has no place for one. What it did cannot be done again: where the sandbox breaks
+        after it, the episode ends as a fault.
+        """
+        raise BadConfig(f"{type(self).__name__} has no sandbox for an external agent")
+
+    def handing_in(self) -> str:
+        """Return the action that hands in what an agent of others left."""
+        return spell("submit")
 
     def elsewhere(self, work: Callable[[Sandbox], T]) -> T:
         """Return what `work` returns in a fresh sandbox, for example of grading; done twice where the first sandbox

@@ -20,6 +20,8 @@ NO_KERNEL = ("harbor",)
 CONTAINERS = ("docker", "harbor")
 """Backends whose sandboxes have the libraries of an image, and not this machine's."""
 MEGABYTE = 1 << 20
+SAME = "-"
+"""In place of a user's name: whoever the sandbox's programs run as."""
 
 
 class SandboxFault(Fault):
@@ -179,6 +181,9 @@ class ContainerOptions(TypedDict, total=False):
     image: str
     build: str
     build_seconds: float
+    install: str
+    install_network: str
+    room: Mapping[str, int]
     user: str
     work: str
     writable: bool

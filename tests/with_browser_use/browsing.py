@@ -18,7 +18,7 @@ from conftest import PYTHON
 import agentgym
 from agentgym.browser.chromium import arguments, chromium
 from agentgym.browser.server import Server
-from agentgym.trainers.run.gateway_agent import Access
+from agentgym.harness.gateway_agent import Access
 
 ENV = "rlvr/Web-v0"
 

@@ -10,7 +10,7 @@ from native_talks import SOURCES, SURVEY
 import agentgym
 from agentgym.engines.scripted import ScriptedEngine
 from agentgym.gateway import App, Gateway
-from agentgym.trainers.run.gateway_agent import Access
+from agentgym.harness.gateway_agent import Access
 
 
 def test_a_task_is_solved_through_the_gateway() -> None:

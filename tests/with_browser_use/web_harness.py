@@ -6,7 +6,7 @@ from typing import Any
 
 import browsing
 
-from agentgym.trainers.run.gateway_agent import Access
+from agentgym.harness.gateway_agent import Access
 
 STEPS, TOKENS = 2, 96
 TURN = threading.Lock()  # a browser at a time

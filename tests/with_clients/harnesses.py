@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from agentgym import Session
-from agentgym.trainers.run.gateway_agent import Access
+from agentgym.harness.gateway_agent import Access
 
 HERE = Path(__file__).parent
 BROKEN: list[str] = []

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 SHELL = ("base-files", "base-passwd", "bash", "coreutils", "dash", "findutils", "grep", "sed", "tar", "gzip", "util-linux")
-MORE = ("python3-minimal", "libpython3-stdlib", "libstdc++6", "procps", "login", "git")  # libstdc++6: what wheels lean on
+MORE = ("python3-minimal", "libpython3-stdlib", "procps", "login", "git", "mawk", "diffutils")
+MORE += ("libstdc++6",)  # what wheels lean on
 LEFT_OUT = re.compile(r"/usr/share/(doc|man|info|locale|lintian|bug|i18n|perl)/|/usr/lib/.*/(gconv|perl)/")
 
 
@@ -68,7 +69,7 @@ def pack(target: Any, packages: list[str]) -> None:
         str(Path("/") / name) for name in ("bin", "sbin", "lib", "lib64") if Path("/", name).is_symlink()
     }
     paths |= {str(parent) for path in paths for parent in Path(path).parents if str(parent) != "/"}
-    paths |= {path for path in ("/etc/ld.so.cache", "/etc/alternatives/awk") if os.path.lexists(path)}
+    paths |= {path for path in ("/etc/ld.so.cache", "/etc/alternatives/awk", "/usr/bin/awk") if os.path.lexists(path)}
     with tarfile.open(fileobj=target, mode="w") as archive:
         for path in sorted(paths):
             kind = os.lstat(path).st_mode

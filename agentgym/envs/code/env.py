@@ -19,8 +19,8 @@ from agentgym.envs.code.grading.checks import Checks, run_checks
 from agentgym.envs.code.grading.tests import CodeTests, Tried, run_tests
 from agentgym.envs.code.text import LONGEST_VALUE, call, cut, defines, example, expected, syntax_error, told
 from agentgym.errors import BadConfig, unknown
-from agentgym.sandbox.env import SandboxEnv
-from agentgym.sandbox.protocol import MEGABYTE, NO_KERNEL, Limits, Result
+from agentgym.sandbox.env import Lent, SandboxEnv
+from agentgym.sandbox.protocol import MEGABYTE, NO_KERNEL, SAME, Limits, Result
 from agentgym.tasks.reading import reading
 
 SAME_PYTHON = ("bubblewrap", "process")
@@ -30,6 +30,9 @@ FRESH = (
 )
 BESIDE_TESTS = 30.0
 """Seconds that `submit` may take beside the tests of a file whose harness bounds all of them together."""
+LEFT = "solution.py"
+"""Where an agent of others leaves its code."""
+HOME = "/home/agent"
 EXAMPLES = 2
 """Public tests that a statement shows."""
 FAILURES = 3
@@ -180,6 +183,23 @@ class Code(SandboxEnv):
             f"Try code with run, check the code you last ran with test (public tests: {count}), then submit all of it. "
             "You can submit only once; hidden tests decide whether it is correct."
         )
+
+    def briefing(self) -> str:
+        task = self.task.data
+        examples = [example(task, test) for test in task["public"][:EXAMPLES] if task["kind"] != "checks"]
+        asks = f"Write the complete code, including imports, to the file {LEFT} in the current folder. Hidden tests decide."
+        return "\n".join([task["statement"], *(["Examples:", *examples] if examples else []), asks])
+
+    def lend(self, work: Callable[[Lent], None]) -> None:
+        work(Lent(self.sandbox, SAME, HOME))
+        self._keep()
+
+    def handing_in(self) -> str:
+        """Return the submission of the file that was left; of none, where there is no such file or no text in it."""
+        try:
+            return spell("submit", self.read(LEFT).decode())
+        except (OSError, UnicodeDecodeError):
+            return spell("submit", "")
 
     @tool
     def run(self, code: str) -> str | Outcome:  # pyright: ignore[reportIncompatibleMethodOverride]  # no shell in this environment

@@ -44,6 +44,8 @@ GRADING = tuple(dict.fromkeys((*PACKAGES, "py")))
 GRADINGS = ("tests", "one-process", "patch")
 MOST_EDITS = 8
 """In one file, by the oracle; of more the file is written anew."""
+HOME = "/home/agent"
+PROGRAMS = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 DATE = "2024-01-01T00:00:00Z"
 """Of the only commit there is."""
 
@@ -164,11 +166,17 @@ class SWE(RepositoryEnv):
         if not result.ok:
             raise SandboxFault(f"the repository could not be prepared: {result.text[-500:]}")
 
+    def _path(self, home: str) -> str:
+        """Return where Python looks for packages."""
+        places = [f"{home}/{FOLDER}/{part}".rstrip("/") for part in roots(self._instance().base())]
+        return ":".join([*places, f"{home}/.local/lib", "/opt/packages"])
+
+    def variables(self) -> dict[str, str]:
+        return {"PATH": f"{HOME}/.local/bin:{PROGRAMS}", "PYTHONPATH": self._path(HOME), "PAGER": "cat"}
+
     def shell(self, command: str) -> str:
-        places = [f"$HOME/{FOLDER}/{part}".rstrip("/") for part in roots(self._instance().base())]
-        path = ":".join([*places, "$HOME/.local/lib", "/opt/packages"])
         return (
-            f'export PATH="$HOME/.local/bin:$PATH" PYTHONPATH="{path}" PAGER=cat; '
+            f'export PATH="$HOME/.local/bin:$PATH" PYTHONPATH="{self._path("$HOME")}" PAGER=cat; '
             f'exec 2>&1; cd "$HOME/{FOLDER}" 2>/dev/null || cd; exec bash -c {shlex.quote(command)}'
         )
 

@@ -4,12 +4,13 @@ own."""
 import errno
 import shlex
 import zlib
+from collections.abc import Callable
 from pathlib import PurePosixPath
 from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from agentgym.core.actions import Tool, tool
+from agentgym.core.actions import Tool, spell, tool
 from agentgym.core.declared import Declarations
 from agentgym.core.env import Outcome, Task
 from agentgym.envs.swe import shown
@@ -17,8 +18,8 @@ from agentgym.envs.swe.library import Item, Library
 from agentgym.envs.swe.predictions import told
 from agentgym.envs.swe.verdict import Verdict
 from agentgym.errors import BadConfig
-from agentgym.sandbox.env import SandboxEnv
-from agentgym.sandbox.protocol import MEGABYTE, BadPath, Limits, Result
+from agentgym.sandbox.env import Lent, SandboxEnv
+from agentgym.sandbox.protocol import MEGABYTE, SAME, BadPath, Limits, Result
 
 LONGEST = 100_000
 """Bytes of a command: the system takes no word of a command line that is much longer."""
@@ -126,6 +127,23 @@ class RepositoryEnv(SandboxEnv):
             f"The repository is in {self.place}, where every command starts. Hidden tests decide; changes to tests and "
             f"configuration do not count. {rest}"
         )
+
+    def briefing(self) -> str:
+        return (
+            f"{self.task.instruction.strip()}\n\nThe repository is in {self.place}, the current folder. Find the cause and "
+            "fix it there. Hidden tests decide; changes to tests and configuration do not count."
+        )
+
+    def lend(self, work: Callable[[Lent], None]) -> None:
+        work(Lent(self.sandbox, SAME, self.place, self.variables()))
+        self.keep()
+
+    def handing_in(self) -> str:
+        return spell("submit") if self.toolset == "files" else spell("bash", f"echo {shown.SUBMITTED}")
+
+    def variables(self) -> dict[str, str]:
+        """Return what an agent's programs find in their environment beyond the sandbox's."""
+        return {}
 
     @property
     def place(self) -> str:

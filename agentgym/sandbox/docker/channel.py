@@ -44,6 +44,11 @@ class Channel:
         """Expect so many bytes again."""
         self._room[number] = most
 
+    def give_back(self, number: int, size: int) -> None:
+        """Expect as many bytes more of an execution as its reader has taken."""
+        if number in self._room:
+            self._room[number] += size
+
     def forget(self, number: int) -> None:
         """Expect nothing more of an execution."""
         self._mail.pop(number, None)

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from agentgym.errors import BadConfig
 from agentgym.sandbox.docker import frames as frames
 from agentgym.sandbox.docker import images
+from agentgym.sandbox.docker.building import installed
 from agentgym.sandbox.docker.daemon import LABEL, Daemon, docker, faults, owner
 from agentgym.sandbox.docker.egress import NOWHERE
 from agentgym.sandbox.docker.services import Beside, Services
@@ -76,6 +77,12 @@ class ContainerSpec:
     """A folder with a `Dockerfile` to build the image from."""
     build_seconds: float = 600.0
     """Seconds that building may take."""
+    install: str = ""
+    """A script for /bin/sh that root runs once on top of the image, in a layer that the daemon keeps."""
+    install_network: str = ""
+    """The network that installing may use; the daemon's default unless named."""
+    room: Mapping[str, int] = field(default_factory=dict[str, int])
+    """What is added to the limits, by their names: for programs that run beside the agent's commands."""
     user: str = NOBODY
     """Who programs run as: a name or a number, and a group after a colon."""
     work: str = "/home/agent"
@@ -113,12 +120,16 @@ class ContainerSpec:
                 "the docker sandbox needs an image: image='python:3.12-slim', or build='folder with a Dockerfile'"
             )
         images.check(self.pull, self.images_gb)
+        for name, value in self.room.items():
+            if name not in _LIMITS or isinstance(value, bool) or not isinstance(value, int) or value < 0:  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise BadConfig(f"room has {name} = {value!r}; expected numbers of {', '.join(_LIMITS)}, 0 or more")
         if not PurePosixPath(self.work).is_absolute() or PurePosixPath(self.work) == PurePosixPath("/"):
             raise BadConfig(f"work is {self.work!r}; expected the absolute path of a folder in the container, not the root")
         if self.capabilities and self.user.partition(":")[0] not in ("root", "0"):
             raise BadConfig(f"capabilities are of use to root alone, and user is {self.user!r}: say user='root'")
 
 
+_LIMITS = ("memory", "processes", "disk", "files", "open_files")
 KNOWN = tuple(entry.name for entry in dataclasses.fields(ContainerSpec))
 
 
@@ -132,16 +143,23 @@ class Image(NamedTuple):
     entrypoint: tuple[str, ...] = ()
 
 
+def with_room(limits: Limits, room: Mapping[str, int]) -> Limits:
+    """Return limits with something added to them."""
+    return dataclasses.replace(limits, **{name: getattr(limits, name) + more for name, more in room.items()})
+
+
 def image_of(daemon: Daemon, asked: ContainerSpec) -> Image:
     """Return an image, built or pulled where that was asked for; BadConfig where the daemon has none."""
     if asked.build:
         facts = images.built(daemon, Path(asked.build), asked.image, asked.build_seconds, asked.images_gb)
     else:
         facts = images.have(daemon, asked.image, asked.pull, asked.images_gb)
+    name = asked.image or next(tag for tag in facts["RepoTags"] if images.BUILT in tag)
+    if asked.install:
+        name, facts = installed(daemon, name, facts, asked)
     config: dict[str, Any] = facts["Config"]
     listed: list[str] = config.get("Env") or []
     variables = {variable: value for variable, _, value in (pair.partition("=") for pair in listed)}
-    name = asked.image or next(tag for tag in facts["RepoTags"] if images.BUILT in tag)
     return Image(name, variables, config.get("User") or "root", tuple(config.get("Entrypoint") or ()))
 
 

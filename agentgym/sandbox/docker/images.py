@@ -118,10 +118,10 @@ def built(daemon: Daemon, folder: Path, name: str, seconds: float, most_gb: floa
         try:
             facts: dict[str, Any] = daemon.client.api.inspect_image(name)
         except docker().errors.NotFound:
-            absent = [base for base in _bases(folder) if not _has(daemon, base)]
-            _build(daemon, folder, name, seconds, deadline)
+            absent = [base for base in _bases(folder) if not has(daemon, base)]
+            build(daemon, name, f"the image of {folder}", seconds, path=str(folder))
             facts = daemon.client.api.inspect_image(name)
-            for pulled in (base for base in absent if _has(daemon, base)):  # by the daemon, for the build
+            for pulled in (base for base in absent if has(daemon, base)):  # by the daemon, for the build
                 _mark(daemon, daemon.client.api.inspect_image(pulled), new=True)
             _mark(daemon, facts, new=True)
             make_room(daemon, most_gb, facts["Id"])
@@ -129,25 +129,27 @@ def built(daemon: Daemon, folder: Path, name: str, seconds: float, most_gb: floa
     return facts
 
 
-def _build(daemon: Daemon, folder: Path, name: str, seconds: float, deadline: float) -> None:
+def build(daemon: Daemon, name: str, what: str, seconds: float, **how: Any) -> None:
+    """Build an image. BadConfig with the last messages where it cannot be built, SandboxFault where it takes too long."""
     messages: deque[str] = deque(maxlen=100)
-    progress = _Progress(f"building the image of {folder}")
+    deadline = time.monotonic() + seconds
+    progress = _Progress(f"building {what}")
     try:
         with faults():
-            told = daemon.client.api.build(path=str(folder), tag=name, rm=True, forcerm=True, decode=True, timeout=seconds)
+            told = daemon.client.api.build(tag=name, rm=True, forcerm=True, decode=True, timeout=seconds, **how)
             for line in told:
                 messages.append(str(line.get("stream", line.get("error", ""))))
                 if messages[-1].startswith("Step "):
                     progress.show(messages[-1].strip()[:100])
                 if "error" in line:
-                    raise BadConfig(f"the image of {folder} could not be built: {''.join(messages)[-1500:]}")
+                    raise BadConfig(f"{what} could not be built: {''.join(messages)[-1500:]}")
                 if time.monotonic() > deadline:  # the daemon ends the build when nobody listens
                     told.close()
                     raise SandboxFault("it went on")
     except SandboxFault as fault:
         if time.monotonic() < deadline:
             raise
-        raise SandboxFault(f"building the image of {folder} took more than {seconds:g} seconds") from fault
+        raise SandboxFault(f"building {what} took more than {seconds:g} seconds") from fault
     progress.end()
 
 
@@ -158,7 +160,8 @@ def _bases(folder: Path) -> list[str]:
     return [name for name in dict.fromkeys(found) if is_name(name)]
 
 
-def _has(daemon: Daemon, name: str) -> bool:
+def has(daemon: Daemon, name: str) -> bool:
+    """Whether a daemon has an image of that name."""
     try:
         daemon.client.api.inspect_image(name)
     except docker().errors.NotFound:

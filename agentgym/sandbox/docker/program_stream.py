@@ -6,11 +6,11 @@ import threading
 import time
 
 from agentgym.sandbox.docker import frames as frames
-from agentgym.sandbox.docker.channel import Channel
+from agentgym.sandbox.docker.channel import Channel, told_in
 from agentgym.sandbox.protocol import SandboxFault
 
 MOST = 64 << 20
-"""Bytes that a program may print in its life; it is ended where it prints more."""
+"""Bytes that a program may print in its life, unless more is agreed; it is ended where it prints more."""
 MESSAGES = 4096
 SECONDS = 30.0
 """For a container to take bytes in."""
@@ -19,12 +19,15 @@ SECONDS = 30.0
 class ProgramStream:
     """The streams of a program, which ends with its container at the latest. Reads block: each needs a thread."""
 
-    def __init__(self, channel: Channel, request: dict[str, object], number: int) -> None:
+    def __init__(self, channel: Channel, request: dict[str, object], number: int, most: int = MOST) -> None:
         self._channel, self._number = channel, number
         self._one = threading.Lock()
+        self._room = min(most, MOST)
         self.running = True
-        channel.open(number, 2 * MOST + MESSAGES)
-        channel.send(number, frames.START, json.dumps({**request, "cap": MOST}).encode(), time.monotonic() + SECONDS)
+        self.status, self.reason, self.seconds = 0, "", 0.0
+        """How it ended, as in a `Result`; the reason is empty until it has."""
+        channel.open(number, 2 * self._room + MESSAGES)
+        channel.send(number, frames.START, json.dumps({**request, "cap": most}).encode(), time.monotonic() + SECONDS)
 
     def read(self) -> bytes:
         """Return what the program printed next on its standard output; empty once it has ended."""
@@ -34,11 +37,20 @@ class ProgramStream:
             except SandboxFault:
                 kind, body = frames.END, b""
             if kind == frames.END:
-                self.running = False
-                self._channel.forget(self._number)
-            elif kind == frames.OUT:
+                self._ended(body)
+            else:
+                self._channel.give_back(self._number, len(body))
+            if kind == frames.OUT:
                 return body
         return b""
+
+    def _ended(self, body: bytes) -> None:
+        """Take in how it ended; of a container that is gone nothing is known."""
+        self.running = False
+        self._channel.forget(self._number)
+        report = told_in(body) if body else {}
+        self.status, self.seconds = int(report.get("status", 0)), float(report.get("seconds", 0.0))
+        self.reason = str(report.get("reason", "gone"))
 
     def write(self, content: bytes) -> None:
         """Send bytes to the program's standard input; SandboxFault where the container is gone."""
@@ -46,6 +58,11 @@ class ProgramStream:
             for place in range(0, len(content), frames.CHUNK):
                 piece = content[place : place + frames.CHUNK]
                 self._channel.send(self._number, frames.INPUT, piece, time.monotonic() + SECONDS)
+
+    def end_input(self) -> None:
+        """Tell the program that no more input follows."""
+        with self._one:
+            self._channel.send(self._number, frames.INPUT, b"", time.monotonic() + SECONDS)
 
     def close(self) -> None:
         """End the program; whoever reads is told."""

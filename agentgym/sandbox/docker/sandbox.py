@@ -19,15 +19,15 @@ from agentgym.sandbox.docker import archive as docker_archive
 from agentgym.sandbox.docker import frames as frames
 from agentgym.sandbox.docker import images
 from agentgym.sandbox.docker.channel import Channel, told_in
-from agentgym.sandbox.docker.container import KNOWN, ROOT_CAPABILITIES, ContainerSpec, attach, create, image_of
+from agentgym.sandbox.docker.container import KNOWN, ROOT_CAPABILITIES, ContainerSpec, attach, create, image_of, with_room
 from agentgym.sandbox.docker.daemon import Daemon, connect, faults
 from agentgym.sandbox.docker.egress import EVERYWHERE, Egress
 from agentgym.sandbox.docker.kernel import DockerKernel
-from agentgym.sandbox.docker.program_stream import ProgramStream
+from agentgym.sandbox.docker.program_stream import MOST, ProgramStream
 from agentgym.sandbox.docker.services import Services
 from agentgym.sandbox.docker.shell import Shell
 from agentgym.sandbox.local.fork_server_sandbox import ENVIRONMENT
-from agentgym.sandbox.protocol import MEGABYTE, ContainerOptions, Limits, Result, SandboxFault
+from agentgym.sandbox.protocol import MEGABYTE, SAME, ContainerOptions, Limits, Result, SandboxFault
 from agentgym.sandbox.seccomp import denied_calls
 
 __all__ = ["ROOT_CAPABILITIES", "Docker"]
@@ -56,8 +56,8 @@ class Docker(BaseSandbox):
         wrong = next((name for name in asked if name not in KNOWN), None)
         if wrong is not None:
             raise bad_option("option of the docker sandbox", wrong, KNOWN)
-        self.limits = limits or Limits()
         self.asked = ContainerSpec(**asked)
+        self.limits = with_room(limits or Limits(), self.asked.room)
         self.work = self.asked.work
         self.daemon = connect(self.asked.daemon)
         self.daemon.sweep()
@@ -223,12 +223,22 @@ class Docker(BaseSandbox):
         """
         return self._execute({"kind": "command", "command": list(command), "user": user or self._user}, b"", timeout)
 
-    def stream(self, user: str, command: Sequence[str]) -> ProgramStream:
+    def stream(self, user: str, command: Sequence[str], *, most: int = MOST, **request: object) -> ProgramStream:
         """Start a program as a user of the image and return its streams; BadConfig where the image has no Python."""
         if self._shell is not None:
             raise BadConfig(f"a program to talk to needs python3 in the image, which {self._image!r} has not")
-        request = self._request({"kind": "command", "command": list(command), "user": user or self._user})
-        return ProgramStream(self.channel, request, next(self._numbers))
+        who = {} if user == SAME else {"user": user or self._user}
+        begun = self._request({"kind": "command", "command": list(command), **who, **request})
+        return ProgramStream(self.channel, begun, next(self._numbers), most)
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """A program's environment."""
+        return {**self._environment, **self._proxy}
+
+    def looked(self, code: str, stdin: bytes, seconds: float) -> Result:
+        """Run code of ours beside the programs, as the sandbox's user."""
+        return self._execute({"kind": "python", "code": code, "cwd": "/"}, stdin, seconds)
 
     def run_entrypoint(self, command: Sequence[str] = ()) -> None:
         """Start the image's own entry point, around a command or one that never ends: it may start services.
@@ -342,7 +352,7 @@ class Docker(BaseSandbox):
     def _request(self, request: dict[str, object]) -> dict[str, object]:
         return {
             "cwd": self.work,
-            "env": {**self._environment, **self._proxy},
+            "env": self.variables,
             "timeout": 0,
             "cap": self.limits.output,
             **request,

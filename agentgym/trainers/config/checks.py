@@ -13,6 +13,8 @@ from agentgym.agents.spec import NAMED
 from agentgym.agents.table import AGENTS
 from agentgym.engines.kinds import RUN_SETS
 from agentgym.errors import BadConfig, bad_option, unknown
+from agentgym.harness.description import is_harness
+from agentgym.harness.description import load as load_harness
 from agentgym.trainers.model import lora
 from agentgym.trainers.run.launch import launched
 
@@ -27,6 +29,8 @@ BOUNDS: dict[str, tuple[float, float]] = {
     "policy_layers": (1, 128),
     "policy_context": (16, 1_000_000),
     "attempt_seconds": (1, 604_800),
+    "attempt_turns": (0, MANY),
+    "attempt_tokens": (0, MANY),
     "seed": (0, 2**63 - 1),
     "processes": (1, 1024),
     "threads": (0, 4096),
@@ -334,9 +338,16 @@ def _check_agent(config: "TrainConfig") -> None:
         _ = config.spec
         if config.attempt_seconds != default.attempt_seconds:
             raise BadConfig(f"attempt_seconds has no effect with agent {config.agent!r}: it is for external agents")
+    if is_harness(config.agent):
+        load_harness(config.agent)
+    else:
+        for name in ("attempt_turns", "attempt_tokens", "side_calls"):
+            if getattr(config, name) != getattr(default, name):
+                raise BadConfig(f"{name} has no effect with agent {config.agent!r}: it is for harnesses (harness:NAME)")
+    if config.agent in AGENTS:
         return
     if ":" not in config.agent:
-        raise unknown("agent", config.agent, (*AGENTS, "MODULE:NAME"))
+        raise unknown("agent", config.agent, (*AGENTS, "MODULE:NAME", "harness:NAME"))
     own = ("prompt", "tools", "history", "window_turns", "observation_tokens", "horizon", "workers", "step_seconds")
     for name in ("sft_episodes", *own):
         if getattr(config, name) not in (getattr(default, name), "bare"):  # `bare` is every small recipe's prompt

@@ -109,10 +109,17 @@ class AgentConfig:
     agent: str = "chat"
     """How turns become tokens: `chat` (full history), `completion` (the same as one continuing reply), `window` (the
     last turns, with a fresh prompt each) or `summary` (the model summarizes what no longer fits; no SFT warm start); or
-    MODULE:NAME, a function that runs an external agent against a base URL."""
+    MODULE:NAME, a function that runs an external agent against a base URL; or `harness:NAME`, `harness:FILE.toml`, a
+    program that works in the container of the task (docs/guides/harnesses.md)."""
     attempt_seconds: float = 3600.0
     """Seconds that an attempt of an external agent may take; after that it counts as a failure or an infrastructure error,
-    and the run continues."""
+    and the run continues. A harness is ended then, and what it left is judged."""
+    attempt_turns: int = 0
+    """Replies that an attempt of a harness may ask for; 0 means no limit."""
+    attempt_tokens: int = 0
+    """Tokens that may be sampled in an attempt of a harness; 0 means no limit."""
+    side_calls: bool = True
+    """Whether the rows of a harness's sub-agents, titles and summaries are trained like its main conversation."""
     prompt: str = ""
     """Prompt of the agent: a name from agents/prompts or a file; by default one that lists the environment's tools, or
     `bare` for a policy made from scratch."""

@@ -12,6 +12,7 @@ from agentgym.engines.adapters import is_adapter
 from agentgym.engines.model_names import check_model, is_path
 from agentgym.episodes.episode import Group
 from agentgym.errors import BadConfig
+from agentgym.harness.description import is_harness
 from agentgym.rollout.collect import finished
 from agentgym.trainers.branching import interface as branching
 from agentgym.trainers.config.caller_settings import STAGES
@@ -183,7 +184,11 @@ def model_folder(name: str) -> str:
 
 
 def _check_agent(config: TrainConfig) -> None:
-    if config.agent not in AGENTS and not callable(registry.load(config.agent, "agent", {})):
+    if (
+        config.agent not in AGENTS
+        and not is_harness(config.agent)
+        and not callable(registry.load(config.agent, "agent", {}))
+    ):
         raise BadConfig(f"agent {config.agent} is not a function; expected one that plays an episode")
 
 

@@ -7,13 +7,17 @@ from typing import Any, cast
 from agentgym.agents.table import AGENTS
 from agentgym.core.env import TextEnv
 from agentgym.engines import Sampling
+from agentgym.gateway.sessions import Budget
+from agentgym.harness.agent import HarnessAgent
+from agentgym.harness.description import is_harness
+from agentgym.harness.description import load as harness_of
+from agentgym.harness.gateway_agent import GatewayAgent, Play
 from agentgym.registry import Maker, full_id, load, make
 from agentgym.rollout.draw import Draw
 from agentgym.rollout.groups import Groups
 from agentgym.rollout.pool import RolloutPool
 from agentgym.trainers.config.settings import EnvSpec
 from agentgym.trainers.config.train_config import TrainConfig, settings_in
-from agentgym.trainers.run.gateway_agent import GatewayAgent, Play
 from agentgym.trainers.run.stages import Stages
 from agentgym.trainers.samplers.interface import TaskSource, first_tasks
 
@@ -51,6 +55,19 @@ class Rollouts(Groups):
 
     def _agent(self, env: EnvSpec, temperature: float) -> object:
         config = settings_in(self.config, env)
+        if is_harness(config.agent):
+            return HarnessAgent(
+                None,
+                self.engine,
+                self.tokenizer,
+                temperature,
+                config.turn_tokens,
+                config.attempt_seconds,
+                harness=harness_of(config.agent),
+                options=env.options,
+                budget=Budget(config.attempt_turns, config.attempt_tokens, turn_tokens=config.turn_tokens),
+                side_calls=config.side_calls,
+            )
         if config.agent not in AGENTS:  # MODULE:NAME of a function that plays with an agent of others
             play = cast("Play", load(config.agent, "agent", {}))
             seconds = config.attempt_seconds
@@ -75,5 +92,9 @@ class Rollouts(Groups):
     def close(self) -> None:
         """Free all environments."""
         super().close()
+        for agents in self._agents.values():
+            for agent in agents.values():
+                if isinstance(agent, HarnessAgent):
+                    agent.close()
         for env in self._askable.values():
             env.close()

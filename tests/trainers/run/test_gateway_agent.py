@@ -21,11 +21,11 @@ import tiny
 from agentgym.engines.hf.engine import HFEngine
 from agentgym.engines.scripted import ByteTokenizer, ScriptedEngine
 from agentgym.errors import BadConfig, Fault, UnknownName
+from agentgym.harness.gateway_agent import Access, GatewayAgent
 from agentgym.registry import make
 from agentgym.trainers import TrainConfig, train
 from agentgym.trainers.data.segments import build
 from agentgym.trainers.model.policy import PolicySize, init_policy
-from agentgym.trainers.run.gateway_agent import Access, GatewayAgent
 
 ENV = "rlvr/GuessNumber-v0"
 TASKS = make(ENV).tasks(3)

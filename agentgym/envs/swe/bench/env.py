@@ -113,6 +113,10 @@ class SWEBench(RepositoryEnv):
         if folder:
             apply(sandbox, folder.decode("utf-8", "surrogateescape"))
 
+    def variables(self) -> dict[str, str]:
+        quiet = {"PAGER": "cat", "MANPAGER": "cat", "LESS": "-R", "PIP_PROGRESS_BAR": "off", "TQDM_DISABLE": "1"}
+        return {**quiet, "BASH_ENV": "/root/.bashrc"}
+
     def shell(self, command: str) -> str:
         return (
             f"exec 2>&1; cd {WORK}; export PAGER=cat MANPAGER=cat LESS=-R PIP_PROGRESS_BAR=off TQDM_DISABLE=1 "

@@ -6,11 +6,11 @@ import math
 import secrets
 import threading
 import traceback
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from agentgym.core.seeding import derive
 from agentgym.core.tasks import Task
@@ -19,11 +19,11 @@ from agentgym.engines.scripted import ScriptedEngine
 from agentgym.episodes.episode import Episode
 from agentgym.gateway.app import App
 from agentgym.gateway.gateway import Gateway
-from agentgym.gateway.sessions import FOR_ROOM
+from agentgym.gateway.sessions import FOR_ROOM, Session
+from agentgym.harness.gateway_repeats import BY_REPLIES, FaultJudge
 from agentgym.rollout.collect import group_of
 from agentgym.rollout.limits import CONTAINED, ends_more
 from agentgym.serving.server import serving
-from agentgym.trainers.run.gateway_repeats import BY_REPLIES, FaultJudge
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Access:
 
 Play = Callable[[Task, Access], Any]
 """Plays one attempt at a task and returns its reward (above 0 is success), or reward and success. An async function, or one
-that may block: it then runs in a thread. Where it raises or takes too long, `agentgym.trainers.run.gateway_repeats` finds
+that may block: it then runs in a thread. Where it raises or takes too long, `agentgym.harness.gateway_repeats` finds
 out whether the model's replies did it, which is the model's failure, or not, which is a fault and is never trained on."""
 
 
@@ -50,13 +50,16 @@ class GatewayAgent:
     no length.
     """
 
-    play: Play
+    play: Play | None
     engine: TokenEngine
     tokenizer: Any
     temperature: float = 1.0
     turn_tokens: int = 1024
     seconds: float = 3600.0
     """What an attempt may take; then it has failed or is a fault, and its thread is left to itself."""
+
+    raised_on: ClassVar[tuple[type[Exception], ...]] = ()
+    """What no other attempt would escape, and ends them all."""
 
     async def collect(
         self,
@@ -68,21 +71,31 @@ class GatewayAgent:
         concurrency: int = 64,
         group_prefix: str = "",
         repeats: Sequence[int] = (),
+        skip: Collection[tuple[str, int]] = (),
+        ended: Callable[[Episode], None] | None = None,
     ) -> list[Episode]:
         """Play `attempts` at every task, `concurrency` at a time, and return the episodes in order.
 
+        `skip` holds (task id, attempt) pairs that need not be played; `ended` is told each episode as soon as it is over.
         Raises MissingExtra without uvicorn.
         """
         gateway = self._gateway(self.engine, seed)
-        repeats_of_faults = FaultJudge(self.seconds)
+        repeats_of_faults = FaultJudge(self.limit(env))
         places, app = asyncio.Semaphore(concurrency), App(gateway, key=secrets.token_hex(16))
 
         async def attempt(place: int, task: Task, again: int, number: int) -> Episode:
             name = str(derive("session", task.id, number, place, again))  # a task may come more than once
             async with places:
                 access = Access(f"{address}/v1", app.session_key(name), gateway.name)
-                episode = await _ended(gateway, name, _played(self.play, task, access), self.seconds)
-                if await repeats_of_faults.judge(episode, task.id, partial(self._again, task)):
+                session = gateway.sessions.get(name)
+                episode = await _ended(
+                    gateway,
+                    name,
+                    self.attempted(env, session, task, access, number, seed),
+                    self.limit(env),
+                    self.raised_on,
+                )
+                if await repeats_of_faults.judge(episode, task.id, partial(self._again, env, task, number, seed)):
                     episode.success, episode.reason, episode.error = False, "failure", f"{BY_REPLIES}: {episode.error}"
             episode.env, episode.task_id, episode.group_id = (
                 env.rpartition(":")[2],
@@ -91,12 +104,31 @@ class GatewayAgent:
             )
             episode.seed, episode.attempt = seed, number
             episode.instruction, episode.split = task.instruction, task.split
+            if ended is not None:
+                ended(episode)
             return episode
 
         async with serving(app) as address:
             pairs = enumerate(zip(tasks, repeats or [0] * len(tasks), strict=True))
-            jobs = [attempt(place, task, again, n) for place, (task, again) in pairs for n in range(attempts)]
+            jobs = [
+                attempt(place, task, again, n)
+                for place, (task, again) in pairs
+                for n in range(attempts)
+                if (task.id, n) not in skip
+            ]
             return list(await asyncio.gather(*jobs))
+
+    def limit(self, env: str) -> float:
+        """Return the seconds after which an attempt is left to itself."""
+        return self.seconds
+
+    async def attempted(
+        self, env: str, session: Session, task: Task, access: Access, number: int, seed: int
+    ) -> tuple[float, bool]:
+        """Play one attempt, whose session this is, and return reward and success."""
+        play = self.play
+        assert play is not None
+        return _read(await (play(task, access) if inspect.iscoroutinefunction(play) else in_thread(play, task, access)))
 
     def _gateway(self, engine: TokenEngine, seed: int = 0) -> Gateway:
         return Gateway(
@@ -108,7 +140,7 @@ class GatewayAgent:
             tokenizer=self.tokenizer,
         )
 
-    async def _again(self, task: Task, replies: Sequence[str]) -> None:
+    async def _again(self, env: str, task: Task, number: int, seed: int, replies: Sequence[str]) -> None:
         """Play a task with these replies, the last one again and again after them; raises what the agent raises."""
         left = iter(replies)
 
@@ -119,15 +151,11 @@ class GatewayAgent:
         gateway = self._gateway(engine)
         app = App(gateway, key=secrets.token_hex(16))
         async with serving(app) as address:
-            await _played(self.play, task, Access(f"{address}/v1", app.session_key("again"), gateway.name))
+            access = Access(f"{address}/v1", app.session_key("again"), gateway.name)
+            await self.attempted(env, gateway.sessions.get("again"), task, access, number, seed)
 
 
-async def _played(play: Play, task: Task, access: Access) -> tuple[float, bool]:
-    """Play one attempt and return reward and success."""
-    return _read(await (play(task, access) if inspect.iscoroutinefunction(play) else _in_thread(play, task, access)))
-
-
-async def _in_thread(play: Play, task: Task, access: Access) -> object:
+async def in_thread(play: Callable[..., Any], *arguments: object) -> Any:
     """Play in a thread that the end of the process does not wait for: an agent of others may never return."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Any] = loop.create_future()
@@ -139,7 +167,7 @@ async def _in_thread(play: Play, task: Task, access: Access) -> object:
     def run() -> None:
         result, error = None, None
         try:
-            result = play(task, access)
+            result = play(*arguments)
         except StopIteration as raised:  # no future takes it: nobody would be told
             error = RuntimeError(f"the agent raised {raised!r}")
         except Exception as raised:
@@ -163,7 +191,11 @@ def _read(result: object) -> tuple[float, bool]:
 
 
 async def _ended(
-    gateway: Gateway, name: str, played: Coroutine[object, object, tuple[float, bool]], seconds: float
+    gateway: Gateway,
+    name: str,
+    played: Coroutine[object, object, tuple[float, bool]],
+    seconds: float,
+    raised_on: tuple[type[Exception], ...] = (),
 ) -> Episode:
     """Wait for an attempt and return its session as an episode: a fault where it raised, took too long or asked nothing."""
     reward, success, error = 0.0, None, "the agent asked nothing of the base URL that it was given"
@@ -171,6 +203,8 @@ async def _ended(
     try:
         async with limit:
             reward, success = await played
+    except raised_on:
+        raise
     except CONTAINED as raised:  # whatever an agent of others raises
         if ends_more(raised):
             raise

@@ -1,0 +1,32 @@
+"""A container that is lent to an agent of others, which works in it for one step of a task."""
+
+from collections.abc import Callable
+from typing import Any
+
+from agentgym.sandbox.env import Lent, SandboxEnv
+from agentgym.sandbox.protocol import SandboxFault
+
+LENT = "\0"
+"""In place of the commands of an agent of others, which are not known; none of a model's is this."""
+
+
+class Lending(SandboxEnv):
+    """The part of the environment that lends its container."""
+
+    _step: Any
+    _present: Any
+    commands: Any
+
+    def briefing(self) -> str:
+        return self._step.instruction
+
+    def lend(self, work: Callable[[Lent], None]) -> None:
+        step = self._step
+        lent, self.commands = Lent(self.sandbox, step.user, self._present.place.work, seconds=step.seconds), (LENT,)
+        work(lent)
+
+
+def not_again(command: object) -> None:
+    """Raise SandboxFault for commands that cannot be carried out again."""
+    if command == LENT:
+        raise SandboxFault("what an external agent did in a container that is gone cannot be done again")

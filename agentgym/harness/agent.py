@@ -1,0 +1,179 @@
+"""A harness as the agent of a run or an evaluation: every attempt in a sandbox of its own, every model call a turn."""
+
+import asyncio
+import dataclasses
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+from agentgym import registry
+from agentgym.core.env import TextEnv
+from agentgym.core.seeding import derive
+from agentgym.core.tasks import Task
+from agentgym.engines import Sampling
+from agentgym.episodes.episode import FAULTS, Episode, append_episodes
+from agentgym.errors import BadConfig, BadData, Fault, MissingExtra, Reason, UnknownName
+from agentgym.gateway.sessions import Budget, Session
+from agentgym.harness.description import Harness
+from agentgym.harness.gateway_agent import Access, GatewayAgent, in_thread
+from agentgym.harness.lent import Run
+from agentgym.sandbox.docker.changes import Changes
+from agentgym.sandbox.env import SandboxEnv
+
+PULSE = 0.2
+"""Seconds between two looks at whether a budget is used up."""
+STARTING = 600.0
+"""Seconds for a container, and for the layer of its image that has the harness."""
+
+
+@dataclass(frozen=True)
+class HarnessAgent(GatewayAgent):
+    """A harness over an engine. It works where the task is, and the environment judges what it left.
+
+    Each model call is a turn, with the state of the container as `state_key`; calls of sub-agents and beside the main
+    conversation are rows of their own, and are trained unless `side_calls` is false. What the harness does wrong is the
+    policy's failure; where the container fails, or the harness never asks the model, it is an infrastructure error.
+    """
+
+    raised_on: ClassVar[tuple[type[Exception], ...]] = (BadConfig, BadData, MissingExtra, UnknownName)
+    harness: Harness = field(kw_only=True)
+    options: Mapping[str, object] = field(default_factory=dict[str, object], kw_only=True)
+    """Options of the environment."""
+    budget: Budget = field(default=Budget(), kw_only=True)
+    side_calls: bool = field(default=True, kw_only=True)
+    _envs: dict[str, list[TextEnv]] = field(default_factory=lambda: defaultdict(list), init=False, repr=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
+
+    def limit(self, env: str) -> float:
+        """Return the seconds after which an attempt is left to itself: what the harness has, and what judging takes.
+
+        BadConfig where no harness can work in the environment.
+        """
+        made = self._take(env)
+        if not isinstance(made.unwrapped, SandboxEnv):
+            raise BadConfig(f"a harness works in a sandbox, and {type(made.unwrapped).__name__} has none")
+        self._give_back(env, made)
+        return self.seconds + self.harness.grace + 2 * made.step_seconds + STARTING
+
+    @property
+    def sampling(self) -> Sampling:
+        """How replies are drawn."""
+        return Sampling(temperature=self.temperature, max_tokens=self.turn_tokens)
+
+    async def attempted(
+        self, env: str, session: Session, task: Task, access: Access, number: int, seed: int
+    ) -> tuple[float, bool]:
+        """Play one attempt in a sandbox of its own."""
+        watch: list[Changes] = []
+
+        def watched(changes: Changes | None) -> None:
+            watch[:] = [] if changes is None else [changes]
+
+        async def state() -> str | None:
+            return await asyncio.to_thread(watch[0].key) if watch else None
+
+        session.budget, session.side_calls = self.budget, self.side_calls
+        session.state = state
+        run = Run(self.harness, access, "", self.seconds, self.turn_tokens, self.engine.context, watched)
+        playing = asyncio.ensure_future(
+            in_thread(self._play, env, run, task, derive("world", seed, task.id, number), session)
+        )
+        try:
+            while not (await asyncio.wait([playing], timeout=PULSE))[0]:
+                if session.used_up:
+                    run.stop("budget")
+            return await playing
+        finally:
+            session.state = None
+            if not playing.done():  # its time is over
+                run.stop("timeout")
+
+    def _play(self, env_id: str, run: Run, task: Task, seed: int, session: Session) -> tuple[float, bool]:
+        env = self._take(env_id)
+        try:
+            result = self._judged(env, run, task, seed, session)
+        except BaseException:
+            env.close()
+            raise
+        self._give_back(env_id, env)
+        return result
+
+    def _give_back(self, env_id: str, env: TextEnv) -> None:
+        with self._lock:
+            self._envs[env_id].append(env)
+
+    def _judged(self, env: TextEnv, run: Run, task: Task, seed: int, session: Session) -> tuple[float, bool]:
+        place: Any = env.unwrapped
+        env.reset(seed=seed, options={"task": task})
+        over, reward, info = False, 0.0, place.info()
+        while not over:
+            run.instruction = place.briefing()
+            before = session.requests
+            place.lend(run.work)
+            if session.requests == before:
+                raise Fault(
+                    f"harness {run.harness.name!r} asked the model nothing ({run.reason}, exit code {run.exit_code}): "
+                    f"{run.tail[-1000:]}",
+                    reason=Reason.CRASH,
+                )
+            turn = env.turn
+            _, paid, terminated, truncated, info = env.step(place.handing_in())
+            reward += paid
+            over = terminated or truncated or bool(session.used_up) or not info["valid"] or env.turn == turn
+        if info["reason"] in FAULTS:
+            raise Fault(info["error"] or "the environment failed", reason=Reason(str(info["reason"])))
+        session.measures = {**info["metrics"], "exit_code": float(run.exit_code)}
+        return reward, info["success"] is True
+
+    def _take(self, env_id: str) -> TextEnv:
+        with self._lock:
+            if self._envs[env_id]:
+                return self._envs[env_id].pop()
+        return registry.make(env_id, **self.env_options())
+
+    def env_options(self) -> dict[str, Any]:
+        """Return the options of the environment, whose containers have the harness on top of their image."""
+        options: dict[str, Any] = {"backend": "docker", **self.options}
+        own: Mapping[str, object] = options.get("backend_options") or {}
+        room = {"processes": 64, "open_files": 1024, "disk": 256 << 20, "files": 20_000, **self.harness.room}
+        options["backend_options"] = {**own, "install": self.harness.install, "room": room}
+        return options
+
+    def with_options(self, options: Mapping[str, object]) -> "HarnessAgent":
+        """Return the same agent in an environment with other options."""
+        return dataclasses.replace(self, options=options)
+
+    async def play_into(
+        self,
+        path: Path,
+        env: str,
+        tasks: Sequence[Task],
+        attempts: int,
+        seed: int,
+        concurrency: int,
+        skip: Collection[tuple[str, int]],
+        ended: Callable[[Episode], None],
+    ) -> None:
+        """Play tasks and append every episode to a file as soon as it is over; then free the environments."""
+        with append_episodes(path) as file, closing(self):
+
+            def over(episode: Episode) -> None:
+                file.write(episode.to_json() + "\n")
+                file.flush()
+                ended(episode)
+
+            await self.collect(
+                env, tasks=tasks, attempts=attempts, seed=seed, concurrency=concurrency, skip=skip, ended=over
+            )
+
+    def close(self) -> None:
+        """Free the environments."""
+        with self._lock:
+            envs, self._envs[""] = [env for kind in self._envs.values() for env in kind], []
+            self._envs.clear()
+        for env in envs:
+            env.close()

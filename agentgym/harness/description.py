@@ -1,0 +1,113 @@
+"""What a harness is, in a TOML file: how it is installed, started, pointed at a model, and stopped."""
+
+import hashlib
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import cast
+
+from agentgym.errors import BadConfig, BadData, bad_option, unknown
+
+FOLDER = Path(__file__).parent / "harnesses"
+NAMES = tuple(sorted(path.stem for path in FOLDER.glob("*.toml")))
+PREFIX = "harness:"
+"""Before the name or file of a harness, in place of an agent's name."""
+MEMORY = "/tmp/agentgym-harness"
+"""Where a harness keeps what is its own: no part of the task."""
+GAPS = ("base_url", "origin", "api_key", "model", "instruction", "folder", "memory", "turn_tokens", "context")
+_GAP = re.compile(rf"\{{({'|'.join(GAPS)})\}}")
+LONGEST = 100_000
+"""Bytes of one word of a command line."""
+
+
+@dataclass(frozen=True)
+class Harness:
+    """A program that works in the sandbox of a task with tools of its own, over a model at a base URL.
+
+    `start`, `environment`, `files` and `stdin` have gaps, which are filled word by word and never read by a shell:
+    `{base_url}` (OpenAI's APIs, with /v1), `{origin}` (without it), `{api_key}`, `{model}`, `{instruction}`, `{folder}`
+    (where the task is), `{memory}` (a folder for what is the harness's own), `{turn_tokens}` and `{context}` (tokens of a
+    reply, and of a prompt with its reply).
+    """
+
+    name: str
+    start: tuple[str, ...]
+    """The program and its arguments."""
+    install: str = ""
+    """A script for /bin/sh that root runs once on top of the task's image; programs belong below /opt/agentgym."""
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Variables beyond the sandbox's."""
+    files: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Files that are written before it starts: path below its memory folder, and content."""
+    stdin: str = ""
+    """What it reads on its standard input."""
+    room: Mapping[str, int] = field(default_factory=dict[str, int])
+    """What it needs beyond the limits of the task's programs: memory (bytes), processes, open_files, disk, files."""
+    grace: float = 10.0
+    """Seconds from the end of its budget until it is killed."""
+    about: str = ""
+
+    @property
+    def fingerprint(self) -> str:
+        """The hash of all that it says."""
+        return hashlib.blake2b(repr(self).encode(), digest_size=8).hexdigest()
+
+    def filled(self, text: str, gaps: Mapping[str, str]) -> str:
+        """Return a text with its gaps filled; what is filled in is not looked at again. BadConfig where it gets too long."""
+        filled = _GAP.sub(lambda gap: gaps[gap[1]], text)
+        if len(filled.encode("utf-8", "surrogatepass")) > LONGEST:
+            raise BadConfig(f"a word that starts harness {self.name!r} has more than {LONGEST} bytes: {filled[:80]!r}…")
+        return filled
+
+
+def is_harness(agent: str) -> bool:
+    """Whether an agent is named as a harness."""
+    return agent.startswith(PREFIX)
+
+
+def load(agent: str) -> Harness:
+    """Return the harness of `harness:NAME` or `harness:FILE.toml`; UnknownName, or BadData with what is wrong in it."""
+    reference = agent.removeprefix(PREFIX)
+    if reference in NAMES:
+        return read(FOLDER / f"{reference}.toml")
+    if not reference.endswith(".toml"):
+        raise unknown("harness", reference, NAMES, "A file of your own is harness:FILE.toml.")
+    return read(Path(reference).expanduser())
+
+
+def read(path: Path) -> Harness:
+    """Return the harness that a file describes; BadData with what is wrong in it."""
+    try:
+        raw = cast("dict[str, object]", tomllib.loads(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise BadData(f"harness {path} cannot be read: {error.strerror}; expected a TOML file") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadData(f"{path}: {error}; expected TOML") from error
+    known = [entry.name for entry in fields(Harness) if entry.name != "name"]
+    if wrong := next((name for name in raw if name not in known), ""):
+        raise bad_option(f"key of {path}:", wrong, known)
+    start = raw.get("start")
+    if not isinstance(start, list) or not start or not all(isinstance(word, str) for word in cast("list[object]", start)):
+        raise BadData(f"{path}: start is {start!r:.80}; expected the program and its arguments, a list of texts")
+    for name in ("install", "stdin", "about"):
+        if not isinstance(raw.get(name, ""), str):
+            raise BadData(f"{path}: {name} is {raw[name]!r:.80}; expected text")
+    for name, kind in (("environment", str), ("files", str), ("room", int)):
+        table = raw.get(name, {})
+        if not isinstance(table, dict) or not all(
+            type(value) is kind for value in cast("dict[str, object]", table).values()
+        ):
+            raise BadData(f"{path}: [{name}] is {table!r:.80}; expected a table of {'numbers' if kind is int else 'texts'}")
+    grace = raw.get("grace", 10.0)
+    if isinstance(grace, bool) or not isinstance(grace, int | float) or not 0 <= grace < 3600:
+        raise BadData(f"{path}: grace is {grace!r:.80}; expected seconds from 0 to 3600")
+    _check_files(path, cast("dict[str, str]", raw.get("files", {})))
+    return Harness(**{**raw, "name": path.stem, "start": tuple(cast("list[str]", start))})  # pyright: ignore[reportArgumentType]
+
+
+def _check_files(path: Path, files: Mapping[str, str]) -> None:
+    for name in files:
+        if name.startswith("/") or ".." in name.split("/") or not name.strip("/"):
+            raise BadData(f"{path}: [files] has {name!r:.80}; expected a path below the harness's memory folder")

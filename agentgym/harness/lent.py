@@ -1,0 +1,116 @@
+"""One attempt of a harness in the sandbox that an environment lends: it starts, speaks to the gateway, and is ended."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+from agentgym.errors import BadConfig
+from agentgym.harness.description import MEMORY, Harness
+from agentgym.harness.gateway_agent import Access
+from agentgym.sandbox.docker.changes import Changes
+from agentgym.sandbox.docker.relay import Relay
+from agentgym.sandbox.docker.sandbox import Docker
+from agentgym.sandbox.env import Lent
+
+TAIL = 4000
+"""Bytes of what a harness printed last, which errors show."""
+START = 60.0
+_BEGIN = 'umask 077; mkdir -p -- "$1" && cd -- "$2" || exit 126; umask 022; shift 2; exec "$@" 2>&1'
+_WRITE = 'umask 077; mkdir -p -- "${1%/*}" && cat > "$1"'
+
+
+@dataclass
+class Run:
+    """One attempt: what it is told, and how it went."""
+
+    harness: Harness
+    access: Access
+    instruction: str
+    seconds: float
+    turn_tokens: int
+    context: int
+    watched: Callable[["Changes | None"], None] = lambda changes: None
+    """Told what tells the container's state, and None once it is over."""
+    printed: bytearray = field(default_factory=bytearray)
+    """What it printed last."""
+    reason: str = ""
+    """How it ended: that of a `Result`, or `budget`."""
+    exit_code: int = 0
+    _stream: Any = None
+    _stopped: bool = False
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def work(self, lent: Lent) -> None:
+        """Be the work that an environment lends its sandbox for; SandboxFault where the sandbox fails."""
+        sandbox = lent.sandbox
+        if not isinstance(sandbox, Docker):
+            raise BadConfig(f"a harness works in a container, and the sandbox is a {type(sandbox).__name__}")
+        url = urlsplit(self.access.base_url)
+        relay = Relay(sandbox, lent.user, (url.hostname or "", url.port or 0))
+        try:
+            self.watched(Changes(sandbox, [MEMORY]))
+            try:
+                self._start(sandbox, lent, relay.address)
+                self._wait()
+            finally:
+                self.watched(None)
+        finally:
+            relay.close()
+
+    def stop(self, why: str) -> None:
+        """End it, after its grace; `why` is its reason then."""
+        with self._lock:
+            if self._stopped:
+                return
+            self._stopped = True
+        self.reason = why
+        timer = threading.Timer(self.harness.grace, self._kill)
+        timer.daemon = True
+        timer.start()
+
+    def _kill(self) -> None:
+        if self._stream is not None:
+            self._stream.close()
+
+    def _start(self, sandbox: Docker, lent: Lent, address: str) -> None:
+        harness = self.harness
+        gaps = {
+            "base_url": f"{address}/v1",
+            "origin": address,
+            "api_key": self.access.api_key,
+            "model": self.access.model,
+            "instruction": self.instruction,
+            "folder": lent.folder,
+            "memory": MEMORY,
+            "turn_tokens": str(self.turn_tokens),
+            "context": str(self.context),
+        }
+        own = {name: harness.filled(text, gaps) for name, text in harness.environment.items()}
+        variables = {**sandbox.variables, **lent.variables, **own}
+        for path, text in harness.files.items():
+            self._write(sandbox, lent.user, f"{MEMORY}/{path}", harness.filled(text, gaps))
+        words = [harness.filled(word, gaps) for word in harness.start]
+        seconds = self.seconds if lent.seconds is None else min(self.seconds, lent.seconds)
+        command = ["/bin/sh", "-c", _BEGIN, "sh", MEMORY, lent.folder, *words]
+        self._stream = sandbox.stream(lent.user, command, most=1 << 30, env=variables, timeout=seconds)
+        self._stream.write(harness.filled(harness.stdin, gaps).encode())
+        self._stream.end_input()
+
+    def _write(self, sandbox: Docker, user: str, path: str, text: str) -> None:
+        stream = sandbox.stream(user, ["/bin/sh", "-c", _WRITE, "sh", path], timeout=START)
+        stream.write(text.encode())
+        stream.end_input()
+        while stream.read():
+            pass
+
+    def _wait(self) -> None:
+        while piece := self._stream.read():
+            self.printed = (self.printed + piece)[-TAIL:]
+        self.reason, self.exit_code = self.reason or self._stream.reason, self._stream.status
+
+    @property
+    def tail(self) -> str:
+        """What it printed last, as text."""
+        return bytes(self.printed).decode("utf-8", "backslashreplace").strip()

@@ -1,0 +1,66 @@
+"""A layer of programs on top of an image, made once and kept by the daemon."""
+
+import hashlib
+import io
+import json
+import tarfile
+import threading
+from typing import Any, Protocol
+
+from agentgym.sandbox.docker import images
+from agentgym.sandbox.docker.daemon import Daemon, faults
+
+SCRIPT = "/opt/agentgym/install.sh"
+_one = threading.Lock()
+"""Layers are made one at a time: episodes that want the same one begin together."""
+
+
+class Wanted(Protocol):
+    """What is to be installed, and how."""
+
+    @property
+    def install(self) -> str:
+        """The script."""
+        ...
+
+    @property
+    def install_network(self) -> str:
+        """The network that it may use; empty for the daemon's default."""
+        ...
+
+    @property
+    def build_seconds(self) -> float:
+        """Seconds that it may take."""
+        ...
+
+
+def installed(daemon: Daemon, image: str, facts: dict[str, Any], wanted: Wanted) -> tuple[str, dict[str, Any]]:
+    """Return an image with what a script installs on top of another, and what the daemon knows of it.
+
+    `facts` are those of the other image, whose user stays.
+    """
+    digest = hashlib.blake2b(json.dumps([facts["Id"], wanted.install]).encode(), digest_size=8).hexdigest()
+    name, user = f"agentgym-installed:{digest}", facts["Config"].get("User") or ""
+    with _one:
+        if not images.has(daemon, name):
+            lines = [f"FROM {image}", "USER root", f"COPY install.sh {SCRIPT}", f'RUN ["/bin/sh", "-eu", "{SCRIPT}"]']
+            lines += [f"USER {user}"] if user else []
+            context = _packed({"Dockerfile": "\n".join(lines), "install.sh": wanted.install})
+            network = {"network_mode": wanted.install_network} if wanted.install_network else {}
+            what = f"the layer on {image}"
+            images.build(daemon, name, what, wanted.build_seconds, fileobj=context, custom_context=True, **network)
+    with faults():
+        return name, daemon.client.api.inspect_image(name)
+
+
+def _packed(files: dict[str, str]) -> io.BytesIO:
+    """Return files as the tar archive that a daemon builds from; the same bytes every time, so that it finds what it has."""
+    target = io.BytesIO()
+    with tarfile.open(fileobj=target, mode="w") as archive:
+        for name, text in files.items():
+            entry = tarfile.TarInfo(name)
+            body = text.encode()
+            entry.size, entry.mode = len(body), 0o644
+            archive.addfile(entry, io.BytesIO(body))
+    target.seek(0)
+    return target
