@@ -228,17 +228,13 @@ class Docker(BaseSandbox):
         if self._shell is not None:
             raise BadConfig(f"a program to talk to needs python3 in the image, which {self._image!r} has not")
         who = {} if user == SAME else {"user": user or self._user}
-        begun = self._request({"kind": "command", "command": list(command), **who, **request})
-        return ProgramStream(self.channel, begun, next(self._numbers), most)
+        start = self._request({"kind": "command", "command": list(command), **who, **request})
+        return ProgramStream(self.channel, start, next(self._numbers), most)
 
     @property
     def variables(self) -> dict[str, str]:
         """A program's environment."""
         return {**self._environment, **self._proxy}
-
-    def looked(self, code: str, stdin: bytes, seconds: float) -> Result:
-        """Run code of ours beside the programs, as the sandbox's user."""
-        return self._execute({"kind": "python", "code": code, "cwd": "/"}, stdin, seconds)
 
     def run_entrypoint(self, command: Sequence[str] = ()) -> None:
         """Start the image's own entry point, around a command or one that never ends: it may start services.
@@ -340,8 +336,12 @@ class Docker(BaseSandbox):
                 "image with Python, or run() the image's own programs"
             )
 
+    def looked(self, code: str, stdin: bytes, seconds: float) -> Result:
+        """Run code of ours beside the programs, as the sandbox's user."""
+        return self._execute({"kind": "python", "code": code, "cwd": "/"}, stdin, seconds)
+
     def _trusted(self, code: str, stdin: bytes, cap: int) -> Result:
-        """Run code of ours in the container as the program's user, so that no link in the folder leads out."""
+        """Run code of ours in the container as the program's user, so that no link leads out."""
         return self._execute({"kind": "python", "code": code}, stdin, max(GRACE, self.limits.timeout), cap)
 
     def _do(self, script: str, words: Sequence[str], stdin: bytes, cap: int) -> Result:
