@@ -67,8 +67,7 @@ class Docker(BaseSandbox):
         self._image, brought, self._user, self._entrypoint = image_of(self.daemon, self.asked)
         home = "/root" if self.asked.writable and self.asked.user.partition(":")[0] in ("root", "0") else self.work
         self._environment = {**ENVIRONMENT, "HOME": home, **brought, **self.asked.environment}
-        held = contextlib.ExitStack()
-        self._nets = contextlib.ExitStack()
+        held, self._nets = contextlib.ExitStack(), contextlib.ExitStack()
         self._on = (self.asked.network, self.asked.allowed_hosts)
         sides = contextlib.ExitStack()
         try:
