@@ -101,6 +101,7 @@ def test_no_other_command_reads_settings_from_files():
     assert {name.rpartition("/")[2] for name in readers if not name.startswith("envs/")} == {
         "recipe_files.py",  # `read_values(stored=True)` for runs
         "spending.py",  # prices: numbers alone, in a file that the caller names
+        "description.py",  # a harness is the caller's own text: `agent` is read from no stored run
         "suite.py",  # a suite is the caller's own text
         *("compare.py", "facts.py", "tokens.py"),  # show it
     }
