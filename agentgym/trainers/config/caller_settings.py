@@ -31,7 +31,7 @@ STORED = frozenset(
     (
         *("vocabulary", "pre_tokenizer", "seed", "processes", "task_queue", "threads", "policy_width", "policy_layers"),
         *("policy_context", "policy_induction_heads", "weight_transport", "async_level", "attempt_seconds", "tools"),
-        *("attempt_turns", "attempt_tokens", "side_calls"),
+        *("attempt_turns", "attempt_tokens", "side_calls", "try_stages"),
         *("history", "window_turns", "observation_tokens", "temperature", "turn_tokens", "context_tokens", "lora_rank"),
         *("lora_alpha", "lora_targets", "sft_episodes", "sft_batch", "sft_lr", "sft_muon", "sft_noise", "sft_invalid"),
         *("sft_forget", "sft_masked", "sft_eval_every", "train_split", "steps", "tasks_per_step", "group_size", "horizon"),
