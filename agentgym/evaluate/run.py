@@ -74,8 +74,7 @@ def evaluate(
         before = manifest.numbers_of_tasks(folder / "manifest.json")
         record = manifest.start(folder, described, skipped)
         checked = _contamination(folder, plans, tasks_by_env, before)
-        path = folder / "episodes.jsonl"
-        earlier = _kept(path, drop_faults=retry_faults)
+        earlier = _kept(path := folder / "episodes.jsonl", drop_faults=retry_faults)
         if started:
             started(len(earlier), sum(len(tasks) * plans[env].attempts for env, tasks in tasks_by_env.items()))
         with _EngineNotes(folder, record, agent, progress) as notes:

@@ -1,4 +1,9 @@
-"""One training step, on one screen: play, pay, select, needs, credit, rows, updates, publish, log; and `train`, `resume`."""
+"""One training step, on one screen: play, pay, select, needs, credit, rows, updates, publish, log; and `train`, `resume`.
+
+`run` has the stages of the configuration, resolved once (`run/assemble.py`). Several processes take the same steps, each
+with its share of the groups; `run.gather` returns the items of all of them. `self.wait` runs a coroutine to its end, on the
+event loop where episodes of later steps may go on meanwhile.
+"""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -20,7 +25,7 @@ from agentgym.trainers.run import preflight
 from agentgym.trainers.run.assemble import Run
 from agentgym.trainers.run.interrupt import uninterrupted
 from agentgym.trainers.run.launch import main_process
-from agentgym.trainers.run.metrics import Clock, ages
+from agentgym.trainers.run.metrics import Clock, staleness
 from agentgym.trainers.run.session import Show
 from agentgym.trainers.run.training import Training
 from agentgym.trainers.samplers.interface import GroupOutcome
@@ -37,14 +42,14 @@ class Loop(Training):
         metrics = self.wait(needs.compute(selected, run.needs, run, step))
         clock.rollout_ends()
         self.progress(f"step {step + 1}, updating on", len(selected), self.config.tasks_per_step)
-        with uninterrupted():
+        with uninterrupted():  # Ctrl-C waits: a step is counted as a whole or not at all
             if any(run.gather([bool(selected)])):  # of several processes, one without groups still takes part
                 if self.config.async_level:  # later steps are played meanwhile
                     metrics |= self.wait(run.in_thread(partial(learn, run, selected, step)))
                 else:
                     self.wait(run.learner.release_engine_memory())
                     metrics |= learn(run, selected, step)
-            metrics |= ages(episodes, self.position) if self.config.async_level else {}
+            metrics |= staleness(episodes, self.position) if self.config.async_level else {}
             self.tally.position += 1
             self.wait(run.learner.publish(self.position))  # the engine samples from the new weights
             run.sampler.update(outcomes)
@@ -65,7 +70,7 @@ async def play(run: Run, scheduler: StepScheduler, step: int) -> tuple[list[Grou
         await rewards.pay(played, run.rewards, step=step, run=run)
         round_outcomes = run.outcomes(draws, played, step)
         played += run.sampler.completed(round_outcomes)
-        trainable = [group for group in groups(played) if len(group) > 1]
+        trainable = [group for group in groups(played) if len(group) > 1]  # without infrastructure errors
         selected += weigh_shared_turns(
             await needs.finished(run.selection(trainable, step=step, run=run)), run.config.shared_turns
         )
@@ -83,8 +88,8 @@ def learn(run: "Learning", groups: Sequence[Group], step: int) -> dict[str, floa
     advantages = run.credit(groups, step=step)  # NumPy: a number per turn, or one per output token
     extra = (*loss.attributes["needs"], *learner.reads)
     training = training_rows(groups, advantages, negative_weight=config.negative_advantage_weight, extra=extra)
-    training.set_old_logprobs(learner.before(training.rows, loss))
-    measured = UpdateMetrics(training.gaps, compared=training.before is not None)
+    training.set_old_logprobs(learner.old_logprobs(training.rows, loss))
+    measured = UpdateMetrics(training.gaps, compared=training.old_logprobs is not None)
     for minibatch in minibatches(training, loss, config, step, gather=run.gather, score=learner.score):
         measured.add(learner.update(minibatch, loss, step))  # the only part that differs: local, sharded, on a server
     return measured.reduce(run.gather)

@@ -28,7 +28,7 @@ class TrainingRows:
     groups: Sequence[Group]
     episodes: list[Episode]
     rows: list[Segment]
-    before: list[Floats] | None = None
+    old_logprobs: list[Floats] | None = None
     """The trainer's log-probabilities before the first update, [tokens] per row; None: ratios use the engine's."""
     gaps: Floats = field(default_factory=lambda: np.empty(0, dtype=np.float32))
     """Log-probabilities of the trainer minus the engine's, [tokens]."""
@@ -36,9 +36,9 @@ class TrainingRows:
     def set_old_logprobs(self, scored: Sequence[Floats] | None) -> None:
         """Set the trainer's log-probabilities before the first update, [tokens] per row; None leaves the engine's."""
         if scored is not None:
-            self.before = behaviours(self.rows, scored)
-            needs.place(self.episodes, self.rows, ("logprobs",), {"logprobs": self.before})  # the report shows them
-            self.gaps = mismatches(self.rows, self.before)
+            self.old_logprobs = behaviours(self.rows, scored)
+            needs.place(self.episodes, self.rows, ("logprobs",), {"logprobs": self.old_logprobs})  # the report shows them
+            self.gaps = mismatches(self.rows, self.old_logprobs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class MiniBatch:
     rows: list[Segment]
     weights: list[Floats]
     """The weight of each token's loss in the sum over all processes, [tokens] per row."""
-    before: list[Floats] | None = None
+    old_logprobs: list[Floats] | None = None
     """The trainer's log-probabilities before the first update of the step: [tokens] per row; None for the engine's."""
 
 
@@ -107,13 +107,13 @@ def minibatches(
             total = sum(gather([count(rows, config.loss_aggregation)]))
             if not total:
                 continue
-            before = training.before and [training.before[i] for i in dealt]
+            old = training.old_logprobs and [training.old_logprobs[i] for i in dealt]
             weights = token_weights(rows, config.loss_aggregation, total=total, constant=constant)
             present = score(rows)["logprobs"] if loss.attributes["present"] else None
             if rows and loss.attributes["choose"]:
-                update = replace(flat(rows, before, present), seed=config.seed)
+                update = replace(flat(rows, old, present), seed=config.seed)
                 weights = chosen(rows, update, weights, loss, step)
-            yield MiniBatch(rows, weights, before)
+            yield MiniBatch(rows, weights, old)
 
 
 def deal(rows: Sequence[Segment], groups: Sequence[Group], config: TrainConfig, step: int, epoch: int) -> list[list[int]]:
@@ -138,7 +138,7 @@ def deal(rows: Sequence[Segment], groups: Sequence[Group], config: TrainConfig, 
     return dealt
 
 
-def flat(rows: Sequence[Segment], before: Sequence[Floats] | None, present: Sequence[Floats] | None = None) -> Update:
+def flat(rows: Sequence[Segment], old: Sequence[Floats] | None, present: Sequence[Floats] | None = None) -> Update:
     """Return the trained tokens of rows one after another, as `choose` of a loss takes them."""
 
     def joined(values: Sequence[Any]) -> Any:
@@ -147,7 +147,7 @@ def flat(rows: Sequence[Segment], before: Sequence[Floats] | None, present: Sequ
     turns = joined([row.turns.astype(np.int64) + 100_000 * row.episode for row in rows])
     return Update(
         advantages=joined([row.advantages for row in rows]),
-        logprobs=joined(before or [row.logprobs for row in rows]),
+        logprobs=joined(old or [row.logprobs for row in rows]),
         turns=np.unique(turns, return_inverse=True)[1],
         episodes=joined([np.full(len(row), row.episode) for row in rows]),
         extra={name: joined([row.extra[name] for row in rows]) for name in rows[0].extra},

@@ -66,7 +66,7 @@ class Learner(Stateful, ABC):
         """Keys of `turn.extra` that it learns from, laid out by token."""
         return ()
 
-    def before(self, rows: list[Segment], loss: Stage) -> Sequence[npt.NDArray[np.float32]] | None:
+    def old_logprobs(self, rows: list[Segment], loss: Stage) -> Sequence[npt.NDArray[np.float32]] | None:
         """Return the log-probabilities that importance ratios divide by, [tokens] per row; None for the engine's.
 
         Called once, before the first update of a step.

@@ -155,7 +155,7 @@ class LocalLearner(Learner):
         """What the critic learns from."""
         return ("values", TARGET) if self.trained.critic else ()
 
-    def before(self, rows: list[Segment], loss: Stage) -> Sequence[npt.NDArray[np.float32]] | None:
+    def old_logprobs(self, rows: list[Segment], loss: Stage) -> Sequence[npt.NDArray[np.float32]] | None:
         """Return the trainer's own log-probabilities, where an engine differs and there are several updates.
 
         Of a single update, its own pass tells them.

@@ -156,7 +156,7 @@ def losses(
     learner: TrainedModel, minibatch: MiniBatch, measured: StepMeasures, config: TrainConfig, loss: Stage, step: int
 ) -> Iterator[Tensor]:
     """Give the loss of each micro-batch of an optimizer step; what is measured on the way is added to `measured`."""
-    rows, weights, before = minibatch.rows, minibatch.weights, minibatch.before
+    rows, weights, old_logprobs = minibatch.rows, minibatch.weights, minibatch.old_logprobs
     targets = _everywhere(learner, targets_of(rows)) if learner.critic else 0
     if not (config.kl or config.entropy_bonus):  # a row without advantage has no gradient, unless it teaches the critic
         idle_rows = {i for i, row in enumerate(rows) if not teaches(row, loss.attributes["present"])}
@@ -165,21 +165,21 @@ def losses(
         measured.gaps.extend(gaps)
         keep = [i for i in range(len(rows)) if i not in idle_rows]
         rows, weights = [rows[i] for i in keep], [weights[i] for i in keep]
-        before = before and [before[i] for i in keep]
+        old_logprobs = old_logprobs and [old_logprobs[i] for i in keep]
     names = (*loss.attributes["needs"], *(("chosen",) if loss.attributes["marks"] else ()))
     packed = pack(rows, weights, config.batch_tokens, share=config.share_prefixes)
     idling = [idle(names).to(learner.accelerator.device)]
     for batch in _in_turn(learner, even(learner, packed, names) or idling, config):
         old = None
-        if before is not None and batch.segments:
-            old = torch.as_tensor(np.concatenate([before[i][rows[i].mask] for i in batch.segments]))
+        if old_logprobs is not None and batch.segments:
+            old = torch.as_tensor(np.concatenate([old_logprobs[i][rows[i].mask] for i in batch.segments]))
             old = old.to(learner.accelerator.device)
         reference: Tensor | None = None
         if config.kl:
             with torch.no_grad():
                 reference = learner.reference(batch).logprobs
         scores = learner.scorer(batch)
-        if config.differs and before is None:  # of a single update, the scores are those from before it
+        if config.differs and old_logprobs is None:  # of a single update, the scores are those from before it
             old = scores.logprobs.detach()
         if batch.segments:  # not what only waits for others
             measured.gaps.append(_gap(scores, batch))

@@ -163,7 +163,7 @@ def _joined(values: list[Any]) -> float:
     return mean([value for value in values if value == value])
 
 
-def ages(episodes: Sequence[Episode], version: int) -> dict[str, Any]:
+def staleness(episodes: Sequence[Episode], version: int) -> dict[str, Any]:
     """Return how many versions before `version` the tokens of a step were sampled, on average and at most."""
     calls = [call for episode in episodes if not episode.fault for turn in episode.turns for call in turn.calls]
     behind = [(version - call.policy_version, len(call.output_ids)) for call in calls if call.output_ids]

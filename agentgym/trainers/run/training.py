@@ -8,7 +8,7 @@ import itertools
 import time
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any, Self
@@ -42,6 +42,8 @@ class Training(RunSession):
     """One session of a run, from its start or from a checkpoint: the SFT warm start, then the steps."""
 
     command = "train"
+    wait: Callable[[Coroutine[Any, Any, Any]], Any]
+    """Runs a coroutine to its end and returns its result, on one event loop for the whole session (`run_to_end`)."""
 
     def __init__(
         self, accelerator: Accelerator, record: Record, state: dict[str, Any] | None, show: Show | None, stages: Stages

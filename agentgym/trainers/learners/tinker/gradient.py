@@ -38,7 +38,7 @@ class Work:
     rows: list[Segment]
     weights: list[Any]
     """What each token's loss counts: [tokens] per row."""
-    before: list[Floats]
+    old_logprobs: list[Floats]
     """The server's log-probabilities before the step's first update: [tokens] per row."""
     reference: list[Floats] | None
 
@@ -62,8 +62,8 @@ def policy(trained: ServedAdapter, work: Work, loss: Stage, step: int, config: T
     if own is not None and own[0] in server.losses:
         factors = scales(work.rows, server.reduction)
         sent = [
-            policy_datum(row, before, row.advantages * weight * _correction(row, before, config.tis_cap), factor)
-            for row, weight, before, factor in zip(work.rows, work.weights, work.before, factors, strict=True)
+            policy_datum(row, old, row.advantages * weight * _correction(row, old, config.tis_cap), factor)
+            for row, weight, old, factor in zip(work.rows, work.weights, work.old_logprobs, factors, strict=True)
         ]
         server_logprobs, _ = trained.backward(sent, *own)
         new = [placed(row, values) for row, values in zip(work.rows, server_logprobs, strict=True)]
@@ -101,9 +101,9 @@ def _linear(
     trained.backward(sent, "importance_sampling")
 
 
-def _correction(row: Segment, before: Floats, most: float) -> Floats:
+def _correction(row: Segment, old: Floats, most: float) -> Floats:
     """Return min(trainer / engine, most) per token: what makes up for a sampler that computes slightly different numbers."""
-    gap = np.clip(before - row.logprobs, -LIMIT, LIMIT)
+    gap = np.clip(old - row.logprobs, -LIMIT, LIMIT)
     return np.nan_to_num(np.minimum(np.exp(gap), most), nan=1.0).astype(np.float32)
 
 
@@ -117,7 +117,7 @@ def _ours(work: Work, new: Sequence[Floats], loss: Stage, step: int, config: Tra
         total, sums = policy_loss(
             Scores(logprobs, torch.full_like(logprobs, float("nan")).detach()),
             batch,
-            old=_flat(batch, work.before, work.rows),
+            old=_flat(batch, work.old_logprobs, work.rows),
             reference=None if work.reference is None else _flat(batch, work.reference, work.rows),
             function=partial(loss, step=step),
             correction=config.tis_cap,

@@ -153,7 +153,7 @@ class RemoteLearner(Learner):
             "nll": -float(np.concatenate([logprobs[row.mask] for logprobs, row in zip(before, rows, strict=True)]).mean())
         }
 
-    def before(self, rows: list[Segment], loss: Stage) -> Sequence[npt.NDArray[np.float32]]:
+    def old_logprobs(self, rows: list[Segment], loss: Stage) -> Sequence[npt.NDArray[np.float32]]:
         """Return the server's log-probabilities; CannotContinue if they are plainly not of the weights that sampled."""
         scored = self.score(rows)["logprobs"]
         self._check_sampler(mismatches(rows, behaviours(rows, scored)))
@@ -161,16 +161,16 @@ class RemoteLearner(Learner):
 
     def update(self, minibatch: MiniBatch, loss: Stage, step: int) -> UpdateResult:
         """Take one optimizer step on rows, with the server's gradients."""
-        config, known = self.config, minibatch.before or []
+        config, known = self.config, minibatch.old_logprobs or []
         if config.kl:
             keep = list(range(len(minibatch.rows)))
         else:  # a row without advantage has no gradient
             keep = [i for i, row in enumerate(minibatch.rows) if row.advantages.any()]
         if not keep:
             return UpdateResult()
-        rows, before = [minibatch.rows[i] for i in keep], [known[i] for i in keep]
+        rows, old = [minibatch.rows[i] for i in keep], [known[i] for i in keep]
         weights = [minibatch.weights[i] for i in keep]
-        work = gradient.Work(rows, weights, before, self._references(rows) if config.kl else None)
+        work = gradient.Work(rows, weights, old, self._references(rows) if config.kl else None)
         sums = gradient.policy(self.trained, work, loss, step, config, self.qualified)
         if not torch.isfinite(sums["loss"][0]):
             raise CannotContinue(f"the loss is {float(sums['loss'][0])}; try a lower --lr")
