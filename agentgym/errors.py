@@ -141,3 +141,19 @@ def _closest(name: str, names: Iterable[str]) -> str | None:
     bare = {_VERSION.sub("", known.rpartition("/")[2]).lstrip("-").lower(): known for known in names}
     closest = difflib.get_close_matches(_VERSION.sub("", name.rpartition("/")[2]).lstrip("-").lower(), bare, n=1, cutoff=0.6)
     return bare[closest[0]] if closest else None
+
+
+def failure(error: Exception) -> str:
+    """Return where a user's own code failed and with what, in one line: `FILE, line N: TYPE: MESSAGE`.
+
+    The place is the last line that is neither the package's nor the standard library's.
+    """
+    import sysconfig
+    import traceback
+
+    said = f"{type(error).__name__}: {error.msg if isinstance(error, SyntaxError) else error}"
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}, line {error.lineno}: {said}"
+    ours = ("<frozen", str(Path(__file__).parent), *(sysconfig.get_path(name) for name in ("stdlib", "purelib")))
+    foreign = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(ours)]
+    return f"{foreign[-1].filename}, line {foreign[-1].lineno}: {said}" if foreign else said

@@ -17,7 +17,7 @@ from gymnasium.envs.registration import EnvSpec
 
 from agentgym.core.env import TextEnv
 from agentgym.core.installed import installed
-from agentgym.errors import BadConfig, BadData, Fault, MissingExtra, UnknownName, how_to_install, unknown
+from agentgym.errors import BadConfig, BadData, Fault, MissingExtra, UnknownName, failure, how_to_install, unknown
 
 if TYPE_CHECKING:
     from agentgym.core.caller import Setting
@@ -163,6 +163,7 @@ def full_id(name: str) -> str:
     Raises UnknownName with the closest name, MissingExtra without the package that a name is of.
     """
     prefix = foreign(name)
+    _find(module_named(name))
     if prefix:
         module, package = FOREIGN[prefix]
         target = name.partition(":")[2].strip()
@@ -183,6 +184,14 @@ def full_id(name: str) -> str:
 
 
 _ALL = "`agentgym envs` lists all; one in a module of yours is MODULE:NAMESPACE/NAME-v0."
+
+
+def module_named(name: str) -> str:
+    """Return the module that a name says: of `module:ns/Name-v0`, or the package of `verifiers:NAME`; empty if none."""
+    prefix, _, target = name.partition(":")
+    if prefix == "verifiers":
+        return target.strip().replace("-", "_")
+    return "" if foreign(name) else name.rpartition(":")[0]
 
 
 def is_registered(name: str) -> bool:
@@ -225,7 +234,7 @@ def stored_settings(
     if not is_registered(name) and name not in named:
         return [Setting(flag, name), *(Setting(f"{table}.{key}", value) for key, value in options.items())]
     entry = gymnasium.registry[full_id(name)].entry_point  # which imports what the caller named
-    kind: object = load(entry, "environment", {}) if isinstance(entry, str) else entry
+    kind = _object(entry, "environment") if isinstance(entry, str) else entry
     tasks = kind.stored_option_names() if isinstance(kind, type) and issubclass(kind, TextEnv) else frozenset[str]()
     return [
         Setting(f"{table}.{key}", value)
@@ -269,7 +278,7 @@ def make(id: str, **options: object) -> TextEnv:
     name = full_id(id)
     entry_point = gymnasium.registry[name].entry_point
     if isinstance(entry_point, str):
-        load(entry_point, "environment", {})
+        _object(entry_point, "environment")
     maker: Callable[..., gymnasium.Env[str, str]] = gymnasium.make  # whose own parameters are options as well
     env = maker(name, **options)
     if not isinstance(env.unwrapped, TextEnv):
@@ -300,21 +309,34 @@ def missing(id: str) -> str:
 def class_of(id: str) -> type[TextEnv] | None:
     """Return the class of a registered environment; None for what is no text environment."""
     entry = gymnasium.registry[id].entry_point
-    kind = load(entry, "environment", {}) if isinstance(entry, str) else entry
+    kind = _object(entry, "environment") if isinstance(entry, str) else entry
     return kind if isinstance(kind, type) and issubclass(kind, TextEnv) else None
 
 
 def load(reference: str, kind: str, table: dict[str, str]) -> object:
-    """Resolve a short name of a table, or any `module:Name`, to the object it stands for."""
+    """Resolve a short name of a table, or any `module:Name` of the caller's, to the object it stands for."""
     target = table.get(reference, reference)
-    module, colon, name = target.partition(":")
-    if not colon:
+    if ":" not in target:
         hint = f"Known: {', '.join(sorted(table))}; or give your own as MODULE:NAME." if table else "Expected MODULE:NAME."
         raise unknown(kind, reference, table, hint)
+    if reference not in table:
+        _find(target.partition(":")[0])
+    return _object(target, kind)
+
+
+def _object(target: str, kind: str) -> object:
+    """Return what `module:Name` stands for."""
+    module, _, name = target.partition(":")
     names = vars(_import(module, kind))
     if name not in names:
         raise unknown(f"{kind} in module {module}", name, (known for known in names if not known.startswith("_")))
     return names[name]
+
+
+def _find(module: str) -> None:
+    from agentgym.core.beside import find  # late: few imports of the package name a module
+
+    find(module)
 
 
 def _import(module: str, kind: str) -> ModuleType:
@@ -330,22 +352,6 @@ def _import(module: str, kind: str) -> ModuleType:
         if module.startswith("agentgym."):  # whoever asks knows which extra it wants
             raise
         raise BadConfig(f"the module {module} of the {kind} cannot be imported: {failure(error)}") from error
-
-
-def failure(error: Exception) -> str:
-    """Return where a user's own code failed and with what, in one line: `FILE, line N: TYPE: MESSAGE`.
-
-    The place is the last line that is neither the package's nor the standard library's.
-    """
-    import sysconfig
-    import traceback
-
-    said = f"{type(error).__name__}: {error.msg if isinstance(error, SyntaxError) else error}"
-    if isinstance(error, SyntaxError) and error.filename:
-        return f"{error.filename}, line {error.lineno}: {said}"
-    ours = ("<frozen", str(Path(__file__).parent), *(sysconfig.get_path(name) for name in ("stdlib", "purelib")))
-    foreign = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(ours)]
-    return f"{foreign[-1].filename}, line {foreign[-1].lineno}: {said}" if foreign else said
 
 
 @dataclass(frozen=True)

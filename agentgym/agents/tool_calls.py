@@ -23,6 +23,7 @@ _KEY = re.compile(r"\s*<parameter=([^<>\n]+)>\n?")
 _END = re.compile(r"\s*</function>")
 _MISTRAL_NAME = re.compile(r"\s*([^\s\[\]{}]+)\s*(?:\[CALL_ID\]\s*([^\s\[\]]*)\s*)?\[ARGS\]\s*")
 _DECODER = json.JSONDecoder()
+_ENCODE = json.JSONEncoder(ensure_ascii=False).encode
 
 
 class Attempt(NamedTuple):
@@ -50,7 +51,7 @@ class CallForm:
 
 def _json(value: object) -> str:
     try:
-        return json.dumps(value, ensure_ascii=False)
+        return _ENCODE(value)
     except RecursionError:  # reading takes deeper nesting than writing: no call, or its episode would end as a fault
         return '"nested too deeply"'
 
@@ -136,28 +137,38 @@ class _Bare:
     it reads these two and cuts values that are whole here.
     """
 
+    __slots__ = ("_close", "_marks", "_nested", "_opening", "_text")
+
     def __init__(self, text: str, marks: re.Pattern[str], close: str, opening: str) -> None:
         self._text, self._marks, self._close, self._opening = text, marks, close, opening
         self._nested = True  # until calls were opened and never closed: then every later value is read without looking
 
     def end(self, place: int) -> re.Match[str] | None:
         """Return the closing tag of the value that begins at a place."""
+        text = self._text
+        first = text.find(self._close, place)
+        if first < 0:
+            return None
+        if text.find(self._opening, place, first) < 0:  # no call in the value before its first closing tag
+            mark = self._marks.match(text, first - (first > place and text[first - 1] == "\n"))
+            if mark and self._ends(mark):
+                return mark
         if self._nested:
             depth = 0
             for mark in self._marks.finditer(self._text, place):
-                if mark["open"]:
+                if mark.lastgroup == "open":
                     depth += 1
                 elif not depth and self._ends(mark):
                     return mark
-                elif depth and mark["last"] is not None:
+                elif depth and mark.lastgroup == "last":
                     depth -= 1
             self._nested = False
         marks = self._marks.finditer(self._text, place)
-        return next((mark for mark in marks if not mark["open"] and self._ends(mark)), None)
+        return next((mark for mark in marks if mark.lastgroup != "open" and self._ends(mark)), None)
 
     def _ends(self, mark: re.Match[str]) -> bool:
         """Whether a closing tag ends its value: no other one stands between the end of the call and the next call."""
-        if mark["last"] is None:
+        if mark.lastgroup != "last":
             return True
         other = self._text.find(self._close, mark.end())
         return other < 0 or self._text.find(self._opening, mark.end(), other) >= 0
@@ -207,8 +218,11 @@ def _typed(name: str, pairs: Sequence[tuple[str, str]], tools: Mapping[str, Tool
     arguments: dict[str, object] = {}
     for key, text in pairs:
         kind = tools[name].kind(key) if name in tools else "string"
+        if kind == "string":
+            arguments[key] = text
+            continue
         stated = text.strip()
-        value = None if kind == "string" else _value(stated.lower() if kind == "boolean" else stated)  # some write `True`
+        value = _value(stated.lower() if kind == "boolean" else stated)  # some write `True`
         arguments[key] = value[0] if value is not None and value[1] == len(stated) else text
     return Attempt(_json({"name": name, "arguments": arguments}), name)
 

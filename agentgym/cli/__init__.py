@@ -16,10 +16,10 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from types import ModuleType
 
 from agentgym.cli.flags import read_flags
+from agentgym.core.beside import leave_folder
 from agentgym.core.screen import printable
 from agentgym.errors import BadConfig, BadData, EpisodeOver, Fault, MissingExtra, UnknownName, unknown
 
@@ -63,8 +63,7 @@ EXAMPLES = """examples:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one subcommand and return its exit code: 2 for an error of ours, 130 for Ctrl-C."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    if (here := str(Path.cwd())) not in sys.path:
-        sys.path.append(here)  # last, so that MODULE:NAME finds a module beside the user and nothing is hidden by it
+    leave_folder()
     try:
         if said := _asked(given):
             print(said)

@@ -23,9 +23,9 @@ from agentgym.core.env import TextEnv
 from agentgym.core.folders import write_whole
 from agentgym.core.pool import fingerprint, lines
 from agentgym.core.screen import printable
-from agentgym.errors import BadConfig, BadData, Fault, MissingExtra
+from agentgym.errors import BadConfig, BadData, Fault, MissingExtra, failure
 from agentgym.options import Options, Positional
-from agentgym.registry import DESCRIPTIONS, ENVS, PROBLEMS, failure, make
+from agentgym.registry import DESCRIPTIONS, ENVS, PROBLEMS, make
 
 WIDE = 120  # columns
 CANNOT_BE_MADE = (ImportError, BadConfig, BadData, MissingExtra, Fault)

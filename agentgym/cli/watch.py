@@ -11,7 +11,6 @@ The run does not have to exist yet: the page waits for it. To keep a page of a f
 import errno
 import os
 import subprocess
-import sys
 import threading
 import webbrowser
 from collections.abc import Generator
@@ -22,6 +21,7 @@ from typing import Any
 from rich.console import Console
 
 from agentgym.cli.serve_env import check_port
+from agentgym.core.beside import python
 from agentgym.core.screen import printable
 from agentgym.errors import BadConfig
 from agentgym.options import Positional
@@ -87,7 +87,7 @@ def _open(address: str, console: Console) -> None:
 @contextmanager
 def beside(folder: str, console: Console) -> Generator[None]:
     """Serve the page of a run in a process of its own, which takes nothing from training's, until the block ends."""
-    command = [sys.executable, "-m", "agentgym", "watch", folder]
+    command = [*python(), "-m", "agentgym", "watch", folder]
     environment = {**os.environ, LAUNCHER: str(os.getpid())}
     ends: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "start_new_session": True}
     with subprocess.Popen(command, env=environment, **ends) as process:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from agentgym.contract.env_under_test import EnvUnderTest
 from agentgym.contract.report import Broken, NotChecked
+from agentgym.core.beside import python
 from agentgym.core.env import Snapshot
 from agentgym.core.seeding import derive
 
@@ -37,7 +38,7 @@ def _ask(under_test: EnvUnderTest, what: str, items: list[object]) -> list[list[
         raise Broken(f"cannot be sent to another process: {error}") from error
     hash_seed = str(derive("hash", os.environ.get("PYTHONHASHSEED", "")) % 2**32)
     variables = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    command = [sys.executable, "-c", "from agentgym.core.transcripts import answer; answer()"]
+    command = [*python(), "-c", "from agentgym.core.transcripts import answer; answer()"]
     done = subprocess.run(command, input=request, capture_output=True, env=variables, timeout=600, check=False)
     if done.returncode:
         error = done.stderr.decode(errors="replace").strip().splitlines() or ["no message"]

@@ -20,7 +20,9 @@ from typing import Any, cast
 
 from agentgym.contract.checks import CHECKS
 from agentgym.contract.report import Result
+from agentgym.core.beside import find, safe_start, started
 from agentgym.errors import BadConfig
+from agentgym.registry import module_named
 
 Said = dict[str, Any]
 """A message, as JSON has it."""
@@ -73,7 +75,9 @@ def _sitting(
     here, there = _SPAWN.Pipe()
     process = _SPAWN.Process(target=_examine, args=(there, asked, [asdict(result) for result in done]), name="check")
     _adopt(True)
-    process.start()
+    find(module_named(asked.name))  # the process inherits the path
+    with safe_start():
+        process.start()
     there.close()
     ours, heard = _children(), _listened(here, len(asked.checks) + 1)
     try:
@@ -202,6 +206,7 @@ def _children() -> set[int]:
 
 def _examine(there: Connection, asked: CheckRequest, done: list[Said]) -> None:
     """Be the process that checks."""
+    started()
     from agentgym.contract import examine, looks
     from agentgym.contract.certificate import subject
     from agentgym.errors import Fault, MissingExtra

@@ -72,14 +72,16 @@ def check_turn(raw: dict[str, Any]) -> None:
     """Raise TypeError where a field of a stored turn is of another type."""
     if not _known_shape((*raw, *map(type, raw.values()))):
         _check_kinds(raw)
-    if not math.isfinite(raw.get("reward", 0.0)) or not all(map(_is_number, raw.get("rewards", _EMPTY).values())):
+    rewards = raw.get("rewards")
+    if not math.isfinite(raw.get("reward", 0.0)) or (rewards and not all(map(_is_number, rewards.values()))):
         raise TypeError(
             f"reward of a turn is {raw.get('reward')!r}, rewards {str(raw.get('rewards'))[:40]}; expected finite numbers"
         )
     if messages := cast("list[object]", raw.get("messages")):
         _check_messages(messages)
+    ids, logprobs = raw.get("output_ids"), raw.get("logprobs")
     try:  # sums look at every number, without a loop of Python's; bool counts as an integer
-        whole = type(sum(raw.get("output_ids", ()))) is int and type(sum(raw.get("logprobs", ()))) in (int, float)
+        whole = (not ids or type(sum(ids)) is int) and (not logprobs or type(sum(logprobs)) in (int, float))
     except TypeError:
         whole = False
     if not whole:

@@ -199,9 +199,9 @@ class Episode:
 
     def add(self, turn: Turn) -> None:
         """Append a turn; each prompt is stored as the tokens it adds to the one before."""
-        before = self.turns[-1].prompt_ids if self.turns else ()
-        plain = self.turns[-1].plain_ids if self.turns else ()
-        for call in turn.calls:
+        last = self.turns[-1] if self.turns else None
+        before, plain = (last.prompt_ids, last.plain_ids) if last else ((), ())
+        for call in (*turn.notes, turn):
             before = call.prompt_ids = shared(before, call.prompt_ids)
             if call.plain_ids:
                 plain = call.plain_ids = shared(plain, call.plain_ids)
@@ -254,11 +254,12 @@ class Episode:
                         common, added = written[name]
                         if type(added) is not list:
                             raise TypeError(f"{name} ends with {str(added)[:40]!r}; expected a list of ids")
-                        prompt, output = held[name]
-                        ids = prompt[:common] if common <= len(prompt) else prompt + output[: common - len(prompt)]
-                        ids += added
-                        written[name] = ids
-                        held[name] = ids, written.get("output_ids", [])
+                        if common:
+                            prompt, output = held[name]
+                            ids = prompt[:common] if common <= len(prompt) else prompt + output[: common - len(prompt)]
+                            added = ids + added
+                        written[name] = added
+                        held[name] = added, written.get("output_ids", [])
                     calls.append(Turn(**written))
                 turn = calls.pop()
                 turn.notes = calls

@@ -56,5 +56,7 @@ class Prompt(Sequence[int]):
 
 def shared(before: Sequence[int], ids: Sequence[int]) -> Prompt:
     """Return a prompt that shares what it has in common with the prompt of the call before it."""
+    if not ids and isinstance(before, Prompt) and not before:  # of an agent without tokens
+        return before
     plain = list(ids)  # a list of its own, which will grow
     return before.extended(plain) if isinstance(before, Prompt) else Prompt(plain, len(plain))

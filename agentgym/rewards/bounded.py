@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import wait
 from typing import IO, Any, TypedDict, cast
 
+from agentgym.core.beside import python
 from agentgym.errors import BadConfig, Fault, Reason
 
 START = 180.0  # seconds for the server to import its libraries on a busy machine
@@ -90,7 +91,7 @@ class _Server:
     def _start(self) -> subprocess.Popen[bytes]:
         if not hasattr(os, "fork"):
             raise BadConfig("checking answers with limits needs a system that can fork: Linux or macOS")
-        command = [sys.executable, "-c", "from agentgym.rewards.bounded import serve; serve()", *self.modules]
+        command = [*python(), "-c", "from agentgym.rewards.bounded import serve; serve()", *self.modules]
         environment = {
             "PATH": os.environ.get("PATH", ""),
             "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),

@@ -55,6 +55,8 @@ def _evaluated(value: Any) -> Any:
 def numbers(*values: Any) -> bool:
     """Return whether all values are finite numbers, of which `same_value` says all there is to say."""
     try:
+        if any(symbol.name != "i" for value in values for symbol in value.free_symbols):
+            return False
         return all(value.is_number and value.is_finite and not value.free_symbols for value in map(_evaluated, values))
     except (TypeError, ValueError, AttributeError, NotImplementedError, ArithmeticError):
         return False

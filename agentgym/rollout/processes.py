@@ -11,6 +11,7 @@ from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
 
+from agentgym.core.beside import safe_start, started
 from agentgym.core.env import TextEnv
 from agentgym.errors import BadConfig
 from agentgym.registry import script
@@ -28,7 +29,7 @@ class ProcessWorker(Pending):
         self.connection, theirs = context.Pipe()
         self._imports_script, self._answers = script() is not None and defined_in_script(makes), False
         self.process = context.Process(target=_work, args=(theirs, self._packed("the environment", makes)), daemon=True)
-        with _allowed_children(), spawned(script=self._imports_script):
+        with _allowed_children(), safe_start(), spawned(script=self._imports_script):
             self.process.start()
         theirs.close()
         self._loop.add_reader(self.connection.fileno(), self._look)
@@ -97,6 +98,7 @@ def _allowed_children() -> Generator[None]:
 
 def _work(connection: Connection, makes: bytes) -> None:
     """Serve requests in a worker process."""
+    started()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     envs, replies = EnvThreads(pickle.loads(makes)), _Replies(connection)
     while True:

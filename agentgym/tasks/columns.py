@@ -82,6 +82,12 @@ def _small(names: frozenset[str]) -> frozenset[str]:
 
 
 @lru_cache(maxsize=256)
+def _bare(keys: tuple[str, ...], read: frozenset[str]) -> bool:
+    """Return the same of columns whose names are not in small letters yet."""
+    return bare(_lowered(keys) or keys, _small(read))
+
+
+@lru_cache(maxsize=256)
 def bare(keys: tuple[str, ...], read: frozenset[str]) -> bool:
     """Return whether rows of these columns hold a question alone: no premise, no choices, nothing that nobody reads."""
     return not any(_MARKS.fullmatch(name) for name in keys) and not _suspects(keys, read, ())
@@ -94,9 +100,9 @@ def whole_question(
 
     `read` are the columns that the reader knows. Raises Unread for one with text that nobody reads.
     """
-    row, known = lowered(raw), _small(read)
-    if bare(tuple(row), known):
+    if _bare(tuple(raw), read):
         return question
+    row, known = lowered(raw), _small(read)
     found = set(known)
     parts = [*premises(row, found, ignore), question]
     for name in after:

@@ -6,6 +6,7 @@ import symtable
 import sys
 import warnings
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, TypeVar, cast
 
 from agentgym.errors import BadData
@@ -33,9 +34,22 @@ def python(source: str, what: str, where: str) -> ast.Module:
     return _python(parse, source, what, where)
 
 
-def top_names(source: str, what: str, where: str) -> symtable.SymbolTable:
-    """Return the names at the top of a text that has to be Python, as `python` does for half of its time."""
-    return _python(_table, source, what, where)
+def top_names(source: str, what: str, where: str) -> frozenset[str]:
+    """Return the names that a text defines at its top; Refused, with the place, where it is no Python."""
+    names, problem = _top_names(source)
+    if problem:
+        raise Refused(f"{where}: {what} {problem}")
+    return names
+
+
+@lru_cache(maxsize=2048)
+def _top_names(source: str) -> tuple[frozenset[str], str]:
+    """Return the names, and what is wrong with the text; a file that is read again holds the same texts again."""
+    try:
+        table = _quietly(_table, source)
+    except UNREADABLE as error:
+        return frozenset(), _no_python(error)
+    return frozenset(name.get_name() for name in table.get_symbols() if name.is_assigned() or name.is_imported()), ""
 
 
 def _table(source: str) -> symtable.SymbolTable:
@@ -46,12 +60,13 @@ def _python(read: Callable[[str], T], source: str, what: str, where: str) -> T:
     try:
         return _quietly(read, source)
     except UNREADABLE as error:
-        line = f" (line {error.lineno})" if isinstance(error, SyntaxError) else ""
-        reason = error.msg if isinstance(error, SyntaxError) else str(error)
-        raise Refused(
-            f"{where}: {what} is no Python of version {VERSION}: {reason}{line}; expected Python, the only language that is "
-            "graded here"
-        ) from None
+        raise Refused(f"{where}: {what} {_no_python(error)}") from None
+
+
+def _no_python(error: Exception) -> str:
+    line = f" (line {error.lineno})" if isinstance(error, SyntaxError) else ""
+    reason = error.msg if isinstance(error, SyntaxError) else str(error)
+    return f"is no Python of version {VERSION}: {reason}{line}; expected Python, the only language that is graded here"
 
 
 def _quietly(read: Callable[[str], T], source: str) -> T:

@@ -8,7 +8,6 @@ with, as wanted, `id`, `split`, `entry`, `public`, `reference`, `compare`, `tole
 
 import ast
 import re
-import symtable
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -70,9 +69,9 @@ def human_eval(raw: Data, where: str) -> Data:
     }
 
 
-def _define(table: symtable.SymbolTable, name: str, what: str, where: str) -> None:
+def _define(names: frozenset[str], name: str, what: str, where: str) -> None:
     """Refuse code that defines no such name at its top, by whatever statement."""
-    if name not in table.get_identifiers() or not (table.lookup(name).is_assigned() or table.lookup(name).is_imported()):
+    if name not in names:
         raise BadData(f"{where}: {what} defines no {name}; expected a function of that name, else no answer can pass")
 
 
@@ -86,7 +85,7 @@ def _examples(prompt: str, entry: str) -> list[list[str]]:
         if f"{entry}(" in source:
             expression = _CONTINUED.sub("\n", source).strip()
             try:
-                symtable.symtable(expression, "<unknown>", "eval")
+                compile(expression, "<unknown>", "eval", ast.PyCF_ONLY_AST)
                 ast.literal_eval(want.strip())
             except UNREADABLE:
                 continue
@@ -160,7 +159,7 @@ def own(raw: Data, where: str) -> Data:
     before = str(raw.get("before") or "")
     sources["reference"] = f"{before}\n{sources['reference']}" if sources["reference"] else ""
     for what, source in (*sources.items(), *(("a check", test) for test in (*hidden, *public) if isinstance(test, str))):
-        python(source, what, where)
+        top_names(source, what, where)
     return {
         "id": str(raw.get("id", "")),
         "split": str(raw.get("split") or ""),

@@ -21,6 +21,7 @@ SOLUTIONS = ("solution", "answer", "rationale", "explanation")
 """Columns of a worked solution, for hints: the first that has one."""
 _READ = frozenset((*QUESTIONS, *ANSWERS))
 _FREE = ("answer", "answers", "correct_answer", "final_answer", "final_decision", "target", "gold")
+_BRACE = re.compile(r"(?<!\\)[{}]")
 _UNIT = re.compile(r"(-?[\d.,/]+)\s*\([^()]*\)")
 
 
@@ -113,11 +114,10 @@ def boxed(text: str) -> str | None:
     if not rest.startswith("{"):
         return next(iter(rest.split()), "").rstrip("$.") or None  # `\\boxed 5` of the older files
     depth = 0
-    for end, character in enumerate(rest):
-        escaped = end > 0 and rest[end - 1] == "\\"
-        depth += 0 if escaped else {"{": 1, "}": -1}.get(character, 0)
+    for brace in _BRACE.finditer(rest):
+        depth += 1 if brace[0] == "{" else -1
         if depth == 0:
-            return rest[1:end].strip()
+            return rest[1 : brace.start()].strip()
     return None
 
 

@@ -147,13 +147,18 @@ def _files(path: Path) -> list[tuple[str, Path]]:
 @lru_cache(maxsize=4)
 def _read(files: tuple[tuple[str, str, int], ...], variants: int, rule: str, reading: Reading) -> Questions:
     records = (
-        (f"{name}, question {number}", Path(name), split, number, raw)
+        (f"{name}, question {number}", path, split, number, raw)
         for split, name, _ in files
-        for number, raw in enumerate(_objects(Path(name)))
+        for path in (Path(name),)
+        for number, raw in enumerate(_objects(path))
     )
+    databases: dict[tuple[Path, str, str], str] = {}  # many questions share one
 
     def read(where: str, path: Path, split: str, number: int, raw: dict[str, Any]) -> Task:
-        return _task(where, path, split, number, raw, reading)
+        key = (path, split, _text(raw, "db_id", where))
+        if key not in databases:
+            databases[key] = str(_database(path.parent, split, key[2], where))
+        return _task(where, path, split, number, raw, databases[key], reading)
 
     tasks = playable(", ".join(name for _, name, _ in files), records, read, reading, "question")
     return Questions(files[0][1], tuple(tasks.values()), "question", variants=variants, rule=rule)
@@ -202,14 +207,14 @@ def _refuse_other(path: Path, raw: dict[str, object]) -> None:
         raise BadData(f"{path} is a file of {name}; expected Spider or BIRD, the evaluations that are known here")
 
 
-def _task(where: str, path: Path, split: str, number: int, raw: dict[str, Any], reading: Reading) -> Task:
+def _task(where: str, path: Path, split: str, number: int, raw: dict[str, Any], database: str, reading: Reading) -> Task:
     bird = "SQL" in raw
-    gold, name = _text(raw, "SQL" if bird else "query", where), _text(raw, "db_id", where)
+    gold = _text(raw, "SQL" if bird else "query", where)
     data: dict[str, Any] = {
         "question": whole_question(raw, _text(raw, "question", where), KNOWN, reading.ignore, where),
         "evidence": str(raw.get("evidence") or "").strip(),
-        "database": name,
-        "path": str(_database(path.parent, split, name, where)),
+        "database": _text(raw, "db_id", where),
+        "path": database,
         "gold": gold.rstrip().rstrip(";"),
         "ordered": ordered(gold),
         "any_columns": not bird,

@@ -11,6 +11,8 @@ import time
 from collections.abc import Sequence
 from typing import NoReturn
 
+from agentgym.core.beside import python
+
 LAUNCHER = "AGENTGYM_LAUNCHER"
 """Set in processes that `launch` started: their standard input ends when it does."""
 LOST = 75
@@ -72,7 +74,7 @@ def launch(arguments: Sequence[str], processes: int, folder: str) -> int:
             for rank in range(processes):
                 environment = {**os.environ, **shared, "RANK": str(rank), "LOCAL_RANK": str(rank)}
                 quiet = None if rank == 0 else words
-                command = [sys.executable, "-m", "agentgym", *arguments]
+                command = [*python(), "-m", "agentgym", *arguments]
                 process = subprocess.Popen(
                     command,
                     env=environment,

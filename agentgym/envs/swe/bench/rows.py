@@ -23,6 +23,7 @@ _FURTHER = (
 )
 KNOWN = frozenset((*(name.lower() for name in COLUMNS), *OF_5, *_FURTHER.split()))
 """Columns of SWE-bench, SWE-smith and SWE-rebench; their graders' own prompts show the statement without hints."""
+_WITHOUT_PIP = KNOWN - {"requirements"}  # which are pip's in SWE-rebench, and the issue's elsewhere
 HOURS = ("<15 min fix", "15 min - 1 hour", "1-4 hours", ">4 hours")
 """Difficulties of SWE-bench Verified: 0 to 3."""
 SMITH_EVAL = """#!/bin/bash
@@ -102,17 +103,16 @@ def is_bench(path: str | Path) -> bool:
 
 def _row(where: str, raw: Mapping[str, object], ignore: tuple[str, ...]) -> Row:
     try:
-        row = _instance(dict(raw))
+        row = _instance(raw if "problem_statement" in raw else {**raw, "problem_statement": ""})
     except (ValueError, TypeError) as error:
         raise (Refused if isinstance(error, _OtherLanguage) else BadData)(f"{where}: {error}") from None
-    known = KNOWN if "install_config" in raw or "environment" in raw else KNOWN - {"requirements"}  # of pip, in SWE-rebench
+    known = KNOWN if "install_config" in raw or "environment" in raw else _WITHOUT_PIP
     issue = whole_question(raw, row.issue, known, ignore, where, ("requirements", "interface"))
-    return replace(row, row={**row.row, "problem_statement": issue})
+    return row if issue is row.issue else replace(row, row={**row.row, "problem_statement": issue})
 
 
-def _instance(row: dict[str, object]) -> Row:
+def _instance(row: Mapping[str, object]) -> Row:
     smith = "image_name" in row and "eval_script" not in row and "test_patch" not in row
-    row.setdefault("problem_statement", "")
     missing = [name for name in COLUMNS if name not in row and not (smith and name == "base_commit")]
     if missing:
         raise ValueError(f"no column {missing[0]!r}; expected {', '.join(COLUMNS)}")
@@ -120,8 +120,8 @@ def _instance(row: dict[str, object]) -> Row:
         raise ValueError(f"instance {row['instance_id']!r} has no test in FAIL_TO_PASS")
     if smith:
         return Row(_smith(row), bug=str(row["patch"]), removed=_files(_listed(row["FAIL_TO_PASS"])))
-    missing = [name for name in OF_5 if not row.get(name)]
-    if missing:
+    if not all(map(row.get, OF_5)):
+        missing = [name for name in OF_5 if not row.get(name)]
         raise ValueError(
             f"instance {row['instance_id']!r} has no {missing[0]!r}: it is of the time before swebench 5, which put "
             f"{', '.join(OF_5)} into the data: take the present revision of the data set"
@@ -133,7 +133,7 @@ class _OtherLanguage(ValueError):
     """A row whose tests nothing here can run."""
 
 
-def _smith(row: dict[str, object]) -> dict[str, object]:
+def _smith(row: Mapping[str, object]) -> dict[str, object]:
     tests = [*_listed(row["FAIL_TO_PASS"]), *_listed(row["PASS_TO_PASS"])]
     others = [test for test in tests if not test.partition("::")[0].endswith(".py")]
     command, parser = row.get("test_cmd"), row.get("log_parser")
