@@ -8,6 +8,8 @@ from typing import Any, cast
 from agentgym.errors import Reason
 
 FAULTS = (Reason.TIMEOUT, Reason.CRASH, Reason.ENGINE)
+JUDGED = (Reason.SUCCESS, Reason.FAILURE, Reason.HORIZON, Reason.CONTEXT)
+"""Reasons of episodes that have a verdict."""
 
 
 def repeated(line: bytes, seen: set[bytes]) -> bool:
@@ -25,6 +27,8 @@ def check_verdict(reason: object, success: object) -> None:
         raise TypeError(f"success is {str(success)[:40]!r}; expected true, false or null")
     if success is not None and reason in FAULTS:
         raise TypeError(f"reason is {reason!r}, an infrastructure error, and success {success}; expected null")
+    if success is None and reason in JUDGED:  # it would count neither as a failure nor as an infrastructure error
+        raise TypeError(f"reason is {reason!r}, and success null; expected true or false")
 
 
 def check_fields(raw: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ from agentgym.core.folders import alone, remove_parts, write_whole
 from agentgym.core.pool import fingerprint
 from agentgym.core.provenance import write_json
 from agentgym.core.tasks import Task
-from agentgym.episodes.episode import Episode, append_episodes, read_episodes
+from agentgym.episodes.episode import Episode, append_episodes
 from agentgym.errors import BadConfig, MissingExtra, bad_option
 from agentgym.evaluate import choosing, manifest
 from agentgym.evaluate.choice import CannotPlay, EvaluationPlan, choose, parts
@@ -81,7 +81,7 @@ def evaluate(
             for env, tasks in tasks_by_env.items():
                 finished = {(e.task_id, e.attempt) for e in earlier if e.env == ids[env]}
                 _play(agent, env, plans[env], tasks, path, rollout or RolloutConfig(64), finished, notes.add)
-        episodes = read_episodes(path) if path.exists() else []
+        episodes = once_each(path) if path.exists() else []
         about: dict[str, object] = {
             "contamination": checked,
             "comparable": comparability(described, episodes),

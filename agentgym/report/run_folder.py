@@ -58,18 +58,27 @@ class RunFolder:
         """Yield one row for each whole episode; a line cut off at the end is left out, any other bad line is named."""
         if self.episodes is None:
             return
+        evaluated, attempts = self.manifest is not None and self.config is None, set[tuple[str, str, int]]()
         with self.episodes.open("rb") as file:
             offset, seen = 0, set[bytes]()
             for number, line in enumerate(file, 1):
                 if line.strip():
                     try:
                         row = row_of(offset, json.loads(line), training=self.config is not None)
-                        if not repeated(line, seen):
-                            yield row
+                        again = repeated(line, seen)
                     except DAMAGED as error:
                         if line.endswith(b"\n"):
                             raise BadData(f"{self.episodes}, line {number}: not an episode ({error})") from error
                         return
+                    attempt = (row.env, row.task_id, row.attempt)
+                    if not again:
+                        if evaluated and attempt in attempts:
+                            raise BadData(
+                                f"{self.episodes}, line {number}: attempt {row.attempt} at {row.task_id[:80]!r} twice, "
+                                "which differ; an attempt counts once: remove all but one"
+                            )
+                        attempts.add(attempt)
+                        yield row
                 offset += len(line)
 
     def read(self, rows: list[Row]) -> Iterator[Episode]:

@@ -187,6 +187,7 @@ def line(**changes):
     "changes",
     [
         *({"reason": "crash"}, {"reason": "timeout", "success": False}, {"success": "false"}, {"success": 0.4}),
+        *({"success": None, "reason": reason} for reason in ("success", "failure", "horizon", "context")),
         *({"success": [False, "why"]}, {"reward": float("nan")}, {"reward": float("inf")}, {"reward": "1"}, {"seed": "1"}),
         *({"turns": {}}, {"metrics": {"a": "x"}}, {"role_success": {"a": 1}}, {"horizon": 1.5}, {"final_observation": 3}),
         *({"turn": {name: value}} for name, value in (("text", 3), ("valid", "no"), ("reward", "1"), ("extra", []))),
@@ -217,7 +218,7 @@ def test_a_line_that_is_there_nine_times_counts_once(tmp_path):
 
 
 def test_lists_of_runs_refuse_strange_verdicts_too(tmp_path):
-    for changes in ({"success": "false"}, {"reason": "crash"}):
+    for changes in ({"success": "false"}, {"reason": "crash"}, {"success": None}):
         (tmp_path / "episodes.jsonl").write_text(line(**changes) + "\n")
         with pytest.raises(BadData, match="line 1: not an episode"):
             list(open_run(tmp_path / "episodes.jsonl").rows())

@@ -9,6 +9,7 @@ from agentgym.cli import main
 
 WORDS = {
     "compare": ["compare", "{a}", "{b}"],
+    "view": ["view", "{a}"],
     "leaderboard": ["leaderboard", "{a}", "{b}", "--out", "{b}.html"],
     "eval again": ["eval", "guessnumber", "--policy", "expert", "--tasks", "2", "--out", "{a}", "--quiet"],
     "rescore": [
@@ -47,4 +48,4 @@ def test_two_results_of_one_attempt_are_refused(words: list[str], folders: dict[
     capsys.readouterr()
     assert main([*words[:-1], f"{words[-1]}-2"] if words[0] == "rescore" else words) == 2
     error = capsys.readouterr().err
-    assert "has 2 episodes of attempt 0" in error and "which differ" in error
+    assert "attempt 0" in error and "which differ; an attempt counts once" in error

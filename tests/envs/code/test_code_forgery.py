@@ -1,7 +1,10 @@
 """Submissions that try to be graded right without being right: all earn nothing, and what is right still passes."""
 
+import json
+
 import pytest
 
+import agentgym
 from agentgym.envs.code import Code
 from agentgym.envs.code.grading.checks import Checks, run_checks
 from agentgym.envs.code.grading.tests import CodeTests, run_tests
@@ -78,6 +81,35 @@ FORGERIES = {
     "half a surrogate": "def f(n): return '\\ud800'",
     "not a number": "def f(n): return float('nan')",
     "true for one": "def f(n): return True",
+    "subclasses that equal everything": (
+        "class E:\n    __eq__ = lambda s, o: True\n    __ne__ = lambda s, o: False\n    __hash__ = lambda s: 0\n"
+        "class S(E, str): pass\nclass F(E, float): pass\nclass L(E, list): pass\nclass D(E, dict): pass\n"
+        "class C(E, complex): pass\nkinds = [S, F, L, D, C]\n"
+        "def f(n):\n    kinds.append(kinds.pop(0))\n    return kinds[0]()"
+    ),
+    "a number of its own": (
+        "import numbers\n@numbers.Integral.register\nclass N:\n    __eq__ = lambda s, o: True\n"
+        "    __hash__ = __int__ = __index__ = lambda s: 0\n    __repr__ = lambda s: '16'\ndef f(n): return N()"
+    ),
+    "the marks of the checks": (
+        "import os\nmarks = b'{\"results\": [null, null]}\\n[null, null]\\n[-1, null, null]\\n[0, 16, null]\\n'\n"
+        "for number in range(64):\n    try: os.write(number, marks)\n    except OSError: pass\n"
+        "def f(n):\n    print(marks.decode(), flush=True)\n    return None"
+    ),
+    "looks through /proc": (
+        "import glob, re\ndef f(n):\n"
+        "    for name in glob.glob('/proc/[0-9]*/cmdline') + glob.glob('/proc/[0-9]*/environ'):\n"
+        "        try: found = re.search(r'(expected|output|hidden)\\D*(-?\\d+)', open(name, errors='replace').read())\n"
+        "        except OSError: continue\n        if found: return int(found[2])\n    return 0"
+    ),
+    "a profile of its callers": (
+        "import sys\nseen = []\ndef look(frame, event, argument):\n    seen.extend(v for v in frame.f_locals.values()"
+        " if type(v) is int)\nsys.setprofile(look)\ndef f(n): return max(seen, default=0)"
+    ),
+    "an error named as a success": (
+        "class passed(Exception):\n    __module__ = 'builtins'\n    __str__ = lambda s: 'None'\n"
+        "passed.__name__ = passed.__qualname__ = 'ExceptionGroup'\ndef f(n): raise passed('', [ValueError(16)])"
+    ),
 }
 
 
@@ -173,3 +205,25 @@ def test_one_long_result_among_many_tests_is_read(sandboxes):
     cases = [[[n], "x" * n] for n in (100_000, *range(60))]
     tried = run_tests(sandboxes[0], "def f(n): return n * chr(120)", CodeTests("function", "f", cases))
     assert all(one.passed for one in tried), [one.got[:80] for one in tried if not one.passed]
+
+
+LEAVES_MODULES = """
+import os, site, sys
+for folder in ('.', '/tmp', *sys.path, site.getusersitepackages(), os.path.expanduser('~')):
+    for name in ('sitecustomize', 'usercustomize', 'json', 'conftest', 'ast', 'values', 'inside'):
+        try:
+            os.makedirs(folder, exist_ok=True)
+            open(os.path.join(folder, name + '.py'), 'w').write('import os; os._exit(0)')
+        except OSError:
+            pass
+"""
+
+
+@pytest.mark.parametrize("tool", ["run", "test"])
+def test_modules_that_a_program_leaves_behind_change_no_later_verdict(tool):
+    env = agentgym.make("code")
+    env.reset(seed=3)
+    env.step(json.dumps({"name": tool, "arguments": {"code": LEAVES_MODULES}}))
+    *_, info = env.step(next(iter(env.oracle())))
+    assert info["success"] is True
+    env.close()
