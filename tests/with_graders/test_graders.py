@@ -1,5 +1,6 @@
 """The graders under the real OpenEnv (0.10.0): environments of its style pass, and each planted fault is found by its id."""
 
+import dataclasses
 import os
 import socket
 import threading
@@ -12,6 +13,7 @@ pytest.importorskip("openenv", reason="openenv is not installed: ./dev test-grad
 pytest.importorskip("rlvr_openenv_graders", reason="the graders are not installed: ./dev test-graders")
 import games
 import uvicorn
+from openenv.validation.runtime.contracts import RuntimeEvidence
 from openenv.validation.types import CheckStatus
 from rlvr_openenv_graders.command import Processes, graders, validate
 
@@ -108,3 +110,13 @@ def test_a_planted_fault_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert CheckStatus.ERROR not in {result.status for result in results.values()}
     wrong = {other for other in IDS if other in results and results[other].status is CheckStatus.FAIL}
     assert wrong - {id} <= ALSO.get(fault, set()), wrong
+
+
+def test_openenv_has_no_record_of_an_episode_to_grade() -> None:
+    """`runtime.trajectory_record` is left out: all that graders get of a server (0.10.0) was written by the validator.
+
+    Where this fails, OpenEnv has a record or a grader of its own: graders/README.md says what is missing.
+    """
+    fields = {field.name for field in dataclasses.fields(RuntimeEvidence)}
+    assert not any("record" in name or "telemetry" in name or "trajectory" in name for name in fields), fields
+    assert graders().get("runtime.trajectory_record") is None
