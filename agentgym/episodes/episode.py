@@ -256,8 +256,7 @@ class Episode:
                             raise TypeError(f"{name} ends with {str(added)[:40]!r}; expected a list of ids")
                         if common:
                             prompt, output = held[name]
-                            ids = prompt[:common] if common <= len(prompt) else prompt + output[: common - len(prompt)]
-                            added = ids + added
+                            added = prompt[:common] + output[: max(common - len(prompt), 0)] + added
                         written[name] = added
                         held[name] = added, written.get("output_ids", [])
                     calls.append(Turn(**written))

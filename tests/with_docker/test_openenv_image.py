@@ -35,7 +35,7 @@ from openenv.core.generic_client import GenericEnvClient
 async def play():
     async with GenericEnvClient(base_url="http://127.0.0.1:8000") as client:
         first = await client.reset(seed=5)
-        step = await client.step({"message": "left"})
+        step = await client.step({"text": "left"})
         return [first.observation["text"], step.observation["text"]]
 print(json.dumps(asyncio.run(play())))
 """
@@ -52,7 +52,7 @@ def packed(folder: Path) -> io.BytesIO:
 def built(client: Any, folder: Path, tag: str) -> Any:
     import docker.errors
 
-    options: dict[str, Any] = {"custom_context": True, "network_mode": "none", "tag": tag, "pull": False}
+    options: dict[str, Any] = {"custom_context": True, "network_mode": "none", "tag": tag, "rm": True, "forcerm": True}
     try:
         return client.images.build(fileobj=packed(folder), **options)[0]
     except docker.errors.BuildError as error:
