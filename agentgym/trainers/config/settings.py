@@ -51,11 +51,9 @@ class ModelConfig:
     model: str = "init"
     """Folder or name of a causal language model; `init` makes a small one from the environment's own text."""
     vocabulary: int = 1000
-    """Vocabulary size of the tokenizer that `model = "init"` makes, including 256 bytes; environments with many names
-    need more."""
+    """Vocabulary size of the tokenizer of `model = "init"`, including 256 bytes; many names need more."""
     pre_tokenizer: Literal["phrases", "words", "names"] = "phrases"
-    """What its tokens may span: `phrases` of the environment, `words` if phrases rarely repeat, or `names`: phrases, and
-    each word that has to be copied is the same token wherever it stands."""
+    """What its tokens span: `phrases`, `words`, or `names` (phrases, and a name is the same token wherever it stands)."""
     out: str = "runs/train"
     """Folder of the run."""
     seed: int = 0
@@ -320,8 +318,8 @@ class LearnerConfig:
     """Use Muon for the matrices (at five times the learning rate): far quicker for small models trained from scratch."""
     optimizer: Literal["adamw", "adamw8bit"] = "adamw"
     """`adamw`, or `adamw8bit` (state in 8 bits; needs torchao); with Muon, for the parameters that Muon does not update."""
-    lr_warmup: int = 0
-    """Steps of linear warm-up of the learning rate."""
+    lr_warmup: int = 3
+    """Steps of linear warm-up of the learning rate: Adam's first updates are its largest."""
     min_lr_ratio: float = 1.0
     """Learning rate at the last step as a share of `lr` (linear)."""
     weight_decay: float = 0.0
