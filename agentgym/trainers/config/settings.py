@@ -297,9 +297,8 @@ class LossConfig:
     entropy_bonus: float = 0.0
     """Weight of the policy's entropy, in nats per token, that is subtracted from the loss; 0 leaves it out."""
     old_logprobs: Literal["auto", "trainer", "engine"] = "auto"
-    """What the importance ratio divides by: `engine`, the log-probabilities as sampled (PPO), or `trainer`, those computed
-    before the update, with each token weighted by trainer / engine (decoupled PPO); `auto`: `engine` if `hf` samples in
-    fp32, else `trainer`."""
+    """What the ratio divides by: `engine`, the log-probabilities as sampled (PPO); `trainer`, those before the update, with
+    each token weighted by trainer / engine (decoupled PPO); `auto`: `engine` if `hf` samples in fp32, else `trainer`."""
     tis_cap: float = 2.0
     """Cap of the per-token weight trainer / engine (truncated importance sampling) if `old_logprobs` are the trainer's."""
 
