@@ -6,6 +6,7 @@ The folder may be a stranger's download. A `docker.py` in it must not stand in f
 import importlib.machinery
 import importlib.util
 import os
+import re
 import sys
 import threading
 from collections.abc import Generator
@@ -44,7 +45,7 @@ def _folder() -> str:
 def find(module: str) -> None:
     """Let Python find a module that the user names: where it finds none, a command's folder that has it joins the path."""
     top = module.partition(".")[0]
-    if not FOLDERS or not top.isidentifier() or top in sys.modules or importlib.util.find_spec(top):
+    if not FOLDERS or not re.fullmatch(r"\w+", top) or top in sys.modules or importlib.util.find_spec(top):
         return
     for folder in FOLDERS:
         if importlib.machinery.PathFinder.find_spec(top, [folder]):

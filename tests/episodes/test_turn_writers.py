@@ -11,6 +11,7 @@ TURNS = {"turn", "last", "call", "made", "label", "written", "judged"}
 """Names that the package gives to turns."""
 WRITERS = {
     "agentgym/agents": {"text", "action", "parsed", "finish", "notes", "extra"},
+    "agentgym/gateway": {"state_key"},
     "agentgym/evaluate/foreign.py": {"error", "extra"},
     "agentgym/trainers/data/stored.py": {"prompt_ids", "extra"},
     "agentgym/trainers/selections/mixing.py": {"logprobs"},

@@ -115,7 +115,7 @@ class SWEBench(RepositoryEnv):
 
     def variables(self) -> dict[str, str]:
         quiet = {"PAGER": "cat", "MANPAGER": "cat", "LESS": "-R", "PIP_PROGRESS_BAR": "off", "TQDM_DISABLE": "1"}
-        return {**quiet, "BASH_ENV": "/root/.bashrc"}
+        return {**quiet, "BASH_ENV": "$HOME/.bashrc"}  # bash fills it in
 
     def shell(self, command: str) -> str:
         return (
