@@ -25,6 +25,8 @@ HUB = "docker.io"
 MARK = "agentgym-kept"
 BUILT = "agentgym-built"
 GIGABYTE = 1000 * 1000 * 1000
+Facts = dict[str, Any]
+"""What the daemon says of an image, or a line of its progress."""
 EVERY = 5.0
 """Seconds between two lines of progress."""
 FRESH = 60
@@ -51,7 +53,7 @@ def registry_of(name: str) -> str:
     return host.replace("index.docker.io", HUB) if named else HUB
 
 
-def have(daemon: Daemon, name: str, pull: str = "", most_gb: float | None = None) -> dict[str, Any]:
+def have(daemon: Daemon, name: str, pull: str = "", most_gb: float | None = None) -> Facts:
     """Return what a daemon knows of an image, pulled if it has none and its registry is among those of `pull`.
 
     BadConfig for a text that is no name, and for an image that the daemon has not and may not pull; SandboxFault where the
@@ -62,7 +64,7 @@ def have(daemon: Daemon, name: str, pull: str = "", most_gb: float | None = None
     library = docker()
     try:
         with faults():
-            facts: dict[str, Any] = daemon.client.api.inspect_image(name)
+            facts: Facts = daemon.client.api.inspect_image(name)
     except library.errors.NotFound as error:
         registries = [registry.strip() for registry in pull.split(",") if registry.strip()]
         if _ID.fullmatch(name) or registry_of(name) not in registries:
@@ -78,7 +80,7 @@ def have(daemon: Daemon, name: str, pull: str = "", most_gb: float | None = None
     return facts
 
 
-def _pulled(daemon: Daemon, name: str, most_gb: float | None) -> dict[str, Any]:
+def _pulled(daemon: Daemon, name: str, most_gb: float | None) -> Facts:
     api = daemon.client.api
     with contextlib.suppress(docker().errors.NotFound), faults():
         return api.inspect_image(name)  # another thread has pulled it meanwhile
@@ -96,7 +98,7 @@ def _pulled(daemon: Daemon, name: str, most_gb: float | None) -> dict[str, Any]:
                     raise BadConfig(
                         f"image {name!r} has {progress.total / GIGABYTE:.1f} GB packed, and images_gb is {most_gb:g}"
                     )
-            facts: dict[str, Any] = api.inspect_image(name)
+            facts: Facts = api.inspect_image(name)
     except docker().errors.NotFound as error:
         raise SandboxFault(f"{failed}: {str(error.explanation)[:500]}") from error
     except SandboxFault as fault:
@@ -107,7 +109,7 @@ def _pulled(daemon: Daemon, name: str, most_gb: float | None) -> dict[str, Any]:
     return facts
 
 
-def built(daemon: Daemon, folder: Path, name: str, seconds: float, most_gb: float | None = None) -> dict[str, Any]:
+def built(daemon: Daemon, folder: Path, name: str, seconds: float, most_gb: float | None = None) -> Facts:
     """Return what a daemon knows of the image of a folder with a Dockerfile, built unless the daemon has it: by one process
     of this machine, for which the others wait."""
     if not (folder / "Dockerfile").is_file():
@@ -116,7 +118,7 @@ def built(daemon: Daemon, folder: Path, name: str, seconds: float, most_gb: floa
     deadline = time.monotonic() + seconds
     with _alone(folder / "Dockerfile", deadline), faults():
         try:
-            facts: dict[str, Any] = daemon.client.api.inspect_image(name)
+            facts: Facts = daemon.client.api.inspect_image(name)
         except docker().errors.NotFound:
             absent = [base for base in _bases(folder) if not has(daemon, base)]
             build(daemon, name, f"the image of {folder}", seconds, path=str(folder))
@@ -208,7 +210,7 @@ def check(pull: object, most_gb: object) -> None:
 # What is removed for room
 
 
-def _mark(daemon: Daemon, facts: dict[str, Any], *, new: bool = False) -> None:
+def _mark(daemon: Daemon, facts: Facts, *, new: bool = False) -> None:
     """Note that an image is used now, if it was pulled or built here."""
     marks = [tag for tag in facts.get("RepoTags") or () if _used(tag) is not None]
     if not new and (not marks or all((_used(tag) or 0) > time.time() - FRESH for tag in marks)):
@@ -247,8 +249,8 @@ def make_room(daemon: Daemon, most_gb: float | None, wanted: str = "") -> None:
         announce(f"images have {used / GIGABYTE:.1f} GB of images_gb={most_gb:g}; none of those left may be removed")
 
 
-def _oldest_first(images: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    def last(image: dict[str, Any]) -> float:
+def _oldest_first(images: Iterable[Facts]) -> list[Facts]:
+    def last(image: Facts) -> float:
         return max((_used(tag) or 0.0 for tag in image.get("RepoTags") or ()), default=0.0)
 
     return sorted(images, key=last)
@@ -270,8 +272,8 @@ def _remove(daemon: Daemon, image: str) -> None:
 
 def _on_disk(daemon: Daemon) -> float:
     """Return the bytes of all images of a daemon, shared layers once."""
-    facts: dict[str, Any] = daemon.client.api.df()
-    listed: list[dict[str, Any]] = facts.get("Images") or []
+    facts: Facts = daemon.client.api.df()
+    listed: list[Facts] = facts.get("Images") or []
     return facts.get("LayersSize") or sum(image["Size"] for image in listed)
 
 
@@ -289,7 +291,7 @@ class _Progress:
         """Bytes of the layers that the daemon has begun with."""
         return sum(whole for _, whole in self._layers.values())
 
-    def layer(self, line: dict[str, Any]) -> None:
+    def layer(self, line: Facts) -> None:
         """Take in a line of the daemon about a layer."""
         detail: dict[str, int] = line.get("progressDetail") or {}
         if line.get("status") == "Downloading" and detail.get("total"):
