@@ -8,11 +8,10 @@ agentgym eval rlvr/Search-v0 --policy expert --tasks 500        without a model:
 agentgym eval household --model runs/demo --env.preset easy     options of the environment
 """
 
-import math
 import re
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 from rich.console import Console
 from rich.text import Text
@@ -22,21 +21,21 @@ from agentgym.agents.message_agent import TURN_TOKENS
 from agentgym.agents.spec import AgentSpec
 from agentgym.agents.table import AGENTS, UNATTENDED
 from agentgym.cli.eval_about import about_agent
+from agentgym.cli.eval_engine import check_threads, loaded, temperature_of, weights_of
 from agentgym.cli.eval_harness import harness_agent
 from agentgym.cli.eval_result import show
 from agentgym.cli.eval_screen import Bar
 from agentgym.cli.eval_spending import metered, planned
 from agentgym.cli.eval_trained import differences, trained_as
 from agentgym.cli.flags import written
-from agentgym.cli.train import quiet
 from agentgym.core.actions import Tool
 from agentgym.core.folders import check_alone, check_folder
 from agentgym.core.screen import announce
-from agentgym.engines import Sampling, engine
+from agentgym.engines import Sampling
 from agentgym.engines.kinds import kind_of
 from agentgym.engines.model_names import as_chat, check_model
-from agentgym.errors import BadConfig, MissingExtra, how_to_install, unknown
-from agentgym.evaluate.manifest import fingerprint, read_object
+from agentgym.errors import BadConfig, unknown
+from agentgym.evaluate.manifest import read_object
 from agentgym.evaluate.protocol import too_many_faults
 from agentgym.evaluate.run import EvaluationPlan, evaluate
 from agentgym.evaluate.spending import OverBudget
@@ -52,7 +51,7 @@ from agentgym.trainers.run.preflight import model_folder
 JsonObject = dict[str, Any]
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
+    pass
 
 OF_AGENTS = ("agent", "prompt", "tools", "turn_tokens", "observation_tokens")
 OF_SUITES = (*OF_AGENTS, "temperature")
@@ -298,34 +297,16 @@ def _check_who(config: Config) -> None:
 
 def _model(config: Config, suite: Suite) -> tuple[Agent, dict[str, object]]:
     name, trained = _resolve(config, suite)
-    kind, target = kind_of(name)
-    spec = _spec(config, trained, messages=not kind.tokens)
+    spec = _spec(config, trained, messages=not kind_of(name)[0].tokens)
     for difference in differences(config.model or "", spec):
         announce(f"warning: {difference}")
-    sampling = Sampling(temperature=1.0 if config.temperature is None else config.temperature)
-    if not 0 <= sampling.temperature < math.inf:
-        raise BadConfig(f"--temperature is {sampling.temperature}; expected 0 (greedy) or more")
-    if config.threads is not None and (not kind.in_process or config.threads < 1):
-        raise BadConfig(
-            f"--threads is {config.threads}; expected at least 1, and a model that the hf engine runs, not {name}"
-        )
+    sampling = Sampling(temperature=temperature_of(config))
+    check_threads(config, name)
     tools = _tools(config, suite, spec)
-    try:
-        if kind.in_process:
-            quiet()
-        loaded = engine(name, **{**kind.eval_options(config.concurrency), **config.engine_options})
-    except ModuleNotFoundError as error:
-        bare = config.model is not None and ":" not in config.model and not Path(target).exists()
-        instead = f". {as_chat(config.model or '')}" if bare else ""
-        raise MissingExtra(f"{name} needs {error.name}: {how_to_install(kind.extra)}{instead}") from error
-    if kind.in_process:
-        from agentgym.trainers.model.policy import set_threads
-
-        set_threads(cast("PreTrainedModel", vars(loaded)["model"]), config.threads or 0)
-    agent = spec.make(loaded, sampling)
+    agent = spec.make(loaded(config, name), sampling)
     return agent, {
         "model": name,
-        "weights": fingerprint(Path(target)) if Path(target).is_dir() else None,
+        "weights": weights_of(name),
         **about_agent(config, spec, agent, tools, several=len(suite.envs) > 1),
     }
 

@@ -1,11 +1,12 @@
 """A harness as what plays an evaluation."""
 
-from typing import Any, Protocol
+from typing import Protocol
 
 from agentgym.agents.message_agent import TURN_TOKENS
-from agentgym.engines import engine
+from agentgym.cli.eval_engine import Flags as Loading
+from agentgym.cli.eval_engine import check_threads, loaded, temperature_of, weights_of
 from agentgym.engines.kinds import kind_of
-from agentgym.errors import BadConfig, MissingExtra, how_to_install
+from agentgym.errors import BadConfig
 from agentgym.gateway.sessions import Budget
 from agentgym.harness.agent import HarnessAgent
 from agentgym.harness.description import load
@@ -14,16 +15,12 @@ NOT_OURS = ("prompt", "tools", "observation_tokens", "horizon")
 """Flags about what a harness has of its own."""
 
 
-class Flags(Protocol):
+class Flags(Loading, Protocol):
     """The flags that this is about."""
 
     @property
     def agent(self) -> str | None:
         """The harness."""
-
-    @property
-    def temperature(self) -> float | None:
-        """That of sampling."""
 
     @property
     def turn_tokens(self) -> int | None:
@@ -41,16 +38,6 @@ class Flags(Protocol):
     def attempt_tokens(self) -> int | None:
         """Sampled tokens of an attempt."""
 
-    @property
-    def concurrency(self) -> int:
-        """Episodes at a time."""
-        ...
-
-    @property
-    def engine_options(self) -> dict[str, object]:
-        """Options of the engine."""
-        ...
-
 
 def harness_agent(config: Flags, name: str) -> tuple[HarnessAgent, dict[str, object]]:
     """Return the agent over the engine of that name, and what the manifest says about it."""
@@ -61,16 +48,15 @@ def harness_agent(config: Flags, name: str) -> tuple[HarnessAgent, dict[str, obj
     kind, _ = kind_of(name)
     if not kind.tokens:
         raise BadConfig(f"a harness is recorded token by token, and {name} shows no tokens: use hf:, vllm: or openai:URL")
-    try:
-        loaded: Any = engine(name, **{**kind.eval_options(config.concurrency), **config.engine_options})
-    except ModuleNotFoundError as error:
-        raise MissingExtra(f"{name} needs {error.name}: {how_to_install(kind.extra)}") from error
-    temperature = 1.0 if config.temperature is None else config.temperature
+    temperature = temperature_of(config)
+    check_threads(config, name)
+    found = loaded(config, name)
     turn_tokens = config.turn_tokens or TURN_TOKENS
     budget = Budget(config.attempt_turns or 0, config.attempt_tokens or 0, turn_tokens=turn_tokens)
     seconds = config.attempt_seconds or 3600.0
-    agent = HarnessAgent(None, loaded, loaded.tokenizer, temperature, turn_tokens, seconds, harness=harness, budget=budget)
-    about: dict[str, object] = {"model": name, "agent": f"harness:{harness.name}", "harness": harness.fingerprint}
+    agent = HarnessAgent(None, found, found.tokenizer, temperature, turn_tokens, seconds, harness=harness, budget=budget)
+    about: dict[str, object] = {"model": name, "weights": weights_of(name)}
+    about |= {"agent": f"harness:{harness.name}", "harness": harness.fingerprint}
     about |= {"temperature": temperature, "turn_tokens": turn_tokens, "attempt_seconds": seconds}
     about |= {"attempt_turns": budget.turns, "attempt_tokens": budget.tokens}
     return agent, about

@@ -73,10 +73,10 @@ def played(
     engine = ScriptedEngine(reply, tokenizer)
     seconds = how.pop("seconds", 120.0)
     kept = {"options": {"backend_options": image}, **how}
-    attempts = kept.pop("attempts", 1)
+    attempts, concurrency = kept.pop("attempts", 1), kept.pop("concurrency", 2)
     agent = HarnessAgent(None, engine, engine.tokenizer, 1.0, 4096, seconds, harness=load(harness), **kept)
     try:
-        return asyncio.run(agent.collect(TERMINAL, tasks=tasks, attempts=attempts, concurrency=2))
+        return asyncio.run(agent.collect(TERMINAL, tasks=tasks, attempts=attempts, concurrency=concurrency))
     finally:
         agent.close()
 

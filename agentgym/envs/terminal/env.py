@@ -23,7 +23,7 @@ from agentgym.envs.terminal.shell import ShellState, shown, started, unfit
 from agentgym.envs.terminal.tree import below, digest, pack, unpack
 from agentgym.errors import BadConfig, MissingExtra, unknown
 from agentgym.sandbox.env import Lent, SandboxEnv
-from agentgym.sandbox.protocol import MEGABYTE, SAME, ExitReason, Limits, Result, Sandbox
+from agentgym.sandbox.protocol import CONTAINERS, MEGABYTE, SAME, ExitReason, Limits, Result, Sandbox
 from agentgym.tasks.attacks import Attacked, obey, order
 
 EMAIL = "agent@localhost"
@@ -196,10 +196,9 @@ class Terminal(Attacked, SandboxEnv):
         return sandbox
 
     def forget(self) -> None:
-        kept, self._sandbox = (
-            self._sandbox,
-            None,
-        )  # the sandbox stays: its folder is replaced, and nothing else of a run outlives it
+        if self.backend in CONTAINERS:  # whose /tmp, /dev/shm and shared memory outlive a command
+            self._drop()
+        kept, self._sandbox = self._sandbox, None  # others stay: the folder is replaced, and nothing else outlives a run
         super().forget()
         self._sandbox, self._fits = kept, False
 

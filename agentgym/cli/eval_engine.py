@@ -1,0 +1,78 @@
+"""The engine that an evaluation loads, and what the manifest says of its weights."""
+
+import math
+from pathlib import Path
+from typing import Any, Protocol
+
+from agentgym.cli.train import quiet
+from agentgym.engines import engine
+from agentgym.engines.kinds import kind_of
+from agentgym.engines.model_names import as_chat
+from agentgym.errors import BadConfig, MissingExtra, how_to_install
+from agentgym.evaluate.manifest import fingerprint
+
+
+class Flags(Protocol):
+    """The flags that this is about."""
+
+    @property
+    def model(self) -> str | None:
+        """The model as the command line names it."""
+
+    @property
+    def temperature(self) -> float | None:
+        """That of sampling."""
+
+    @property
+    def threads(self) -> int | None:
+        """CPU threads of torch."""
+
+    @property
+    def concurrency(self) -> int:
+        """Episodes at a time."""
+        ...
+
+    @property
+    def engine_options(self) -> dict[str, object]:
+        """Options of the engine."""
+        ...
+
+
+def temperature_of(config: Flags) -> float:
+    """Return the temperature of sampling; BadConfig where it is none."""
+    temperature = 1.0 if config.temperature is None else config.temperature
+    if not 0 <= temperature < math.inf:
+        raise BadConfig(f"--temperature is {temperature}; expected 0 (greedy) or more")
+    return temperature
+
+
+def check_threads(config: Flags, name: str) -> None:
+    """Raise BadConfig unless --threads has an effect on the engine of that name."""
+    if config.threads is not None and (not kind_of(name)[0].in_process or config.threads < 1):
+        raise BadConfig(
+            f"--threads is {config.threads}; expected at least 1, and a model that the hf engine runs, not {name}"
+        )
+
+
+def loaded(config: Flags, name: str) -> Any:
+    """Return the engine of that name; MissingExtra without the packages that it needs."""
+    kind, target = kind_of(name)
+    try:
+        if kind.in_process:
+            quiet()
+        found: Any = engine(name, **{**kind.eval_options(config.concurrency), **config.engine_options})
+    except ModuleNotFoundError as error:
+        bare = config.model is not None and ":" not in config.model and not Path(target).exists()
+        instead = f". {as_chat(config.model or '')}" if bare else ""
+        raise MissingExtra(f"{name} needs {error.name}: {how_to_install(kind.extra)}{instead}") from error
+    if kind.in_process:
+        from agentgym.trainers.model.policy import set_threads
+
+        set_threads(found.model, config.threads or 0)
+    return found
+
+
+def weights_of(name: str) -> str | None:
+    """Return the fingerprint of the weights in a folder; None for a model elsewhere."""
+    folder = Path(kind_of(name)[1])
+    return fingerprint(folder) if folder.is_dir() else None
