@@ -117,7 +117,7 @@ class Empty(Sampler):
     ("changes", "said"),
     [
         ({"learner": f"{__name__}:Half"}, r"learner '.*:Half' lacks publish\(\), save\(\); let its class inherit"),
-        ({"learner": f"{__name__}:Strange"}, r"lacks about\(\), before\(\), .*, update\(\); let its class inherit"),
+        ({"learner": f"{__name__}:Strange"}, r"lacks about\(\), begin\(\), .*, update\(\); let its class inherit"),
         ({"sampler": f"{__name__}:Empty"}, r"sampler '.*:Empty' lacks draw\(\); let its class inherit"),
     ],
 )

@@ -85,7 +85,7 @@ def test_samplers_of_files_tell_what_they_expect():
 
 def test_started_and_whole_episodes_of_a_run_are_two_numbers(tmp_path):
     taught = small_runs.taught(tmp_path)
-    options = {"sampler": "starts", "sampler_options": {"whole": 0.5, "groups": 1000}, "tasks_per_step": 6}
+    options = {"sampler": "starts", "sampler_options": {"whole": 0.5, "groups": 1000}, "tasks_per_step": 6, "lr_warmup": 0}
     train(small(tmp_path / "run", taught, **options))
     played = agentgym.read_episodes(tmp_path / "run" / "episodes.jsonl")
     for row in curve(tmp_path / "run"):
