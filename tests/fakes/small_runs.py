@@ -44,7 +44,7 @@ def small(out, model, **changes):
         "env": f"{small_envs.__name__}:small/File-v0", "model": model, "out": str(out), "sft_noise": 0.0, "sft_invalid": 0.0,
         "sft_forget": 0.0, "steps": 3, "tasks_per_step": 3, "group_size": 3, "horizon": (3,), "eval_every": 0,
         "test_tasks": 0, "checkpoint_every": 1, "turn_tokens": 4, "threads": 1, "select": "keep", "keep_episodes": 1000,
-        "credit_options": {"anchor": "state"}, "prompt": "bare",
+        "credit_options": {"anchor": "state"}, "prompt": "bare", "lr_warmup": 0,
     }  # fmt: skip
     if "envs" in changes:
         del options["env"]

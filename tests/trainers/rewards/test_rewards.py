@@ -242,7 +242,7 @@ def test_the_example_of_ones_own(monkeypatch: pytest.MonkeyPatch):
     paid([lost, won], ["examples.stages.brief:brevity"], weight=0.1)
     assert (lost.reward, won.reward) == (0.0, 1 - 0.1 * 2 / 4)
     page, file = ((root / name).read_text() for name in ("docs/seams/rewards.md", "examples/stages/brief.py"))
-    shown = re.search(r"(?s)```python\n(@agentgym\.reward.*?)```", page)
+    shown = re.search(r"(?s)```python\nimport agentgym\n\n\n(@agentgym\.reward.*?)```", page)
     assert shown and shown[1] in file
 
 
