@@ -48,7 +48,7 @@ def gigabytes() -> float:
 
 
 def here(name: str) -> bool:
-    return images._has(connect(URL), name)
+    return images.has(connect(URL), name)
 
 
 def used(name: str, monkeypatch: pytest.MonkeyPatch) -> None:

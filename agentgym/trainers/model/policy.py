@@ -283,7 +283,8 @@ def train_tokenizer(
     if template not in ("own", "chatml"):
         raise unknown("template", template, ("own", "chatml"))
     source, pad, opener, end = (TEMPLATE, PAD, ACT, END) if template == "own" else (_chatml(), *CHATML)
-    pattern = {"phrases": phrases, "words": lambda _: words(), "names": bare_names}[pre_tokenizer](texts)
+    patterns = {"phrases": phrases, "names": bare_names}
+    pattern = patterns[pre_tokenizer](texts) if pre_tokenizer in patterns else words()
     tokenizer = trained_bpe([*texts, string.printable], pattern, vocabulary, [pad, opener, end])
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
