@@ -11,7 +11,7 @@ agentgym eval household --model runs/demo --env.preset easy     options of the e
 import re
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from rich.console import Console
 from rich.text import Text
@@ -49,9 +49,6 @@ from agentgym.trainers.config.train_config import TrainConfig
 from agentgym.trainers.run.preflight import model_folder
 
 JsonObject = dict[str, Any]
-
-if TYPE_CHECKING:
-    pass
 
 OF_AGENTS = ("agent", "prompt", "tools", "turn_tokens", "observation_tokens")
 OF_SUITES = (*OF_AGENTS, "temperature")

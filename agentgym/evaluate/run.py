@@ -59,10 +59,7 @@ def evaluate(
     the server does not say so; `say` is told before the first episode what will keep the result from being compared.
     """
     folder = Path(folder)
-    for env in (*plan.env_options, *plan.own):
-        if env not in plan.envs:
-            raise bad_option("environment of the plan's options", env, plan.envs)
-    plans = {env: plan.of(env) for env in plan.envs}
+    plans = _plans(plan)
     tasks_by_env, skipped = _chosen(plans, agent)  # every name is checked before anything is written
     ids = _ids(tasks_by_env)
     described = {**_described(plan, plans, tasks_by_env), **(options or {})}
@@ -79,8 +76,8 @@ def evaluate(
             started(len(earlier), sum(len(tasks) * plans[env].attempts for env, tasks in tasks_by_env.items()))
         with _EngineNotes(folder, record, agent, progress) as notes:
             for env, tasks in tasks_by_env.items():
-                finished = {(e.task_id, e.attempt) for e in earlier if e.env == ids[env]}
-                _play(agent, env, plans[env], tasks, path, rollout or RolloutConfig(64), finished, notes.add)
+                done = {(e.task_id, e.attempt) for e in earlier if e.env == ids[env]}
+                _play(agent, env, plans[env], tasks, path, rollout or RolloutConfig(64), done, notes.add)
         episodes = once_each(path) if path.exists() else []
         about: dict[str, object] = {
             "contamination": checked,
@@ -95,6 +92,14 @@ def evaluate(
             about["regret"] = _regret(folder, plans, tasks_by_env, episodes)
         _summarize(folder, {**summarize(episodes, price), **about})
         return episodes
+
+
+def _plans(plan: EvaluationPlan) -> dict[str, EvaluationPlan]:
+    """Return the plan of each environment; BadConfig where the plan has options of another one."""
+    for env in (*plan.env_options, *plan.own):
+        if env not in plan.envs:
+            raise bad_option("environment of the plan's options", env, plan.envs)
+    return {env: plan.of(env) for env in plan.envs}
 
 
 def _play(
