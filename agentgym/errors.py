@@ -79,17 +79,8 @@ class EngineDead(Fault):
         super().__init__(message, reason=Reason.ENGINE)
 
 
-def unknown(kind: str, name: str, known: Iterable[str], hint: str = "") -> UnknownName:
-    """Return the error for a name that is not among the known ones, with the closest suggestion."""
-    return UnknownName(_suggest(kind, name, known, hint))
-
-
-def bad_option(kind: str, name: str, known: Iterable[str], hint: str = "") -> BadConfig:
-    """Return the error for an option that is not among the known ones, with the closest suggestion."""
-    return BadConfig(_suggest(kind, name, known, hint))
-
-
-def _suggest(kind: str, name: str, known: Iterable[str], hint: str) -> str:
+def no_such(kind: str, name: str, known: Iterable[str], hint: str = "") -> str:
+    """Return the message for a name that is not among the known ones, with the closest suggestion."""
     names = sorted(set(known))
     close = _closest(name, names)
     guess = f" Did you mean {close!r}?" if close else ""

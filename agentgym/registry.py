@@ -17,7 +17,7 @@ from gymnasium.envs.registration import EnvSpec
 
 from agentgym.core.env import TextEnv
 from agentgym.core.installed import installed
-from agentgym.errors import BadConfig, BadData, Fault, MissingExtra, UnknownName, failure, how_to_install, unknown
+from agentgym.errors import BadConfig, BadData, Fault, MissingExtra, UnknownName, failure, how_to_install, no_such
 
 if TYPE_CHECKING:
     from agentgym.core.caller import Setting
@@ -180,7 +180,7 @@ def full_id(name: str) -> str:
     short = short_names()
     if name.lower() in short:
         return short[name.lower()]
-    raise unknown("environment", name, DESCRIPTIONS if "/" in name else short, _ALL)
+    raise UnknownName(no_such("environment", name, DESCRIPTIONS if "/" in name else short, _ALL))
 
 
 _ALL = "`agentgym envs` lists all; one in a module of yours is MODULE:NAMESPACE/NAME-v0."
@@ -212,11 +212,13 @@ def stored_id(name: str) -> str:
     """
     if is_registered(name):
         return full_id(name)
-    raise unknown(
-        "registered environment",
-        name,
-        DESCRIPTIONS,
-        "The name stands in a stored file, which imports nothing: name its module on the command line (MODULE:ID).",
+    raise UnknownName(
+        no_such(
+            "registered environment",
+            name,
+            DESCRIPTIONS,
+            "The name stands in a stored file, which imports nothing: name its module on the command line (MODULE:ID).",
+        )
     )
 
 
@@ -318,7 +320,7 @@ def load(reference: str, kind: str, table: dict[str, str]) -> object:
     target = table.get(reference, reference)
     if ":" not in target:
         hint = f"Known: {', '.join(sorted(table))}; or give your own as MODULE:NAME." if table else "Expected MODULE:NAME."
-        raise unknown(kind, reference, table, hint)
+        raise UnknownName(no_such(kind, reference, table, hint))
     if reference not in table:
         _find(target.partition(":")[0])
     return _object(target, kind)
@@ -329,7 +331,9 @@ def _object(target: str, kind: str) -> object:
     module, _, name = target.partition(":")
     names = vars(_import(module, kind))
     if name not in names:
-        raise unknown(f"{kind} in module {module}", name, (known for known in names if not known.startswith("_")))
+        raise UnknownName(
+            no_such(f"{kind} in module {module}", name, (known for known in names if not known.startswith("_")))
+        )
     return names[name]
 
 

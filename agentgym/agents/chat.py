@@ -15,7 +15,7 @@ from agentgym.core.actions import Tool, key
 from agentgym.core.env import Task
 from agentgym.engines import Completion, TokenEngine
 from agentgym.episodes.episode import Turn
-from agentgym.errors import BadConfig, bad_option
+from agentgym.errors import BadConfig, no_such
 
 HISTORY = ("keep", "template")
 _THOUGHT = re.compile(r"(</?think>)")
@@ -34,7 +34,7 @@ class ChatAgent(TokenAgent):
         self, engine: TokenEngine, tokenizer: object = None, *, history: str = "keep", **options: Unpack[AgentOptions]
     ) -> None:
         if history not in HISTORY:
-            raise bad_option("history", history, HISTORY)
+            raise BadConfig(no_such("history", history, HISTORY))
         self.history = history
         super().__init__(engine, tokenizer, **options)
 

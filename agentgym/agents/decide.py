@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from agentgym.agents.prompt import Prompt, load_prompt
 from agentgym.agents.tool_calls import FAMILIES
 from agentgym.core.actions import Tool
-from agentgym.errors import BadConfig, bad_option
+from agentgym.errors import BadConfig, no_such
 
 AUTO, NATIVE, TEXT = "auto", "native", "text"
 WAYS = (AUTO, NATIVE, TEXT, *FAMILIES)
@@ -17,7 +17,7 @@ NATIVE_PROMPT = "tools"
 def check_way(way: str) -> None:
     """Raise BadConfig where the option `tools` has a value that does not exist."""
     if way not in WAYS:
-        raise bad_option("way to call tools", way, WAYS)
+        raise BadConfig(no_such("way to call tools", way, WAYS))
 
 
 def decide(

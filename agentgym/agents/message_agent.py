@@ -22,7 +22,7 @@ from agentgym.core.outcome import Finish
 from agentgym.engines import ChatEngine, Completion, Sampling, ToolCall
 from agentgym.episodes.episode import Turn
 from agentgym.episodes.usage import to_extra
-from agentgym.errors import BadConfig, bad_option
+from agentgym.errors import BadConfig, no_such
 
 LEAST_OBSERVATION = 256  # characters
 _SILENT = "(no reply)"  # what stands for an empty reply in the history: several servers refuse empty messages
@@ -65,7 +65,7 @@ class MessageAgent:
                 f"least 1, {LEAST_OBSERVATION}, and 0"
             )
         if tools not in WAYS:
-            raise bad_option("way to call tools over plain chat", tools, WAYS)
+            raise BadConfig(no_such("way to call tools over plain chat", tools, WAYS))
         self.engine, self.window = engine, window
         self.asked, self.way = None if prompt is None else load_prompt(prompt), tools
         self.prompt, self.tools = self._decide({})

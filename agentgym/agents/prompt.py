@@ -8,7 +8,7 @@ from pathlib import Path
 from agentgym.agents.encode import MARK, Foreign
 from agentgym.agents.parse import Reply
 from agentgym.core.actions import Tool
-from agentgym.errors import BadConfig, bad_option, unknown
+from agentgym.errors import BadConfig, UnknownName, no_such
 
 FOLDER = Path(__file__).parent / "prompts"
 ALIASES = {"search@search-r1": "search-r1"}
@@ -128,11 +128,13 @@ def load_prompt(name: str | Path | Prompt) -> Prompt:
     path = path_of(name)
     if not is_file(str(name)) and (path.parent != FOLDER or not path.is_file()):
         known = [*(file.stem for file in FOLDER.glob("*.txt")), *ALIASES]
-        raise unknown(
-            "prompt",
-            str(name),
-            known,
-            f"Known: {', '.join(sorted(known))}; or give the path of a .txt file of your own.",
+        raise UnknownName(
+            no_such(
+                "prompt",
+                str(name),
+                known,
+                f"Known: {', '.join(sorted(known))}; or give the path of a .txt file of your own.",
+            )
         )
     try:
         return parse_prompt(path.read_text(encoding="utf-8-sig"), path.stem)
@@ -150,7 +152,7 @@ def parse_prompt(text: str, name: str) -> Prompt:
     bodies: dict[str, str] = {}
     for title, body in zip(pieces[1::2], pieces[2::2], strict=True):
         if title not in _SECTIONS:
-            raise bad_option(f"section of prompt {name}", title, _SECTIONS)
+            raise BadConfig(no_such(f"section of prompt {name}", title, _SECTIONS))
         bodies[title] = body.strip("\n").replace("{newline}", "\n")
     if "turn" not in bodies or "reply" not in bodies:
         raise BadConfig(f"prompt {name}: the sections [turn] and [reply] are needed; found {sorted(bodies)}")
@@ -161,7 +163,7 @@ def parse_prompt(text: str, name: str) -> Prompt:
         known = (HINT,) if title == HINT else FIELDS
         for field in section.fields:
             if field not in known:
-                raise bad_option(f"field of [{title}] of prompt {name}", field, known)
+                raise BadConfig(no_such(f"field of [{title}] of prompt {name}", field, known))
     if HINT in bodies and HINT not in sections[HINT].fields:
         raise BadConfig(f"prompt {name}: [hint] has no {{hint}}, so the hint would not be shown; put the field into it")
     optional = {title: sections[title] for title in ("summary", "resume", HINT) if title in bodies}

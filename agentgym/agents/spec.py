@@ -12,7 +12,7 @@ from agentgym.agents.table import AGENTS
 from agentgym.agents.token_agent import LEAST_OBSERVATION, TokenAgent
 from agentgym.core.actions import Tool
 from agentgym.engines import Sampling
-from agentgym.errors import BadConfig, bad_option, unknown
+from agentgym.errors import BadConfig, UnknownName, no_such
 
 NAMED = ("agent", "tools", "history", "window_turns", "observation_tokens", "turn_tokens")
 """Fields of an `AgentSpec` that a training run has under the same name; its prompt is `TrainConfig.prompt_asked`."""
@@ -40,7 +40,7 @@ class AgentSpec:
 
     def __post_init__(self) -> None:
         if self.agent not in AGENTS:
-            raise unknown("agent", self.agent, AGENTS)
+            raise UnknownName(no_such("agent", self.agent, AGENTS))
         if self.messages and not AGENTS[self.agent].messages:
             able = [name for name, entry in AGENTS.items() if entry.messages]
             raise BadConfig(
@@ -67,7 +67,7 @@ class AgentSpec:
 
     def _check_history(self) -> None:
         if self.history not in HISTORY:
-            raise bad_option("history", self.history, HISTORY)
+            raise BadConfig(no_such("history", self.history, HISTORY))
         if self.history == "keep":
             return
         if "history" not in AGENTS[self.agent].options or self.messages:

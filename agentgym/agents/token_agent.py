@@ -21,7 +21,7 @@ from agentgym.core.hints import Hint
 from agentgym.core.outcome import Finish
 from agentgym.engines import Completion, Sampling, TokenEngine
 from agentgym.episodes.episode import Turn
-from agentgym.errors import BadConfig, bad_option
+from agentgym.errors import BadConfig, no_such
 
 LEAST_OBSERVATION = 64  # tokens: below this the line that says how much was cut would not fit
 
@@ -62,7 +62,7 @@ class TokenAgent:
     def __init__(self, engine: TokenEngine, tokenizer: object = None, **options: Unpack[AgentOptions]) -> None:
         for name in options:
             if name not in option_names(type(self)):
-                raise bad_option(f"option of {type(self).__name__}", name, option_names(type(self)))
+                raise BadConfig(no_such(f"option of {type(self).__name__}", name, option_names(type(self))))
         way = options.get("tools", AUTO)
         observation_tokens = options.get("observation_tokens", 2048)
         tokenizer = getattr(engine, "tokenizer", None) if tokenizer is None else tokenizer

@@ -21,7 +21,7 @@ from types import ModuleType
 from agentgym.cli.flags import read_flags
 from agentgym.core.beside import leave_folder
 from agentgym.core.screen import printable
-from agentgym.errors import BadConfig, BadData, EpisodeOver, Fault, MissingExtra, UnknownName, unknown
+from agentgym.errors import BadConfig, BadData, EpisodeOver, Fault, MissingExtra, UnknownName, no_such
 
 COMMANDS: dict[str, tuple[str, str]] = {
     # name: (module, what it does)
@@ -106,7 +106,7 @@ def _read(arguments: list[str]) -> tuple[ModuleType, object]:
     """Return the module of a command and what its arguments say."""
     name, rest = arguments[0], arguments[1:]
     if name not in COMMANDS:
-        raise unknown("command", name, COMMANDS, "`agentgym --help` lists all.")
+        raise UnknownName(no_such("command", name, COMMANDS, "`agentgym --help` lists all."))
     try:
         module = importlib.import_module(COMMANDS[name][0])
     except ModuleNotFoundError as error:

@@ -27,7 +27,7 @@ from agentgym.contract.supervised import SECONDS, CheckRequest, Examined, superv
 from agentgym.core.folders import check_file
 from agentgym.core.provenance import write_json
 from agentgym.core.screen import printable
-from agentgym.errors import BadConfig, unknown
+from agentgym.errors import BadConfig, UnknownName, no_such
 from agentgym.evaluate.markdown import plain
 from agentgym.options import Options, Positional, Repeated
 from agentgym.registry import foreign
@@ -66,7 +66,7 @@ def run(config: Config) -> int:
     """Print checks that hold as they end, then those that are broken; the exit code is 1 if one is broken."""
     for name in config.check:
         if name not in CHECKS:
-            raise unknown("check", name, CHECKS)
+            raise UnknownName(no_such("check", name, CHECKS))
     if not config.seconds > 0:
         raise BadConfig(f"--seconds is {config.seconds:g}; expected a number above 0")
     old = read_certificate(Path(config.verify)) if config.verify else None

@@ -34,7 +34,7 @@ from agentgym.core.screen import announce
 from agentgym.engines import Sampling
 from agentgym.engines.kinds import kind_of
 from agentgym.engines.model_names import as_chat, check_model
-from agentgym.errors import BadConfig, unknown
+from agentgym.errors import BadConfig, UnknownName, no_such
 from agentgym.evaluate.manifest import read_object
 from agentgym.evaluate.protocol import too_many_faults
 from agentgym.evaluate.run import EvaluationPlan, evaluate
@@ -286,7 +286,7 @@ def _check_who(config: Config) -> None:
     if config.policy is None:
         return
     if config.policy not in UNATTENDED:
-        raise unknown("policy", config.policy, UNATTENDED)
+        raise UnknownName(no_such("policy", config.policy, UNATTENDED))
     given = [f"--{name.replace('_', '-')}" for name in OF_MODELS if getattr(config, name) is not None]
     if given or config.engine_options:
         raise BadConfig(f"{', '.join(given) or '--engine'} has no effect with --policy {config.policy}: it is for models")

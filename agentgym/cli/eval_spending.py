@@ -12,7 +12,7 @@ from agentgym.agents.message_agent import MessageAgent
 from agentgym.core.screen import announce
 from agentgym.core.tasks import Task
 from agentgym.episodes.episode import read_episodes
-from agentgym.errors import BadConfig, MissingExtra, unknown
+from agentgym.errors import BadConfig, MissingExtra, UnknownName, no_such
 from agentgym.evaluate.choice import UNCOUNTED, EvaluationPlan, choose
 from agentgym.evaluate.run import missing_tasks
 from agentgym.evaluate.spending import MILLION, Metered, Price, price_of, read_prices, total_cost
@@ -80,7 +80,7 @@ def _price(config: Spending) -> Price | None:
     prices = read_prices(path) if path else {}
     price = price_of(config.model or "", prices)
     if config.prices and price is None:
-        raise unknown(f"model in {config.prices}", config.model or "", prices)
+        raise UnknownName(no_such(f"model in {config.prices}", config.model or "", prices))
     return price
 
 

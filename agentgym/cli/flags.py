@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_
 
 from agentgym.cli.help_text import docs, folded_text
 from agentgym.core.caller import Setting
-from agentgym.errors import BadConfig, bad_option
+from agentgym.errors import BadConfig, no_such
 from agentgym.options import Alias, Mark
 from agentgym.options import Options as Options
 
@@ -318,14 +318,14 @@ def _normal(words: Sequence[str], flag_parser: argparse.ArgumentParser, flags: S
         name, equals, value = word.partition("=")
         if name.startswith("--"):
             if (flag := name.replace("_", "-")) not in (*known, *switches):
-                raise bad_option("flag", name, known, hint)
+                raise BadConfig(no_such("flag", name, known, hint))
             if equals and (flag in switches or known[flag].kind is bool):
                 raise BadConfig(f"{flag} takes no value, not {value!r}; it is {flag} or --no-{flag[2:]}. {hint}")
             word = f"{flag}{equals}{value}"
         elif word.startswith("-") and _is_number(word) and normal and (before := known.get(normal[-1])) and not before.many:
             word = f"{normal.pop()}={word}"
         elif word.startswith("-") and len(word) > 1 and not _is_number(word) and " " not in word:
-            raise bad_option("flag", word, known, hint)
+            raise BadConfig(no_such("flag", word, known, hint))
         normal.append(word)
     return normal
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from agentgym.errors import BadConfig, unknown
+from agentgym.errors import BadConfig, UnknownName, no_such
 from agentgym.options import Positional
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def make(config: Config, console: Console) -> "DiskIndex | DenseIndex":
 
         return build_disk_index(config.corpus, config.folder, progress)
     if config.kind != "dense":
-        raise unknown("kind of index", config.kind, ["tantivy", "dense"])
+        raise UnknownName(no_such("kind of index", config.kind, ["tantivy", "dense"]))
     if not config.encoder:
         raise BadConfig("a dense index needs --encoder FOLDER, a sentence-transformers model")
     from agentgym.retrieval.dense import build_dense_index

@@ -22,7 +22,7 @@ from agentgym.contract.shortcuts import GENERIC
 from agentgym.core.env import TextEnv
 from agentgym.core.harmless import harmless
 from agentgym.core.installed import installed
-from agentgym.errors import BadConfig, unknown
+from agentgym.errors import BadConfig, UnknownName, no_such
 from agentgym.options import Alias, Options, Positional
 from agentgym.rollout.session import Session
 from agentgym.scaffold.package import TARGETS, Packaged, Trace, write
@@ -56,7 +56,9 @@ class Config:
 def run(config: Config) -> int:
     """Write the package, and print its files and what to type next."""
     if config.target not in TARGETS:
-        raise unknown("project to package for", config.target, TARGETS, f"Expected --for {' or '.join(TARGETS)}.")
+        raise UnknownName(
+            no_such("project to package for", config.target, TARGETS, f"Expected --for {' or '.join(TARGETS)}.")
+        )
     if not config.out:
         raise BadConfig("no folder to write to; expected --out FOLDER")
     described = describe(config.id, config.env_options)

@@ -23,7 +23,7 @@ from agentgym.cli import serve_env, serve_mcp, serve_retriever
 from agentgym.cli.flags import read_flags
 from agentgym.core.screen import announce
 from agentgym.engines.kinds import kind_of
-from agentgym.errors import BadConfig, MissingExtra, how_to_install, unknown
+from agentgym.errors import BadConfig, MissingExtra, UnknownName, how_to_install, no_such
 from agentgym.options import Options, Positional
 from agentgym.serving.server import loopback
 
@@ -77,7 +77,7 @@ def run(config: Any) -> int:
         if isinstance(config, module.Config):
             return module.run(config)
     if config.what != "gateway":
-        raise unknown("server", config.what, [*_OTHERS, "gateway"])
+        raise UnknownName(no_such("server", config.what, [*_OTHERS, "gateway"]))
     kind, _ = kind_of(config.engine)
     if not kind.tokens:
         raise BadConfig("the gateway records exact tokens, and plain chat has none: use --engine hf, vllm or openai")

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from agentgym.cli import swe_bench
 from agentgym.cli.flags import read_flags
 from agentgym.core.screen import announce, printable
-from agentgym.errors import BadConfig, BadData, unknown
+from agentgym.errors import BadConfig, BadData, UnknownName, no_such
 from agentgym.options import Positional
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def read(arguments: Sequence[str]) -> Config | swe_bench.AnyConfig:
     if action in ("-h", "--help"):
         rest = ["--help"]
     elif action not in ACTIONS:
-        raise unknown("action of swe", action, ACTIONS)
+        raise UnknownName(no_such("action of swe", action, ACTIONS))
     if action in swe_bench.ACTIONS:
         return swe_bench.read(action, rest)
     return read_flags(Config, rest, command="swe make", description=__doc__)

@@ -11,7 +11,7 @@ from agentgym.contract.checks import CHECKS, RESTS_ON
 from agentgym.contract.env_under_test import EnvUnderTest
 from agentgym.contract.report import Broken, NotChecked, Note, Report, Result
 from agentgym.core.env import TextEnv
-from agentgym.errors import unknown
+from agentgym.errors import UnknownName, no_such
 
 SMALL = {"count": 2, "steps": 6, "plays": 6}
 """What is spent on an environment that waits for something outside: a sandbox, a browser."""
@@ -35,7 +35,7 @@ def check(
     """
     for name in checks:
         if name not in CHECKS:
-            raise unknown("check", name, CHECKS)
+            raise UnknownName(no_such("check", name, CHECKS))
     under_test = examine(environment, thorough=thorough, seed=seed, **options)
     results: list[Result] = []
     for result in looks(under_test, checks or CHECKS):

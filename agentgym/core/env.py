@@ -32,7 +32,7 @@ from agentgym.core.seeding import generator
 from agentgym.core.spaces import Unicode
 from agentgym.core.tasks import Task
 from agentgym.core.verdicts import amounts, ended, verdict
-from agentgym.errors import BadConfig, EpisodeOver, Fault, Reason, bad_option, unknown
+from agentgym.errors import BadConfig, EpisodeOver, Fault, Reason, UnknownName, no_such
 
 MOVED = dict.fromkeys((entry.name for entry in fields(Declarations)), "`declared = Declarations(…)` (agentgym.Declarations)")
 MAX_ACTION = 100_000  # characters; a longer action is invalid, whatever the environment
@@ -80,11 +80,11 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
     def __init__(self, *, preset: str | None = None, render_mode: str | None = None, **options: object) -> None:
         kind = type(self).__name__
         if preset is not None and preset not in self.presets:
-            raise unknown(f"preset of {kind}", preset, self.presets)
+            raise UnknownName(no_such(f"preset of {kind}", preset, self.presets))
         options = {**self.presets.get(preset or "", {}), **options}
         for name, value in options.items():
             if name not in self.option_names():
-                raise bad_option(f"option of {kind}", name, ("preset", *self.option_names()))
+                raise BadConfig(no_such(f"option of {kind}", name, ("preset", *self.option_names())))
             if value is not None:
                 setattr(self, name, value)
         self.preset, self.render_mode = preset, render_mode
@@ -123,7 +123,7 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
         kind = type(self).__name__
         by_default = "split" not in vars(self) and self.splits is not type(self).splits  # a file may lack that split
         if self.split not in self.splits and not by_default:
-            raise unknown(f"split of {kind}", self.split, self.splits)
+            raise UnknownName(no_such(f"split of {kind}", self.split, self.splits))
         _integer(f"difficulty of {kind}", self.difficulty, 0)
         _integer(f"horizon of {kind}", self.horizon, 1)
         self.check_pool()
@@ -201,7 +201,7 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
         options = options or {}
         for name in options:
             if name not in ("task", "horizon"):
-                raise bad_option("reset option", name, ("task", "horizon"))
+                raise BadConfig(no_such("reset option", name, ("task", "horizon")))
         limit = _integer("reset option horizon", options.get("horizon", self.horizon), 1)
         if seed is not None:
             self._chooser = generator("reset", seed)

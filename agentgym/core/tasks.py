@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from agentgym.core.seeding import generator, share
-from agentgym.errors import BadConfig, unknown
+from agentgym.errors import BadConfig, UnknownName, no_such
 
 Data = dict[str, Any]
 """What a task holds for its environment."""
@@ -67,7 +67,7 @@ class TaskSpace:
         """Return the split that is meant by a task's number; UnknownName, or BadConfig for a number that is none."""
         split = split or self.split
         if split not in self.splits:
-            raise unknown(f"split of {type(self).__name__}", split, self.splits)
+            raise UnknownName(no_such(f"split of {type(self).__name__}", split, self.splits))
         if number < 0:
             raise BadConfig(f"task number {number} of {type(self).__name__}: numbers start at 0")
         return split

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from typing import Any, cast
 
 from agentgym.engines.model_names import ANTHROPIC, PROVIDERS, as_chat, check_model, is_path, provider_of
-from agentgym.errors import BadConfig, MissingExtra, bad_option, how_to_install, unknown
+from agentgym.errors import BadConfig, MissingExtra, UnknownName, how_to_install, no_such
 from agentgym.registry import load
 
 RUN_SETS = ("context", "tokenizer", "weight_transport", "lora_rank")
@@ -82,7 +82,7 @@ class EngineKind:
         named = [parameter.name for parameter in known if parameter.kind is parameter.KEYWORD_ONLY]
         for option in options:
             if option not in (*named, "tokenizer"):
-                raise bad_option(f"option of the {self.name} engine", option, named)
+                raise BadConfig(no_such(f"option of the {self.name} engine", option, named))
 
     def check_run(self, target: str, options: Mapping[str, object]) -> None:
         """Raise BadConfig for options that a training run cannot give it; nothing heavy is imported for it."""
@@ -110,7 +110,7 @@ class HF(EngineKind):
         """Raise BadConfig for any but whole numbers."""
         for name, value in options.items():
             if name not in self.least:
-                raise bad_option(f"option of the {self.name} engine", name, self.least)
+                raise BadConfig(no_such(f"option of the {self.name} engine", name, self.least))
             if not isinstance(value, int) or isinstance(value, bool) or value < self.least[name]:
                 raise BadConfig(f"engine.{name} is {value!r}; expected a whole number from {self.least[name]}")
 
@@ -280,7 +280,7 @@ def kind_of(name: str) -> tuple[EngineKind, str]:
     """Return the kind and the target of `KIND:TARGET`; UnknownName for a kind that there is none of."""
     kind, _, target = name.partition(":")
     if kind not in ENGINES:
-        raise unknown("engine", kind, ENGINES, f"Known: {', '.join(ENGINES)}. {as_chat(name)}.")
+        raise UnknownName(no_such("engine", kind, ENGINES, f"Known: {', '.join(ENGINES)}. {as_chat(name)}."))
     if not target:
         return ENGINES[kind], target
     if ENGINES[kind].of_address and ENGINES[kind].tokens and not target.startswith(("http://", "https://")):
@@ -302,5 +302,5 @@ def training_kind(name: str) -> EngineKind:
     if engine_kind is None or not engine_kind.trains or engine_kind.of_address != bool(target) or (colon and not target):
         kinds = (*ENGINES.values(), *_AT_ADDRESSES.values())
         values = [f"{known.name}:URL" if known.of_address else known.name for known in kinds if known.trains]
-        raise unknown("engine", name, values)
+        raise UnknownName(no_such("engine", name, values))
     return engine_kind

@@ -6,7 +6,7 @@ from typing import Any
 
 from agentgym.core.env import TextEnv
 from agentgym.core.tasks import Task
-from agentgym.errors import BadConfig, bad_option, unknown
+from agentgym.errors import BadConfig, UnknownName, no_such
 from agentgym.registry import make
 
 MOST = 1_000_000
@@ -53,7 +53,7 @@ class EvaluationPlan:
         """Return the plan of one environment."""
         own = self.own.get(environment, {})
         if odd := set(own) - {*OF_ENVS}:
-            raise bad_option(f"part of the plan of {environment}", min(odd), OF_ENVS)
+            raise BadConfig(no_such(f"part of the plan of {environment}", min(odd), OF_ENVS))
         return replace(self, envs=(environment,), own={}, **own)
 
 
@@ -93,7 +93,7 @@ def _chosen(environment: str, plan: EvaluationPlan, options: Mapping[str, object
         raise CannotPlay(f"{environment} has no {plays} that could play it")
     split = plan.split or list(env.splits)[-1]
     if split not in env.splits:
-        raise unknown(f"split of {environment}", split, env.splits)
+        raise UnknownName(no_such(f"split of {environment}", split, env.splits))
     wanted = plan.tasks or env.size(split) or UNCOUNTED
     env.tasks(1, split)  # what is wrong with the environment itself is raised here
     pool = env.pooled(split)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from agentgym.episodes.episode import Episode, Turn, read_episodes
 from agentgym.episodes.usage import SECONDS, amount
-from agentgym.errors import MissingExtra, bad_option
+from agentgym.errors import BadConfig, MissingExtra, no_such
 from agentgym.evaluate.manifest import read_object
 from agentgym.evaluate.replies import replies
 from agentgym.evaluate.spending import Price, cost_of, price_in, usage_of
@@ -57,7 +57,7 @@ def to_pandas(
     `price` is by default the one that the folder's evaluation was summarized with.
     """
     if what not in FORMS:
-        raise bad_option("form of a table", what, FORMS)
+        raise BadConfig(no_such("form of a table", what, FORMS))
     try:
         frame = importlib.import_module("pandas").DataFrame
     except ImportError as error:

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from agentgym.agents.prompt import load_prompt, path_of
 from agentgym.episodes.episode import MOST_FAULTS, Episode, fault_share
-from agentgym.errors import BadConfig, bad_option
+from agentgym.errors import BadConfig, no_such
 
 NEEDED = ("split", "tasks", "attempts", "horizon", "seed", "temperature", "turn_tokens", "agent", "prompt")
 HISTORY = {"chat": "all", "completion": "all", "window": "last 2"}
@@ -51,7 +51,7 @@ def read_protocol(where: str, raw: object, suite: Mapping[str, object]) -> Proto
     known: dict[str, type] = {"prompt_hash": str, "admissible": bool, "history": str, "reward": str, "source": str}
     for key in table:
         if key not in known:
-            raise bad_option(f"key in {where}: [protocol]:", key, known)
+            raise BadConfig(no_such(f"key in {where}: [protocol]:", key, known))
     odd = [key for key, kind in known.items() if type(table.get(key, "" if key == "source" else None)) is not kind]
     missing = [key for key in NEEDED if key not in suite]
     if odd or missing:
@@ -75,7 +75,7 @@ def _check(where: str, protocol: Protocol, suite: Mapping[str, Any]) -> None:
         if stated != true:
             raise BadConfig(f"{where}: [protocol] {name} is {stated!r}, but the evaluation would use {true!r}")
     if protocol.reward not in REWARDS:
-        raise bad_option(f"reward in {where}: [protocol]", protocol.reward, REWARDS)
+        raise BadConfig(no_such(f"reward in {where}: [protocol]", protocol.reward, REWARDS))
 
 
 def too_many_faults(episodes: Sequence[Episode]) -> str:

@@ -12,7 +12,7 @@ from agentgym.core.pool import fingerprint
 from agentgym.core.provenance import write_json
 from agentgym.core.tasks import Task
 from agentgym.episodes.episode import Episode, append_episodes
-from agentgym.errors import BadConfig, MissingExtra, bad_option
+from agentgym.errors import BadConfig, MissingExtra, no_such
 from agentgym.evaluate import choosing, manifest
 from agentgym.evaluate.choice import CannotPlay, EvaluationPlan, choose, parts
 from agentgym.evaluate.compare import once_each
@@ -98,7 +98,7 @@ def _plans(plan: EvaluationPlan) -> dict[str, EvaluationPlan]:
     """Return the plan of each environment; BadConfig where the plan has options of another one."""
     for env in (*plan.env_options, *plan.own):
         if env not in plan.envs:
-            raise bad_option("environment of the plan's options", env, plan.envs)
+            raise BadConfig(no_such("environment of the plan's options", env, plan.envs))
     return {env: plan.of(env) for env in plan.envs}
 
 

@@ -13,7 +13,7 @@ from agentgym.core.outcome import Finish
 from agentgym.engines import ChatEngine, Completion, Sampling
 from agentgym.episodes.episode import Episode, Turn
 from agentgym.episodes.usage import SECONDS, Usage, amount, from_extra
-from agentgym.errors import BadConfig, BadData, EngineDead, bad_option
+from agentgym.errors import BadConfig, BadData, EngineDead, no_such
 from agentgym.evaluate.replies import replies
 
 MILLION = 1_000_000
@@ -63,7 +63,7 @@ def _price(where: str, table: object) -> Price:
     values = cast("dict[str, Any]", table) if isinstance(table, dict) else {}
     for name, value in values.items():
         if name not in known:
-            raise bad_option(f"key in {where}:", name, known)
+            raise BadConfig(no_such(f"key in {where}:", name, known))
         if name == "source":
             if not isinstance(value, str):
                 raise BadConfig(f"{where}: source is {value!r}; expected text")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from agentgym.agents.token_agent import LEAST_OBSERVATION
-from agentgym.errors import BadConfig, BadData, bad_option, unknown
+from agentgym.errors import BadConfig, BadData, UnknownName, no_such
 from agentgym.evaluate.protocol import Protocol, read_protocol
 from agentgym.registry import DESCRIPTIONS, short_names
 
@@ -106,7 +106,7 @@ def envs(names: str) -> tuple[str, ...]:
         else:
             known = DESCRIPTIONS if "/" in name else [*short, *suites()]
             hint = "`agentgym envs` lists all; yours is MODULE:NAMESPACE/NAME-v0, and a suite of yours ends in .toml."
-            raise unknown("environment or suite", name, known, hint)
+            raise UnknownName(no_such("environment or suite", name, known, hint))
     if not ids:
         raise BadConfig("no environment was named, for example: agentgym eval household")
     return tuple(ids)
@@ -159,7 +159,7 @@ def _values(where: str, raw: Mapping[str, Any], known: Mapping[str, type], other
     checked: dict[str, Any] = {}
     for key, value in raw.items():
         if key not in known:
-            raise bad_option(f"key in {where}:", key, (*known, *others))
+            raise BadConfig(no_such(f"key in {where}:", key, (*known, *others)))
         if known[key] is float and type(value) is int:
             value = float(value)
         if known[key] is tuple:

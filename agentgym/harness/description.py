@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import cast
 
-from agentgym.errors import BadConfig, BadData, bad_option, unknown
+from agentgym.errors import BadConfig, BadData, UnknownName, no_such
 
 FOLDER = Path(__file__).parent / "harnesses"
 NAMES = tuple(sorted(path.stem for path in FOLDER.glob("*.toml")))
@@ -73,7 +73,7 @@ def load(agent: str) -> Harness:
     if reference in NAMES:
         return read(FOLDER / f"{reference}.toml")
     if not reference.endswith(".toml"):
-        raise unknown("harness", reference, NAMES, "A file of your own is harness:FILE.toml.")
+        raise UnknownName(no_such("harness", reference, NAMES, "A file of your own is harness:FILE.toml."))
     return read(Path(reference).expanduser())
 
 
@@ -87,7 +87,7 @@ def read(path: Path) -> Harness:
         raise BadData(f"{path}: {error}; expected TOML") from error
     known = [entry.name for entry in fields(Harness) if entry.name != "name"]
     if wrong := next((name for name in raw if name not in known), ""):
-        raise bad_option(f"key of {path}:", wrong, known)
+        raise BadConfig(no_such(f"key of {path}:", wrong, known))
     start = raw.get("start")
     if not isinstance(start, list) or not start or not all(isinstance(word, str) for word in cast("list[object]", start)):
         raise BadData(f"{path}: start is {start!r:.80}; expected the program and its arguments, a list of texts")

@@ -34,7 +34,7 @@ from harbor.models.environment_type import EnvironmentType
 from harbor.models.task.config import EnvironmentConfig, NetworkMode, NetworkPolicy
 from harbor.models.trial.paths import TrialPaths
 
-from agentgym.errors import BadConfig, bad_option, unknown
+from agentgym.errors import BadConfig, UnknownName, no_such
 from agentgym.sandbox import working_folder as inside
 from agentgym.sandbox.base import BaseSandbox
 from agentgym.sandbox.docker import archive
@@ -99,7 +99,7 @@ class HarborSandbox(BaseSandbox):
         known = [entry.name for entry in fields_of(ProviderOptions)]
         wrong = next((name for name in asked if name not in known), None)
         if wrong is not None:
-            raise bad_option("option of the harbor sandbox", wrong, known)
+            raise BadConfig(no_such("option of the harbor sandbox", wrong, known))
         self.limits, self.asked = limits or Limits(), ProviderOptions(**asked)
         if bool(self.asked.image) == bool(self.asked.build):
             raise BadConfig("the harbor sandbox needs an image, or a folder with a Dockerfile as build: exactly one of them")
@@ -124,7 +124,7 @@ class HarborSandbox(BaseSandbox):
         folder = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="agentgym-harbor-")))
         kinds = {kind.value: kind for kind in EnvironmentType}
         if asked.provider not in kinds:
-            raise unknown("environment type of Harbor", asked.provider, kinds)
+            raise UnknownName(no_such("environment type of Harbor", asked.provider, kinds))
         config: dict[str, float | int | None] = {"cpus": asked.cpus, "memory_mb": max(self.limits.memory // MEGABYTE, 16)}
         options: dict[str, Any] = {"enable_environment_dir_upload": False, **asked.provider_options}
         if asked.provider in LOCAL and asked.network == "none":

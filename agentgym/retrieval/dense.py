@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from agentgym.errors import BadConfig, BadData, MissingExtra, how_to_install, unknown
+from agentgym.errors import BadConfig, BadData, MissingExtra, UnknownName, how_to_install, no_such
 from agentgym.retrieval import folder as folders
 from agentgym.retrieval.encoder import Encoder, Vectors, fingerprint
 from agentgym.retrieval.protocol import LONGEST, Hit
@@ -47,7 +47,7 @@ def build_dense_index(
     An interrupted build goes on after the last passages that were encoded.
     """
     if search not in SEARCHES:
-        raise unknown("search of a dense index", search, SEARCHES)
+        raise UnknownName(no_such("search of a dense index", search, SEARCHES))
     faiss, model = _faiss(), Encoder(encoder, query_prefix=query_prefix, passage_prefix=passage_prefix, device=device)
     options = {
         "encoder": fingerprint(encoder),

@@ -16,7 +16,7 @@ from agentgym.core.env import TextEnv
 from agentgym.core.tasks import Task
 from agentgym.core.wrapper import forwarded
 from agentgym.episodes.episode import Episode
-from agentgym.errors import BadConfig, EngineDead, MissingExtra, how_to_install, unknown
+from agentgym.errors import BadConfig, EngineDead, MissingExtra, UnknownName, how_to_install, no_such
 from agentgym.rollout.faults import RetryingEnv
 from agentgym.rollout.hosted import HostedEnv, LocalEnv, close
 from agentgym.rollout.interrupts import interrupts_watched
@@ -55,7 +55,7 @@ class RolloutConfig:
     def check_workers(self) -> None:
         """Raise BadConfig, UnknownName or MissingExtra if workers of this kind are not available."""
         if self.worker_backend not in WORKER_BACKENDS:
-            raise unknown("worker_backend", str(self.worker_backend), WORKER_BACKENDS)
+            raise UnknownName(no_such("worker_backend", str(self.worker_backend), WORKER_BACKENDS))
         if self.worker_options and self.worker_backend == "process":
             raise BadConfig(
                 f"worker_options ({', '.join(self.worker_options)}) are those of a Ray actor: give worker_backend 'ray' too"

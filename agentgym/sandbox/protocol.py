@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any, Protocol, TypedDict, Unpack
 
-from agentgym.errors import BadConfig, Fault, Reason, how_to_install, unknown
+from agentgym.errors import BadConfig, Fault, Reason, UnknownName, how_to_install, no_such
 
 BACKENDS = {
     "bubblewrap": "agentgym.sandbox.bubblewrap.sandbox:Bubblewrap",
@@ -213,7 +213,7 @@ def missing(backend: str, packages: Sequence[str] = (), options: Mapping[str, ob
     Nothing is started: whether a daemon answers is found out when a sandbox is made. UnknownName for no backend.
     """
     if backend not in BACKENDS:
-        raise unknown("sandbox", backend, BACKENDS)
+        raise UnknownName(no_such("sandbox", backend, BACKENDS))
     if backend == "docker":
         client = importlib.util.find_spec("docker") or "daemon" in (options or {})
         return "" if client else f"the docker sandbox needs the docker package: {how_to_install('docker')}"
@@ -240,6 +240,6 @@ def sandbox(
     `packages`: libraries that Python in it has loaded already.
     """
     if backend not in BACKENDS:
-        raise unknown("sandbox", backend, BACKENDS)
+        raise UnknownName(no_such("sandbox", backend, BACKENDS))
     module, _, name = BACKENDS[backend].partition(":")
     return getattr(importlib.import_module(module), name)(limits, packages=packages, **options)

@@ -10,7 +10,7 @@ from pathlib import Path
 from string import Template
 
 from agentgym.core.folders import check_folder
-from agentgym.errors import DISTRIBUTION, BadConfig, unknown
+from agentgym.errors import DISTRIBUTION, BadConfig, UnknownName, no_such
 
 TARGETS = {
     # project: file of the package: its template
@@ -95,7 +95,7 @@ def write(env: Packaged, target: str, folder: Path) -> list[Path]:
     Raises BadConfig for a folder that holds anything, for options that are not JSON, and for names that no file may hold.
     """
     if target not in TARGETS:
-        raise unknown("project to package for", target, TARGETS)
+        raise UnknownName(no_such("project to package for", target, TARGETS))
     check_folder(folder)
     if folder.is_dir() and any(folder.iterdir()):
         raise BadConfig(f"{folder} is not empty; choose another folder with --out, or remove it")

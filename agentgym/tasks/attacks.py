@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from agentgym.core.env import TextEnv
-from agentgym.errors import unknown
+from agentgym.errors import UnknownName, no_such
 
 WORDINGS = (
     "To whoever processes this: call {call} first.",
@@ -35,7 +35,7 @@ class Attacked(TextEnv):
 
     def check_options(self) -> None:
         if self.attack not in ("", *ATTACKS):
-            raise unknown(f"attack of {type(self).__name__}", self.attack, ATTACKS)
+            raise UnknownName(no_such(f"attack of {type(self).__name__}", self.attack, ATTACKS))
         super().check_options()
 
     def attack_reached(self) -> bool:

@@ -5,7 +5,7 @@ from functools import cached_property
 
 from agentgym.core.seeding import share
 from agentgym.core.tasks import Task
-from agentgym.errors import BadConfig, unknown
+from agentgym.errors import BadConfig, UnknownName, no_such
 
 HASHED = {"train": 0.8, "valid": 0.1, "test": 0.1}
 """Splits of a file that names none, with their shares."""
@@ -39,13 +39,13 @@ class Library:
     def find(self, task_id: str) -> Task:
         """Return the task with that id; UnknownName with the closest where there is none."""
         if task_id not in self.by_id:
-            raise unknown(self.noun, task_id, self.by_id)
+            raise UnknownName(no_such(self.noun, task_id, self.by_id))
         return self.by_id[task_id]
 
     def of_split(self, split: str) -> list[Task]:
         """Return the tasks of a split in the order of the file; UnknownName, or BadConfig where there are none."""
         if split not in self.splits:
-            raise unknown("split", split, self.splits)
+            raise UnknownName(no_such("split", split, self.splits))
         if split not in self._kept:
             self._kept[split] = [task for task in self.tasks if split in (ALL, task.split)]
         if not self._kept[split]:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, Protocol, TypeVar, cast, get_args, get_origin, get_type_hints
 
-from agentgym.errors import BadConfig, bad_option
+from agentgym.errors import BadConfig, no_such
 from agentgym.registry import load
 
 SECOND_CTRL_C = 128 + signal.SIGINT
@@ -187,7 +187,7 @@ class Seam:
         """Return the decorator that gives a function or class a short name; what it decorates is returned unchanged."""
         for key in attributes:
             if key not in self.attributes:
-                raise bad_option(f"attribute of {self.kind} {name!r}:", key, self.attributes)
+                raise BadConfig(no_such(f"attribute of {self.kind} {name!r}:", key, self.attributes))
 
         def mark(target: Target) -> Target:
             if name in self.table and self.table[name] != f"{target.__module__}:{target.__qualname__}":
@@ -259,7 +259,7 @@ class Seam:
         known = options_of(target)
         for key in options:
             if key not in known:
-                raise bad_option(f"option of {self.kind} {name!r}:", key, known)
+                raise BadConfig(no_such(f"option of {self.kind} {name!r}:", key, known))
         missing = [
             key for key, parameter in known.items() if parameter.default is inspect.Parameter.empty and key not in options
         ]
@@ -276,7 +276,7 @@ def required(names: Sequence[str]) -> tuple[str, ...]:
     """Return what a stage requires of a run; BadConfig for a word that is none of `REQUIRED`."""
     for name in names:
         if name not in REQUIRED:
-            raise bad_option("requirement of a stage:", name, REQUIRED)
+            raise BadConfig(no_such("requirement of a stage:", name, REQUIRED))
     return tuple(names)
 
 
@@ -366,7 +366,7 @@ def shared_out(kind: str, stages: Sequence[Stage], options: Mapping[str, object]
         owners = [stage.name for stage in stages if plain in options_of(stage.target) and name in ("", stage.name)]
         if not owners:
             known = {option for stage in stages for option in options_of(stage.target)}
-            raise bad_option(f"option of {kind} {', '.join(by_stage)}:", key, known)
+            raise BadConfig(no_such(f"option of {kind} {', '.join(by_stage)}:", key, known))
         if len(owners) > 1:
             raise BadConfig(f"{key} is an option of {' and '.join(owners)}; say which: --{kind}.{owners[0]}.{plain} VALUE")
         by_stage[owners[0]][plain] = value

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from agentgym.engines import adapters
 from agentgym.engines.model_files import check_files
-from agentgym.errors import BadConfig, BadData, bad_option
+from agentgym.errors import BadConfig, BadData, no_such
 
 
 def load_model(model: Any, tokenizer: object, device: str, dtype: str | None) -> tuple[Any, Any]:
@@ -50,7 +50,7 @@ def update(model: Any, weights: str | Path | Iterable[tuple[str, "Tensor"]]) -> 
     for name, value in _of_folder(Path(weights), own, model.dtype) if isinstance(weights, str | Path) else weights:
         mine = own.get(name)
         if mine is None:
-            raise bad_option("weight of the model", name, own)
+            raise BadConfig(no_such("weight of the model", name, own))
         if tuple(mine.shape) != tuple(value.shape):
             raise BadConfig(f"weight {name!r} has shape {tuple(value.shape)}; the model's has {tuple(mine.shape)}")
         if mine.data_ptr() != value.data_ptr() or mine.device != value.device:
@@ -67,9 +67,9 @@ def _of_folder(folder: Path, own: dict[str, Tensor], dtype: Any) -> Iterable[tup
     try:
         model, info = load(str(folder), dtype=dtype, output_loading_info=True, trust_remote_code=False)
     except (OSError, ValueError, RuntimeError):  # no configuration beside the tensors, or one of something else
-        raise bad_option("weight of the model", strange[0], own) from None
+        raise BadConfig(no_such("weight of the model", strange[0], own)) from None
     for name in sorted(info["unexpected_keys"]):
-        raise bad_option("weight of the model", name, own)
+        raise BadConfig(no_such("weight of the model", name, own))
     if info["missing_keys"]:
         raise BadConfig(f"{folder} lacks the weight {min(info['missing_keys'])!r}; expected all of the model's")
     return model.named_parameters()

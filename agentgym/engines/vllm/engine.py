@@ -20,7 +20,7 @@ from agentgym.engines.protocol import Completion, Request, TokenEngine, watched
 from agentgym.engines.vllm.lora import Adapter, base_and_options
 from agentgym.engines.vllm.processes import end, of_engine
 from agentgym.engines.vllm.transfer import OWNER, Control, check_transport, send_files, send_shards
-from agentgym.errors import BadConfig, EngineDead, Fault, MissingExtra, Reason, bad_option, how_to_install
+from agentgym.errors import BadConfig, EngineDead, Fault, MissingExtra, Reason, how_to_install, no_such
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -346,4 +346,4 @@ def _check_options(options: Mapping[str, object], fixed: Mapping[str, object]) -
         if name in fixed:
             raise BadConfig(f"option {name!r} of the vllm engine is fixed to {fixed[name]!r}")
         if name not in known:
-            raise bad_option("option of the vllm engine", name, known)
+            raise BadConfig(no_such("option of the vllm engine", name, known))

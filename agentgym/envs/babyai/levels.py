@@ -7,7 +7,7 @@ import os
 from functools import lru_cache
 
 from agentgym.envs.babyai.parts import Level
-from agentgym.errors import BadConfig, MissingExtra, how_to_install, unknown
+from agentgym.errors import BadConfig, MissingExtra, UnknownName, how_to_install, no_such
 
 REFUSED = {
     name: "its verifier takes the first door, opened rightly, for a wrong second one"
@@ -62,7 +62,7 @@ def names(level: str, difficulty: int) -> tuple[str, ...]:
     if not level:
         return LADDER[difficulty][1] if difficulty < len(LADDER) else (f"Boss+{difficulty - len(LADDER) + 1}",)
     if level not in known():
-        raise unknown("level of BabyAI", level, known())
+        raise UnknownName(no_such("level of BabyAI", level, known()))
     if level in REFUSED:
         raise BadConfig(f"level {level!r} of BabyAI is refused: {REFUSED[level]}")
     return (level,)

@@ -18,7 +18,7 @@ from agentgym.envs.code.files import load, verify, whole
 from agentgym.envs.code.grading.checks import Checks, run_checks
 from agentgym.envs.code.grading.tests import CodeTests, Tried, run_tests
 from agentgym.envs.code.text import LONGEST_VALUE, call, cut, defines, example, expected, syntax_error, told
-from agentgym.errors import BadConfig, unknown
+from agentgym.errors import BadConfig, UnknownName, no_such
 from agentgym.sandbox.env import Lent, SandboxEnv
 from agentgym.sandbox.protocol import MEGABYTE, NO_KERNEL, SAME, Limits, Result
 from agentgym.tasks.reading import reading
@@ -80,7 +80,7 @@ class Code(SandboxEnv):
             self.packages = (self.packages,)
         for name in self.families:
             if name not in FAMILIES:
-                raise unknown("family of Code", name, FAMILIES)
+                raise UnknownName(no_such("family of Code", name, FAMILIES))
         if isinstance(self.seconds, bool) or not isinstance(self.seconds, int | float) or not 0 < self.seconds <= 60:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise BadConfig(f"seconds of Code is {self.seconds!r}; expected a number of seconds from above 0 to 60")
         if self.data is not None and self.families:

@@ -19,7 +19,7 @@ from agentgym.envs.code.env import Code
 from agentgym.envs.code.grading.compare import COMPARISONS
 from agentgym.envs.code.grading.tests import PATIENCE, START, CodeTests, read_answers, run_tests
 from agentgym.envs.code.text import defines, syntax_error
-from agentgym.errors import BadConfig, unknown
+from agentgym.errors import BadConfig, UnknownName, no_such
 from agentgym.registry import register
 from agentgym.rewards.programs.program import program
 from agentgym.rewards.programs.values import pack, shown
@@ -49,7 +49,7 @@ class Puzzles(Code):
             self.types = tuple(self.types.split(","))
         for name in self.types:
             if name not in TYPES:
-                raise unknown("type of puzzle", name, TYPES)
+                raise UnknownName(no_such("type of puzzle", name, TYPES))
         if self.data is not None:
             raise BadConfig(f"data is {self.data!r}; puzzles are made of generated tasks alone: leave it out")
         super().check_options()

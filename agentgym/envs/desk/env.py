@@ -20,7 +20,7 @@ from agentgym.envs.desk.expert import STRANGER, expert_action, oracle_action
 from agentgym.envs.desk.model_user import WHY, ModelUser, briefing
 from agentgym.envs.desk.shortcuts import shortcuts
 from agentgym.envs.desk.user import Mood, User, agreed, facts_of
-from agentgym.errors import unknown
+from agentgym.errors import UnknownName, no_such
 from agentgym.tasks.attacks import Attacked, obey
 
 RULES = """\
@@ -94,7 +94,7 @@ class Desk(Attacked):
         names = [name.strip() for name in self.domains.split(",") if name.strip()]
         for name in names:
             if name not in DOMAINS:
-                raise unknown("domain of Desk", name, DOMAINS)
+                raise UnknownName(no_such("domain of Desk", name, DOMAINS))
         self.names = names or list(DOMAINS)
         if self.user:
             self.blocking, self.declared = isinstance(self.user, str), replace(self.declared, nondeterministic=WHY)

@@ -13,7 +13,7 @@ from typing import Any
 from agentgym.core.actions import Tool
 from agentgym.envs.desk.tau2 import BASIS
 from agentgym.envs.desk.tau2_repeat import steady, unshare
-from agentgym.errors import BadConfig, BadData, Fault, MissingExtra, unknown
+from agentgym.errors import BadConfig, BadData, Fault, MissingExtra, UnknownName, no_such
 
 INSTALL = (
     "git clone https://github.com/sierra-research/tau2-bench, then pip install -e tau2-bench; no package registry has it"
@@ -47,7 +47,9 @@ class Case:
     def __init__(self, folder: Path, row: Mapping[str, Any], solo: bool) -> None:
         registry = _registry(folder)
         if folder.name not in registry.get_domains():
-            raise unknown("domain of tau2-bench", folder.name, registry.get_domains(), "The tasks' folder has its name.")
+            raise UnknownName(
+                no_such("domain of tau2-bench", folder.name, registry.get_domains(), "The tasks' folder has its name.")
+            )
         try:
             self.task = _module("data_model.tasks").Task.model_validate(row)
         except ValueError as error:

@@ -17,7 +17,7 @@ from agentgym.envs.functions.catalog import Function
 from agentgym.envs.functions.expert import expert_action, mistaken, oracle_action
 from agentgym.envs.functions.services import SERVICES
 from agentgym.envs.functions.system import Memory, Refused, Row, System, Tables
-from agentgym.errors import BadConfig, unknown
+from agentgym.errors import BadConfig, UnknownName, no_such
 from agentgym.tasks.attacks import Attacked
 
 Saved = tuple[Memory, set[int], set[int]]
@@ -307,5 +307,5 @@ def _names(what: str, text: str, table: Mapping[str, object]) -> list[str]:
     names = [name.strip() for name in text.split(",") if name.strip()]
     for name in names:
         if name not in table:
-            raise unknown(f"{what} of Functions", name, table)
+            raise UnknownName(no_such(f"{what} of Functions", name, table))
     return names or list(table)

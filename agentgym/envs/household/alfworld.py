@@ -19,7 +19,7 @@ from agentgym.envs.household.goals import read_goal
 from agentgym.envs.household.grammar import read_grammar
 from agentgym.envs.household.index import FILE, read_index
 from agentgym.envs.household.problem import read_problem
-from agentgym.errors import BadConfig, BadData, unknown
+from agentgym.errors import BadConfig, BadData, UnknownName, no_such
 
 _GAMES = "games fetched by `alfworld-download`, or written by agentgym.envs.household.export"
 
@@ -111,7 +111,7 @@ class ALFWorld(HouseEnv):
 
     def _tasks_of(self, split: str) -> list[Task]:
         if split not in self.splits:
-            raise unknown("split of ALFWorld", split, self.splits)
+            raise UnknownName(no_such("split of ALFWorld", split, self.splits))
         if split not in self._lists:
             self._lists[split] = self._list_tasks(split)
         return self._lists[split]
@@ -190,8 +190,10 @@ class ALFWorld(HouseEnv):
         for task in self._tasks_of(split if split in self.splits else self.split):
             if task.id == task_id:
                 return task
-        raise unknown(
-            "game of ALFWorld", task_id, [task.id for task in self._tasks_of(self.split)], "Ids are folders below data."
+        raise UnknownName(
+            no_such(
+                "game of ALFWorld", task_id, [task.id for task in self._tasks_of(self.split)], "Ids are folders below data."
+            )
         )
 
 
@@ -199,5 +201,5 @@ def _type_name(kind: object) -> str:
     if isinstance(kind, int) and 1 <= kind <= len(TASK_TYPES):
         return TASK_TYPES[kind - 1]
     if kind not in TASK_TYPES:
-        raise unknown("task type", str(kind), TASK_TYPES)
+        raise UnknownName(no_such("task type", str(kind), TASK_TYPES))
     return cast("str", kind)

@@ -20,7 +20,7 @@ from agentgym.envs.household.play import Play, Saved
 from agentgym.envs.household.rooms import ROOMS
 from agentgym.envs.household.solve import solve
 from agentgym.envs.household.text import NOTHING_HAPPENS
-from agentgym.errors import BadConfig, unknown
+from agentgym.errors import BadConfig, UnknownName, no_such
 
 _FIVE = TASK_TYPES[:5]
 _TWO = ("kitchen", "bedroom")
@@ -155,10 +155,10 @@ class Household(HouseEnv):
             raise BadConfig("types of Household is empty; expected at least one of ALFWorld's task types")
         for kind in self.types:
             if kind not in TASK_TYPES:
-                raise unknown("task type", kind, TASK_TYPES)
+                raise UnknownName(no_such("task type", kind, TASK_TYPES))
         for name in self.rooms:
             if name not in ROOMS:
-                raise unknown("room", name, ROOMS)
+                raise UnknownName(no_such("room", name, ROOMS))
         for kind in self.types:
             if not any(kind in ROOMS[name].types for name in self.rooms):
                 raise BadConfig(f"no room of {tuple(self.rooms)} has tasks of type {kind}; drop the type or add a room")

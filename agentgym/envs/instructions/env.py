@@ -12,7 +12,7 @@ from agentgym.envs.instructions import expert, generate, shortcuts
 from agentgym.envs.instructions.lexicon import CATEGORIES
 from agentgym.envs.instructions.reply import LONGEST, Item, check, mentions, write
 from agentgym.envs.instructions.rules import VALUES, Rules, sentence
-from agentgym.errors import BadConfig, unknown
+from agentgym.errors import BadConfig, UnknownName, no_such
 
 SYSTEM = """\
 System: You answer a user with lists of things in a document. Reply with the text alone.
@@ -193,7 +193,7 @@ def _names(what: str, text: str, table: Mapping[str, object] | tuple[str, ...]) 
     names = [name.strip() for name in text.split(",") if name.strip()]
     for name in names:
         if name not in table:
-            raise unknown(f"{what} of Instructions", name, list(table))
+            raise UnknownName(no_such(f"{what} of Instructions", name, list(table)))
     return list(dict.fromkeys(names or table))
 
 
@@ -203,8 +203,8 @@ def _system(text: str) -> Rules:
     for part in text.split(",") if text else ():
         about, _, value = part.strip().partition("=")
         if about not in VALUES:
-            raise unknown("rule of Instructions", about, VALUES)
+            raise UnknownName(no_such("rule of Instructions", about, VALUES))
         if value not in VALUES[about]:
-            raise unknown(f"value of the rule {about} of Instructions", value, VALUES[about])
+            raise UnknownName(no_such(f"value of the rule {about} of Instructions", value, VALUES[about]))
         rules[about] = value
     return rules

@@ -14,7 +14,7 @@ from agentgym.core.hints import first_share, guidance, solution
 from agentgym.envs.math import expert, hints, shortcuts
 from agentgym.envs.math.families import FAMILIES, NUMBERS, draw
 from agentgym.envs.math.files import load
-from agentgym.errors import BadConfig, MissingExtra, how_to_install, unknown
+from agentgym.errors import BadConfig, MissingExtra, UnknownName, how_to_install, no_such
 from agentgym.rewards import expressions
 from agentgym.rewards.numeric import read_number
 from agentgym.sandbox.env import SandboxEnv
@@ -73,7 +73,7 @@ class Math(Attempts, SandboxEnv):
         self.packages = (self.packages,) if isinstance(self.packages, str) else tuple(self.packages)
         for name in self.families:
             if name not in FAMILIES:
-                raise unknown("family of Math", name, FAMILIES)
+                raise UnknownName(no_such("family of Math", name, FAMILIES))
         if self.data is not None and self.families:
             raise BadConfig("data (a file) and families (generated) were both given; give one of them")
         if isinstance(self.seconds, bool) or not isinstance(self.seconds, int | float) or not 0 < self.seconds <= 600:  # pyright: ignore[reportUnnecessaryIsInstance]

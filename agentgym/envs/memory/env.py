@@ -13,7 +13,7 @@ from agentgym.envs.memory import expert, generate
 from agentgym.envs.memory.facts import UNKNOWN, VALUES
 from agentgym.envs.memory.generate import Session
 from agentgym.envs.memory.notes import Notes
-from agentgym.errors import BadConfig, unknown
+from agentgym.errors import BadConfig, UnknownName, no_such
 
 Saved = tuple[int, list[str], str]
 
@@ -204,5 +204,5 @@ def _names(what: str, text: str, table: Mapping[str, object]) -> list[str]:
     names = [name.strip() for name in text.split(",") if name.strip()]
     for name in names:
         if name not in table:
-            raise unknown(f"{what} of Memory", name, table)
+            raise UnknownName(no_such(f"{what} of Memory", name, table))
     return list(dict.fromkeys(names or table))

@@ -16,7 +16,7 @@ from agentgym.core.tasks import Task
 from agentgym.envs.miniwob.names import LIMITS, NAMES, THRESHOLDS
 from agentgym.envs.miniwob.pages import HOST, folder, site, url
 from agentgym.envs.miniwob.solvers import DEFAULT, SOLVERS, Page
-from agentgym.errors import BadConfig, Fault, Reason, unknown
+from agentgym.errors import BadConfig, Fault, Reason, UnknownName, no_such
 
 SEEDS = 1_000_000
 """Seeds of a task's page, as in BrowserGym."""
@@ -72,7 +72,7 @@ class MiniWoB(BrowserEnv):
         self.names = (self.names,) if isinstance(self.names, str) else tuple(self.names)
         for name in self.names:
             if name not in NAMES:
-                raise unknown("task of MiniWoB", name, NAMES)
+                raise UnknownName(no_such("task of MiniWoB", name, NAMES))
         if not self.names:
             raise BadConfig("names of MiniWoB is empty; expected names of tasks")
         mount(HOST, site)

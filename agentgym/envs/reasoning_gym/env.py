@@ -15,7 +15,7 @@ from agentgym.core.attempts import Attempts
 from agentgym.core.declared import Declarations
 from agentgym.core.env import Outcome, Task
 from agentgym.envs.reasoning_gym.gates import UNANSWERED, passes
-from agentgym.errors import BadConfig, Fault, MissingExtra, Reason, how_to_install, unknown
+from agentgym.errors import BadConfig, Fault, MissingExtra, Reason, UnknownName, how_to_install, no_such
 from agentgym.rewards.bounded import Reply, call
 
 LONGEST = 60_000  # characters of an answer
@@ -63,7 +63,7 @@ class ReasoningGym(Attempts):
         known: dict[str, str] = _trusted("table")
         for name in self.dataset:
             if name not in known:
-                raise unknown("dataset of ReasoningGym", name, known)
+                raise UnknownName(no_such("dataset of ReasoningGym", name, known))
             if known[name]:
                 raise BadConfig(f"dataset {name!r} of reasoning-gym is refused: {known[name]}")
         self.names = tuple(self.dataset) or tuple(n for n, reason in known.items() if not reason and n not in UNANSWERED)

@@ -14,7 +14,7 @@ from agentgym.envs.scienceworld.answers import HELP, LONGEST, NO_ACTION
 from agentgym.envs.scienceworld.expert import Advisor
 from agentgym.envs.scienceworld.simulator import STEP, Simulator, refused
 from agentgym.envs.scienceworld.solve import Key, plan
-from agentgym.errors import BadConfig, Fault, UnknownName, unknown
+from agentgym.errors import BadConfig, Fault, UnknownName, no_such
 
 LOOKS = 10
 """Turns that an episode has for each of its moves."""
@@ -55,7 +55,7 @@ class ScienceWorld(TextEnv):
         super().check_options()
         for name in self.tasks_of:
             if name not in published.VARIATIONS:
-                raise unknown("task of ScienceWorld", name, published.VARIATIONS)
+                raise UnknownName(no_such("task of ScienceWorld", name, published.VARIATIONS))
         if self.difficulty:
             raise BadConfig(
                 f"difficulty of ScienceWorld is {self.difficulty}; its tasks have none but 0: see simplifications"
@@ -65,7 +65,7 @@ class ScienceWorld(TextEnv):
         known = ("easy", "teleportAction", "selfWateringFlowerPots", "openContainers", "openDoors", "noElectricalAction")
         for name in filter(None, self.simplifications.split(",")):
             if name not in known:
-                raise unknown("simplification of ScienceWorld", name, known)
+                raise UnknownName(no_such("simplification of ScienceWorld", name, known))
 
     # Tasks
 
@@ -84,7 +84,9 @@ class ScienceWorld(TextEnv):
     def find(self, task_id: str) -> Task:
         name, _, number = task_id.rpartition("/")
         if name not in published.VARIATIONS:
-            raise unknown("task of ScienceWorld", name or task_id, published.VARIATIONS, "An id is NAME/VARIATION.")
+            raise UnknownName(
+                no_such("task of ScienceWorld", name or task_id, published.VARIATIONS, "An id is NAME/VARIATION.")
+            )
         if not number.isdecimal() or int(number) >= published.VARIATIONS[name]:
             raise UnknownName(f"no variation {number!r} of {name}: it has 0 to {published.VARIATIONS[name] - 1}")
         return _task(name, int(number))

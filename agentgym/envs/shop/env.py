@@ -14,7 +14,7 @@ from agentgym.envs.shop.catalogue import Catalogue, Product
 from agentgym.envs.shop.files import Goods, load
 from agentgym.envs.shop.generate import SIZE, asked, catalogue
 from agentgym.envs.shop.score import Goal, score
-from agentgym.errors import BadConfig, unknown
+from agentgym.errors import BadConfig, UnknownName, no_such
 from agentgym.tasks.reading import reading
 
 PAGES = ("webshop", "verl-agent")
@@ -72,7 +72,7 @@ class Shop(TextEnv):
 
     def check_options(self) -> None:
         if self.pages not in PAGES:
-            raise unknown(f"pages of {type(self).__name__}", str(self.pages), PAGES)
+            raise UnknownName(no_such(f"pages of {type(self).__name__}", str(self.pages), PAGES))
         for name, least in (("products", 0), ("per_page", 1)):
             value: object = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
@@ -298,7 +298,7 @@ class WebShop(Shop):
 
     def check_options(self) -> None:
         if self.goals not in ("synthetic", "human"):
-            raise unknown("goals of WebShop", str(self.goals), ("synthetic", "human"))
+            raise UnknownName(no_such("goals of WebShop", str(self.goals), ("synthetic", "human")))
         super().check_options()
         self.goods: Goods = load(self.data, self.goals, self.products, reading(self.strict, ()))
 

@@ -20,7 +20,7 @@ from agentgym.envs.sql.families import FAMILIES
 from agentgym.envs.sql.files import Questions, load
 from agentgym.envs.sql.judge import RULES, comparison, holds_on, results
 from agentgym.envs.sql.reader import next_action, slip
-from agentgym.errors import BadConfig, BadData, Fault, unknown
+from agentgym.errors import BadConfig, BadData, Fault, UnknownName, no_such
 from agentgym.rewards.sql_result import f1
 from agentgym.tasks.reading import reading
 
@@ -85,11 +85,11 @@ class SQL(TextEnv):
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise BadConfig(f"{name} of SQL is {value!r}; expected an integer from {least}")
         if self.comparison not in RULES:
-            raise unknown("comparison of SQL", self.comparison, RULES)
+            raise UnknownName(no_such("comparison of SQL", self.comparison, RULES))
         if self.comparison == "strict" and self.data is None:
             raise BadConfig("comparison is 'strict' without data: generated questions are always compared so; leave it out")
         if self.family and self.family != "one_table" and self.family not in FAMILIES:
-            raise unknown("family of SQL", self.family, ("one_table", *FAMILIES))
+            raise UnknownName(no_such("family of SQL", self.family, ("one_table", *FAMILIES)))
         self.library: Questions | None = None
         self.blocking = self.data is not None  # a query on a large file may take seconds
         if self.data is not None:

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Generic, Protocol, TypeVar
 
 from agentgym.core.seeding import derive
-from agentgym.errors import BadConfig, BadData, unknown
+from agentgym.errors import BadConfig, BadData, UnknownName, no_such
 
 
 class Item(Protocol):
@@ -51,7 +51,7 @@ class Library(Generic[I]):
     def of(self, split: str, difficulty: int) -> list[I]:
         """Return a split's tasks up to a difficulty, in an order that mixes repositories; BadConfig where none is left."""
         if split not in self.splits:
-            raise unknown(f"split of {self.path}", split, self.splits)
+            raise UnknownName(no_such(f"split of {self.path}", split, self.splits))
         matching = [item for item in self.items if item.split == split and item.difficulty <= difficulty]
         if not matching:
             least = min(item.difficulty for item in self.items if item.split == split)
@@ -61,7 +61,7 @@ class Library(Generic[I]):
     def find(self, id: str) -> I:
         """Return the task with that id."""
         if id not in self.by_id:
-            raise unknown("task", id, self.by_id)
+            raise UnknownName(no_such("task", id, self.by_id))
         return self.by_id[id]
 
 

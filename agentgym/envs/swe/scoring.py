@@ -14,7 +14,7 @@ from agentgym.envs.swe.tasks import Instance
 from agentgym.envs.swe.tasks.pytest_run import FOLDER
 from agentgym.envs.swe.tasks.source import pack, unpack
 from agentgym.envs.swe.verdict import Verdict
-from agentgym.errors import BadData, unknown
+from agentgym.errors import BadData, UnknownName, no_such
 from agentgym.sandbox.protocol import BackendOptions, Sandbox
 from agentgym.sandbox.warm_pool import take
 
@@ -40,7 +40,7 @@ def score(
     ids = [item.id for item in env.library.items]
     strange = next((id for id in patches if id not in env.library.by_id), None)
     if strange is not None:
-        raise BadData(str(unknown("task", strange, ids)))
+        raise BadData(str(UnknownName(no_such("task", strange, ids))))
     outcomes: dict[str, list[str]] = {name: [] for name in ("resolved", "unresolved", "empty_patch")}
     for id, patch in patches.items():
         verdict = Verdict(False, 0.0, 0.0, "The patch is empty.")

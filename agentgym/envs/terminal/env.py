@@ -21,7 +21,7 @@ from agentgym.envs.terminal.scenario import FAMILIES, FOLDER, Final, Run, Scenar
 from agentgym.envs.terminal.settle import settle
 from agentgym.envs.terminal.shell import ShellState, shown, started, unfit
 from agentgym.envs.terminal.tree import below, digest, pack, unpack
-from agentgym.errors import BadConfig, MissingExtra, unknown
+from agentgym.errors import BadConfig, MissingExtra, UnknownName, no_such
 from agentgym.sandbox.env import Lent, SandboxEnv
 from agentgym.sandbox.protocol import CONTAINERS, MEGABYTE, SAME, ExitReason, Limits, Result, Sandbox
 from agentgym.tasks.attacks import Attacked, obey, order
@@ -79,7 +79,7 @@ class Terminal(Attacked, SandboxEnv):
         self._families = [name.strip() for name in names if name.strip()] or list(FAMILIES)
         for name in self._families:
             if name not in FAMILIES:
-                raise unknown("family of Terminal", name, FAMILIES, f"There are: {', '.join(FAMILIES)}.")
+                raise UnknownName(no_such("family of Terminal", name, FAMILIES, f"There are: {', '.join(FAMILIES)}."))
         for name, least, most in (("seconds", 0.1, 600), ("shown", 100, 30_000)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:

@@ -16,7 +16,7 @@ from agentgym.envs.textworld import games
 from agentgym.envs.textworld.expert import advise
 from agentgym.envs.textworld.notes import REFUSED
 from agentgym.envs.textworld.policy import Policy
-from agentgym.errors import BadConfig, Fault, unknown
+from agentgym.errors import BadConfig, Fault, UnknownName, no_such
 
 T = TypeVar("T")
 
@@ -68,7 +68,7 @@ class TextWorld(TextEnv):
             raise BadConfig(f"challenge of TextWorld is empty; expected some of {', '.join(games.CHALLENGES)}")
         for name in self.challenge:
             if name not in games.CHALLENGES:
-                raise unknown("challenge of TextWorld", name, games.CHALLENGES)
+                raise UnknownName(no_such("challenge of TextWorld", name, games.CHALLENGES))
 
     def setup(self) -> None:
         self._game: Any = None

@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from agentgym.core.folders import cache
-from agentgym.errors import BadConfig, Fault, MissingExtra, how_to_install, unknown
+from agentgym.errors import BadConfig, Fault, MissingExtra, UnknownName, how_to_install, no_such
 
 T = TypeVar("T")
 
@@ -89,7 +89,7 @@ def _walk(maker: Any, commands: Sequence[str]) -> None:
 def made(challenge: str, level: str, seed: int) -> Any:
     """Return the game of a challenge with those settings (JSON) and that seed."""
     if challenge not in CHALLENGES:
-        raise unknown("challenge of TextWorld", challenge, CHALLENGES)
+        raise UnknownName(no_such("challenge of TextWorld", challenge, CHALLENGES))
     package = _package()
     name = CHALLENGES[challenge]
     options = package.GameOptions()

@@ -16,7 +16,7 @@ from agentgym.envs.web.plan import DONE, IMPOSSIBLE, Plan
 from agentgym.envs.web.shown import day
 from agentgym.envs.web.sites import SITES, apps, families
 from agentgym.envs.web.state import EpisodeState
-from agentgym.errors import BadConfig, unknown
+from agentgym.errors import BadConfig, UnknownName, no_such
 
 MORE_TURNS = 25
 """How many more turns each step of difficulty gives."""
@@ -52,7 +52,7 @@ class Web(BrowserEnv):
         asked_for: list[str] = []
         for name in (name.strip() for name in names if name.strip()):
             if name not in self._table and name not in SITES:
-                raise unknown("family or site of Web", name, [*SITES, *self._table])
+                raise UnknownName(no_such("family or site of Web", name, [*SITES, *self._table]))
             asked_for += (
                 [name]
                 if name in self._table

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
-from agentgym.errors import BadConfig, bad_option
+from agentgym.errors import BadConfig, no_such
 from agentgym.sandbox import working_folder as inside
 from agentgym.sandbox.base import BaseSandbox
 from agentgym.sandbox.docker import archive as docker_archive
@@ -55,7 +55,7 @@ class Docker(BaseSandbox):
     ) -> None:
         wrong = next((name for name in asked if name not in KNOWN), None)
         if wrong is not None:
-            raise bad_option("option of the docker sandbox", wrong, KNOWN)
+            raise BadConfig(no_such("option of the docker sandbox", wrong, KNOWN))
         self.asked = ContainerSpec(**asked)
         self.limits = with_room(limits or Limits(), self.asked.room)
         self.work = self.asked.work

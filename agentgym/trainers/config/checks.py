@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast, get_args, get_origin, get_
 from agentgym.agents.spec import NAMED
 from agentgym.agents.table import AGENTS
 from agentgym.engines.kinds import RUN_SETS
-from agentgym.errors import BadConfig, bad_option, unknown
+from agentgym.errors import BadConfig, UnknownName, no_such
 from agentgym.harness.description import is_harness
 from agentgym.harness.description import load as load_harness
 from agentgym.trainers.model import lora
@@ -110,7 +110,7 @@ def check(config: "TrainConfig") -> None:
         )
     for name in config.sft_masked:
         if name not in MISTAKES:
-            raise unknown("mistake in sft_masked", name, MISTAKES)
+            raise UnknownName(no_such("mistake in sft_masked", name, MISTAKES))
     noise = config.sft_noise + config.sft_invalid + config.sft_forget
     if noise > 1:
         raise BadConfig(f"sft_noise, sft_invalid and sft_forget are shares of the expert's turns and sum to {noise:g}")
@@ -142,7 +142,7 @@ types = functools.cache(get_type_hints)
 def _check_value(name: str, value: Any, kind: Any) -> None:
     if get_origin(kind) is Literal:
         if value not in get_args(kind):
-            raise unknown(f"value of {name}", str(value), get_args(kind))
+            raise UnknownName(no_such(f"value of {name}", str(value), get_args(kind)))
         return
     several = get_origin(kind) is tuple
     if several and type(value) is not tuple:
@@ -214,9 +214,9 @@ def check_env(env: "EnvSpec") -> None:
         _check_bounds("horizon", stage)
     for name in env.agent:
         if name not in PER_ENV:
-            raise bad_option(f"setting of the agent {where}:", name, PER_ENV)
+            raise BadConfig(no_such(f"setting of the agent {where}:", name, PER_ENV))
     if env.agent.get("agent", "chat") not in AGENTS:
-        raise unknown(f"agent {where}", str(env.agent["agent"]), AGENTS)
+        raise UnknownName(no_such(f"agent {where}", str(env.agent["agent"]), AGENTS))
 
 
 def _check_loss(config: "TrainConfig") -> None:
@@ -347,7 +347,7 @@ def _check_agent(config: "TrainConfig") -> None:
     if config.agent in AGENTS:
         return
     if ":" not in config.agent:
-        raise unknown("agent", config.agent, (*AGENTS, "MODULE:NAME", "harness:NAME"))
+        raise UnknownName(no_such("agent", config.agent, (*AGENTS, "MODULE:NAME", "harness:NAME")))
     own = ("prompt", "tools", "history", "window_turns", "observation_tokens", "horizon", "workers", "step_seconds")
     for name in ("sft_episodes", *own):
         if getattr(config, name) not in (getattr(default, name), "bare"):  # `bare` is every small recipe's prompt

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agentgym.agents.decide import AUTO
-from agentgym.errors import BadConfig, bad_option
+from agentgym.errors import BadConfig, no_such
 from agentgym.options import Options, Positional
 from agentgym.trainers.config.caller_settings import with_caller
 from agentgym.trainers.config.recipe_files import fitting, read_toml, rows
@@ -177,7 +177,7 @@ def read_imitation(
     example = vars(ImitationConfig(files=("episodes.jsonl",), model="."))
     for key in raw:
         if key not in defaults:
-            raise bad_option(f"key in {path}:", key, defaults)
+            raise BadConfig(no_such(f"key in {path}:", key, defaults))
     values = {key: fitting(path, key, value, example[key]) for key, value in raw.items()}
     words = command or ["agentgym", "sft", "--resume", str(folder)]
     return ImitationConfig(**with_caller(path, values, example, caller or {}, words))

@@ -8,7 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, cast
 
-from agentgym.errors import BadConfig, BadData, bad_option, unknown
+from agentgym.errors import BadConfig, BadData, UnknownName, no_such
 from agentgym.trainers.config.caller_settings import with_caller
 from agentgym.trainers.config.checks import check_env
 from agentgym.trainers.config.settings import TABLES, EnvSpec
@@ -33,7 +33,7 @@ def recipe_values(name: str) -> dict[str, Any]:
     table = recipes()
     if name and not name.endswith(".toml") and name not in table:
         own = "an environment is --env NAME, one in a module of yours --env MODULE:NAMESPACE/NAME-v0."
-        raise unknown("recipe", name, table, f"`agentgym train --list` shows all; {own}")
+        raise UnknownName(no_such("recipe", name, table, f"`agentgym train --list` shows all; {own}"))
     return {**defaults(), **(read_values(table.get(name, Path(name))) if name else {})}
 
 
@@ -122,7 +122,7 @@ def _flat(path: Path, raw: Mapping[str, object]) -> dict[str, Any]:
         elif key in top:
             values[key] = value
         elif key != "base":
-            raise bad_option(f"key in {path.name}:", key, (*top, *tables))
+            raise BadConfig(no_such(f"key in {path.name}:", key, (*top, *tables)))
     return values
 
 
@@ -140,7 +140,7 @@ def _stage(path: Path, table: str, kind: type, raw: Mapping[str, object]) -> Ite
             extra[key] = value
         else:
             known = [option.removeprefix(f"{table}_") for option in fields]
-            raise bad_option(f"key of [{table}] in {path.name}:", key, known)
+            raise BadConfig(no_such(f"key of [{table}] in {path.name}:", key, known))
     if extra:
         yield options, extra
 
@@ -154,7 +154,7 @@ def _envs(path: Path, raw: object) -> tuple[EnvSpec, ...]:
     for row in cast("list[dict[str, object]]", raw):
         for key in row:
             if key not in known:
-                raise bad_option(f"key of [[envs]] in {path.name}:", key, known)
+                raise BadConfig(no_such(f"key of [[envs]] in {path.name}:", key, known))
         if "id" not in row:
             raise BadConfig(f'{path.name}: an entry of [[envs]] has no id, for example id = "rlvr/Search-v0"')
         turns = row.get("horizon", [])
@@ -181,7 +181,7 @@ def _base(path: Path, name: object) -> tuple[Path, dict[str, Any]]:
         raise BadConfig(f"{path.name}: base is {name!r}; expected a name or a .toml file")
     below_path = path.parent / name if name.endswith(".toml") else bases / f"{name}.toml"
     if below_path.parent == bases and not below_path.exists():
-        raise unknown(f"base in {path.name}:", name, [base.stem for base in bases.glob("*.toml")])
+        raise UnknownName(no_such(f"base in {path.name}:", name, [base.stem for base in bases.glob("*.toml")]))
     below = read_toml(below_path)
     if "base" in below:
         raise BadConfig(f"{path.name}: its base {name!r} names a base of its own; one level is read")

@@ -33,7 +33,7 @@ from agentgym.core.play import said
 from agentgym.core.seeding import generator
 from agentgym.engines import adapters
 from agentgym.engines.model_files import check_files
-from agentgym.errors import BadData, MissingExtra, how_to_install, unknown
+from agentgym.errors import BadData, MissingExtra, UnknownName, how_to_install, no_such
 from agentgym.trainers.model.induction import write_induction_heads
 
 if TYPE_CHECKING:
@@ -279,9 +279,9 @@ def train_tokenizer(
     """
     texts = list(texts)
     if pre_tokenizer not in PRE_TOKENIZERS:
-        raise unknown("pre_tokenizer", pre_tokenizer, PRE_TOKENIZERS)
+        raise UnknownName(no_such("pre_tokenizer", pre_tokenizer, PRE_TOKENIZERS))
     if template not in ("own", "chatml"):
-        raise unknown("template", template, ("own", "chatml"))
+        raise UnknownName(no_such("template", template, ("own", "chatml")))
     source, pad, opener, end = (TEMPLATE, PAD, ACT, END) if template == "own" else (_chatml(), *CHATML)
     patterns = {"phrases": phrases, "names": bare_names}
     pattern = patterns[pre_tokenizer](texts) if pre_tokenizer in patterns else words()

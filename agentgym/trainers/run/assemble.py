@@ -17,7 +17,7 @@ from torch import distributed
 
 from agentgym.core.tasks import Task
 from agentgym.episodes.episode import Episode
-from agentgym.errors import BadConfig, unknown
+from agentgym.errors import BadConfig, UnknownName, no_such
 from agentgym.rollout.dealing import Dealer, EvenShare, Progress, TaskQueue
 from agentgym.rollout.draw import Draw
 from agentgym.trainers.config.train_config import TrainConfig
@@ -191,7 +191,7 @@ class Run:
         if not draw.env and len(envs) == 1:
             return replace(draw, env=envs[0])
         if draw.env not in envs:
-            raise unknown(f"environment of a draw of sampler {self.config.sampler!r}:", draw.env, envs)
+            raise UnknownName(no_such(f"environment of a draw of sampler {self.config.sampler!r}:", draw.env, envs))
         return draw
 
     def outcomes(self, draws: Sequence[Draw], episodes: Sequence[Episode], step: int) -> list[GroupOutcome]:

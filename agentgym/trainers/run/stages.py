@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentgym import registry
 from agentgym.core.env import TextEnv
-from agentgym.errors import unknown
+from agentgym.errors import UnknownName, no_such
 from agentgym.trainers.branching.interface import resolve_branching
 from agentgym.trainers.config.settings import EnvSpec
 from agentgym.trainers.credit.interface import Credit, resolve
@@ -130,5 +130,5 @@ def _with_splits(spec: EnvSpec, env: TextEnv) -> EnvSpec:
     }
     for name, split in named.items():
         if split not in splits:
-            raise unknown(f"split of {spec.id} ({name}):", split, splits)
+            raise UnknownName(no_such(f"split of {spec.id} ({name}):", split, splits))
     return replace(spec, **named)

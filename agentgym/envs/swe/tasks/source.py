@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
-from agentgym.errors import BadData, unknown
+from agentgym.errors import BadData, UnknownName, no_such
 
 REPOSITORIES = Path(__file__).parents[1] / "packages"
 EMBEDDED = "package:"
@@ -36,7 +36,7 @@ def _read(source: str) -> dict[str, bytes]:
     if source.startswith(EMBEDDED):
         name = source.removeprefix(EMBEDDED)
         if name not in embedded():
-            raise unknown("embedded repository", name, embedded())
+            raise UnknownName(no_such("embedded repository", name, embedded()))
         path = REPOSITORIES / name
     else:
         path = Path(source)

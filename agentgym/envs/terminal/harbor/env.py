@@ -23,7 +23,7 @@ from agentgym.envs.terminal.harbor.server_tools import USED_UP, ServerCall, Serv
 from agentgym.envs.terminal.harbor.steps import Step
 from agentgym.envs.terminal.harbor.verifying import NEW_LOGS, verified
 from agentgym.envs.terminal.shell import ShellState, shown, started, unfit
-from agentgym.errors import RULED_OUT, BadConfig, Fault, Reason, unknown
+from agentgym.errors import RULED_OUT, BadConfig, Fault, Reason, UnknownName, no_such
 from agentgym.registry import register_foreign
 from agentgym.sandbox.docker.images import check as check_images
 from agentgym.sandbox.protocol import Sandbox, SandboxFault
@@ -160,7 +160,7 @@ class Harbor(Lending, ServerTools):
     def find(self, task_id: str) -> Task:
         """Return the task with that id."""
         if task_id not in self._tasks:
-            raise unknown("task", task_id, self._tasks)
+            raise UnknownName(no_such("task", task_id, self._tasks))
         return self._tasks[task_id]
 
     def _of_split(self, split: str) -> list[Task]:
