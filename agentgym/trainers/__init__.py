@@ -1,4 +1,4 @@
-"""Training: credit, segments, losses and the loop; torch is imported only when something here is used."""
+"""Training: credit, segments, losses and the loop. Importing this package does not import torch."""
 
 import importlib
 from typing import Any

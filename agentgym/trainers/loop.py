@@ -1,8 +1,8 @@
-"""One training step, on one screen: play, pay, select, needs, credit, rows, updates, publish, log; and `train`, `resume`.
+"""One training step on one screen: play, reward, select, needs, credit, rows, updates, publish, log; `train`, `resume`.
 
 `run` has the stages of the configuration, resolved once (`run/assemble.py`). Several processes take the same steps, each
-with its share of the groups; `run.gather` returns the items of all of them. `self.wait` runs a coroutine to its end, on the
-event loop where episodes of later steps may go on meanwhile.
+with its share of the groups; `run.gather` returns the items of all of them. `self.wait` runs a coroutine to completion on
+the event loop, where episodes of later steps may continue in the meantime.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ from agentgym.trainers.seam import Stage
 
 
 class Loop(Training):
-    """A training run whose steps are these."""
+    """A training run with this step."""
 
     def step(self, step: int) -> None:
         """Take one step (counted from 0): play and choose groups, compute what they need, update, publish, log."""
@@ -44,7 +44,7 @@ class Loop(Training):
         self.progress(f"step {step + 1}, updating on", len(selected), self.config.tasks_per_step)
         with uninterrupted():  # Ctrl-C waits: a step is counted as a whole or not at all
             if any(run.gather([bool(selected)])):  # of several processes, one without groups still takes part
-                if self.config.async_level:  # later steps are played meanwhile
+                if self.config.async_level:  # later steps are being played
                     metrics |= self.wait(run.in_thread(partial(learn, run, selected, step)))
                 else:
                     self.wait(run.learner.release_engine_memory())
@@ -82,7 +82,7 @@ async def play(run: Run, scheduler: StepScheduler, step: int) -> tuple[list[Grou
 def learn(run: "Learning", groups: Sequence[Group], step: int) -> dict[str, float]:
     """Update the policy on groups of episodes: credit, rows, mini-batches, updates; return the metrics of all processes.
 
-    Every process calls it, also without groups.
+    Every process calls it, even without groups.
     """
     config, learner, loss = run.config, run.learner, run.loss
     advantages = run.credit(groups, step=step)  # NumPy: a number per turn, or one per output token
@@ -127,10 +127,10 @@ def resume(
 ) -> dict[str, object]:
     """Resume a run from its newest checkpoint; on a CPU the result equals an uninterrupted run to the last digit.
 
-    `steps`: a larger number of updates. Schedules are functions of the step and of this number, so with a constant learning
-    rate the result equals a run started with it. `processes`: the number from now on. `settings`: where and how the run
-    continues, by flag without dashes (`{"engine": "vllm", "env.data": PATH}`); they are never read from the folder, which
-    may be a stranger's.
+    `steps`: a larger number of updates. Schedules are functions of the step and of this number, so with a constant
+    learning rate the result equals a run started with it. `processes`: the new number. `settings`: where and how the run
+    continues, by flag without dashes (`{"engine": "vllm", "env.data": PATH}`); they are never read from the folder,
+    because a stranger may have written it.
     """
     with own_loop():
         return Loop.resumed(folder, preflight.extended(folder, steps, processes, settings), show).run_to_end()

@@ -1,1 +1,1 @@
-"""Which branches of a group are played next: one method per module."""
+"""Branching methods, one per module: they choose the branches of a group that are played next."""

@@ -1,4 +1,4 @@
-"""Branches where the policy becomes unsure after an answer of the environment: ARPO, and AEPO, which spreads them out."""
+"""Branch where the policy's entropy rises after an observation: ARPO, and AEPO, which also spreads the branches out."""
 
 import math
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from agentgym.trainers.branching.interface import branching, surprise
 from agentgym.trainers.seam import Within
 
 Chance = Callable[[float, int], float]
-"""The probability of a branch, by how far the entropy rose and how many turns just before branched too."""
+"""Probability of a branch, given the rise of the entropy and the number of turns just before it that branched too."""
 Weight = Annotated[float, Within(0, 1000)]
 Share = Annotated[float, Within(0, 1)]
 
@@ -28,7 +28,7 @@ def arpo(
     tokens: Annotated[int, Within(1)] = 20,
     beams: Annotated[int, Within(1, 1000)] = 1,
 ) -> list[Branch]:
-    """A `share` of the group from the beginning; each later turn branches with probability base + weight (H_t - H_0).
+    """Play a `share` of the group from the beginning; branch later turns with probability base + weight (H_t - H_0).
 
     Source: ARPO, arXiv 2507.19849, entropy-based adaptive rollout: N global rollouts of a budget of M, and partial ones
     where the entropy of the first `tokens` tokens after a tool's answer (H_t) is above that of the first turn (H_0);
@@ -54,7 +54,7 @@ def aepo(
     tokens: Annotated[int, Within(1)] = 20,
     beams: Annotated[int, Within(1, 1000)] = 1,
 ) -> list[Branch]:
-    """As many episodes from the beginning as a first one suggests; branches as in `arpo`, fewer right after others.
+    """Let a first episode decide how many start at the beginning; branch as in `arpo`, less often after other branches.
 
     Source: AEPO, arXiv 2510.14545, dynamic entropy-balanced rollout. Of a budget of k, m = k * sigma(`sensitivity` * (H_root
     - mean H_tool)) are played from the beginning, rounded up, H_root being the entropy of the first turn and H_tool that of
@@ -77,14 +77,14 @@ def aepo(
 
 
 def _whole(episode: Episode, size: int, sensitivity: float, tokens: int) -> int:
-    """Return how many of a group's episodes are played from the beginning."""
+    """Return the number of a group's episodes that start at the beginning of the task."""
     root, *later = (surprise(turn, tokens) for turn in episode.turns)
     gap = root - float(np.mean(later)) if later else math.inf
     return max(min(math.ceil(size / (1 + math.exp(-min(sensitivity * gap, 700.0)))), size), 1)
 
 
 def _drawn(growth: Growth, tokens: int, beams: int, chance: Chance) -> list[Branch]:
-    """Return the branches that are drawn at the own turns of the new episodes."""
+    """Draw branches at the turns that the new episodes played themselves."""
     branches: list[Branch] = []
     left = growth.left
     for episode in growth.new:

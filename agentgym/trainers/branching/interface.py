@@ -1,4 +1,4 @@
-"""The branching stage: which episodes of a group begin inside another one of it."""
+"""The branching stage: it chooses the episodes of a group that begin inside another episode of the group."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
@@ -32,15 +32,20 @@ BRANCHINGS = Seam(
 def branching(name: str) -> Callable[[Target], Target]:
     """Declare a function `(growth, *, options) -> [Branch, ...]` and give it a short name.
 
-    It says what is played next of a group (see `Growth`), and is called again with what that brought, until the group is
-    complete or it asks for nothing more; what is left of the group is then played from the beginning of the task. What it
-    asks for beyond `growth.left` is not played. `step` is handed in; it has no `state`, since steps are played ahead.
+    The function returns the next branches of a group (see `Growth`) and is called again with the result, until the group is
+    complete or it returns none; the rest of the group then starts at the beginning of the task. Branches
+    beyond `growth.left` are not played. It may take `step`, but no `state`, because steps may be played ahead of updates.
     """
     return BRANCHINGS.declare(name)
 
 
 def resolve_branching(config: "TrainConfig") -> Stage | None:
-    """Return the branching stage of a run; None where no episode branches off."""
+    """Return the branching stage of a run, or None if no episode branches off.
+
+    Raises:
+        BadConfig: an option has no effect without --branching, or the function has a parameter that this stage does not
+            get.
+    """
     if not config.branching:
         if config.branching_options:
             raise BadConfig(f"branching.{next(iter(config.branching_options))} has no effect without --branching NAME")
@@ -56,7 +61,7 @@ def resolve_branching(config: "TrainConfig") -> Stage | None:
 
 
 def unbranchable(config: "TrainConfig", env: TextEnv, name: str) -> str:
-    """Return why no episode can be played on from its middle in an environment; empty where it can."""
+    """Return the reason why episodes of an environment cannot be continued from the middle, or an empty string."""
     plain: Any = env.unwrapped
     if config.agent not in AGENTS:
         return f"agent {config.agent!r} plays in an environment of its own, from its beginning"
@@ -68,7 +73,11 @@ def unbranchable(config: "TrainConfig", env: TextEnv, name: str) -> str:
 
 
 def check(run: "FreshRun") -> None:
-    """Raise BadConfig where episodes of a run cannot branch off, or a stage goes with no branches."""
+    """Check that the episodes of a run can branch off and that branching works with the other stages.
+
+    Raises:
+        BadConfig: they cannot, or the combination is not supported.
+    """
     config, stage = run.config, run.stages.branching
     if stage is None:
         return
@@ -94,15 +103,19 @@ def check(run: "FreshRun") -> None:
 
 
 def _try(stage: Stage, episodes: Sequence[Episode]) -> None:
-    """Ask what is played first, and what after a round of two episodes; BadConfig for what is no list of branches."""
+    """Call the stage for the first round and after a round of two episodes.
+
+    Raises:
+        BadConfig: it does not return a list of branches.
+    """
     for rounds, played in enumerate(([], list(episodes))):
         growth = Growth(4, 4 - len(played), played, played, rounds, np.random.default_rng(0))
-        asked = stage(growth, step=0)
-        if not isinstance(asked, Sequence) or not all(isinstance(one, Branch) for one in cast("Sequence[object]", asked)):
-            raise BadConfig(f"branching {stage.name!r} returned {asked!r:.80}; expected a list of Branch")
+        branches = stage(growth, step=0)
+        if not isinstance(branches, Sequence) or not all(isinstance(b, Branch) for b in cast("Sequence[object]", branches)):
+            raise BadConfig(f"branching {stage.name!r} returned {branches!r:.80}; expected a list of Branch")
 
 
 def surprise(turn: Turn, tokens: int = 0) -> float:
-    """Return the mean of -log p over a turn's sampled tokens, or the first so many: an estimate of their entropy in nats."""
+    """Return the mean of -log p over a turn's first `tokens` sampled tokens (0: all), to estimate their entropy in nats."""
     logprobs = turn.logprobs[: tokens or None]
     return -sum(logprobs) / len(logprobs) if logprobs else 0.0

@@ -1,4 +1,4 @@
-"""Two continuations from one turn of each episode: what REFUEL compares."""
+"""Branch once from a turn of each episode, for the pairs that REFUEL compares."""
 
 import math
 
@@ -8,11 +8,11 @@ from agentgym.trainers.branching.interface import branching
 
 @branching("pairs")
 def pairs(growth: Growth) -> list[Branch]:
-    """Half of the group from the beginning, and one continuation more from a turn of each, drawn evenly.
+    """Play half of the group from the beginning, and one more continuation from a uniformly drawn turn of each.
 
-    Source: REFUEL, arXiv 2410.04612, algorithm 1: a turn h is drawn evenly, and from what the policy itself led to before h,
-    two continuations are sampled. Here the first of the two is the rest of the episode that led there. Episodes of one turn
-    have no second one: what is left of the group is played from the beginning, which makes a pair of the first turn.
+    Source: REFUEL, arXiv 2410.04612, algorithm 1: a turn h is drawn uniformly, the policy plays up to h, and from there
+    two continuations are sampled. Here the first of the two is the rest of that episode. Episodes of one turn
+    have no second one: the rest of the group starts at the beginning, which makes a pair of the first turn.
     """
     if not growth.episodes:
         return [Branch(math.ceil(growth.size / 2))]

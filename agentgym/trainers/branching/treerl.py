@@ -1,4 +1,4 @@
-"""Trees that grow at the turns in which the policy was the least sure: TreeRL's search."""
+"""Grow trees at the turns where the policy is least certain: TreeRL's search."""
 
 import math
 from typing import Annotated
@@ -15,13 +15,13 @@ Few = Annotated[int, Within(1, 1000)]
 def treerl(
     growth: Growth, *, points: Few = 2, branches: Few = 2, rounds: Few = 1, tokens: Annotated[int, Within(0)] = 0
 ) -> list[Branch]:
-    """Trees of one episode each; `rounds` times, `branches` continuations at each tree's `points` most uncertain turns.
+    """Start a tree per episode; `rounds` times, add `branches` continuations at its `points` most uncertain turns.
 
     Source: EPTree of TreeRL, arXiv 2506.11902: M trees, L rounds, the N most uncertain tokens of a tree, T branches at each,
     M (1 + L N T) leaves. Here a group has a size, so M is that divided by 1 + L N T, rounded up, and later branches are left
-    out where it is full. Uncertainty is -log p as in the published code, here the mean over a turn's first `tokens` tokens
-    (0: all), for a branch begins before a turn; the first turn of a task has none (more trees do that), and a turn is
-    branched at once.
+    out once it is full. Uncertainty is -log p as in the published code, here the mean over a turn's first `tokens` tokens
+    (0: all), because a branch begins before a turn; the first turn of a task is never branched (more trees do that), and
+    a turn is branched at most once.
     """
     if not growth.episodes:
         return [Branch(max(math.ceil(growth.size / (1 + rounds * points * branches)), 1))]
@@ -42,5 +42,5 @@ def treerl(
 
 
 def _left_at(episode: Episode, number: int, branched: set[tuple[int, int]]) -> bool:
-    """Return whether some episode left the path of this one before a turn, or it began there itself."""
+    """Return True if another episode branched off this one before a turn, or if it began there itself."""
     return number == episode.shared or (episode.origin_of(number - 1), number) in branched

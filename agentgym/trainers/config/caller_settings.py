@@ -1,8 +1,8 @@
-"""Which settings of a run its stored configuration may hold, and which the caller has to give again: every field is here.
+"""Split the settings of a run into those its stored configuration may hold and those the caller has to give again.
 
-A run's folder may be a stranger's. Numbers and words that say what is trained, and how, are read back from it; names, of
-which MODULE:NAME would be imported, only where they are registered; engines, workers, loggers and the options of an
-environment that shape no task come from the caller alone. A field in no table is one of these.
+A stranger may have written a run's folder. Numbers and choices that define the training are read back from it. Names that
+could be a MODULE:NAME to import are read back only if they are registered. Engines, workers, loggers and environment
+options that do not shape tasks come from the caller alone, and so does every field in none of the tables.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -45,13 +45,13 @@ STORED = frozenset(
         *("files", "weights", "success", "min_reward", "split", "batch", "lr_schedule"),  # of `sft`: data, read as episodes
     )
 )
-"""Fields that a stored configuration may hold, whatever their value."""
+"""Fields that a stored configuration may hold with any value."""
 CALLER = frozenset(
     (*("engine", "engine_options", "workers", "worker_backend", "worker_options", "loggers", "logger_options"),)
 )
-"""Fields that the caller alone sets: unless they have their defaults, they have to be given again."""
+"""Fields that only the caller sets: they have to be given again unless they have their defaults."""
 CHANGED = {"train": "--steps and --processes"}
-"""What a command lets a resumed run change."""
+"""Settings that each command can change when it resumes a run."""
 CALLER_FLAGS = sorted(f"{name.removesuffix('_options')}.KEY" if name.endswith("_options") else name for name in CALLER)
 STAGES: Mapping[str, Seam] = {
     "sampler": SAMPLERS,
@@ -63,11 +63,11 @@ STAGES: Mapping[str, Seam] = {
     "loss": LOSSES,
     "learner": LEARNERS,
 }
-"""Fields that hold names of stages, which must be registered; `needs` has options and no name."""
+"""Fields that hold names of stages, which must be registered; `needs` has options but no name."""
 BY_VALUE = frozenset(("env", "env_options", "envs", "model", "agent", "prompt", "needs_options"))
-"""Fields that a stored configuration may hold where they name what the package has: `_unsaid` decides."""
+"""Fields that a stored configuration may hold only if their value names part of the package; `_unsaid` decides."""
 MODULES = ("env", "agent", *(stage for stage in STAGES if stage != "learner"))
-"""Flags of names that may be MODULE:NAME: the caller names the same one."""
+"""Flags that may be MODULE:NAME: the caller has to give the same name."""
 
 
 def with_caller(
@@ -78,12 +78,14 @@ def with_caller(
     command: Sequence[str],
     only: tuple[str, ...] = (),
 ) -> dict[str, Any]:
-    """Return the fields of a stored configuration with what the caller says laid over them.
+    """Return the fields of a stored configuration, overridden by the caller's.
 
-    `default` has the defaults of the fields. `caller` maps flags without dashes to values (`engine`, `env.backend`).
-    `only`: flags of these tables are looked at, since nothing else is used, and `command` has the caller's already.
-    Raises BadConfig where the file sets what the caller has to, and does not: with the command that says it, and before
-    anything is imported.
+    `default` holds the defaults of the fields. `caller` maps flags without dashes to values (`engine`, `env.backend`).
+    `only` restricts the check to flags of these tables, for commands that use nothing else; `command` then includes the
+    caller's flags already. Nothing is imported before the check.
+
+    Raises:
+        BadConfig: the file sets a field that the caller has to give; the message has the full command.
     """
     found = [
         setting
@@ -101,14 +103,14 @@ def with_caller(
                 f"changed, not {' '.join(Setting(flag, caller[flag]).words)}, and what says where or how it runs: "
                 f"{', '.join(f'--{name}' for name in sorted({*by_flag, *CALLER_FLAGS}))}"
             )
-    unsaid = [setting for setting in found if not _is_said(setting, caller)]
+    unsaid = [setting for setting in found if not _is_confirmed(setting, caller)]
     if unsaid:
         again = [] if only else [word for flag, value in caller.items() for word in Setting(flag, value).words]
         refuse(path, unsaid, [*command, *again])
-    return _laid_over(values, default, caller)
+    return _override(values, default, caller)
 
 
-def _is_said(setting: Setting, caller: Mapping[str, object]) -> bool:
+def _is_confirmed(setting: Setting, caller: Mapping[str, object]) -> bool:
     if setting.flag not in caller:
         return False
     same = setting.flag in MODULES or (setting.flag.startswith("env.") and setting.flag.endswith(".id"))
@@ -122,13 +124,13 @@ def _tuple(value: object) -> tuple[object, ...]:
 def caller_settings_of(
     values: Mapping[str, Any], default: Mapping[str, Any], caller: Mapping[str, object]
 ) -> Iterator[Setting]:
-    """Yield what a stored configuration sets that only the caller may."""
+    """Yield the settings in a stored configuration that only the caller may make."""
     for name, value in values.items():
         table = name.removesuffix("_options")
         if name in STORED or value == default[name]:
             continue
         if name in BY_VALUE:
-            yield from _unsaid(name, values, str(values.get("env", default["env"])), caller)
+            yield from _unconfirmed(name, values, str(values.get("env", default["env"])), caller)
         elif name in STAGES:
             if not all(STAGES[name].is_registered(str(reference)) for reference in _tuple(value)):
                 yield Setting(name, value)
@@ -141,7 +143,7 @@ def caller_settings_of(
 
 
 def _options(table: str, seam: Seam, names: Sequence[object], options: Mapping[str, object]) -> Iterator[Setting]:
-    """Yield options of a stage that may say where or how something runs."""
+    """Yield the options of a stage that could choose where or how something runs."""
     references = [str(name) for name in names]
     for key, value in unfolded(options, references).items():
         plain = key.rpartition(".")[2]
@@ -149,8 +151,8 @@ def _options(table: str, seam: Seam, names: Sequence[object], options: Mapping[s
             yield Setting(f"{table}.{key}", value)
 
 
-def _unsaid(name: str, values: Mapping[str, Any], env: str, caller: Mapping[str, object]) -> Iterator[Setting]:
-    """Yield what a field that is stored for some values alone sets otherwise."""
+def _unconfirmed(name: str, values: Mapping[str, Any], env: str, caller: Mapping[str, object]) -> Iterator[Setting]:
+    """Yield the settings of a field in `BY_VALUE` whose values do not name part of the package."""
     value = values[name]
     if name in ("env", "env_options"):
         options: dict[str, object] = value if name == "env_options" else {}
@@ -175,14 +177,14 @@ def _unsaid(name: str, values: Mapping[str, Any], env: str, caller: Mapping[str,
 
 
 def _agent_may_be_stored(key: str, value: object) -> bool:
-    """Whether a setting of the agent names what the package has."""
+    """Return True if an agent setting names part of the package."""
     if key == "agent":
         return str(value) in AGENTS
     return not is_file(str(value)) if key == "prompt" else key in STORED
 
 
-def _laid_over(values: Mapping[str, Any], default: Mapping[str, Any], caller: Mapping[str, object]) -> dict[str, Any]:
-    """Return the values of a stored configuration with the caller's in their places."""
+def _override(values: Mapping[str, Any], default: Mapping[str, Any], caller: Mapping[str, object]) -> dict[str, Any]:
+    """Return the values of a stored configuration, overridden by the caller's."""
     result = dict(values)
     for flag, value in caller.items():
         table, dot, key = flag.partition(".")
@@ -198,7 +200,7 @@ def _laid_over(values: Mapping[str, Any], default: Mapping[str, Any], caller: Ma
 
 
 def _in_env(specs: Sequence[EnvSpec], number: int, key: str, value: object) -> tuple[EnvSpec, ...]:
-    """Return the environments of a run with a setting of one in its place; its id is what it was."""
+    """Return the environments of a run with one setting of one of them replaced; its id never changes."""
     spec = specs[number - 1]
     if key.startswith("agent."):
         spec = replace(spec, agent={**spec.agent, key.removeprefix("agent."): value})
@@ -208,7 +210,11 @@ def _in_env(specs: Sequence[EnvSpec], number: int, key: str, value: object) -> t
 
 
 def _as(flag: str, value: object, default: object) -> object:
-    """Return a value as the type of its field, as the words of a command line come."""
+    """Convert a word of the command line to the type of its field.
+
+    Raises:
+        BadConfig: the field is an integer and the word is not.
+    """
     if isinstance(default, tuple):
         return _tuple(value)
     if isinstance(default, int) and isinstance(value, str):

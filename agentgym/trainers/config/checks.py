@@ -1,7 +1,6 @@
-"""What the values of a training run may be: a type, a bound and the closed choices of every field, and what goes together.
+"""Checks of the values of a training run: type, bounds and choices of every field, and combinations of fields.
 
-Nothing heavy is imported, and nothing is read but the model's folder: what a run leans on (environment, credit, prompt)
-is looked at by `preflight`.
+No heavy module is imported and only the model's folder is read; `preflight` checks the environment, credit and prompt.
 """
 
 import dataclasses
@@ -79,19 +78,25 @@ BOUNDS: dict[str, tuple[float, float]] = {
     "checkpoint_every": (1, MANY),
     "keep_episodes": (0, MANY),
 }
-"""The least and the most of every number; of a field with several, of each."""
+"""Minimum and maximum of every number, or of each number of a field with several."""
 POSITIVE = ("lr", "sft_lr", "temperature", "grad_clip")
-"""Numbers that must be above their least."""
+"""Numbers that must be above their minimum."""
 MISTAKES = ("random", "invalid", "forget")
-"""What a demonstration may have in place of the expert's turn."""
+"""Mistakes that may replace an expert's turn in a demonstration."""
 PER_ENV = ("prompt", *NAMED)
-"""Settings of the agent that may differ from environment to environment; the others are the model's or the loss's."""
+"""Agent settings that may differ per environment; the others belong to the model or the loss."""
 FILLED = ("env", "model", "engine", "agent", "out", "credit", "sampler", "generation", "select", "loss", "learner")
-"""Texts that must say something."""
+"""Text fields that must not be empty."""
 
 
 def check(config: "TrainConfig") -> None:
-    """Raise BadConfig, or UnknownName for a name of a closed list, for a run that makes no sense, naming the field."""
+    """Check every field of a training run and their combinations.
+
+    Raises:
+        BadConfig: a value is out of bounds or of another type, or fields contradict each other; the message names the
+            field.
+        UnknownName: a value is not in a closed list.
+    """
     for field in dataclasses.fields(config):
         _check_value(field.name, getattr(config, field.name), types(type(config))[field.name])
     if config.group_size < 2 and config.steps:
@@ -188,7 +193,12 @@ def _check_envs(config: "TrainConfig") -> None:
 
 
 def check_env(env: "EnvSpec") -> None:
-    """Raise BadConfig for an entry of [[envs]] that makes no sense."""
+    """Check an entry of `[[envs]]`.
+
+    Raises:
+        BadConfig: a field has the wrong type or value, or an agent setting may not differ per environment.
+        UnknownName: the agent is unknown.
+    """
     kinds = {
         "id": str,
         "label": str,
@@ -243,7 +253,7 @@ def _check_attention(config: "TrainConfig") -> None:
     if config.attention == "small":
         for name in ("gradient_checkpointing", "compile"):
             if getattr(config, name):
-                raise _not_small(f"{name} = True")
+                raise BadConfig(_not_small(f"{name} = True"))
     if config.gradient_reduction != "micro-batch" and config.processes == 1 and not launched():
         raise BadConfig(
             f"gradient_reduction is {config.gradient_reduction!r} and has no effect with one process: leave it out"
@@ -261,21 +271,27 @@ def _check_attention(config: "TrainConfig") -> None:
 
 
 def check_precision(config: "TrainConfig") -> None:
-    """Raise BadConfig for an attention that does not compute in the run's precision; again when `auto` is resolved."""
+    """Check that the attention computes in the run's precision; called again once `auto` is resolved.
+
+    Raises:
+        BadConfig: it does not.
+    """
     if config.attention == "small" and config.precision == "bf16":
-        raise _not_small("precision = 'bf16'")
+        raise BadConfig(_not_small("precision = 'bf16'"))
     if config.attention == "flash" and config.precision == "fp32":
         raise BadConfig("attention 'flash' with precision 'fp32': its kernels compute in bf16; take 'flex' or 'auto'")
 
 
-def _not_small(setting: str) -> BadConfig:
-    return BadConfig(
-        f"attention 'small' with {setting}: its pass is for small models in fp32 on a CPU; leave attention at 'auto'"
-    )
+def _not_small(setting: str) -> str:
+    return f"attention 'small' with {setting}: its pass is for small models in fp32 on a CPU; leave attention at 'auto'"
 
 
 def _check_sharding(config: "TrainConfig") -> None:
-    """Raise BadConfig for what sharded weights cannot do, with the reason."""
+    """Check that no other setting rules out sharded weights.
+
+    Raises:
+        BadConfig: there is one process, or the setting needs whole weights.
+    """
     what = f"sharding {config.sharding!r}"
     if config.processes == 1 and not launched():
         raise BadConfig(f"{what} has no effect with one process: give --processes 2 or more, or leave it out")

@@ -1,4 +1,4 @@
-"""What a run of `agentgym sft` can be told: the files, which of their episodes, and how the weights are updated."""
+"""Configuration of `agentgym sft`: the files, the choice of episodes, and the updates."""
 
 import dataclasses
 import math
@@ -21,7 +21,7 @@ SHARED = (
     *("history", "window_turns", "observation_tokens", "optimizer", "grad_clip", "batch_tokens", "attention", "precision"),
     *("gradient_checkpointing", "compile", "sharding", "loggers", "logger_options", "checkpoint_every"),
 )
-"""Fields that mean in a training run what they mean here."""
+"""Fields that mean the same in a training run."""
 
 
 @dataclass(frozen=True)
@@ -37,27 +37,27 @@ class ImitationConfig:
     weights: tuple[float, ...] = ()
     """Weight of each file in an epoch, relative to the others; by default its number of episodes."""
     success: bool = False
-    """Only successful episodes."""
+    """Use only successful episodes."""
     env: str = ""
-    """Only episodes of this environment."""
+    """Use only episodes of this environment."""
     min_reward: float = -math.inf
-    """Only episodes with at least this reward."""
+    """Use only episodes with at least this reward."""
     split: str = ""
-    """Only tasks of this split."""
+    """Use only tasks of this split."""
     epochs: int = 1
-    """Passes over the data: each draws as many episodes as there are."""
+    """Passes over the data; each draws as many episodes as the data has."""
     batch: int = 8
     """Episodes per update."""
     lr: float = 1e-5
     """Peak learning rate (AdamW)."""
     lr_schedule: Literal["cosine", "linear", "constant"] = "cosine"
-    """How it falls after the warm-up: to `min_lr_ratio` at the last update, or not at all."""
+    """Schedule of the learning rate after the warm-up: down to `min_lr_ratio` at the last update, or constant."""
     lr_warmup: int = 0
     """Updates of linear warm-up."""
     min_lr_ratio: float = 0.1
     """Learning rate at the last update as a share of `lr`."""
     muon: bool = False
-    """Use Muon for the matrices (at five times the learning rate): for small models."""
+    """Use Muon for the matrices (at five times the learning rate); for small models."""
     optimizer: Literal["adamw", "adamw8bit"] = "adamw"
     """`adamw`, or `adamw8bit` (state in 8 bits; needs torchao); with Muon, for the parameters that Muon does not update."""
     grad_clip: float = 1.0
@@ -83,11 +83,11 @@ class ImitationConfig:
     agent: str = "chat"
     """Agent that renders episodes without token ids: `chat`, `completion` or `window`."""
     prompt: str = ""
-    """Its prompt: a name from agents/prompts or a file."""
+    """Prompt of that agent: a name from agents/prompts or a file."""
     tools: str = AUTO
-    """How it calls tools: `native`, `text`, or `auto`."""
+    """How that agent calls tools: `native`, `text`, or `auto`."""
     history: str = "keep"
-    """What the agent chat holds of the past: `keep` or `template`."""
+    """How the agent `chat` keeps past turns: `keep` or `template`."""
     window_turns: int = 2
     """Past turns that the agent `window` shows."""
     observation_tokens: int = 2048
@@ -101,7 +101,7 @@ class ImitationConfig:
     loggers: tuple[str, ...] = ()
     """Where metrics are logged in addition to metrics.jsonl: names or MODULE:NAME."""
     logger_options: Options = field(default_factory=dict[str, object])
-    """Their options: --logger.KEY VALUE."""
+    """Options of the loggers: --logger.KEY VALUE."""
     checkpoint_every: int = 100
     """Updates between checkpoints."""
 
@@ -134,20 +134,20 @@ class ImitationConfig:
 
     @property
     def which(self) -> Filter:
-        """Which episodes are taken."""
+        """The filter that chooses the episodes."""
         least = None if self.min_reward == -math.inf else self.min_reward
         return Filter(self.success, self.env, least, self.split)
 
     @property
     def learning(self) -> TrainConfig:
-        """What a learner and a record of a run need to know: a training run without rollouts."""
+        """The same run as a training run without rollouts, for the learner and the record."""
         shared: dict[str, Any] = {name: getattr(self, name) for name in SHARED}
         return TrainConfig(
             **shared, sft_lr=self.lr, sft_muon=self.muon, sft_batch=self.batch, steps=0, eval_every=0, test_tasks=0
         )
 
     def lr_at(self, position: int, updates: int) -> float:
-        """Return the learning rate of an update (counted from 0) of so many."""
+        """Return the learning rate of update `position` (counted from 0) of `updates`."""
         warm = min(1.0, (position + 1) / self.lr_warmup) if self.lr_warmup else 1.0
         if self.lr_schedule == "constant":
             return self.lr * warm
@@ -165,9 +165,14 @@ class ImitationConfig:
 def read_imitation(
     folder: str | Path, caller: Mapping[str, object] | None = None, command: Sequence[str] = ()
 ) -> ImitationConfig:
-    """Return the configuration of the run of `agentgym sft` in a folder; BadConfig where there is none.
+    """Read the configuration of an `agentgym sft` run from its folder.
 
-    The folder may be a stranger's: `caller` says what only the caller may, see `agentgym.trainers.config.caller_settings`.
+    A stranger may have written the folder: `caller` holds the settings that only the caller may make, see
+    `agentgym.trainers.config.caller_settings`.
+
+    Raises:
+        BadConfig: the folder holds no such run, or its file has an unknown key or sets a field that the caller has to
+            give.
     """
     path = Path(folder) / "config.toml"
     raw = read_toml(path) if path.exists() else {}

@@ -1,4 +1,4 @@
-"""Recipes: runs written down as TOML, a table a stage, read with the closest name for a key that is none."""
+"""Recipes: runs written as TOML with one table per stage; an unknown key is reported with the closest known one."""
 
 import dataclasses
 import json
@@ -24,12 +24,16 @@ def recipes() -> dict[str, Path]:
 
 
 def read_recipe(name: str) -> TrainConfig:
-    """Return the recipe of that name, or the one in a TOML file."""
+    """Read a recipe by its name or from a TOML file."""
     return TrainConfig(**recipe_values(name))
 
 
 def recipe_values(name: str) -> dict[str, Any]:
-    """Return every field of a recipe, by its name or file, not checked yet; without a name, the defaults."""
+    """Return every field of a recipe, given by name or file, without checks; the defaults if the name is empty.
+
+    Raises:
+        UnknownName: the package has no such recipe.
+    """
     table = recipes()
     if name and not name.endswith(".toml") and name not in table:
         own = "an environment is --env NAME, one in a module of yours --env MODULE:NAMESPACE/NAME-v0."
@@ -38,12 +42,13 @@ def recipe_values(name: str) -> dict[str, Any]:
 
 
 def read_config(path: Path) -> TrainConfig:
-    """Read a run from TOML; BadConfig for an unknown key (with the closest), BadData when it is no TOML.
+    """Read a run from TOML.
 
     Keys stand in the table of their stage (`[sft]`, `[rollout]`, `[loss]`, …) without the stage's name in front, or at
-    the top of the file under the name of their flag. `name` (or `names`) in a table chooses the stage, and keys that
-    are not the stage's own are options of what is chosen.
-    `base = "NAME"` (a base of the package) or `base = "FILE.toml"` (beside this file) gives what the file does not say.
+    the top of the file under the name of their flag. `name` (or `names`) in a table chooses the stage, and keys that are
+    not the stage's own are options of that choice.
+    `base = "NAME"` (a base of the package) or `base = "FILE.toml"` (in the folder of this file) sets the fields that the
+    file leaves out.
     """
     return TrainConfig(**read_values(path))
 
@@ -51,10 +56,13 @@ def read_config(path: Path) -> TrainConfig:
 def read_run(
     folder: str | Path, caller: Mapping[str, object] | None = None, command: Sequence[str] | None = None
 ) -> TrainConfig:
-    """Return the configuration of the run in a folder, whose author may be a stranger; BadConfig where there is none.
+    """Read the configuration of the run in a folder that a stranger may have written.
 
-    `caller` says what only the caller may (see `with_caller`), by flag without dashes; `command` is the
-    command line without it, for the error where the file sets more of that.
+    `caller` holds the settings that only the caller may make (see `with_caller`), by flag without dashes; `command` is
+    the command line without them, for the error message if the file sets more of them.
+
+    Raises:
+        BadConfig: the folder holds no run, or the caller has to give a setting.
     """
     path = Path(folder) / "config.toml"
     if not path.exists():
@@ -64,9 +72,12 @@ def read_run(
 
 
 def read_values(path: Path, *, stored: bool = False) -> dict[str, Any]:
-    """Return the fields that a file sets, each of its field's type, and nothing more of it checked or looked up.
+    """Read the fields that a file sets, converted to their types; nothing else is checked or looked up.
 
-    `stored`: the file is a run's own, which has no base.
+    `stored`: the file is a run's own configuration, which has no base.
+
+    Raises:
+        BadConfig: the file belongs to `agentgym sft`, a stored file names a base, or a value has another type.
     """
     raw = read_toml(path)
     if raw.get("command") == "sft":
@@ -85,13 +96,14 @@ def read_values(path: Path, *, stored: bool = False) -> dict[str, Any]:
 
 
 REPLACED = ("env", "engine", "sampler", "branching", "generation", "reward", "select", "credit", "loss", "learner")
-"""Fields that choose something with options of its own."""
+"""Fields whose value chooses something that has options of its own."""
 
 
 def for_others(below: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """Return, with their defaults, the fields of a recipe that are for a stage, engine or environment that is replaced.
+    """Return the fields of a recipe, at their defaults, that belong to a stage, engine or environment that is replaced.
 
-    `chosen` are the fields that replace those of `below`. Of a loss, also the fields that the chosen one does not read.
+    `chosen` are the fields that replace those of `below`. For a replaced loss, the fields that the new one does not read
+    are included.
     """
     unused: dict[str, Any] = {}
     for stage in REPLACED:
@@ -105,12 +117,16 @@ def for_others(below: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str,
 
 
 def listed(value: object) -> list[object]:
-    """Return the names of a field that may hold one or several."""
+    """Return the names in a field that may hold one or several."""
     return list(cast("Sequence[object]", value)) if isinstance(value, list | tuple) else [value]
 
 
 def _flat(path: Path, raw: Mapping[str, object]) -> dict[str, Any]:
-    """Return the fields that a file sets."""
+    """Return the fields that a file sets.
+
+    Raises:
+        BadConfig: a key is unknown.
+    """
     tables = {table: kind for kind, table in TABLES.items() if table}
     top = {f.name for f in dataclasses.fields(TrainConfig)}
     values: dict[str, Any] = {}
@@ -127,7 +143,11 @@ def _flat(path: Path, raw: Mapping[str, object]) -> dict[str, Any]:
 
 
 def _stage(path: Path, table: str, kind: type, raw: Mapping[str, object]) -> Iterator[tuple[str, object]]:
-    """Yield the fields that the table of a stage sets."""
+    """Yield the fields that the table of a stage sets.
+
+    Raises:
+        BadConfig: a key is unknown.
+    """
     fields = {f.name for f in dataclasses.fields(kind)}
     options = next((name for name in fields if name.endswith("_options")), "")
     extra: dict[str, Any] = {}
@@ -146,7 +166,11 @@ def _stage(path: Path, table: str, kind: type, raw: Mapping[str, object]) -> Ite
 
 
 def _envs(path: Path, raw: object) -> tuple[EnvSpec, ...]:
-    """Return the environments of `[[envs]]`."""
+    """Return the environments of `[[envs]]`.
+
+    Raises:
+        BadConfig: it is not a list of tables, a key is unknown, or an entry has no id.
+    """
     known = {f.name for f in dataclasses.fields(EnvSpec)}
     if not isinstance(raw, list) or not all(isinstance(row, dict) for row in cast("list[object]", raw)):
         raise BadConfig(f"{path.name}: envs is {raw!r:.60}; expected [[envs]] tables with an id each")
@@ -165,7 +189,12 @@ def _envs(path: Path, raw: object) -> tuple[EnvSpec, ...]:
 
 
 def read_toml(path: Path) -> dict[str, object]:
-    """Return what a TOML file holds; BadConfig where it cannot be read, BadData where it is not TOML."""
+    """Read a TOML file.
+
+    Raises:
+        BadConfig: the file cannot be read.
+        BadData: it is not TOML.
+    """
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -175,7 +204,12 @@ def read_toml(path: Path) -> dict[str, object]:
 
 
 def _base(path: Path, name: object) -> tuple[Path, dict[str, Any]]:
-    """Return the base that a file names and what it holds; a base has no base of its own."""
+    """Return the path and content of the base that a file names; a base has no base of its own.
+
+    Raises:
+        BadConfig: the name is not a string, the base has a base, or its file cannot be read.
+        UnknownName: the package has no such base.
+    """
     bases = FOLDER / "bases"
     if not isinstance(name, str):
         raise BadConfig(f"{path.name}: base is {name!r}; expected a name or a .toml file")
@@ -189,9 +223,13 @@ def _base(path: Path, name: object) -> tuple[Path, dict[str, Any]]:
 
 
 def fitting(path: Path, key: str, value: Any, default: Any) -> Any:
-    """Return a value from a file as the type of its field's default; BadConfig where it has another."""
+    """Convert a value from a file to the type of its field's default.
+
+    Raises:
+        BadConfig: the value has another type.
+    """
     value_type, expected = cast("type[object]", type(value)), cast("type[object]", type(default))
-    if expected is tuple and value_type in (list, str):  # a stage of which there may be several, and is one
+    if expected is tuple and value_type in (list, str):  # one stage where several are possible
         return tuple(cast("list[object]", value)) if value_type is list else (value,)
     if expected is float and value_type is int:
         return float(value)
@@ -235,7 +273,7 @@ def _toml(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")  # a basic string, but for this character
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")  # TOML alone escapes this
     if isinstance(value, (tuple, list)):
         return f"[{', '.join(map(_toml, cast('list[object]', value)))}]"
     if isinstance(value, dict):

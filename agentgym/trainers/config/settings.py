@@ -1,4 +1,4 @@
-"""What a training run can be told, a dataclass a stage; `TrainConfig` is all of them together."""
+"""Settings of a training run, one dataclass per stage; `TrainConfig` combines them."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -16,13 +16,13 @@ class EnvSpec:
     id: str
     """The environment: an id, a short name, or MODULE:ID."""
     weight: float = 1.0
-    """Its share of the tasks, relative to the others'."""
+    """Share of the tasks, relative to the other environments."""
     options: dict[str, object] = field(default_factory=dict[str, object])
     """Options of the environment."""
     label: str = ""
-    """What its results are called; without it, the id."""
+    """Name of its results; by default the id."""
     horizon: tuple[int, ...] = ()
-    """Turns per episode, in stages; without it, the run's."""
+    """Turns per episode, in stages; by default the run's."""
     agent: dict[str, object] = field(default_factory=dict[str, object])
     """Settings of the agent that differ from the run's: prompt, tools, turn_tokens, …"""
     train_split: str = ""
@@ -31,7 +31,7 @@ class EnvSpec:
 
     @property
     def name(self) -> str:
-        """What its results are called."""
+        """Name of its results."""
         return self.label or self.id
 
 
@@ -53,23 +53,23 @@ class ModelConfig:
     vocabulary: int = 1000
     """Vocabulary size of the tokenizer of `model = "init"`, including 256 bytes; many names need more."""
     pre_tokenizer: Literal["phrases", "words", "names"] = "phrases"
-    """What its tokens span: `phrases`, `words`, or `names` (phrases, and a name is the same token wherever it stands)."""
+    """Longest text of one token: `phrases`, `words`, or `names` (phrases, but a name is always the same token)."""
     out: str = "runs/train"
     """Folder of the run."""
     seed: int = 0
-    """Seed of everything random."""
+    """Root seed of the run."""
     processes: int = 1
     """Processes on this machine, each with its share of every step; for small models on a CPU use one per core."""
     task_queue: bool = False
-    """Processes take groups from one queue whenever they have room, instead of an even share of each step; which process
-    plays which group then depends on the clock."""
+    """Let processes take groups from one queue as soon as they have room, instead of an even share of each step; which
+    process plays which group then depends on timing."""
     threads: int = 0
     """CPU threads of torch in each process; 0 means one for models below 50 M parameters, else torch's default."""
 
 
 @dataclass(frozen=True)
 class PolicyConfig:
-    """The policy that `model = "init"` makes; another model has its own size."""
+    """The policy that `model = "init"` makes; other models have their own size."""
 
     policy_width: int = 128
     """Hidden size, a multiple of 64; heads have 32 dimensions, and the feed-forward layer is twice as wide."""
@@ -78,17 +78,17 @@ class PolicyConfig:
     policy_context: int = 2048
     """Longest sequence in tokens."""
     policy_induction_heads: bool = False
-    """Whether its initial weights can already copy from the context. The SFT warm start then takes fewer demonstrations;
-    before it, such a policy repeats what it reads."""
+    """Initialize the weights so that the policy can copy from its context. The SFT warm start then needs fewer
+    demonstrations; before it, such a policy repeats its input."""
 
 
 @dataclass(frozen=True)
 class EngineConfig:
-    """The engine that samples, and how it receives new weights."""
+    """The sampling engine and how it receives new weights."""
 
     engine: str = "hf"
-    """What samples: `hf` (in this process, the trainer's own weights), `vllm` (beside it), `vllm:URL,URL,…` (running
-    servers, which receive the weights), or `openai:URL` (evaluation only: docs/guides/engines.md)."""
+    """Sampling engine: `hf` (in this process, the trainer's own weights), `vllm` (on the same machine), `vllm:URL,URL,…`
+    (running servers, which receive the weights), or `openai:URL` (evaluation only: docs/guides/engines.md)."""
     engine_options: Options = field(default_factory=dict[str, object])
     """Options of the engine: --engine.KEY VALUE (for vllm its engine arguments, such as max_num_seqs;
     for vllm:URL timeout, patience, update_timeout, wait, folder, key_env, seeded)."""
@@ -110,14 +110,14 @@ class AgentConfig:
     MODULE:NAME, a function that runs an external agent against a base URL; or `harness:NAME`, `harness:FILE.toml`, a
     program that works in the container of the task (docs/guides/harnesses.md)."""
     attempt_seconds: float = 3600.0
-    """Seconds that an attempt of an external agent may take; after that it counts as a failure or an infrastructure error,
-    and the run continues. A harness is ended then, and what it left is judged."""
+    """Maximum seconds per attempt of an external agent; a longer attempt counts as a failure or an infrastructure error, and
+    the run continues. A harness is then stopped and its work is graded."""
     attempt_turns: int = 0
-    """Replies that an attempt of a harness may ask for; 0 means no limit."""
+    """Maximum replies per attempt of a harness; 0 means no limit."""
     attempt_tokens: int = 0
-    """Tokens that may be sampled in an attempt of a harness; 0 means no limit."""
+    """Maximum sampled tokens per attempt of a harness; 0 means no limit."""
     side_calls: bool = True
-    """Whether the rows of a harness's sub-agents, titles and summaries are trained like its main conversation."""
+    """Train on the rows of a harness's sub-agents, titles and summaries as on its main conversation."""
     prompt: str = ""
     """Prompt of the agent: a name from agents/prompts or a file; by default one that lists the environment's tools, or
     `bare` for a policy made from scratch."""
@@ -171,19 +171,19 @@ class SFTConfig:
     sft_forget: float = 0.03
     """Share of the expert's turns in which it skips a step, at most once per episode."""
     sft_masked: tuple[str, ...] = ("invalid",)
-    """Which of these mistakes are shown but not imitated: any of `random`, `invalid`, `forget`."""
+    """Mistakes that are shown but not imitated: any of `random`, `invalid`, `forget`."""
     sft_eval_every: int = 0
     """Updates of the SFT warm start between evaluations on the validation split; 0 means never."""
 
 
 @dataclass(frozen=True)
 class SamplerConfig:
-    """Which tasks a step plays, and how often."""
+    """The choice and number of tasks per step."""
 
     sampler: str = "uniform"
     """Task sampler, which chooses the tasks of each step: a name or MODULE:NAME."""
     sampler_options: Options = field(default_factory=dict[str, object])
-    """Its options: --sampler.KEY VALUE."""
+    """Options of the sampler: --sampler.KEY VALUE."""
     train_split: str = ""
     """Split of the tasks for demonstrations and training; by default `train`, or the environment's first split."""
     steps: int = 100
@@ -200,14 +200,14 @@ class SamplerConfig:
 
 @dataclass(frozen=True)
 class BranchingConfig:
-    """Whether episodes of a group begin inside one another."""
+    """Episodes of a group that begin inside one another."""
 
     branching: str = ""
-    """Which episodes of a group branch off from which turns of others: a name or MODULE:NAME; by default none does."""
+    """Branching method, which chooses where episodes of a group branch off: a name or MODULE:NAME; none by default."""
     branching_options: Options = field(default_factory=dict[str, object])
-    """Its options: --branching.KEY VALUE."""
+    """Options of the branching method: --branching.KEY VALUE."""
     shared_turns: Literal["once", "each"] = "once"
-    """How a turn that several episodes hold is trained: in one of them (`once`), or in each with its share of the weight."""
+    """How a turn of several episodes is trained: in one of them (`once`), or in each with its share of the weight."""
 
 
 @dataclass(frozen=True)
@@ -223,10 +223,10 @@ class GenerationConfig:
     """How the episodes of a step are generated."""
 
     generation: str = "plain"
-    """How training episodes are generated: `plain` (each by itself), `spec` (earlier replies as drafts), `prune` (some end
+    """How training episodes are generated: `plain` (independently), `spec` (earlier replies as drafts), `prune` (some end
     early), or MODULE:NAME."""
     generation_options: Options = field(default_factory=dict[str, object])
-    """Its options: --generation.KEY VALUE."""
+    """Options of the generation: --generation.KEY VALUE."""
 
 
 @dataclass(frozen=True)
@@ -236,27 +236,26 @@ class RewardConfig:
     reward: tuple[str, ...] = ()
     """Reward stages, names or MODULE:NAME, each of which may add to the environment's reward."""
     reward_options: Options = field(default_factory=dict[str, object])
-    """Their options: --reward.KEY VALUE, or --reward.NAME.KEY VALUE if two have the same."""
+    """Options of the reward stages: --reward.KEY VALUE, or --reward.NAME.KEY VALUE if two have the same."""
 
 
 @dataclass(frozen=True)
 class SelectConfig:
-    """Which groups are trained on."""
+    """The choice of groups to train on."""
 
     select: str = "drop"
-    """Which groups are trained on: `keep` (all), `drop` (not those whose returns are all equal), `refill` (fresh tasks in
-    their place), another name or MODULE:NAME."""
+    """Selection of groups to train on: `keep` (all), `drop` (not those whose returns are all equal), `refill` (fresh tasks
+    in place of those), another name or MODULE:NAME."""
     select_options: Options = field(default_factory=dict[str, object])
-    """Its options: --select.KEY VALUE."""
+    """Options of the selection: --select.KEY VALUE."""
 
 
 @dataclass(frozen=True)
 class NeedsConfig:
-    """What the credit and the loss need to know about each turn."""
+    """Values that the credit and the loss need for each turn."""
 
     needs_options: Options = field(default_factory=dict[str, object])
-    """Options of what the credit and the loss need: --needs.KEY VALUE, or --needs.NAME.KEY VALUE if two have the
-    same."""
+    """Options of the needs of credit and loss: --needs.KEY VALUE, or --needs.NAME.KEY VALUE if two have the same."""
 
 
 @dataclass(frozen=True)
@@ -266,19 +265,19 @@ class CreditConfig:
     credit: str = "gigpo"
     """Credit algorithm: a name or MODULE:NAME."""
     credit_options: Options = field(default_factory=dict[str, object])
-    """Its hyperparameters: --credit.KEY VALUE."""
+    """Hyperparameters of the credit algorithm: --credit.KEY VALUE."""
     negative_advantage_weight: float = 1.0
     """Weight of negative advantages; less than 1 keeps a weak policy from unlearning more than it learns."""
 
 
 @dataclass(frozen=True)
 class LossConfig:
-    """What is minimized."""
+    """The loss and its terms."""
 
     loss: str = "clip"
     """Loss of the update: a name or MODULE:NAME. It may read the fields of this table."""
     loss_options: Options = field(default_factory=dict[str, object])
-    """Its options: --loss.KEY VALUE."""
+    """Options of the loss: --loss.KEY VALUE."""
     clip_low: float = 0.2
     """The probability ratio is clipped below at 1 minus this."""
     clip_high: float = 0.2
@@ -286,18 +285,18 @@ class LossConfig:
     importance_sampling_level: Literal["token", "turn", "sequence"] = "token"
     """Level of the importance ratio: `token`, `turn` or `sequence`."""
     loss_aggregation: Literal["token", "turn", "episode", "episode-sum", "constant"] = "token"
-    """What has equal weight in an update: every `token`, `turn` or `episode`, `episode-sum`, or `constant` (Dr.GRPO)."""
+    """Unit of equal weight in an update: every `token`, `turn` or `episode`, `episode-sum`, or `constant` (Dr.GRPO)."""
     constant: float = 0.0
-    """The fixed length that `constant` divides by."""
+    """Fixed length that `loss_aggregation = "constant"` divides by."""
     kl: float = 0.0
     """Weight of the KL penalty towards the policy at the start of reinforcement learning (with adapters: the model with
     its adapters off); 0 needs no reference."""
     kl_kind: Literal["k1", "k2", "k3"] = "k3"
-    """How that KL is estimated from a sampled token: `k1`, `k2` or `k3` (J. Schulman, 2020)."""
+    """Estimator of that KL from a sampled token: `k1`, `k2` or `k3` (J. Schulman, 2020)."""
     entropy_bonus: float = 0.0
-    """Weight of the policy's entropy, in nats per token, that is subtracted from the loss; 0 leaves it out."""
+    """Weight of the policy's entropy (nats per token), which is subtracted from the loss; 0 turns it off."""
     old_logprobs: Literal["auto", "trainer", "engine"] = "auto"
-    """What the ratio divides by: `engine`, the log-probabilities as sampled (PPO); `trainer`, those before the update, with
+    """Denominator of the ratio: `engine`, the log-probabilities as sampled (PPO); `trainer`, those before the update, with
     each token weighted by trainer / engine (decoupled PPO); `auto`: `engine` if `hf` samples in fp32, else `trainer`."""
     tis_cap: float = 2.0
     """Cap of the per-token weight trainer / engine (truncated importance sampling) if `old_logprobs` are the trainer's."""
@@ -308,13 +307,13 @@ class LearnerConfig:
     """How and where the weights are updated."""
 
     learner: str = "local"
-    """What holds the weights and updates them: `local`, `tinker:URL` (a server of the Tinker API) or MODULE:NAME."""
+    """Holder of the weights, which also updates them: `local`, `tinker:URL` (a server of the Tinker API) or MODULE:NAME."""
     learner_options: Options = field(default_factory=dict[str, object])
-    """Its options: --learner.KEY VALUE."""
+    """Options of the learner: --learner.KEY VALUE."""
     lr: float = 1e-3
     """Learning rate (AdamW)."""
     muon: bool = False
-    """Use Muon for the matrices (at five times the learning rate): far quicker for small models trained from scratch."""
+    """Use Muon for the matrices (at five times the learning rate): much faster for small models trained from scratch."""
     optimizer: Literal["adamw", "adamw8bit"] = "adamw"
     """`adamw`, or `adamw8bit` (state in 8 bits; needs torchao); with Muon, for the parameters that Muon does not update."""
     lr_warmup: int = 3
@@ -336,21 +335,21 @@ class LearnerConfig:
     sharding: Literal["none", "fsdp2"] = "none"
     """Weights, gradients and optimizer state of several processes: whole in each (`none`), or a part in each (`fsdp2`)."""
     share_prefixes: bool = False
-    """Compute a prefix that rows of an update have in common once (prefix-tree packing), if that saves a tenth of the
-    tokens or more; rows of a group then go into the same mini-batch if possible."""
+    """Compute a prefix that several rows of an update share only once (prefix-tree packing), if that saves at least a tenth
+    of the tokens; rows of a group then go into the same mini-batch if possible."""
     attention: Literal["auto", "flash", "flex", "sdpa", "split", "rows", "small"] = "auto"
     """How rows share a forward pass: `auto` (the best that runs), `flash`, `flex`, `sdpa` or `split` (unpadded), `rows`
     (padded) or `small` (our own forward pass for small models on a CPU)."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """`fp32`, `bf16` (with fp32 masters), or `auto`: bf16 on a GPU that supports it."""
     gradient_checkpointing: bool = False
-    """Keep only the inputs of each layer and compute the rest again in the backward pass: less memory, a third more work."""
+    """Keep only the inputs of each layer and recompute the rest in the backward pass: less memory, a third more compute."""
     compile: bool = False
     """Compile the model's layers with torch.compile."""
 
     @property
     def sharded(self) -> bool:
-        """Whether each process holds a part of the weights."""
+        """True if each process holds a part of the weights."""
         return self.sharding != "none"
 
 
@@ -361,7 +360,7 @@ class EvalConfig:
     eval_every: int = 10
     """Steps between evaluations on the validation split; 0 means never."""
     eval_tasks: int = 100
-    """Number of tasks of an evaluation during training."""
+    """Number of tasks per evaluation during training."""
     valid_split: str = ""
     """Split of the evaluations during training; by default the environment's second split."""
     test_split: str = ""
@@ -375,18 +374,18 @@ class EvalConfig:
 
 @dataclass(frozen=True)
 class TrackConfig:
-    """What is recorded during the run."""
+    """Metrics, checkpoints and stored episodes of the run."""
 
     loggers: tuple[str, ...] = ()
-    """Where metrics are logged in addition to metrics.jsonl: names or MODULE:NAME."""
+    """Loggers in addition to metrics.jsonl: names or MODULE:NAME."""
     logger_options: Options = field(default_factory=dict[str, object])
-    """Their options: --logger.KEY VALUE."""
+    """Options of the loggers: --logger.KEY VALUE."""
     checkpoint_every: int = 10
     """Steps between checkpoints."""
     keep_best: bool = False
     """Keep the checkpoint with the highest success on the validation split, as checkpoints/best."""
     try_stages: bool = True
-    """Call stages of your own once on made-up episodes before anything is loaded."""
+    """Call your own stages once on made-up episodes before anything is loaded."""
     keep_episodes: int = 16
     """Training episodes kept per step in episodes.jsonl (evaluation episodes are all kept)."""
 
@@ -397,4 +396,4 @@ TABLES: dict[type, str] = {
     GenerationConfig: "generation", RewardConfig: "reward", SelectConfig: "select", NeedsConfig: "needs",
     CreditConfig: "credit", LossConfig: "loss", LearnerConfig: "learner", EvalConfig: "eval", TrackConfig: "track",
 }  # fmt: skip
-"""By dataclass, the table of a recipe that holds its fields; those of the first stand at the top."""
+"""Recipe table of each dataclass; fields of the first stand at the top of the file."""

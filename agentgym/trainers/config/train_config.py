@@ -36,7 +36,7 @@ from agentgym.trainers.learners.interface import kind_of
 from agentgym.trainers.learners.kinds import LearnerKind
 
 STATE = "trainer.pt"
-"""The file of a checkpoint folder that holds the trainer's state."""
+"""File of a checkpoint folder with the trainer's state."""
 
 
 @dataclass(frozen=True)
@@ -66,14 +66,14 @@ class TrainConfig(
         checks.check(self)
 
     def with_found(self, **values: object) -> Self:
-        """Return the run with values that were found out for it (splits, a checkpoint's folder), which need no check."""
+        """Return the run with values that were determined for it (splits, a checkpoint's folder); they need no check."""
         config = copy.copy(self)
         vars(config).update(values)
         return config
 
     @property
     def mix(self) -> tuple[EnvSpec, ...]:
-        """The environments of the run, each with its splits and horizon filled in from the run's."""
+        """The environments of the run, with splits and horizon filled in from the run's."""
         splits = {name: getattr(self, name) for name in ("train_split", "valid_split", "test_split")}
         if not self.envs:
             return (EnvSpec(self.env, options=self.env_options, horizon=self.horizon, **splits),)
@@ -86,46 +86,47 @@ class TrainConfig(
 
     @property
     def where(self) -> str:
-        """A readable description of what the run trains on."""
+        """Names of the training environments, for messages."""
         return ", ".join(env.name for env in self.mix)
 
     @property
     def spec(self) -> AgentSpec:
-        """The agent of the package that plays, without its model."""
+        """The package's agent that plays, without its model."""
         values: dict[str, Any] = {name: getattr(self, name) for name in NAMED}
         return AgentSpec(prompt=self.prompt_asked, **values)
 
     @property
     def prompt_asked(self) -> str | None:
-        """The prompt requested by name; a policy trained from scratch reads no instructions."""
+        """The requested prompt, if any; a policy trained from scratch gets none of the default instructions."""
         own_model = self.model == "init" or homemade(self.model)
         return self.prompt or ("bare" if own_model and self.agent != "completion" else None)
 
     @property
     def engine_kind(self) -> EngineKind:
-        """What its engine is and can do; UnknownName for none that a run can have.
+        """Properties of the engine. With the default `hf`, a server that also trains is its own engine.
 
-        What `hf` says, the trainer's own weights, a server that trains samples itself.
+        Raises:
+            UnknownName: a run cannot have this engine.
         """
         own = self.learner_kind.engine if self.engine == type(self).engine else None
         return own or training_kind(self.engine)
 
     @property
     def learner_kind(self) -> LearnerKind:
-        """What its learner is and can do."""
+        """Properties of the learner."""
         return kind_of(self.learner)
 
     @property
     def served(self) -> bool:
-        """Whether a server samples and manages its own weights."""
+        """True if a server samples and manages its own weights."""
         return self.engine_kind.served
 
     @property
     def differs(self) -> bool:
-        """Whether ratios are taken against the trainer's own scores, and each token is weighted by trainer / engine.
+        """True if ratios use the trainer's own scores and each token is weighted by trainer / engine.
 
-        By default where the engine computes otherwise than the trainer, as the trainer's own model does in bf16. Tokens of
-        an earlier version are no reason: their ratio to what was sampled is exact.
+        By default this holds if the engine computes differently from the trainer, as the trainer's own model does in
+        bf16. Tokens of an earlier version do not matter: their ratio to the sampled log-probabilities is exact.
         """
         if self.old_logprobs != "auto":
             return self.old_logprobs == "trainer"
@@ -133,17 +134,17 @@ class TrainConfig(
 
     @property
     def apart(self) -> bool:
-        """Whether an engine in this process samples from a copy of the trainer's weights."""
+        """True if an engine in this process samples from a copy of the trainer's weights."""
         return self.engine_kind.in_process and (self.async_level > 0 or self.sharded)
 
     @property
     def sleeps(self) -> bool:
-        """Whether the engine gives its memory back during updates."""
+        """True if the engine releases its memory during updates."""
         return self.engine_kind.gpu_share > 0 and bool(self.engine_options.get("enable_sleep_mode"))
 
     @property
     def updates(self) -> int:
-        """Optimizer updates of one step."""
+        """Optimizer updates per step."""
         return self.minibatches * self.epochs
 
     @property
@@ -152,7 +153,7 @@ class TrainConfig(
         return -(-self.sft_episodes // self.sft_batch)
 
     def horizon_at(self, step: int, stages: tuple[int, ...]) -> int | None:
-        """Return the horizon of a step (counted from 0): a pure function of the step, so resuming skips no stage."""
+        """Return the horizon of a step (counted from 0); it depends on the step alone, so resuming skips no stage."""
         return stages[min(step // self.horizon_steps, len(stages) - 1)] if stages else None
 
     def lr_at(self, step: int) -> float:
@@ -162,13 +163,17 @@ class TrainConfig(
 
 
 def defaults() -> dict[str, object]:
-    """Return the fields of a run that sets none."""
+    """Return the default of every field of a run."""
     fields = dataclasses.fields(TrainConfig)
     return {f.name: f.default_factory() if callable(f.default_factory) else f.default for f in fields}
 
 
 def settings_in(config: TrainConfig, env: EnvSpec) -> TrainConfig:
-    """Return the run as it is in one of its environments, with the agent's settings there; BadConfig naming it."""
+    """Return the run with the agent settings of one of its environments.
+
+    Raises:
+        BadConfig: the settings are invalid there; the message names the environment.
+    """
     if not env.agent:
         return config
     try:
@@ -178,7 +183,7 @@ def settings_in(config: TrainConfig, env: EnvSpec) -> TrainConfig:
 
 
 def homemade(model: str) -> bool:
-    """Whether a folder holds a policy made by `init-policy` or trained from one: its tokenizer has the mark."""
+    """Return True if a folder holds a policy made by `init-policy` or trained from one; its tokenizer has a marker token."""
     try:
         return ACT in (Path(model) / "tokenizer_config.json").read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
@@ -186,6 +191,6 @@ def homemade(model: str) -> bool:
 
 
 def newest_checkpoint(folder: str | Path) -> Path | None:
-    """Return the folder of a run's newest finished checkpoint, a model folder with the trainer's state; None without one."""
+    """Return the newest complete checkpoint folder of a run (a model folder with the trainer's state), or None."""
     complete = sorted(path for path in Path(folder).glob("checkpoints/step-*") if (path / STATE).exists())
     return complete[-1] if complete else None

@@ -1,4 +1,4 @@
-"""ArCHer: a turn is worth what its action is worth above its state, by an off-policy critic."""
+"""ArCHer: credit a turn with the off-policy critic's value of its action minus that of its state."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -20,12 +20,12 @@ def archer(
     warmup: Annotated[int, Within(0, 1_000_000)] = 0,
     whiten: bool = False,
 ) -> list[list[Floats]]:
-    """Each token of turn k is credited with A_k = min(Q1, Q2)(s_k, a_k) - min(V1, V2)(s_k), of the need `turn_q`.
+    """Credit each token of turn k with A_k = min(Q1, Q2)(s_k, a_k) - min(V1, V2)(s_k), of the need `turn_q`.
 
     Source: ArCHer, arXiv 2402.19446: policy gradient over tokens with the advantage of the whole utterance. In the first
     `warmup` steps all are 0: only the critic learns (the published code has such a phase). No discount within a turn.
     Statistics over turns: with `whiten`, A becomes (A - mean) / (std + 1e-8) over all turns of the step (ddof 0), which is
-    ours. A turn without a value has 0. A group of one and one without spread have a signal: train with `--select keep`.
+    ours. A turn without a value has 0. A group of one, or without spread, has a signal: train with `--select keep`.
     No penalties. Part: the paper's token-level baseline (an option there) is left out.
     """
     if step < warmup:

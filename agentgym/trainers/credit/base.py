@@ -1,4 +1,4 @@
-"""Credit by another credit: a credit that knows better for some tokens leaves the others to one of the package's."""
+"""Credit for some tokens by one algorithm and for the others by a base algorithm."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -12,16 +12,18 @@ from agentgym.trainers.credit.interface import Floats, resolve
 from agentgym.trainers.seam import Processes
 
 Options = Mapping[str, object] | None
-"""Hyper-parameters of the other credit: a table."""
+"""Hyperparameters of the base credit."""
 
 
 def by_base(
     groups: Sequence[Group], name: str, options: Options, *, step: int, state: dict[str, Any], run: Processes | None
 ) -> list[list[Floats]]:
-    """Return, per group and episode, what the credit `name` gives each output token of all turns in order.
+    """Return, per group and episode, the credit `name` as arrays [output tokens of all turns, in order].
 
-    Its own state is kept in `state["base"]`. BadConfig for a credit that there is none of, and for one that needs something
-    computed first, since only what the outer credit needs is.
+    Its own state lives in `state["base"]`.
+
+    Raises:
+        BadConfig: the credit is unknown, or it needs a value that is computed first; only the outer credit's needs are.
     """
     try:
         credit = resolve(name, **dict(options or {}))
@@ -41,12 +43,12 @@ def by_base(
 
 
 def per_token(episode: Episode, array: Floats) -> Floats:
-    """Return a number per output token of all turns, of an array that has these or a number per turn."""
+    """Return an array [output tokens of all turns] from one with a number per token or per turn."""
     lengths = [len(turn.output_ids) for turn in episode.turns]
     return np.repeat(array, lengths) if len(array) == len(lengths) else array
 
 
 def of_turns(episode: Episode, name: str) -> Floats:
-    """Return what stands in `turn.extra[name]` for every output token of all turns in order; nan where nothing does."""
+    """Return `turn.extra[name]` as an array [output tokens of all turns, in order]; nan for turns without it."""
     rows = [np.broadcast_to(t.extra.get(name, np.nan), len(t.output_ids)).astype(np.float64) for t in episode.turns]
     return np.concatenate(rows) if rows else np.zeros(0)

@@ -1,4 +1,4 @@
-"""On-policy distillation: the student's own tokens, credited with how much likelier a teacher finds them."""
+"""On-policy distillation: credit the student's own tokens with the teacher's log-probability above the student's."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -25,14 +25,14 @@ def distill(
     base: Annotated[str, SHAPES] = "",
     base_options: Annotated[Options, SHAPES] = None,
 ) -> list[list[Floats]]:
-    """Each token is credited with weight * sum over later tokens u, its own included, of gamma^(u-t) (log T_u - log p_u).
+    """Credit each token with weight * sum over later tokens u, its own included, of gamma^(u-t) (log T_u - log p_u).
 
     T is the teacher's probability of the token (`teacher_logprobs`), p that with which the student sampled it. With gamma
     0 the update is the gradient of the reverse KL of each token at the states that the student visits; with gamma 1, of
     the reverse KL of whole episodes, what a token does to later states included. Source: on-policy distillation as in
     Thinking Machines' cookbook (gamma 0) and GKD, arXiv 2306.13649; gamma 1 is MiniLLM's objective, arXiv 2306.08543,
     without its variance reduction. `base` names a credit without needs, whose advantages are added (with `base_options`);
-    without one the environment's reward counts for nothing. Nothing is centred or divided, so a group of one and one without
+    without a base, the environment's reward has no effect. Nothing is centred or divided, so groups of one or without
     spread have a signal: train with `--select keep`. A turn's notes get the mean of the turn's tokens. No penalties.
     Statistics: none of its own, hence no ddof.
     """
@@ -44,7 +44,11 @@ def distill(
 
 
 def _towards(episode: Episode, weight: float, gamma: float) -> Floats:
-    """Return the discounted sums for the output tokens of an episode; tokens that nobody scored count for nothing."""
+    """Return the discounted sums as an array [output tokens of the episode]; unscored tokens contribute 0.
+
+    Raises:
+        BadConfig: a trained turn lacks log-probabilities for some of its tokens.
+    """
     for turn in episode.turns:
         if len(turn.logprobs) != len(turn.output_ids) and turn.extra.get("train") is not False:
             raise BadConfig(
@@ -53,5 +57,5 @@ def _towards(episode: Episode, weight: float, gamma: float) -> Floats:
                 "out the selection that puts in turns which the policy did not sample"
             )
     own_logprobs = [p for t in episode.turns for p in (t.logprobs or [np.nan] * len(t.output_ids))]
-    apart = of_turns(episode, "teacher_logprobs") - np.array(own_logprobs, dtype=np.float64)
-    return weight * discounted(np.nan_to_num(apart), gamma)
+    gap = of_turns(episode, "teacher_logprobs") - np.array(own_logprobs, dtype=np.float64)
+    return weight * discounted(np.nan_to_num(gap), gamma)

@@ -1,4 +1,4 @@
-"""Generalised advantage estimation with a critic: over turns (PPO), and over turns and the tokens within them."""
+"""Generalized advantage estimation with a critic: over turns (PPO), and over turns and the tokens within them."""
 
 from collections.abc import Callable, Sequence
 
@@ -12,20 +12,20 @@ from agentgym.trainers.data.turn_rewards import turn_rewards
 from agentgym.trainers.seam import Processes
 
 Estimate = Callable[[Episode], tuple[Floats, list[Floats]]]
-"""Of an episode: its advantages, and by turn what the critic is to learn at each output token (nan: nothing)."""
+"""Maps an episode to its advantages and, per turn, the critic's target at each output token (nan: no target)."""
 
 
 @credit("turn_gae", scope="batch", needs=("values",), uniform=True)
 def turn_gae(
     groups: Sequence[Group], *, gamma: Share = 0.95, lam: Share = 0.95, whiten: bool = True, run: Processes | None = None
 ) -> list[list[Floats]]:
-    """Turn k is credited with A_k = D_k + gamma * lam * A_{k+1}, where D_k = r_k + gamma * V_{k+1} - V_k: PPO over turns.
+    """Credit turn k with A_k = D_k + gamma * lam * A_{k+1}, where D_k = r_k + gamma * V_{k+1} - V_k: PPO over turns.
 
     Source: GAE, arXiv 1506.02438, eq. 16, with a turn as the step; PPO, arXiv 1707.06347. V_k is the critic's value at
     the turn's first token. V after the last turn is 0, also where the horizon cut the episode: the horizon is part of the
     task here. The critic learns A_k + V_k at that token. Statistics over turns: with `whiten`, A becomes (A - mean) /
     (std + 1e-8) over all turns of the step in all processes (ddof 0), whatever their groups. A turn without a value
-    (context only, or nothing was said) has A_k = gamma * lam * A_{k+1}. A group of one and one without spread have a
+    (context only, or an empty reply) has A_k = gamma * lam * A_{k+1}. A group of one, or without spread, has a
     signal, and a critic that never sees them learns wrong values: train with `--select keep`. No penalties: let the
     environment or a reward pay them.
     """
@@ -52,7 +52,7 @@ def bilevel_gae(
     whiten: bool = True,
     run: Processes | None = None,
 ) -> list[list[Floats]]:
-    """Each token is credited by GAE within its turn, towards the return that GAE over turns gives the turn's end.
+    """Credit each token by GAE within its turn, towards the return that GAE over turns gives the turn's end.
 
     Source: VAGEN's bi-level GAE (arXiv 2510.16907) as its and RAGEN's code have it, where paper and code differ. Over
     turns, with V(e_k) at the turn's last token: D_k = r_k + turn_gamma * V(e_{k+1}) - V(e_k), A_k = D_k + turn_gamma *
@@ -75,14 +75,14 @@ def bilevel_gae(
 
 
 def _values(episode: Episode) -> list[Floats]:
-    """Return the critic's values by turn and output token; one nan for a turn without."""
+    """Return the critic's values per turn as arrays [output tokens]; one nan for a turn without values."""
     none = np.full(1, np.nan)
     by_turn = [np.asarray(turn.extra.get("values", none), dtype=np.float64) for turn in episode.turns]
     return [values if len(values) else none for values in by_turn]
 
 
 def _over_turns(rewards: Floats, values: Floats, gamma: float, lam: float) -> tuple[Floats, Floats]:
-    """Return advantages and returns A + V of turns; one without a value hands on what comes after it."""
+    """Return advantages and returns A + V, both [turns]; a turn without a value passes on the advantage that follows it."""
     advantages, returns = np.zeros_like(values), np.zeros_like(values)
     later, value_after = 0.0, 0.0
     for k in range(len(values) - 1, -1, -1):
@@ -93,7 +93,7 @@ def _over_turns(rewards: Floats, values: Floats, gamma: float, lam: float) -> tu
 
 
 def _within(values: Floats, end: float, gamma: float, lam: float) -> Floats:
-    """Return the advantages of a turn's tokens towards the return of its end; nan where the turn has no values."""
+    """Return the advantages of a turn [output tokens] towards the return of its end; nan if the turn has no values."""
     advantages, later = np.empty_like(values), 0.0
     for t in range(len(values) - 1, -1, -1):
         ahead = end if t == len(values) - 1 else gamma * values[t + 1]
@@ -103,7 +103,7 @@ def _within(values: Floats, end: float, gamma: float, lam: float) -> Floats:
 
 
 def _credited(groups: Sequence[Group], estimate: Estimate, whiten: bool, run: Processes | None) -> list[list[Floats]]:
-    """Return the advantages of all episodes, and note in their turns what the critic is to learn."""
+    """Return the advantages of all episodes, and store the critic's targets in their turns."""
     by_group = [[estimate(episode) for episode in group] for group in groups]
     for group, estimates in zip(groups, by_group, strict=True):
         for episode, (_, targets) in zip(group, estimates, strict=True):

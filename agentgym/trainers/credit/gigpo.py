@@ -1,4 +1,4 @@
-"""GiGPO: episodes of a group compared as wholes, and turns compared wherever episodes meet in the same state."""
+"""GiGPO: compare whole episodes within a group, and turns that start from the same state."""
 
 from collections.abc import Hashable, Iterable
 from typing import Literal, get_args
@@ -34,7 +34,7 @@ def gigpo(
     punish: Punish = "valid",
     penalty_order: Order = "advantage",
 ) -> list[Floats]:
-    """Each turn is credited with A_E + step_weight * A_S: its episode against the group, and itself against its anchor.
+    """Credit each turn with A_E + step_weight * A_S: its episode against the group, and itself against its anchor.
 
     Source: GiGPO, arXiv 2505.10978, eqs. 3 to 8, with the semantics corrected where the published code departs from
     them (`gigpo_reference` keeps that). A_E is `grpo` with `norm`. A_S centres the discounted return-to-go
@@ -42,13 +42,16 @@ def gigpo(
     (`anchor="observation"`, as published) or the environment's `state_key` (`"state"`; None: no anchor, A_S = 0).
     Statistics: A_E over trajectories, A_S over turns. `ddof` and `eps` serve both terms where they divide by the
     spread (`norm`, `step_norm` = `std`; `mean` divides by nothing). Anchor groups are small, so dividing by their own
-    spread makes trifles as large as successes: `step_norm` is `mean` unless asked. A group of one has A_E = 0, a turn alone
-    at its anchor A_S = 0, zero spread exactly 0.
+    spread makes trifles as large as successes: the default of `step_norm` is `mean`. A group of one has A_E = 0, a turn
+    alone at its anchor A_S = 0, zero spread exactly 0.
     `revisits=False`: only the first visit of a trajectory to an anchor is compared, later ones have A_S = 0.
-    With `anchor="observation"`, what the environment says to an invalid action is not a state: turns that see it have no
+    With `anchor="observation"`, the answer to an invalid action is not a state: turns that see it have no
     anchor unless `keep_errors`. `keep_invalid=False` leaves out turns whose own action is invalid too.
     Penalties (see `grpo`): `before`: part of the turn's reward, so it enters R and, discounted, the G of earlier turns;
     `after`: taken from that turn's score and its own G only; `advantage`: from the turn's finished advantage.
+
+    Raises:
+        BadConfig: `keep_errors` with `anchor="state"`, which has no effect, or an unknown choice.
     """
     choice("anchor", anchor, ANCHORS)
     if anchor == "state" and keep_errors:
@@ -71,25 +74,25 @@ def gigpo(
 
 
 def step_returns(group: Group, *, gamma: float, penalty: float, punish: str, penalty_order: str) -> list[Floats]:
-    """Return the discounted return-to-go of each turn, with penalties before or after discounting, or not at all."""
-    returns_found: list[Floats] = []
+    """Return the discounted return-to-go per episode [turns], with penalties before or after discounting, or not at all."""
+    returns: list[Floats] = []
     for episode in group:
         cost = penalty * punished(episode.turns, punish)
         rewards = turn_rewards(episode)
         if penalty_order == "before":
-            returns_found.append(discounted(rewards - cost, gamma))
+            returns.append(discounted(rewards - cost, gamma))
         else:
-            returns_found.append(discounted(rewards, gamma) - (cost if penalty_order == "after" else 0.0))
-    return returns_found
+            returns.append(discounted(rewards, gamma) - (cost if penalty_order == "after" else 0.0))
+    return returns
 
 
 def anchor_groups(
     group: Group, anchor: str, *, revisits: bool = True, keep_errors: bool = False, keep_invalid: bool = True
 ) -> dict[Hashable, list[tuple[int, int]]]:
-    """Return, by anchor, the (episode, turn) pairs that are compared there; see `gigpo` for the switches."""
+    """Return the (episode, turn) pairs that are compared with each other, by anchor; see `gigpo` for the switches."""
     groups: dict[Hashable, list[tuple[int, int]]] = {}
     for i, episode in enumerate(group):
-        answered = False  # whether the observation is the environment's answer to an invalid action
+        answered = False  # True if the observation answers an invalid action
         seen: set[Hashable] = set()
         for k, turn in enumerate(episode.turns):
             key = turn.observation if anchor == "observation" else turn.state_key
@@ -111,10 +114,10 @@ def anchor_statistics(
     keep_errors: bool = False,
     keep_invalid: bool = True,
 ) -> dict[str, tuple[int, int]]:
-    """Return how much turns can be compared: `anchor_size`, `anchor_singletons` and `anchor_missing`.
+    """Return how many turns can be compared: `anchor_size`, `anchor_singletons` and `anchor_missing`.
 
-    The mean number of turns per anchor group; the share of anchored turns that are alone at their anchor; the share of
-    all turns that have no anchor. Each as a total and what it is to be divided by, so that processes can be added up.
+    These are the mean number of turns per anchor group, the share of anchored turns that are alone at their anchor, and
+    the share of all turns without an anchor. Each is a pair (total, divisor), so that processes can add them up.
     """
     choice("anchor", anchor, ANCHORS)
     sizes: list[int] = []

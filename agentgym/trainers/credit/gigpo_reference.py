@@ -23,15 +23,15 @@ def gigpo_reference(
     punish: Punish = "valid",
     copies: Sequence[tuple[int, int]] = (),
 ) -> list[Floats]:
-    """A_E + step_weight * A_S as the authors' code has it: for comparison with published numbers, not for use.
+    """Credit each turn with A_E + step_weight * A_S as the authors' code does, to compare with published numbers.
 
     Source: verl-agent, `gigpo/core_gigpo.py` and `ray_trainer.py`. One row per turn, each with its episode's return as
     score. Statistics of both terms over rows, so long episodes weigh more in A_E, and every visit counts in A_S;
     anchors are raw observations, answers to invalid actions included. ddof 1, `eps` 1e-6, one `norm` for both terms.
     Penalties after discounting: from the row's score and its own G. A group of one row keeps its raw score (mean 0,
     std 1); an anchor group of one gives 0; zero spread gives 0. `copies` are the (episode, turn) rows that the published
-    code repeats at random to fill its batches: each counts once more in all statistics. (It counts twice in the
-    published loss too; that is the caller's affair.)
+    code repeats at random to fill its batches: each adds one more count to all statistics. (It counts twice in the
+    published loss too; that is left to the caller.)
     """
     choice("norm", norm, NORMS)
     pairs = [(i, k) for i, episode in enumerate(group) for k in range(len(episode.turns))]

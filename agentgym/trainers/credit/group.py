@@ -1,4 +1,4 @@
-"""Credit by comparing whole episodes of a group: GRPO, Dr.GRPO, RLOO."""
+"""Credit that compares whole episodes of a group: GRPO, Dr.GRPO, RLOO."""
 
 from typing import Literal
 
@@ -28,7 +28,7 @@ def grpo(
     punish: Punish = "valid",
     penalty_order: Order = "advantage",
 ) -> list[Floats]:
-    """Every turn of an episode is credited with (R - mean) / (std + eps) over the returns R of its group.
+    """Credit every turn of an episode with (R - mean) / (std + eps) over the returns R of its group.
 
     Source: GRPO, arXiv 2402.03300, eq. in section 4.1.2 (outcome supervision). Statistics over trajectories, each
     counted once, however long. `ddof` 1 as in verl and TRL (0: NumPy's). `norm="mean"` does not divide at all.
@@ -47,7 +47,7 @@ def grpo(
 def dr_grpo(
     group: Group, *, penalty: NotNegative = 0.0, punish: Punish = "valid", penalty_order: Order = "advantage"
 ) -> list[Floats]:
-    """Every turn of an episode is credited with R - mean over the returns R of its group; nothing is divided.
+    """Credit every turn of an episode with R - mean over the returns R of its group; nothing is divided.
 
     Source: Dr.GRPO, arXiv 2503.20783, section 3.2; it goes with the loss aggregation `constant`, which divides by a
     fixed length instead of each episode's own. Statistics over trajectories; no ddof, no eps. A group of one gives 0;
@@ -62,7 +62,7 @@ def dr_grpo(
 def rloo(
     group: Group, *, penalty: NotNegative = 0.0, punish: Punish = "valid", penalty_order: Order = "advantage"
 ) -> list[Floats]:
-    """Every turn of an episode is credited with R minus the mean return of the other episodes: n/(n-1) * (R - mean).
+    """Credit every turn of an episode with R minus the mean return of the other episodes: n/(n-1) * (R - mean).
 
     Source: RLOO, arXiv 2402.14740, section 3.2 (leave-one-out baseline of Kool et al., 2019). Statistics over trajectories;
     no ddof, no eps. A group of one gives 0 (verl: the raw return); zero spread gives exactly 0. Penalties as in `grpo`,
@@ -80,7 +80,7 @@ def rloo(
 def episode_advantages(
     group: Group, *, norm: str, ddof: int, eps: float, penalty: float, punish: str, penalty_order: str
 ) -> list[Floats]:
-    """Return the group-relative advantage of each episode, one number per turn, with penalties where `grpo` says."""
+    """Return the group-relative advantages, one array [turns] per episode, with penalties as `grpo` describes."""
     choice("penalty_order", penalty_order, ORDERS)
     marks = [punished(episode.turns, punish) for episode in group]
     rows: list[Floats] = []

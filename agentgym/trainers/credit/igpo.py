@@ -1,4 +1,4 @@
-"""IGPO: a turn is paid what it added to the probability of the gold answer."""
+"""IGPO: reward a turn with its gain in the probability of the gold answer."""
 
 from typing import Literal
 
@@ -19,13 +19,13 @@ def igpo(
     ddof: Literal[0, 1] = 1,
     eps: NotNegative = 1e-6,
 ) -> list[Floats]:
-    """Turn k is credited with sum_{j >= k} gamma^(j - k) N(r_j): r is the gain of the probe, of the last turn the return.
+    """Credit turn k with sum_{j >= k} gamma^(j - k) N(r_j): r is the gain of the probe, of the last turn the return.
 
     Source: IGPO, arXiv 2510.14967. The gain of turn k is probe_{k+1} - probe_k, the probability of the gold answer after
     it less that before it: the geometric mean over the answer's tokens, the default of `--needs.mean`. The last turn,
     which answers, has the episode's return instead. N is (x - mean) / (std + eps) over the group: over all gains, and
-    over all returns; with `together` over both at once, for the text found did not settle which. gamma is not settled
-    either; 1 adds plainly. Statistics over turns (gains) and trajectories (returns). A gain that could not be measured
+    over all returns; with `together` over both at once, because the paper leaves this open. gamma is open
+    as well; 1 means a plain sum. Statistics over turns (gains) and trajectories (returns). A gain that could not be measured
     (nan) is left out and counts 0. A group of one compares its gains with one another; one value alone gives 0, no
     spread exactly 0 (`ddof`). Groups that failed as a whole have a signal: `--select keep`. No penalties.
     """

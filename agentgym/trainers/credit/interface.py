@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 CreditFunction = Callable[..., Any]
 WORTH = "worth"
-"""The key of `turn.extra` with the advantage of a turn that a selection added."""
+"""Key of `turn.extra` with the advantage of a turn that a selection added."""
 
 CREDITS = Seam(
     "credit",
@@ -66,7 +66,7 @@ CREDITS = Seam(
 
 @dataclass(frozen=True, slots=True)
 class Credit:
-    """A credit function with its hyper-parameters filled in: call it on all groups of a training step."""
+    """A credit function with its hyperparameters filled in; call it on all groups of a training step."""
 
     stage: Stage
     run: Processes | None = None
@@ -74,7 +74,7 @@ class Credit:
 
     @property
     def name(self) -> str:
-        """The function's short name."""
+        """Short name of the function."""
         return self.stage.name
 
     @property
@@ -84,18 +84,19 @@ class Credit:
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """What must be computed into `turn.extra` first."""
+        """Values that must be computed into `turn.extra` first."""
         return self.stage.attributes["needs"]
 
     @property
     def hyperparameters(self) -> Mapping[str, object]:
-        """What was set."""
+        """The hyperparameters that were set."""
         return self.stage.options
 
     def __call__(self, groups: Sequence[Group], *, step: int = 0) -> list[list[Floats]]:
-        """Return per group and episode a 1-D array: a number per turn, or one per output token of all turns in order.
+        """Return per group and episode an array [turns], or [output tokens of all turns, in order].
 
-        Raises ValueError, naming the credit and the episode, when an array has another length or is not finite.
+        Raises:
+            ValueError: an array has another length or is not finite; the message names the credit and the episode.
         """
         handed: dict[str, object] = {"step": step, "run": self.run}
         call = self.stage
@@ -108,7 +109,11 @@ class Credit:
         return [self._array(episode, array) for episode, array in zip(group, arrays, strict=True)]
 
     def _check_length(self, returned: object, number: int, what: str) -> None:
-        """Raise ValueError unless so many were returned."""
+        """Check the number of returned items.
+
+        Raises:
+            ValueError: it is not `number`.
+        """
         if not isinstance(returned, Sized):
             raise ValueError(f"credit {self.name!r} returned {returned!r:.80}; expected {number} {what.format(number)}")
         if len(returned) != number:
@@ -130,17 +135,20 @@ class Credit:
 def credit(
     name: str, scope: str = "group", needs: Sequence[str] = (), *, uniform: bool = False, worth: bool = False
 ) -> Callable[[CreditFunction], CreditFunction]:
-    """Declare a credit function `(group, *, hyper-parameters) -> one array per episode`, and give it a short name.
+    """Declare a credit function `(group, *, hyperparameters) -> one array per episode` and give it a short name.
 
-    An array holds a number per turn, or one per output token of all turns in order. With scope `batch` the function
-    takes the list of all groups and returns one list of arrays per group. `needs` names what is computed into
-    `turn.extra` first. Keyword-only parameters called `step`, `state` and `run` are no hyper-parameters: the updates so
-    far, a dict of plain data that is kept from step to step and in the checkpoint, and the run. Of several processes each
-    sees its own groups and has a state of its own in the checkpoint: who keeps one for all makes it from what all see
-    (`run.gather`), with scope `batch`, for a process without groups is called too. The function itself is returned
-    unchanged, so it can be called and tested as it is. `uniform` says that groups whose returns
-    are all equal have a signal too: a run that drops them is told so. `worth`: it reads `turn.extra["worth"]`, which some
-    selections put into turns that nobody sampled now.
+    An array is [turns] or [output tokens of all turns, in order]. With scope `batch` the function takes the list of all
+    groups and returns one list of arrays per group. `needs` names the values that are computed into `turn.extra` first.
+    Keyword-only parameters called `step`, `state` and `run` are not hyperparameters: the number of updates so far, a dict
+    of plain data that is kept between steps and in the checkpoint, and the run. With several processes, each sees its own
+    groups and has its own state in the checkpoint; to keep one state for all, compute it from everybody's data
+    (`run.gather`) with scope `batch`, which is also called in a process without groups. The function itself is returned
+    unchanged, so it can be called and tested directly. `uniform`: groups whose returns are all equal have a signal too,
+    and a run that drops them gets a warning. `worth`: the function reads `turn.extra["worth"]`, which some selections set
+    in turns that were not sampled in this step.
+
+    Raises:
+        BadConfig: the scope is unknown.
     """
     if scope not in ("group", "batch"):
         raise BadConfig(f"scope of credit {name!r} is {scope!r}; expected 'group' or 'batch'")
@@ -148,12 +156,15 @@ def credit(
 
 
 def resolve(name: str, /, **hyperparameters: object) -> Credit:
-    """Return the credit of a short name (the package's, or declared by `@credit`) or MODULE:NAME, ready to be called.
+    """Return the credit with this short name (built-in, or declared by `@credit`) or MODULE:NAME, ready to be called.
 
-    Hyper-parameters are the function's keyword-only parameters. Strings, as they come from a command line, are read as
-    the type of the default. Raises UnknownName or BadConfig with the closest name, and BadConfig for a value that the
-    function's annotations (`Literal`, `Annotated[float, Within(0, 1)]`) or the function itself refuses, and for a need
-    that nothing computes.
+    Hyperparameters are the function's keyword-only parameters. Strings, as from a command line, are converted to the type
+    of the default.
+
+    Raises:
+        UnknownName: there is no such credit or need.
+        BadConfig: a hyperparameter is unknown, or its value is rejected by the annotations (`Literal`, `Annotated[float,
+            Within(0, 1)]`) or by the function.
     """
     credit = Credit(CREDITS.resolve(name, hyperparameters))
     for need in credit.needs:
@@ -163,9 +174,12 @@ def resolve(name: str, /, **hyperparameters: object) -> Credit:
 
 
 def _try(credit: Credit) -> None:
-    """Raise the BadConfig that a credit raises for its hyper-parameters, such as two of them that do not go together.
+    """Call the credit on a made-up group, so that it can reject its hyperparameters, such as two that contradict each other.
 
-    It is called on a group that is made up. Any other error says more about that group than about the credit.
+    Other errors are ignored: they may be due to the group.
+
+    Raises:
+        BadConfig: the credit rejects its hyperparameters.
     """
     episodes = [
         Episode("", "task", "task", 0, turns=[_made_up(credit.needs), _made_up(credit.needs, reward)], reward=reward)
@@ -189,17 +203,19 @@ def _made_up(needs: Sequence[str], reward: float = 0.0) -> Turn:
 
 
 def check(run: "FreshRun") -> None:
-    """Raise BadConfig where turns say what they are worth and the credit does not read it, or none do and it would.
+    """Check that the credit works and that it and the selection agree on `worth`.
 
-    A credit of the user's own that fails on a made-up group is refused too.
+    Raises:
+        BadConfig: the selection sets `worth` and the credit does not read it, or the reverse; or a credit of the user's
+            own fails on a made-up group.
     """
     config, credit, selection = run.config, run.stages.credit, run.stages.selection
     if config.steps:
         trial.attempt(run, credit.stage, lambda stage, alone, group: Credit(stage, alone)([needs.tried(run, group)]))
-    reads, says = credit.stage.attributes["worth"], selection.attributes["worth"]
-    if not config.steps or reads == says:
+    reads, sets = credit.stage.attributes["worth"], selection.attributes["worth"]
+    if not config.steps or reads == sets:
         return
-    if says:
+    if sets:
         raise BadConfig(
             f"select {config.select!r} adds turns with a worth, and credit {config.credit!r} does not "
             f"read it: use --credit off_policy --credit.base {config.credit}"

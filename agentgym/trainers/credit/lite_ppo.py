@@ -1,4 +1,4 @@
-"""Lite PPO's advantage: the mean of the group, the spread of the batch."""
+"""Lite PPO's advantage: the group's mean, the batch's standard deviation."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ from agentgym.trainers.seam import Processes
 
 @credit("lite_ppo", scope="batch")
 def lite_ppo(groups: Sequence[Group], *, eps: NotNegative = 1e-6, run: Processes | None = None) -> list[list[Floats]]:
-    """Each turn is credited with (R - mean R of its group) / (std of R over the step's episodes + eps).
+    """Credit each turn with (R - mean R of its group) / (std of R over the step's episodes + eps).
 
     Source: Lite PPO, "Tricks or Traps", arXiv 2508.08221: group-level mean and batch-level standard deviation, with the
     token-level loss (`loss_aggregation` `token`, the default) and nothing else. Unlike `reinforce_pp_baseline` the spread is

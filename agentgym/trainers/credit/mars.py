@@ -1,4 +1,4 @@
-"""Credit for self-play over several turns: what comes after a turn, against what comes after the turns of that role."""
+"""Credit for multi-turn self-play: the return of a turn compared with those of all turns of the same role."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -20,16 +20,16 @@ def mars(
     norm: Norm = "mean",
     eps: Annotated[float, Within(0)] = 1e-6,
 ) -> list[list[Floats]]:
-    """A_k = G_k - mean G, G_k = r_k + gamma G_{k+1}, the mean over all turns of that role in the step.
+    """Credit turn k with G_k - mean G, where G_k = r_k + gamma G_{k+1} and the mean is over the role's turns in the step.
 
-    Source: MARS (later MARSHAL), arXiv 2510.15414: rewards are summed from a turn on first and normalized then, and each
-    role of each environment is normalized by itself, since roles of a game do not earn alike. r_k is what a role was paid
-    for its turn; the outcome of a role that did not move last belongs to its last turn. `norm="std"` divides by the
+    Source: MARS (later MARSHAL), arXiv 2510.15414: rewards are first summed from a turn on, then normalized, and each
+    role of each environment is normalized separately, since the roles of a game earn differently. r_k is the reward of a
+    role for its turn; the outcome of a role that did not move last belongs to its last turn. `norm="std"` divides by the
     spread (ddof 0) + eps; the published settings only subtract the mean. A pool without spread gives 0. No penalties.
     Statistics are over the turns of a pool, those of all processes.
 
     Part: the paper normalizes over a group; the published code by default over the batch, which is what this does
-    (`turn_mc` is the same over one group). Every turn counts once there and here, however many tokens it has; whitening of
+    (`turn_mc` is the same over one group). Every turn counts once in both, however many tokens it has; whitening of
     rewards and of advantages, which its training scripts switch on, is left out.
     """
     returns = [[discounted(turn_rewards(e), gamma) for e in group] for group in groups]

@@ -1,4 +1,4 @@
-"""MT-GRPO: what a turn was paid and what the episode came to, each against the group."""
+"""MT-GRPO: turn rewards and the outcome, each compared within the group."""
 
 from typing import Literal
 
@@ -19,12 +19,12 @@ def mt_grpo(
     ddof: Literal[0, 1] = 1,
     eps: NotNegative = 1e-6,
 ) -> list[Floats]:
-    """Turn k before the last is credited with N(r_k) + outcome_weight * N(o), the last turn with N(o).
+    """Credit turn k before the last with N(r_k) + outcome_weight * N(o), the last turn with N(o).
 
     Source: arXiv 2505.11821, section 4.2 (version 1, turn-level credit assignment), where episodes have two turns. o is
     the reward of the last turn, r_k that of turn k. Statistics: N is (x - mean) / (std + eps) (`ddof`) over the group,
-    of o over trajectories, of r_k over those that have a turn k before their last. The paper does not say what holds for
-    more turns, or for episodes of different lengths: this is what becomes of it. `norm="mean"` does not divide. A group
+    of o over trajectories, of r_k over those that have a turn k before their last. The paper does not cover
+    more turns or episodes of different lengths; this is the direct extension. `norm="mean"` does not divide. A group
     of one gives 0, and so does one value alone; no spread gives exactly 0. No penalties. Environments have to pay turns
     for it to differ from GRPO.
     """

@@ -1,4 +1,4 @@
-"""NGRPO: a group is compared with one attempt more, which nobody made and which earned the most there is."""
+"""NGRPO: add a virtual attempt with the highest possible reward to each group's statistics."""
 
 from typing import Literal
 
@@ -12,13 +12,13 @@ from agentgym.trainers.data.turn_rewards import turn_rewards
 
 @credit("ngrpo", uniform=True)
 def ngrpo(group: Group, *, best: float = 1.0, ddof: Literal[0, 1] = 1, eps: NotNegative = 1e-6) -> list[Floats]:
-    """Every turn of an episode is credited with (R - mean) / (std + eps) over the returns of the group and `best`.
+    """Credit every turn of an episode with (R - mean) / (std + eps) over the returns of the group and `best`.
 
     Source: NGRPO, arXiv 2509.18851, advantage calibration: a virtual sample with the highest reward enters mean and std
     and is not trained on. A group that failed as a whole then has a negative advantage: train with `--select keep`. The
     paper's other half, a wider clip for positive advantages than for negative ones, is `--clip-high` above `--clip-low`;
     its bounds were not found. Statistics over trajectories, the virtual one included; the paper does not name ddof. A
-    group of one is compared with `best`; no spread, which is when all earned `best`, gives exactly 0. No penalties.
+    group of one is compared with `best`; no spread (all returns are `best`) gives exactly 0. No penalties.
     """
     returns = [turn_rewards(episode).sum() for episode in group]
     scores = centred(np.array([*returns, best]), norm="std", ddof=ddof, eps=eps)

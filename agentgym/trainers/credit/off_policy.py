@@ -1,4 +1,4 @@
-"""Credit for groups into which a selection put turns that say what they are worth."""
+"""Credit for groups with turns whose advantage a selection has set."""
 
 import math
 from collections.abc import Sequence
@@ -25,22 +25,24 @@ def off_policy(
     base: Annotated[str, SHAPES] = "grpo",
     base_options: Annotated[Options, SHAPES] = None,
 ) -> list[list[Floats]]:
-    """Turns with a `worth` in `turn.extra` are credited with it, times a weight; all other episodes as `base` credits them.
+    """Credit turns that have a `worth` in `turn.extra` with it, times a weight, and all other episodes as `base` does.
 
-    For selections that put in turns of an expert (`dagger`: worth 1, plain imitation) or of the past (`self_imitation`: the
+    For selections that add turns of an expert (`dagger`: worth 1, plain imitation) or of the past (`self_imitation`: the
     recalibrated advantage). Source: SPEAR, arXiv 2509.22601. Episodes with a worth are no part of the group of `base`;
     their other turns get 0. The weight rises from 0 by weight * (1 - cos(pi * step / warmup)) / 2 over the first `warmup`
-    steps (SPEAR's schedule of self-imitation), and then stays. `base` is a credit without needs, `base_options` its own.
-    Nothing else is centred or divided. A group of one has the signal of its worth alone. Train with a selection that keeps
-    what it puts in; no penalties but the base's. Statistics: none of its own, hence no ddof; a group without spread keeps
-    the signal of its worth.
+    steps (SPEAR's schedule of self-imitation) and is constant afterwards. `base` is a credit without needs.
+    Nothing else is centred or divided. A group of one has the signal of its worth alone. Train with a selection that
+    keeps the added turns; no penalties but the base's. Statistics: none of its own, hence no ddof; a group without spread
+    keeps the signal of its worth.
     """
-    own = [Group(group.task_id, group.role, [e for e in group if not _given(e)]) for group in groups]
+    own = [Group(group.task_id, group.role, [e for e in group if not _has_worth(e)]) for group in groups]
     compared = by_base([group for group in own if len(group)], base, base_options, step=step, state=state, run=run)
     credited = iter([array for arrays in compared for array in arrays])
     now = weight * (0.5 - 0.5 * math.cos(math.pi * min(step / warmup, 1.0)) if warmup else 1.0)
-    return [[now * np.nan_to_num(of_turns(e, WORTH)) if _given(e) else next(credited) for e in group] for group in groups]
+    return [
+        [now * np.nan_to_num(of_turns(e, WORTH)) if _has_worth(e) else next(credited) for e in group] for group in groups
+    ]
 
 
-def _given(episode: Episode) -> bool:
+def _has_worth(episode: Episode) -> bool:
     return any(WORTH in turn.extra for turn in episode.turns)

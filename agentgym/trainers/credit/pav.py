@@ -1,4 +1,4 @@
-"""PAV: the outcome, and what each turn changed in the value of a prover policy."""
+"""PAV: the outcome plus each turn's change of a prover policy's value."""
 
 from typing import Annotated
 
@@ -13,7 +13,7 @@ from agentgym.trainers.data.turn_rewards import turn_rewards
 
 @credit("pav", needs=("prover",), uniform=True)
 def pav(group: Group, *, alpha: Annotated[float, Within(0, 1000)] = 1.0, norm: Norm = "mean") -> list[Floats]:
-    """Turn k is credited with R - mean R + alpha * (r_k + V(k + 1) - V(k)), V(k) the prover's value before turn k.
+    """Credit turn k with R - mean R + alpha * (r_k + V(k + 1) - V(k)), V(k) the prover's value before turn k.
 
     Source: PAV, arXiv 2410.08146, eq. 5: the effective reward of a step is Q of the policy plus alpha times the advantage of
     the prover, which is its value after the step minus before. Q is estimated by the episode's own return, with the group's
@@ -32,7 +32,7 @@ def pav(group: Group, *, alpha: Annotated[float, Within(0, 1000)] = 1.0, norm: N
 
 
 def progress(values: Floats, rewards: Floats) -> Floats:
-    """Return by turn the rewards up to the next turn with a value, plus that value, minus the own one."""
+    """Return [turns]: the rewards up to the next turn with a value, plus that value, minus the turn's own value."""
     known = np.flatnonzero(~np.isnan(values))
     gains = np.zeros_like(values)
     for t, after in zip(known, [*known[1:], len(values)], strict=True):

@@ -1,4 +1,4 @@
-"""Statistics over a step's episodes by pool, such as a role: what credits that compare more than one group share."""
+"""Statistics over a step's episodes by pool, such as a role, for credits that compare more than one group."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,7 +11,7 @@ from agentgym.trainers.seam import Processes
 def spreads(
     scores: Sequence[tuple[str, Sequence[float]]], run: Processes | None, ddof: int
 ) -> Mapping[str, tuple[float, float]]:
-    """Return mean and standard deviation of the scores of each pool, over all processes; of one score a deviation of 0."""
+    """Return each pool's mean and standard deviation over all processes; the deviation of a single score is 0."""
     pools: dict[str, list[float]] = {}
     own = [(pool, [float(score) for score in values]) for pool, values in scores]
     for pool, values in own if run is None else run.gather(own):
@@ -23,7 +23,7 @@ def spreads(
 
 
 def standing(scores: Floats, pool: tuple[float, float], *, norm: str, eps: float) -> Floats:
-    """Return scores less their pool's mean, divided by (std + eps) where `norm` is `std`; 0 where the pool has no spread."""
+    """Return scores minus their pool's mean, divided by (std + eps) if `norm` is `std`; 0 if the pool has no spread."""
     mean, std = pool
     if std < 1e-12:
         return np.zeros_like(scores)

@@ -1,4 +1,4 @@
-"""ReBN: returns of turns against those of all turns of a step."""
+"""ReBN: normalize the returns of turns over all turns of a step."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from agentgym.trainers.seam import Processes
 
 @credit("rebn", scope="batch", uniform=True)
 def rebn(groups: Sequence[Group], *, gamma: Share = 0.9, run: Processes | None = None) -> list[list[Floats]]:
-    """Turn k is credited with G_k = r_k + gamma * G_{k+1}, less the mean over (std + 1e-9) of all turns of the step.
+    """Credit turn k with G_k = r_k + gamma * G_{k+1}, less the mean over (std + 1e-9) of all turns of the step.
 
     Source: return batch normalisation of GEM, arXiv 2510.01051, as its code has it (`examples/train_oat`; gamma 0.9 for
     games, 1 as its default). Statistics over turns of all groups and processes, ddof 0; neither groups nor a critic. A

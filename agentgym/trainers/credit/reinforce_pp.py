@@ -1,4 +1,4 @@
-"""REINFORCE++ and its form with a group's baseline: advantages whitened over the tokens of a whole step."""
+"""REINFORCE++, with and without a group baseline: advantages whitened over the tokens of a whole step."""
 
 from collections.abc import Sequence
 
@@ -14,12 +14,12 @@ from agentgym.trainers.seam import Processes
 
 @credit("reinforce_pp", scope="batch", uniform=True)
 def reinforce_pp(groups: Sequence[Group], *, gamma: Share = 1.0, run: Processes | None = None) -> list[list[Floats]]:
-    """Each token is credited with its return G_t = r_t + gamma * G_{t+1}, whitened over all tokens of the step.
+    """Credit each token with its return G_t = r_t + gamma * G_{t+1}, whitened over all tokens of the step.
 
     Source: REINFORCE++, arXiv 2501.03262, section 3, without its KL in the reward (use `--kl`). r_t is a turn's reward at
-    its last token; observations are skipped, so a return crosses them undecayed (published code for agents lets it end
+    its last token; observations are skipped, so a return is not discounted across them (published code for agents ends it
     there). Statistics over tokens: (G - mean) / (std + 1e-8) over the tokens of all groups and processes, ddof 0; no
-    groups. A group of one has a signal, and one without spread too: train with `--select keep`. Without any spread
+    groups. A group of one, or without spread, has a signal: train with `--select keep`. Without any spread
     exactly 0. No penalties.
     """
     return whitened([[_returns(episode, gamma) for episode in group] for group in groups], run)
@@ -27,12 +27,12 @@ def reinforce_pp(groups: Sequence[Group], *, gamma: Share = 1.0, run: Processes 
 
 @credit("reinforce_pp_baseline", scope="batch")
 def reinforce_pp_baseline(groups: Sequence[Group], *, run: Processes | None = None) -> list[list[Floats]]:
-    """Each turn is credited with R - mean R of its group, whitened over all tokens of the step.
+    """Credit each turn with R - mean R of its group, whitened over all tokens of the step.
 
     Source: REINFORCE++ with baseline, arXiv 2501.03262, section 3 (its form for several replies a prompt). Statistics:
     baselines over trajectories; whitening as in `reinforce_pp` (ddof 0), over tokens. The spread is the step's, not a
-    group's, so easy and hard groups keep their weights. A group of one, and one without spread, have what the whitening
-    leaves of 0. No penalties.
+    group's, so easy and hard groups keep their weights. A group of one, or without spread, has 0 before
+    the whitening. No penalties.
     """
     centred: list[list[Floats]] = []
     for group in groups:
@@ -47,7 +47,7 @@ def _lengths(episode: Episode) -> Floats:
 
 
 def _returns(episode: Episode, gamma: float) -> Floats:
-    """Return the return of every output token, turn after turn."""
+    """Return the return of every output token: [output tokens of all turns, in order]."""
     parts: list[Floats] = []
     later = 0.0
     for turn, reward in zip(reversed(episode.turns), turn_rewards(episode)[::-1], strict=True):

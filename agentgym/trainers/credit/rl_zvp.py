@@ -1,4 +1,4 @@
-"""RL-ZVP: groups without spread teach too, by the entropy of their tokens."""
+"""RL-ZVP: credit groups without spread by the entropy of their tokens."""
 
 import numpy as np
 
@@ -10,11 +10,11 @@ from agentgym.trainers.credit.scores import NotNegative
 
 @credit("rl_zvp", needs=("entropy",), uniform=True)
 def rl_zvp(group: Group, *, alpha: NotNegative = 0.1, eps: NotNegative = 1e-6) -> list[Floats]:
-    """`grpo`; in a group that succeeded as a whole alpha * H_t per token, in one that failed -alpha * (max H - H_t).
+    """Credit as `grpo`; tokens of groups that all succeeded by alpha * H_t, that all failed by -alpha * (max H - H_t).
 
-    Source: RL-ZVP, arXiv 2509.21880: where all went well the tokens at which something was decided are praised, where all
-    went wrong they are blamed least. H_t is the token's entropy, max H the highest of its episode; alpha was not found.
-    Statistics as in `grpo`, over trajectories, ddof 1. A group counts as one without spread where all returns are equal and
+    Source: RL-ZVP, arXiv 2509.21880: if all succeeded, decisive tokens are rewarded; if all
+    failed, they are penalized least. H_t is the token's entropy, max H the highest of its episode; alpha was not found.
+    Statistics as in `grpo`, over trajectories, ddof 1. A group counts as one without spread if all returns are equal and
     all episodes succeeded, or none did; a group of one is such a group. Train with `--select keep`. No penalties.
     """
     outcomes = {(episode.reward, episode.success is True) for episode in group}
@@ -30,6 +30,6 @@ def _shaped(entropies: Floats, alpha: float, won: bool) -> Floats:
 
 
 def _entropies(episode: Episode) -> Floats:
-    """Return the entropy of every output token; nan in turns that are not trained."""
+    """Return the entropy of every output token: [output tokens of all turns]; nan in turns that are not trained."""
     by_turn = [np.asarray(t.extra.get("entropy", np.full(len(t.output_ids), np.nan)), np.float64) for t in episode.turns]
     return np.concatenate(by_turn) if by_turn else np.zeros(0)

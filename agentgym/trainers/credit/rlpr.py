@@ -1,4 +1,4 @@
-"""RLPR: an episode is paid how probable it made the gold answer, so that no verifier is needed."""
+"""RLPR: reward an episode with its gain in the gold answer's probability, so that no verifier is needed."""
 
 from collections.abc import Sequence
 
@@ -14,13 +14,13 @@ from agentgym.trainers.seam import Processes
 def rlpr(
     groups: Sequence[Group], *, spread: NotNegative = 0.5, eps: NotNegative = 1e-6, run: Processes | None = None
 ) -> list[list[Floats]]:
-    """Each turn is credited with (r - mean) / (std + eps) of its group, r the probe of the last turn less that of the first.
+    """Credit each turn with (r - mean) / (std + eps) of its group, r the probe of the last turn less that of the first.
 
     Source: RLPR, arXiv 2506.18254: the probability of the reference answer after the reasoning, less that without it
     (debiasing), from 0 to 1, as the reward in place of a verifier. `--needs.mean arithmetic` takes the paper's mean of the
     answer's token probabilities. Groups whose std of r is below `spread` times the mean std of the step's groups have no
-    credit; the paper filters by a moving average of that mean, which is not settled here. Episodes of one turn have r = 0:
-    reasoning and answer have to be turns of their own. Statistics over trajectories, ddof 1. A group of one gives 0; no
+    credit; the paper filters by a moving average of that mean, whose decay is not given. Episodes of one turn have r = 0:
+    reasoning and answer have to be separate turns. Statistics over trajectories, ddof 1. A group of one gives 0; no
     spread gives exactly 0. The environment's reward is not read: `--select keep`. No penalties.
     """
     rewards = [np.array([_reward(episode) for episode in group]) for group in groups]
@@ -35,6 +35,6 @@ def rlpr(
 
 
 def _reward(episode: Episode) -> float:
-    """Return what an episode added to the probability of the answer, 0 where that could not be measured."""
+    """Return the episode's gain in the probability of the answer, clipped to [0, 1]; 0 if it could not be measured."""
     gain = float(episode.turns[-1].extra["probe"]) - float(episode.turns[0].extra["probe"])
     return min(max(gain, 0.0), 1.0) if gain == gain else 0.0

@@ -1,4 +1,4 @@
-"""Credit against what a role is used to earning: for several players, and groups that cannot be compared."""
+"""Credit relative to a role's moving average, for several roles and for groups that cannot be compared."""
 
 from collections.abc import Sequence
 from typing import Annotated, Literal
@@ -19,14 +19,14 @@ def role_baseline(
     decay: Annotated[float, Within(0, 1)] = 0.95,
     every: Literal["step", "episode"] = "step",
 ) -> list[list[Floats]]:
-    """Every turn is credited with R - b, the return less a moving average of what its role earns in that environment.
+    """Credit every turn with R - b, where b is a moving average of its role's returns in that environment.
 
     Source: SPIRAL, arXiv 2506.24119, role-conditioned advantage estimation. b begins at 0. With `every="step"` b becomes
     decay * b + (1 - decay) * mean R once a step, before the advantages, over the step's episodes of that role. With
     `every="episode"`, as SPIRAL has it, b becomes decay * b + (1 - decay) * R with each episode, and that episode's
     advantage is R - b with the b just updated; episodes count in the order of the step's groups, process by process.
     Statistics over trajectories, kept in the `state` from step to step; of several processes, over those of all. No ddof,
-    no eps: nothing is divided. A group of one, and one without spread, have a signal: train with `--select keep`. No
+    no eps: nothing is divided. A group of one, or without spread, has a signal: train with `--select keep`. No
     penalties.
     """
     seen = [(f"{e.env} {group.role}", e.reward) for group in groups for e in group]
@@ -46,12 +46,12 @@ def role_baseline(
 
 
 def _before(run: Processes, count: int) -> int:
-    """Return how many episodes the processes before this one have."""
+    """Return the number of episodes in the processes before this one."""
     return sum(run.gather([count])[: run.rank])
 
 
 def _updated(seen: Sequence[tuple[str, float]], state: dict[str, float], decay: float) -> list[float]:
-    """Return each episode's baseline, after the average has taken it in."""
+    """Return each episode's baseline after the moving average includes that episode."""
     baselines: list[float] = []
     for role, reward in seen:
         state[role] = decay * state.get(role, 0.0) + (1 - decay) * reward

@@ -1,4 +1,4 @@
-"""SALT: steps that episodes of a group share are credited with what all of them came to."""
+"""SALT: credit a step that several episodes share with the mean of their advantages."""
 
 from collections.abc import Hashable
 from typing import Literal
@@ -18,12 +18,12 @@ Edge = tuple[Hashable, str, Hashable]
 def salt(
     group: Group, *, anchor: Anchor = "state", norm: Norm = "std", ddof: Literal[0, 1] = 1, eps: NotNegative = 1e-6
 ) -> list[Floats]:
-    """A turn is credited with the mean group advantage of the episodes that took the same step, the same way.
+    """Credit a turn with the mean group advantage of the episodes that took the same action between the same states.
 
     Source: SALT, arXiv 2510.20022: a graph of the group's episodes, whose edges (state, action, next state) are merged where
     they are equal; an edge of several episodes has the mean of their advantages (here GRPO's), one of a single episode keeps
-    its own. When nodes count as equal could not be read in the paper: here the `anchor`, the environment's state key or
-    what the agent saw. An episode counts once at an edge, however often it goes there. A turn without a key keeps its own.
+    its own. The paper does not define equality of nodes: here it is that of the `anchor`, the environment's state key or
+    the observation. An episode counts once at an edge, however often it visits. A turn without a key keeps its own.
     Statistics over trajectories, ddof and eps as in `grpo`. A group of one gives 0; no spread exactly 0. No penalties.
     """
     whole = episode_advantages(group, norm=norm, ddof=ddof, eps=eps, penalty=0.0, punish="valid", penalty_order="advantage")

@@ -1,4 +1,4 @@
-"""What credit functions are made of: turn rewards, penalties, discounting, and centring within a group."""
+"""Building blocks of credit functions: turn rewards, penalties, discounting, and centering within a group."""
 
 from collections.abc import Sequence
 from typing import Annotated, Literal, get_args
@@ -18,19 +18,23 @@ PUNISH, ORDERS, NORMS = get_args(Punish), get_args(Order), get_args(Norm)
 
 
 def choice(name: str, value: str, known: Sequence[str]) -> None:
-    """Raise BadConfig unless the value of the hyper-parameter is one of the known ones."""
+    """Check that a hyperparameter has one of the known values.
+
+    Raises:
+        BadConfig: it has not.
+    """
     if value not in known:
         raise BadConfig(f"{name} is {value!r}; expected one of {', '.join(map(repr, known))}")
 
 
 def punished(turns: Sequence[Turn], punish: str) -> Floats:
-    """Return 1 for each turn to be punished: the environment rejected the action (`valid`), or none was found (`parsed`)."""
+    """Return [turns]: 1 where the environment rejected the action (`valid`) or no action was found (`parsed`), else 0."""
     choice("punish", punish, PUNISH)
     return np.array([not (turn.valid if punish == "valid" else turn.parsed) for turn in turns], dtype=np.float64)
 
 
 def discounted(rewards: Floats, gamma: float) -> Floats:
-    """Return G_k = r_k + gamma * G_{k+1} for each turn."""
+    """Return G_k = r_k + gamma * G_{k+1}, [turns], from `rewards` [turns]."""
     returns, later = np.empty_like(rewards), 0.0
     for k in range(len(rewards) - 1, -1, -1):
         later = rewards[k] + gamma * later
@@ -39,9 +43,9 @@ def discounted(rewards: Floats, gamma: float) -> Floats:
 
 
 def centred(scores: Floats, *, norm: str, ddof: int, eps: float) -> Floats:
-    """Return scores minus their mean, divided by (std + eps) where `norm` is `std`.
+    """Return scores minus their mean, divided by (std + eps) if `norm` is `std`; same shape as `scores`.
 
-    One score alone gives 0, and scores without spread give exactly 0.
+    A single score gives 0, and scores without spread give exactly 0.
     """
     choice("norm", norm, NORMS)
     if len(scores) < 2 or scores.max() == scores.min():
@@ -51,10 +55,10 @@ def centred(scores: Floats, *, norm: str, ddof: int, eps: float) -> Floats:
 
 
 def rows_against_trajectories(rows: list[Floats], *, norm: str, ddof: int, eps: float) -> list[Floats]:
-    """Centre each trajectory's row scores by statistics in which every trajectory counts once, by its mean row score.
+    """Center each trajectory's scores [turns] by statistics that count every trajectory once, by its mean score.
 
-    A group of one gives 0, and so do trajectories without spread. Where all rows of a trajectory are equal this is
-    GRPO; they differ only when a penalty is taken from single rows.
+    A group of one gives 0, and so do trajectories without spread. If all scores of a trajectory are equal this is GRPO;
+    they differ only if a penalty is subtracted from single turns.
     """
     means = np.array([row.mean() if row.max() > row.min() else row[0] for row in rows])
     base = centred(means, norm=norm, ddof=ddof, eps=eps)

@@ -1,4 +1,4 @@
-"""Credit by the values of states: what a turn changed in the return that the group's episodes had from there on."""
+"""Credit by state values: a turn's change in the mean return of the group's episodes from that state on."""
 
 from collections.abc import Hashable, Sequence
 from typing import Literal
@@ -29,22 +29,22 @@ def state_td(
     punish: Punish = "valid",
     penalty_order: Literal["before", "advantage"] = "advantage",
 ) -> list[list[Floats]]:
-    """Each turn is credited with r_k + gamma * V(s_{k+1}) - V(s_k), V(s) the group's mean return-to-go at s.
+    """Credit each turn with r_k + gamma * V(s_{k+1}) - V(s_k), where V(s) is the group's mean return-to-go at s.
 
-    Source: our own. TD errors (Sutton, 1988) over a table of first-visit Monte-Carlo values, which is made afresh from
-    each group; docs/seams/credit.md derives when they are unbiased.
+    Source: our own. TD errors (Sutton, 1988) over a table of first-visit Monte Carlo values, computed from
+    each group separately; docs/seams/credit.md derives when they are unbiased.
     G_k = r_k + gamma * G_{k+1} is the discounted return-to-go.
     V(s) = (sum of G at s + shrinkage * mean G of all turns of the group) / (visits + shrinkage); V is 0 after the last
-    turn, whatever ended the episode. s is the environment's `state_key`, or with `anchor="observation"` what the agent
-    saw, errors left out as in `gigpo`; a turn without an anchor is a state of its own. `lam` sums later errors up:
+    turn, whatever ended the episode. s is the environment's `state_key`, or with `anchor="observation"` the agent's
+    observation, without errors as in `gigpo`; a turn without an anchor is its own state. `lam` adds later errors:
     A_k = delta_k + gamma * lam * A_{k+1}; 0 is the error alone, 1 is G_k - V(s_k). An episode counts in V(s) by its first
-    visit to s; `revisits=True`: by all of them, so that one which walks in circles says most of what they are worth.
+    visit to s; `revisits=True`: by all of them, so that an episode that walks in circles dominates V.
     `scale="grpo"`: all advantages of the step are multiplied by one number, so that their root mean square over turns is
-    that of `grpo` on the same episodes, of all processes together: learning rates of one serve the other. `none`: as they
+    that of `grpo` on the same episodes of all processes, so that both work with the same learning rate. `none`: as they
     are, in units of the reward.
     Statistics: V over turns; the scale over the turns of the batch; no ddof, no eps. A group of one: V of its own visits
-    and their mean. No spread: the discount is left, so waste costs a little; with `scale="grpo"` a batch in which no
-    group has spread gives exactly 0.
+    and their mean. No spread: only the discount remains, so wasted turns cost a little; with `scale="grpo"` a batch in
+    which no group has spread gives exactly 0.
     Penalties (see `grpo`): `before`: part of the turn's reward, so V and earlier turns see them; `advantage`: from the
     turn's finished, scaled advantage.
     """
@@ -68,13 +68,14 @@ def branch_td(
     penalty: NotNegative = 0.0,
     punish: Punish = "valid",
 ) -> list[list[Floats]]:
-    """`state_td` whose values know the continuations of the need `branches`, where it measured some.
+    """Credit as `state_td`, with values that include the continuations measured by the need `branches`.
 
     Source: our own; the values of VinePPO (arXiv 2410.01679) at some turns, a table at the others. A measured turn counts as
     `branch_visits` more visits of its state with the measured mean as their return: give the need's `k`, and the need this
-    credit's `gamma` (`--needs.gamma 0.95`). `--needs.at alone` measures where `state_td` is blind: a state that the group
-    met once has no value but its own return.
-    Statistics, ddof, groups of one and those without spread as in `state_td`. Penalties from the finished advantage.
+    credit's `gamma` (`--needs.gamma 0.95`). `--needs.at alone` measures where `state_td` learns nothing: a state that the
+    group met once has no value except its own return.
+    Statistics, ddof, groups of one and groups without spread as in `state_td`. Penalties are subtracted from the final
+    advantage.
     """
     errors = [_errors(group, anchor, gamma, lam, shrinkage, revisits, 0.0, punish, branch_visits) for group in groups]
     return finished(groups, errors, run, scale, penalty, punish)
@@ -88,7 +89,7 @@ def finished(
     penalty: float,
     punish: Punish,
 ) -> list[list[Floats]]:
-    """Return advantages at their scale, less the penalties."""
+    """Return the scaled advantages minus the penalties, [turns] per episode."""
     factor = factor_to_grpo(groups, errors, run) if scale == "grpo" else 1.0
     return [
         [factor * row - penalty * punished(episode.turns, punish) for row, episode in zip(rows, group, strict=True)]
@@ -97,10 +98,10 @@ def finished(
 
 
 def state_keys(episode: Episode, anchor: Anchor = "state") -> list[Hashable]:
-    """Return by turn the state that it was in; None where that is not known."""
+    """Return the state before each turn; None if it is unknown."""
     if anchor == "state":
         return [turn.state_key for turn in episode.turns]
-    refused = [False, *(not turn.valid for turn in episode.turns)]  # what is seen next is the answer to an error
+    refused = [False, *(not turn.valid for turn in episode.turns)]  # the next observation answers an error
     return [None if error else turn.observation for turn, error in zip(episode.turns, refused, strict=False)]
 
 
@@ -115,7 +116,7 @@ def _errors(
     punish: str,
     branch_visits: float = 0.0,
 ) -> list[Floats]:
-    """Return the TD errors of a group, each with later ones by `lam`."""
+    """Return the TD errors of a group, [turns] per episode, with later errors added by `lam`."""
     rewards = [turn_rewards(episode) - penalty * punished(episode.turns, punish) for episode in group]
     returns = [discounted(row, gamma) for row in rewards]
     middle = float(np.mean(np.concatenate(returns)))
@@ -143,11 +144,11 @@ def _errors(
 
 
 def factor_to_grpo(groups: Sequence[Group], errors: Sequence[Sequence[Floats]], run: Processes | None) -> float:
-    """Return what brings the advantages of all processes to the root mean square that `grpo` gives them."""
+    """Return the factor that gives the advantages of all processes the root mean square of `grpo`'s."""
     plain = [
         episode_advantages(group, norm="std", ddof=1, eps=1e-6, penalty=0.0, punish="valid", penalty_order="advantage")
         for group in groups
     ]
     squares = [tuple(sum(float(row @ row) for rows in kind for row in rows) for kind in (plain, errors))]
     theirs, ours = (sum(pair) for pair in zip(*(squares if run is None else run.gather(squares)), strict=True))
-    return float(np.sqrt(theirs / ours)) if ours > 1e-12 * theirs else 0.0  # or what rounding left would be blown up
+    return float(np.sqrt(theirs / ours)) if ours > 1e-12 * theirs else 0.0  # else rounding errors would be scaled up

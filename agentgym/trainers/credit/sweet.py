@@ -1,4 +1,4 @@
-"""SWEET-RL: a turn's advantage by a critic that saw the answer, learned from which episodes went better."""
+"""SWEET-RL: a turn's advantage from a critic that sees the answer and learns from which episodes went better."""
 
 from collections.abc import Sequence
 
@@ -12,13 +12,13 @@ from agentgym.trainers.seam import Processes
 
 @credit("sweet", scope="batch", needs=("preference",), uniform=True)
 def sweet(groups: Sequence[Group], *, run: Processes | None = None, whiten: bool = True) -> list[list[Floats]]:
-    """Turn k is credited with A_k - mean A over all turns of its group, A_k of the need `preference`.
+    """Credit turn k with A_k - mean A over all turns of its group, A_k of the need `preference`.
 
-    Source: SWEET-RL, arXiv 2503.15478, whose critic says A; there it ranks replies to one history for DPO, so that no
-    constant in it matters. A preference of sums knows A up to one, hence the mean. Statistics over turns: the mean over the
-    group's, and with `whiten` all are divided by their std over all turns of the step (ddof 0, eps 1e-8), less their mean.
-    A turn without a number has 0. A group of one and one without spread have a signal once the critic has learned from
-    others: `--select keep` trains on them, `drop` does not. No penalties, no discount.
+    Source: SWEET-RL, arXiv 2503.15478, whose critic predicts A; there it ranks replies to one history for DPO, so that no
+    constant in it matters. A preference over sums determines A up to a constant, hence the mean. Statistics over turns:
+    the mean over the group's, and with `whiten` all are divided by their std over all turns of the step (ddof 0, eps
+    1e-8), less their mean. A turn without a number has 0. A group of one, or without spread, has a signal once the critic
+    has learned from others: `--select keep` trains on them, `drop` does not. No penalties, no discount.
     """
     advantages: list[list[Floats]] = []
     for group in groups:

@@ -1,4 +1,4 @@
-"""Credit by kind of task: an episode against all of the step that have the same role in the same kind of task."""
+"""Credit by type of task: compare an episode with all episodes of the step in the same role and type of task."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -20,14 +20,14 @@ def task_relative(
     norm: Norm = "std",
     eps: Annotated[float, Within(0)] = 1e-6,
 ) -> list[list[Floats]]:
-    """A = (R - mean R) / (std R + eps) over the step's episodes of the same environment, role and type of task.
+    """Credit an episode with (R - mean R) / (std R + eps) over the step's episodes of its environment, role and task type.
 
     Source: Absolute Zero, arXiv 2505.03335, Task-Relative REINFORCE++: one baseline for each of the six pairs of a type of
-    task (deduction, abduction, induction) and a role (propose, solve), where the role is an environment of its own here.
+    task (deduction, abduction, induction) and a role (propose, solve); here each role is a separate environment.
     The type is the episode's label `type`. ddof 0; a pool without spread gives 0.
     Statistics are over the episodes of all processes. No penalties.
 
-    Part: whether ddof is 0 or 1 could not be settled.
+    Part: the paper does not give the ddof.
     """
     scored = [(_pool(e, group.role), [e.reward]) for group in groups for e in group]
     pooled = spreads(scored, run, ddof=0)

@@ -15,7 +15,7 @@ from agentgym.trainers.data.turn_rewards import turn_rewards
 
 @credit("arpo")
 def arpo(group: Group, *, norm: Norm = "std", eps: NotNegative = 1e-6) -> list[Floats]:
-    """Each turn is credited with the mean of `grpo`'s advantage over the episodes that hold it.
+    """Credit each turn with the mean of `grpo`'s advantage over the episodes that share it.
 
     Source: ARPO, arXiv 2507.19849, hard advantage estimation: tokens of one chain alone have that chain's A_i = (R_i - mean)
     / std, tokens that d chains share have the mean of their A_i. Its soft estimation leaves A_i to the ratio of each chain:
@@ -30,7 +30,7 @@ def arpo(group: Group, *, norm: Norm = "std", eps: NotNegative = 1e-6) -> list[F
 def aepo(
     group: Group, *, alpha: Annotated[float, Within(0, 100)] = 0.2, norm: Norm = "std", eps: NotNegative = 1e-6
 ) -> list[Floats]:
-    """Each token is credited with `arpo`'s advantage of its turn times (1 + alpha * z), z its entropy less the mean, by std.
+    """Credit each token with `arpo`'s advantage times (1 + alpha * z), z its entropy minus the mean, divided by std.
 
     Source: AEPO, arXiv 2510.14545, entropy-aware advantage estimation: A = A_acc * (1 + alpha * A_dH), where A_dH is the
     group-normalised entropy. Part: alpha; that z is taken over all tokens of the group, each once (ddof 0). The factor is
@@ -38,7 +38,7 @@ def aepo(
     = 0. No penalties.
     """
     by_turn = _shared(group, _plain(group, norm, eps))
-    known = [np.asarray(group[places[0]].turns[key[1]].extra.get("entropy", ())) for key, places in _held(group).items()]
+    known = [np.asarray(group[places[0]].turns[key[1]].extra.get("entropy", ())) for key, places in _holders(group).items()]
     flat = np.concatenate([np.atleast_1d(item) for item in known]).astype(np.float64)
     spread = flat.std() if len(flat) and flat.max() > flat.min() else 0.0
     advantages: list[Floats] = []
@@ -54,18 +54,18 @@ def aepo(
 
 @credit("treerl")
 def treerl(group: Group) -> list[Floats]:
-    """Each turn is credited with ((V - V_root) + (V - V_parent)) / sqrt(leaves), V the mean return of those that hold it.
+    """Credit each turn with ((V - V_root) + (V - V_parent)) / sqrt(leaves), V the mean return of the episodes that share it.
 
     Source: TreeRL, arXiv 2506.11902, section 3.3: V(s) is the mean over the leaves L(s) under a step s, the global advantage
     V(s) - V(root), the local one V(s) - V(parent), and R(s) their sum divided by sqrt(|L(s)|), so that early steps, which
-    are in many leaves, do not outweigh the rest. A step is a piece of the tree between forks: all of its turns have the same
-    credit. Leaves are episodes; the root is the mean of all of them. Returns are not normalised (the published code takes
-    the mean of the other leaves off each, which cancels in both differences but for a factor n / (n - 1)). Statistics over
-    episodes; no ddof, no eps. A group of one and one without spread give exactly 0. Without branches it is 2 (R - mean R).
-    No penalties.
+    are in many leaves, do not outweigh the rest. A step is a segment of the tree between forks: all of its turns have the
+    same credit. Leaves are episodes; the root is the mean of all of them. Returns are not normalised (the published code
+    takes the mean of the other leaves off each, which cancels in both differences up to a factor n / (n - 1)). Statistics
+    over episodes; no ddof, no eps. A group of one, or without spread, gives exactly 0. Without branches it is 2 (R - mean
+    R). No penalties.
     """
     returns = np.array([turn_rewards(episode).sum() for episode in group])
-    holding, names = _held(group), keys(group.episodes)
+    holding, names = _holders(group), keys(group.episodes)
     if returns.max() == returns.min():
         return [np.zeros(len(episode.turns)) for episode in group]
     value = {key: float(returns[places].mean()) for key, places in holding.items()}
@@ -74,7 +74,7 @@ def treerl(group: Group) -> list[Floats]:
     for row in names:
         credits, above, before = np.zeros(len(row)), root, root
         for number, key in enumerate(row):
-            if number and holding[key] != holding[row[number - 1]]:  # a fork: what was the step is now the parent
+            if number and holding[key] != holding[row[number - 1]]:  # a fork: the previous step becomes the parent
                 above = before
             before = value[key]
             credits[number] = (2 * value[key] - root - above) / np.sqrt(len(holding[key]))
@@ -84,17 +84,17 @@ def treerl(group: Group) -> list[Floats]:
 
 @credit("relative_future")
 def relative_future(group: Group, *, gamma: Share = 1.0) -> list[Floats]:
-    """A turn with siblings is credited with its future reward less the mean of theirs; any other with 0.
+    """Credit a turn with siblings with its future reward minus the mean of theirs, and every other turn with 0.
 
     Source: REFUEL, arXiv 2410.04612, eq. 4: of two continuations from one turn, the difference of their future rewards.
     Siblings are turns that follow the same turns: those of branches at their first own turn, and first turns of episodes
     from the beginning. A_i = G_i - mean of G_j over the other siblings, G the return-to-go from that turn on (over all
-    episodes that hold it, where branches left later), discounted by `gamma`. With two it is the difference itself.
-    Statistics over siblings; no ddof, no eps. A group of one gives 0; no spread gives 0. No penalties. Let branching `pairs`
-    play, and loss `refuel` regress it.
+    episodes that share it, if branches leave later), discounted by `gamma`. With two it is the difference itself.
+    Statistics over siblings; no ddof, no eps. A group of one gives 0; no spread gives 0. No penalties. Use it with branching
+    `pairs` and loss `refuel`.
     """
     returns = [discounted(turn_rewards(episode), gamma) for episode in group]
-    holding = _held(group)
+    holding = _holders(group)
     future = {key: float(np.mean([returns[place][key[1]] for place in places])) for key, places in holding.items()}
     advantages = [np.zeros(len(episode.turns)) for episode in group]
     for siblings in forks(group.episodes):
@@ -106,7 +106,7 @@ def relative_future(group: Group, *, gamma: Share = 1.0) -> list[Floats]:
     return advantages
 
 
-def _held(group: Group) -> dict[Key, list[int]]:
+def _holders(group: Group) -> dict[Key, list[int]]:
     return holders(group.episodes)
 
 
@@ -115,8 +115,8 @@ def _plain(group: Group, norm: str, eps: float) -> list[Floats]:
 
 
 def _shared(group: Group, rows: Sequence[Floats]) -> list[Floats]:
-    """Return rows in which a turn has the mean of what the episodes that hold it have there."""
-    holding = _held(group)
+    """Return rows [turns] in which each turn has the mean over the episodes that share it."""
+    holding = _holders(group)
 
     def mean(key: Key) -> float:
         return sum(float(rows[place][key[1]]) for place in holding[key]) / len(holding[key])

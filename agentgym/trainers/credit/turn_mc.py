@@ -1,4 +1,4 @@
-"""Turn Monte-Carlo: what was still earned from a turn on, against what the group's turns earn on average."""
+"""Turn Monte Carlo: compare a turn's return-to-go with the group's mean return-to-go."""
 
 from typing import Literal
 
@@ -14,7 +14,7 @@ from agentgym.trainers.data.turn_rewards import turn_rewards
 def turn_mc(
     group: Group, *, gamma: Share = 0.95, norm: Norm = "mean", ddof: Literal[0, 1] = 1, eps: NotNegative = 1e-6
 ) -> list[Floats]:
-    """Turn k is credited with G_k - mean, G_k = r_k + gamma * G_{k+1}, over the group's mean return-to-go.
+    """Credit turn k with G_k - mean, where G_k = r_k + gamma * G_{k+1} and the mean is the group's mean return-to-go.
 
     Source: the Monte-Carlo policy gradient (REINFORCE; Sutton and Barto, section 13.4) with the group's mean as the
     baseline. Statistics over trajectories: each counts once, by the mean of its G. `norm="std"` divides by their std +

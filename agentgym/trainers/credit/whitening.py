@@ -1,4 +1,4 @@
-"""Advantages against the mean and spread of a whole step, over all processes."""
+"""Whitening of advantages over a whole step and all processes."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,8 @@ def whitened(
 ) -> list[list[Floats]]:
     """Return advantages minus their mean over (std + eps), both over every number of all processes; ddof 0.
 
-    `counts`: how often each number counts, such as the tokens of its turn. Without spread all are exactly 0.
+    Shapes are kept. `counts`: the weight of each number, such as the tokens of its turn. Without spread all are exactly
+    0.
     """
     own = np.concatenate([array for arrays in advantages for array in arrays]) if any(advantages) else np.zeros(0)
     often = np.ones_like(own)

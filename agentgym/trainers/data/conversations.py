@@ -1,4 +1,4 @@
-"""Episodes as chat messages, in the form that chat templates take: calls with ids and arguments as mappings, and results."""
+"""Convert episodes to chat messages as chat templates take them: calls with ids and arguments as mappings, then results."""
 
 import json
 import math
@@ -14,16 +14,16 @@ from agentgym.episodes.episode import Episode, Turn
 
 Messages = list[dict[str, Any]]
 SIGNS = re.compile(r'<tool_call>|<function=|\[TOOL_CALLS\]|<\|python_tag\|>|\{"name": ?"[^"]*", ?"parameters"')
-"""What a reply in which a model's family writes a call holds; all before it is its content."""
+"""Pattern of the start of a call in any model family's syntax; the text before it is the reply's content."""
 _OWN_ID = re.compile(r"call\d{5}")
 
 
 def conversations(episode: Episode, tools: Mapping[str, Tool] | None = None) -> list[Messages]:
-    """Return the messages of an episode, replies included: one conversation, or one for each prompt that begins anew.
+    """Return the messages of an episode, replies included: one conversation per prompt that starts over.
 
     A reply's calls are one message, `tool_calls` with `id`, `type` and `function` (`name`, `arguments` as a mapping); the
-    result of each follows as a `tool` message with `tool_call_id` and `name`. A call that cannot be read stays text, and
-    what answered it is a user message. `tools` are those of the environment: some families write no types of arguments.
+    result of each follows as a `tool` message with `tool_call_id` and `name`. A call that cannot be parsed stays text,
+    and its answer is a user message. `tools` are those of the environment, because some families write no argument types.
     """
     talks: list[_Conversation] = []
     before: Turn | None = None
@@ -44,31 +44,31 @@ def conversations(episode: Episode, tools: Mapping[str, Tool] | None = None) -> 
 
 
 def _native(turn: Turn, after: Sequence[Turn]) -> bool | None:
-    """Whether a reply was played as a call in its family's form, which a result answers; None where nothing answers it."""
+    """Return True if a reply was played as a call in its family's form, which a result answers; None if it has no answer."""
     if "call" in turn.extra:
         return True
     return after[0].messages[0].get("role") == "tool" if after and after[0].messages else None
 
 
 def _same_reply(before: Turn, turn: Turn, context: list[int]) -> bool:
-    """Whether a turn is another call of the reply before it: nothing came between their tokens."""
+    """Return True if a turn is another call of the previous reply: no tokens came in between."""
     if turn.output_ids:
         return list(turn.prompt_ids) == context
     return not turn.text and cast("dict[str, object]", turn.extra).get("call", 0) != 0 and "call" in before.extra
 
 
 class _Conversation:
-    """One conversation as it goes on."""
+    """A conversation under construction."""
 
     def __init__(self, tools: Mapping[str, Tool], commands: bool) -> None:
         self.messages: Messages = []
         self._tools, self._commands = tools, commands
-        self._count = 0  # of the calls so far
+        self._count = 0  # number of calls so far
         self._open: list[tuple[str, str]] = []  # id and name of the calls that have no result yet
         self._reply: dict[str, Any] | None = None  # the last message with calls
 
     def hear(self, messages: Sequence[Mapping[str, object]]) -> None:
-        """Add what a turn added to the prompt."""
+        """Add the messages that a turn added to the prompt."""
         answered = bool(self._open)
         for message in _in_order(messages):
             role, content = str(message.get("role")), message.get("content") or ""
@@ -76,7 +76,7 @@ class _Conversation:
                 if self._open:
                     id, name = self._open.pop(0)
                     self.messages.append({"role": "tool", "content": content, "tool_call_id": id, "name": name})
-                elif not (answered and content == NOT_EXECUTED):  # of a call that is in no turn
+                elif not (answered and content == NOT_EXECUTED):  # answers a call that is in no turn
                     self.messages.append({"role": "user", "content": content})
                 continue
             raw = message.get("tool_calls") or message.get("calls")
@@ -88,7 +88,7 @@ class _Conversation:
                 self.messages.append({"role": role, "content": content})
 
     def say(self, turn: Turn, *, native: bool | None, same: bool) -> None:
-        """Add a turn's reply: with its calls where it makes some in the form of a model's family, or to a server."""
+        """Add a turn's reply, with its calls if it makes any in a model family's form or to a server."""
         content, calls = self._calls(turn, native)
         if not calls:
             self._open = []
@@ -99,7 +99,7 @@ class _Conversation:
             self._add(content, calls)
 
     def _calls(self, turn: Turn, native: bool | None) -> tuple[str, list[Call]]:
-        """Return what a reply says before its calls, and the calls; none where it makes none, or one cannot be read."""
+        """Return the reply's text before its calls, and the calls; no calls if it makes none or one cannot be parsed."""
         call = as_call(turn.action)
         if SIGNS.search(turn.text) and (native is not False or call):
             return _spelled(turn, call, self._tools)
@@ -125,7 +125,7 @@ class _Conversation:
 
 
 def _in_order(messages: Sequence[Mapping[str, object]]) -> Sequence[Mapping[str, object]]:
-    """Return messages with the results of calls in the order of the calls; clients of a gateway may send them in another."""
+    """Return messages with tool results in the order of the calls; clients of a gateway may send them in another order."""
     count = next((place for place, message in enumerate(messages) if message.get("role") != "tool"), len(messages))
     ids = [str(message.get("tool_call_id")) for message in messages[:count]]
     if not all(_OWN_ID.fullmatch(id) for id in ids):
@@ -134,7 +134,7 @@ def _in_order(messages: Sequence[Mapping[str, object]]) -> Sequence[Mapping[str,
 
 
 def _spelled(turn: Turn, own: Call | None, tools: Mapping[str, Tool]) -> tuple[str, list[Call]]:
-    """Return the content and the calls of a reply that spells calls as its family does."""
+    """Return the content and the calls of a reply in its family's syntax."""
     text = turn.text
     found: list[Call] = []
     for family in FAMILIES.values():
@@ -153,14 +153,14 @@ def _spelled(turn: Turn, own: Call | None, tools: Mapping[str, Tool]) -> tuple[s
 
 
 def _read(family: CallForm, text: str, tools: Mapping[str, Tool]) -> list[Call]:
-    """Return the calls of a reply; none unless every one can be read."""
+    """Return the calls of a reply, or none if one of them cannot be parsed."""
     attempts: list[Attempt] = read_reply(family, text, False, tools)[2]
     calls = [as_call(attempt.action) for attempt in attempts]
     return [] if any(call is None for call in calls) else cast("list[Call]", calls)
 
 
 def as_call(action: object) -> Call | None:
-    """Return the call that a JSON object with `name` and `arguments` is, as JSON or as its text; None where it is none."""
+    """Return the call in a JSON object with `name` and `arguments`, parsed or as text; None for anything else."""
     try:
         raw: Any = json.loads(action) if isinstance(action, str) else action
     except (ValueError, RecursionError):
@@ -174,7 +174,7 @@ def as_call(action: object) -> Call | None:
 
 
 def _stored(raw: object) -> list[Call] | None:
-    """Return the calls of a stored assistant message, whose arguments may be JSON text; None where one is no call."""
+    """Return the calls of a stored assistant message, whose arguments may be JSON text; None if one of them is malformed."""
     calls: list[Call] = []
     for entry in cast("list[object]", raw) if isinstance(raw, list) else [None]:
         table = cast("dict[str, object]", entry) if isinstance(entry, dict) else {}
@@ -193,7 +193,7 @@ def _stored(raw: object) -> list[Call] | None:
 
 
 def _plain(value: Any) -> Any:
-    """Return a JSON value in numbers that every reader of JSON takes: others (beyond 64 bits, nan) as their text."""
+    """Return a JSON value whose numbers every JSON reader accepts; others (beyond 64 bits, nan) become text."""
     if isinstance(value, dict):
         return {str(key): _plain(entry) for key, entry in cast("dict[object, object]", value).items()}
     if isinstance(value, list):

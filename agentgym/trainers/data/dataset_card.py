@@ -1,4 +1,4 @@
-"""A table of episodes as a dataset that others can judge: its card, and its way to the Hugging Face hub."""
+"""Dataset card for a table of exported episodes, and the upload to the Hugging Face Hub."""
 
 import hashlib
 import importlib
@@ -14,18 +14,18 @@ from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig, MissingExtra, how_to_install
 
 HELD_OUT = ("test", "valid")
-"""Splits that nobody should train on; published names of others are told as they are."""
+"""Splits that nobody should train on; splits of published benchmarks keep their own names."""
 
 SIZES = ((1000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"), (10**18, "n>1M"))
-"""Below so many rows, the hub's name of a size."""
+"""The Hub's size categories: (upper bound of rows, name)."""
 
 
 def card(
     rows: Sequence[Mapping[str, object]], episodes: Sequence[Episode], form: str, source: str, *, pushed: bool = False
 ) -> str:
-    """Return a dataset's README: what it is, how it was made, and which tasks of held-out splits it contains.
+    """Return a dataset's README: its content, how it was made, and which held-out tasks it contains.
 
-    `pushed`: it names the files that `push` uploads, so that `load_dataset` finds our splits under their own names.
+    `pushed`: list the files that `push` uploads, so that `load_dataset` finds our splits under their own names.
     """
     agentgym = importlib.import_module("agentgym")
     size = next(name for most, name in SIZES if len(rows) < most)
@@ -79,7 +79,7 @@ def card(
 
 
 def _split_name(split: object) -> str:
-    """Return a split's name as the hub allows it: letters, digits and underscores."""
+    """Return a split's name as the Hub allows it: letters, digits and underscores."""
     return re.sub(r"\W", "_", str(split)) if split else "unsplit"
 
 
@@ -91,7 +91,7 @@ def _configs(splits: Sequence[str]) -> list[str]:
 
 
 def by_split(table: Path) -> dict[str, bytes]:
-    """Return the rows of each split as a Parquet file; the hub takes a lone file for training data, whatever is in it."""
+    """Return each split as a Parquet file; the Hub treats a single file as training data."""
     arrow = importlib.import_module("pyarrow")
     parquet = importlib.import_module("pyarrow.parquet")
     whole = parquet.read_table(table)
@@ -105,9 +105,11 @@ def by_split(table: Path) -> dict[str, bytes]:
 
 
 def push(repository: str, table: Path, text: str, *, private: bool) -> str:
-    """Upload a table, a file for each split, and its card to a dataset of the hub, made where there is none.
+    """Upload a table (one file per split) and its card to a dataset on the Hub, creating it if needed, and return its URL.
 
-    Returns its address. BadConfig where the hub refuses (no token, no such user) or cannot be reached.
+    Raises:
+        MissingExtra: huggingface_hub is not installed.
+        BadConfig: the Hub refuses (no token, unknown user) or cannot be reached.
     """
     try:
         hub = importlib.import_module("huggingface_hub")

@@ -1,8 +1,8 @@
-"""Episodes as rows of a table: messages, tools, token ids, loss masks and advantages under the names that TRL reads.
+"""Export episodes as table rows: messages, tools, token ids, loss masks and advantages under the names that TRL reads.
 
-TRL 1.16: `SFTTrainer` takes `input_ids` with `assistant_masks`, else `messages` with `tools`; `DPOTrainer` takes `prompt`,
-`chosen` and `rejected` messages with `tools`; `GRPOTrainer` samples from `prompt` and hands every other column to its reward
-functions, and its own batches have `prompt_ids`, `completion_ids`, `tool_mask`, `advantages` and
+TRL 1.16: `SFTTrainer` takes `input_ids` with `assistant_masks`, else `messages` with `tools`; `DPOTrainer` takes
+`prompt`, `chosen` and `rejected` messages with `tools`; `GRPOTrainer` samples from `prompt` and passes every other column
+to its reward functions, and its own batches have `prompt_ids`, `completion_ids`, `tool_mask`, `advantages` and
 `sampling_per_token_logps`.
 """
 
@@ -31,7 +31,7 @@ MESSAGES = ("messages", "prompt", "completion", "chosen", "rejected")
 
 
 def tools_of(env: str) -> Mapping[str, Tool] | None:
-    """Return the tools of an environment, made with its default options; None where it cannot be made."""
+    """Return the tools of an environment, made with its default options; None if it cannot be made."""
     try:
         environment = registry.make(registry.stored_id(env))
     except (BadConfig, UnknownName, MissingExtra):
@@ -42,7 +42,7 @@ def tools_of(env: str) -> Mapping[str, Tool] | None:
 
 
 class Rows:
-    """Makes the rows of one form after another; `tools`: the tools of an environment, None where they are not known."""
+    """Builder of table rows; `tools` returns the tools of an environment, or None if they are unknown."""
 
     def __init__(self, tools: Callable[[str], Mapping[str, Tool] | None] = tools_of) -> None:
         self._ask, self._known = tools, dict[str, Mapping[str, Tool] | None]()
@@ -64,7 +64,7 @@ class Rows:
         return {**about, "tools": None if schemas is None else json.dumps(schemas, ensure_ascii=False)}
 
     def episodes(self, episodes: Sequence[Episode]) -> list[Row]:
-        """A row an episode: its messages, and the whole of it as the JSON line that `Episode.from_json` reads."""
+        """Return a row per episode: its messages, and all of it as the JSON line that `Episode.from_json` reads."""
         return [
             {
                 **self._about(episode),
@@ -78,7 +78,11 @@ class Rows:
         ]
 
     def sft(self, episodes: Sequence[Episode], *, tokens: bool = True) -> list[Row]:
-        """A row a conversation: `messages` and `tools`, or with tokens `input_ids` and `assistant_masks` besides."""
+        """Return a row per conversation: `messages` and `tools`, with `tokens` also `input_ids` and `assistant_masks`.
+
+        Raises:
+            BadConfig: `tokens` is set and an episode has no token ids.
+        """
         if tokens and any(text_only(episode) for episode in episodes):
             raise BadConfig("some episodes have text and no token ids: --no-tokens writes the messages alone")
         if not tokens:
@@ -91,7 +95,7 @@ class Rows:
         return rows
 
     def grpo(self, episodes: Sequence[Episode], credit: Credit | None) -> list[Row]:
-        """A row of tokens each, with the advantage of every sampled token: noted by the run, or by a credit algorithm."""
+        """Return a row per token sequence with the advantage of every sampled token, stored or computed by `credit`."""
         scored, advantages = _noted(episodes) if credit is None else _credited(groups(episodes), credit)
         rows: list[Row] = []
         for row in build(scored, advantages):
@@ -117,7 +121,11 @@ class Rows:
         return rows
 
     def dpo(self, episodes: Sequence[Episode]) -> list[Row]:
-        """A row a pair of a group: the best with the worst, the second best with the second worst, while rewards differ."""
+        """Return a row per pair of a group: best with worst, second best with second worst, as long as the rewards differ.
+
+        Raises:
+            BadConfig: no group has such a pair.
+        """
         rows: list[Row] = []
         for group in groups(episodes):
             whole = [(e, talks[0]) for e in group if len(talks := self._talks(e)) == 1 and len(talks[0]) > 1]
@@ -140,7 +148,7 @@ class Rows:
 
 
 def _said(episode: Episode, row: Segment, talks: list[Messages]) -> Messages:
-    """Return the conversation that a row of tokens is of."""
+    """Return the conversation that a row of tokens belongs to."""
     if len(talks) == 1:
         return talks[0]
     first, place = int(row.turns[row.turns >= 0][0]), -1
@@ -155,7 +163,11 @@ def _said(episode: Episode, row: Segment, talks: list[Messages]) -> Messages:
 
 
 def _noted(episodes: Sequence[Episode]) -> tuple[list[Episode], list[Any]]:
-    """Return the episodes whose turns have an advantage noted, and the advantages."""
+    """Return the episodes whose turns have stored advantages, and the advantages.
+
+    Raises:
+        BadConfig: no episode has.
+    """
     scored = [e for e in episodes if all("advantage" in turn.extra for turn in e.turns)]
     if not scored:
         raise BadConfig(
@@ -164,8 +176,8 @@ def _noted(episodes: Sequence[Episode]) -> tuple[list[Episode], list[Any]]:
     return scored, [[turn.extra["advantage"] for turn in episode.turns] for episode in scored]
 
 
-def _credited(groups_given: Iterable[Group], credit: Credit) -> tuple[list[Episode], list[Any]]:
-    several = [group for group in groups_given if len(group) > 1]
+def _credited(candidates: Iterable[Group], credit: Credit) -> tuple[list[Episode], list[Any]]:
+    several = [group for group in candidates if len(group) > 1]
     if not several:
         raise BadConfig("no group has two episodes to compare; expected several attempts at a task")
     try:
@@ -177,10 +189,14 @@ def _credited(groups_given: Iterable[Group], credit: Credit) -> tuple[list[Episo
 
 
 def write_parquet(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
-    """Write rows as a Parquet file, whole or not at all; MissingExtra without pyarrow, BadData for what it cannot hold.
+    """Write rows as a Parquet file, all or nothing.
 
     A message is a JSON value (Arrow's extension type, the feature `Json` of datasets 4.7): calls of different tools have
     different arguments, and in a column of structs each would get those of all others, as None.
+
+    Raises:
+        MissingExtra: pyarrow is not installed.
+        BadData: a column has values of different kinds.
     """
     try:
         arrow: Any = importlib.import_module("pyarrow")  # which has no types
@@ -213,7 +229,7 @@ def write_parquet(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
 
 
 def _as_json(arrow: Any, conversations: Sequence[Messages]) -> object:
-    """Return a column of lists of messages, each message a JSON value."""
+    """Return an Arrow column of lists of messages, each message a JSON value."""
     ends = np.cumsum([0, *map(len, conversations)])
     texts = [json.dumps(message, ensure_ascii=False, allow_nan=False) for talk in conversations for message in talk]
     values = arrow.ExtensionArray.from_storage(arrow.json_(), arrow.array(texts, arrow.string()))
@@ -221,7 +237,7 @@ def _as_json(arrow: Any, conversations: Sequence[Messages]) -> object:
 
 
 def _storable(value: object) -> object:
-    """Return a value whose texts a file can hold."""
+    """Return a value whose texts can be written to a file."""
     if isinstance(value, str):
         return storable(value)
     if isinstance(value, dict):

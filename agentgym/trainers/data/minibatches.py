@@ -1,4 +1,4 @@
-"""From credited groups to mini-batches: turns as rows of tokens, dealt into optimizer steps, each token with its weight."""
+"""Mini-batches from credited groups: turns become rows of tokens, dealt into optimizer steps with a weight per token."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,7 +23,7 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass(slots=True)
 class TrainingRows:
-    """The groups of a step as rows of tokens with their advantages."""
+    """The groups of a step as rows of tokens with advantages."""
 
     groups: Sequence[Group]
     episodes: list[Episode]
@@ -31,7 +31,7 @@ class TrainingRows:
     old_logprobs: list[Floats] | None = None
     """The trainer's log-probabilities before the first update, [tokens] per row; None: ratios use the engine's."""
     gaps: Floats = field(default_factory=lambda: np.empty(0, dtype=np.float32))
-    """Log-probabilities of the trainer minus the engine's, [tokens]."""
+    """The trainer's log-probabilities minus the engine's, [tokens]."""
 
     def set_old_logprobs(self, scored: Sequence[Floats] | None) -> None:
         """Set the trainer's log-probabilities before the first update, [tokens] per row; None leaves the engine's."""
@@ -59,9 +59,10 @@ def training_rows(
     negative_weight: float = 1.0,
     extra: Sequence[str] = (),
 ) -> TrainingRows:
-    """Lay credited groups out as rows of tokens; negative advantages are weighted, and each turn notes its own.
+    """Lay out credited groups as rows of tokens; negative advantages are weighted, and each turn stores its own.
 
-    `advantages`: an array per group and episode. `extra`: what of `turn.extra` the rows have by token.
+    `advantages`: an array [turns] or [output tokens] per group and episode. `extra`: keys of `turn.extra` that the rows
+    hold per token.
     """
     episodes, weighted = credited(groups, advantages, negative_weight)
     rows = build(episodes, weighted)
@@ -72,7 +73,7 @@ def training_rows(
 def credited(
     groups: Sequence[Group], advantages: Sequence[Sequence[npt.NDArray[np.floating]]], negative_weight: float = 1.0
 ) -> tuple[list[Episode], list[npt.NDArray[np.floating]]]:
-    """Return the episodes of groups with their advantages, the negative ones weighted; each turn notes its own."""
+    """Return the episodes of groups with their advantages, the negative ones weighted; each turn stores its own."""
     episodes: list[Episode] = []
     weighted: list[npt.NDArray[np.floating]] = []
     for group, arrays in zip(groups, advantages, strict=True):
@@ -95,10 +96,10 @@ def minibatches(
     gather: Callable[[list[float]], list[float]],
     score: Callable[[list[Segment]], needs.Values],
 ) -> Iterator[MiniBatch]:
-    """Yield the mini-batches of a step, each for one update; one in which no process has anything to train is left out.
+    """Yield the mini-batches of a step, one per update, except those without anything to train in any process.
 
-    `gather` returns the numbers of all processes, `score` the trainer's present log-probabilities: each is called by
-    all processes together.
+    `gather` returns the numbers of all processes, `score` the trainer's current log-probabilities: all processes call
+    them together.
     """
     constant = config.constant if config.loss_aggregation == "constant" else None
     for epoch in range(config.epochs):
@@ -119,7 +120,7 @@ def minibatches(
 def deal(rows: Sequence[Segment], groups: Sequence[Group], config: TrainConfig, step: int, epoch: int) -> list[list[int]]:
     """Deal the rows into mini-batches, all rows of an episode together, by a draw that depends on seed and step.
 
-    Where prefixes are shared, the episodes of a group follow one another in the deal, for theirs are the long ones.
+    With shared prefixes, the episodes of a group follow one another in the deal, because theirs are the longest.
     """
     episodes = sorted({row.episode for row in rows})
     order = generator("minibatches", config.seed, step, epoch).permutation(len(episodes))
@@ -139,7 +140,7 @@ def deal(rows: Sequence[Segment], groups: Sequence[Group], config: TrainConfig, 
 
 
 def flat(rows: Sequence[Segment], old: Sequence[Floats] | None, present: Sequence[Floats] | None = None) -> Update:
-    """Return the trained tokens of rows one after another, as `choose` of a loss takes them."""
+    """Return the trained tokens of all rows, concatenated, in the form that a loss's `choose` takes."""
 
     def joined(values: Sequence[Any]) -> Any:
         return np.concatenate([value[row.mask] for value, row in zip(values, rows, strict=True)])
@@ -156,7 +157,11 @@ def flat(rows: Sequence[Segment], old: Sequence[Floats] | None, present: Sequenc
 
 
 def chosen(rows: Sequence[Segment], update: Update, weights: Sequence[Floats], loss: Stage, step: int) -> list[Floats]:
-    """Return the weights times the factors that a loss chose over the whole update; of one that `marks`, note these."""
+    """Return the weights times the loss's factors over the whole update; a loss that `marks` stores them in the rows.
+
+    Raises:
+        BadConfig: `choose` returned another shape or numbers that are not finite.
+    """
     factor = np.asarray(factors(loss, update, step), dtype=np.float32)
     sizes = [row.trained for row in rows]
     if factor.shape != (sum(sizes),) or not np.isfinite(factor).all():

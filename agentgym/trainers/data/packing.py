@@ -1,4 +1,4 @@
-"""Rows gathered into micro-batches of bounded size."""
+"""Pack rows into micro-batches of bounded size."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,14 +18,13 @@ LOSS_AGGREGATIONS = ("token", "turn", "episode", "episode-sum", "constant")
 
 @dataclass(slots=True)
 class Batch:
-    """One micro-batch: rows padded on the right, and flat arrays over the tokens that are trained.
+    """One micro-batch: rows padded on the right, and flat arrays over the trained tokens.
 
-    Rows have nearly equal lengths, so padding is rare; being on the right, it is out of sight of every real token of a
-    causal model, and no mask is needed. A trained token is predicted by the one before it: its place is
-    an index into the flattened [rows * tokens] hidden states of the predecessors.
-
-    Rows that share their prefixes lie in a `tree` instead: `ids` is its one sequence, `lengths` and `counts` are those of
-    its spans, and what several rows would have computed alike is in `places` and `targets` once (`shares`).
+    Rows have nearly equal lengths, so padding is rare; since it is on the right, no real token of a causal model attends
+    to it, and no mask is needed. A trained token is predicted by the one before it: its place is an index into the
+    flattened [rows * tokens] hidden states of the predecessors.
+    Rows that share prefixes are stored as a `tree` instead: `ids` is its single sequence, `lengths` and `counts` are
+    those of its spans, and `places` and `targets` hold positions that several rows share once (`shares`).
     """
 
     ids: Tensor  # [rows, tokens] int64
@@ -33,19 +32,19 @@ class Batch:
     targets: Tensor  # [scored] int64
     advantages: Tensor  # [trained] float32
     logprobs: Tensor  # [trained] float32, the engine's; NaN where unknown
-    weights: Tensor  # [trained] float32, what each token's loss counts in the sum
-    turns: Tensor  # [trained] int64, which turn of the micro-batch
-    rows: Tensor  # [trained] int64, which row of the micro-batch
+    weights: Tensor  # [trained] float32, weight of each token's loss in the sum
+    turns: Tensor  # [trained] int64, index of the turn in the micro-batch
+    rows: Tensor  # [trained] int64, index of the row in the micro-batch
     lengths: tuple[int, ...]  # [rows], padding left out
     segments: tuple[int, ...] = ()
-    """Indices of the rows in what `pack` was given; trained tokens lie in this order."""
-    counts: tuple[int, ...] = ()  # [rows], trained tokens of each, counted where they are not given
+    """Indices of the rows in the input of `pack`; trained tokens are in this order."""
+    counts: tuple[int, ...] = ()  # [rows], trained tokens of each; counted if empty
     extra: Mapping[str, Tensor] = field(default_factory=dict[str, Tensor])
-    """By name, what a loss needs to know of each token: [trained]."""
-    temperatures: Tensor | None = None  # [scored] float32, NaN for the run's own; None where all are
+    """Further inputs of the loss by name: [trained]."""
+    temperatures: Tensor | None = None  # [scored] float32, NaN for the run's own; None if all are
     tree: Tree | None = None
-    shares: Tensor | None = None  # [trained] int64, which of the scored tokens each is; None where scored are the trained
-    hint_removed: Tensor | None = None  # [trained] bool, sampled with a hint that the row lacks; None where none was
+    shares: Tensor | None = None  # [trained] int64, index of its scored token; None if both are the same
+    hint_removed: Tensor | None = None  # [trained] bool, sampled with a hint that the row lacks; None if none was
 
     def __post_init__(self) -> None:
         if not self.counts:
@@ -54,7 +53,7 @@ class Batch:
 
     @property
     def trained(self) -> int:
-        """How many tokens are trained."""
+        """Number of trained tokens."""
         return len(self.weights)
 
     def to(self, device: str | torch.device) -> "Batch":
@@ -74,9 +73,9 @@ class Batch:
 
 
 def idle(extra: Sequence[str] = ()) -> Batch:
-    """Return a row of two tokens without weight, of no segment: what a process computes when only others have work.
+    """Return a micro-batch of one row of two tokens without weight, for a process without work while others have some.
 
-    `extra` names what a loss wants to know of each token: 0 here.
+    `extra` names the loss's further inputs, which are 0 here.
     """
     index, number = torch.zeros(1, dtype=torch.int64), torch.zeros(1)
     known = {name: number for name in extra}
@@ -86,11 +85,14 @@ def idle(extra: Sequence[str] = ()) -> Batch:
 def pack(
     segments: Sequence[Segment], weights: Sequence[npt.NDArray[np.float32]], tokens: int, *, share: bool = False
 ) -> list[Batch]:
-    """Return micro-batches of at most `tokens` tokens, padding included (a longer row makes one of its own).
+    """Return micro-batches of at most `tokens` tokens, padding included (a longer row gets its own).
 
-    Rows are sorted by length, longest first, so that memory is at its peak in the first micro-batch. `weights` come
-    from `token_weights` over the whole optimizer step: the gradient is then the same whatever `tokens` is. `share`: lay
-    rows out as trees in which a prefix that they have in common is there once, where that saves enough.
+    Rows are sorted by length, longest first, so that memory peaks in the first micro-batch. `weights` come from
+    `token_weights` over the whole optimizer step, so the gradient does not depend on `tokens`. `share`: lay rows out as
+    trees that hold a common prefix once, if that saves enough.
+
+    Raises:
+        BadConfig: `tokens` is below 1.
     """
     if tokens < 1:
         raise BadConfig(f"tokens per micro-batch is {tokens}; expected at least 1")
@@ -121,7 +123,7 @@ def _batch(segments: Sequence[Segment], weights: Sequence[npt.NDArray[np.float32
 
 
 def _tree_batch(segments: Sequence[Segment], weights: Sequence[npt.NDArray[np.float32]], layout: Layout) -> Batch:
-    """Return rows as a tree; of trained tokens with one prefix, id and temperature, one is scored for all."""
+    """Return rows as a tree; trained tokens with the same prefix, id and temperature are scored once."""
     rows = zip(segments, layout.where, strict=True)
     places = np.concatenate([where[np.flatnonzero(segment.mask) - 1] for segment, where in rows])
     batch = _flat_batch(segments, weights, layout.ids[None], places, layout.tree.lengths, layout.rows)
@@ -168,7 +170,7 @@ def _flat_batch(
 
 
 def _temperatures(segments: Sequence[Segment]) -> Tensor | None:
-    """Return the temperatures of the trained tokens; None where every row has the run's own."""
+    """Return the temperatures of the trained tokens, [trained], or None if every row has the run's own."""
     if all(segment.temperatures is None for segment in segments):
         return None
     own = [np.full(len(s), np.nan, dtype=np.float32) if s.temperatures is None else s.temperatures for s in segments]
@@ -176,7 +178,7 @@ def _temperatures(segments: Sequence[Segment]) -> Tensor | None:
 
 
 def _hint_removed(segments: Sequence[Segment]) -> Tensor | None:
-    """Return which trained tokens were sampled with a hint that their row lacks; None where none were."""
+    """Return a mask [trained] of tokens sampled with a hint that their row lacks, or None if there are none."""
     if not any(segment.hint_removed for segment in segments):
         return None
     marks = [segment.hint_removed for segment in segments]
@@ -184,7 +186,7 @@ def _hint_removed(segments: Sequence[Segment]) -> Tensor | None:
 
 
 def unpack(batches: Sequence[Batch], values: Sequence[Tensor], segments: Sequence[Segment]) -> list[npt.NDArray[np.float32]]:
-    """Return, per segment, what a model computed at its trained tokens, laid out by token (NaN elsewhere)."""
+    """Return a model's outputs at the trained tokens as an array [tokens] per segment, NaN elsewhere."""
     arrays = [np.full(len(segment), np.nan, dtype=np.float32) for segment in segments]
     for batch, flat in zip(batches, values, strict=True):
         pieces = np.split(flat.detach().float().cpu().numpy(), np.cumsum([segments[i].trained for i in batch.segments])[:-1])
@@ -194,10 +196,13 @@ def unpack(batches: Sequence[Batch], values: Sequence[Tensor], segments: Sequenc
 
 
 def count(segments: Sequence[Segment], loss_aggregation: str) -> float:
-    """Return what the losses of these rows are divided by; add it up over processes before `token_weights`.
+    """Return the divisor of the losses of these rows; sum it over processes before `token_weights`.
 
-    Trained tokens (`token`), turns with any (`turn`), or episodes with any (the rest). Tokens that several rows hold count
-    by their shares, and so do turns.
+    It counts trained tokens (`token`), turns with any (`turn`), or episodes with any (the rest). Tokens and turns that
+    several rows share count by their shares.
+
+    Raises:
+        BadConfig: `loss_aggregation` is unknown.
     """
     if loss_aggregation not in LOSS_AGGREGATIONS:
         raise BadConfig(
@@ -222,13 +227,16 @@ def token_weights(
     total: float | None = None,
     constant: float | None = None,
 ) -> list[npt.NDArray[np.float32]]:
-    """Return per row what each token's loss is multiplied by, so that a plain sum is the mean that was asked for.
+    """Return the factor of each token's loss, [tokens] per row, so that a plain sum is the requested mean.
 
-    `token`: all trained tokens alike (DAPO). `turn`: all turns alike, tokens alike within one. `episode`: all episodes
-    alike, tokens alike within one (the original GRPO). `episode-sum`: 1 / episodes for every token. `constant`:
-    1 / (episodes * constant), as Dr.GRPO has it; `constant` is a fixed length, for example the token budget of an
-    episode. All are over one whole optimizer step (`total`: `count` over all processes), so they depend neither on
-    micro-batches nor on how turns were merged into rows. Pass all rows of an episode together.
+    `token`: all trained tokens weigh the same (DAPO). `turn`: all turns do, and the tokens within one. `episode`: all
+    episodes do, and the tokens within one (the original GRPO). `episode-sum`: 1 / episodes for every token. `constant`: 1
+    / (episodes * constant), as Dr.GRPO has it; `constant` is a fixed length, for example the token budget of an episode.
+    All are over one whole optimizer step (`total`: `count` over all processes), so they do not depend on micro-batches or
+    on how turns were merged into rows. Pass all rows of an episode together.
+
+    Raises:
+        BadConfig: `constant` is missing, not above 0, or given with another aggregation.
     """
     total = count(segments, loss_aggregation) if total is None else total
     if (constant is not None) != (loss_aggregation == "constant") or (constant is not None and constant <= 0):

@@ -1,4 +1,4 @@
-"""Turns of episodes laid out as rows of tokens to train on, one number per token for everything."""
+"""Lay out turns of episodes as rows of training tokens."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,42 +17,42 @@ class Segment:
     """One training row: consecutive turns of an episode whose prompts extend one another exactly."""
 
     episode: int
-    """Index of the episode in what `build` was given."""
+    """Index of the episode in the input of `build`."""
     ids: npt.NDArray[np.int32]  # [tokens]
     mask: npt.NDArray[np.bool_]  # [tokens]
-    """Tokens that are trained: sampled by the policy, in a turn that is to be trained."""
+    """Tokens to train: sampled by the policy in a turn that is to be trained."""
     advantages: npt.NDArray[np.float32]  # [tokens]
     """0 where the mask is False."""
     logprobs: npt.NDArray[np.float32]  # [tokens]
-    """What the engine recorded; NaN where nothing was (prompts, demonstrations)."""
+    """The engine's log-probabilities; NaN for tokens without any (prompts, demonstrations)."""
     turns: npt.NDArray[np.int32]  # [tokens]
-    """Index of the model's call in its episode (notes count) for every sampled token; -1 for prompt tokens."""
+    """Index of the model's call in its episode (notes included) for every sampled token; -1 for prompt tokens."""
     temperatures: npt.NDArray[np.float32] | None = None  # [tokens]
-    """What each was sampled at, where that is not the run's own temperature (NaN); None where it is for all."""
+    """Sampling temperature of each token; NaN for the run's own; None if that holds for all."""
     shares: npt.NDArray[np.float32] | None = None  # [tokens]
-    """What each counts, where several rows hold one token (`extra["weight"]` of its turn); None where all count 1."""
+    """Weight of each token if several rows share it (`extra["weight"]` of its turn); None if all weigh 1."""
     extra: dict[str, npt.NDArray[np.float32]] = field(default_factory=dict[str, npt.NDArray[np.float32]])
-    """By name, what a loss needs to know of each token: [tokens], NaN where nothing was computed."""
+    """Further inputs of the loss by name: [tokens], NaN for tokens without a value."""
     hint_removed: bool = False
-    """Whether its tokens were sampled from a prompt with a hint, which is not among `ids`: a ratio then compares with
-    `logprobs`, whatever the trainer says of these tokens."""
+    """True if its tokens were sampled from a prompt with a hint that `ids` lacks. Ratios then compare with `logprobs`, not
+    with the trainer's scores."""
 
     def __len__(self) -> int:
         return len(self.ids)
 
     @property
     def trained(self) -> int:
-        """How many tokens are trained."""
+        """Number of trained tokens."""
         return int(self.mask.sum())
 
     @property
     def counted(self) -> npt.NDArray[np.float64]:
-        """What each token counts in the weights of a loss: 0 where it is not trained, else 1 or its share."""
+        """Weight of each token in the sums of a loss: 0 if it is not trained, else 1 or its share."""
         return self.mask * np.float64(1) if self.shares is None else self.mask * self.shares.astype(np.float64)
 
     @property
     def scored(self) -> bool:
-        """Whether the engine's log-probability of every trained token is known; False for demonstrations."""
+        """True if the engine's log-probability of every trained token is known; False for demonstrations."""
         return not bool(np.isnan(self.logprobs[self.mask]).any())
 
 
@@ -61,13 +61,17 @@ def build(
 ) -> list[Segment]:
     """Return the rows of all episodes, in order.
 
-    A turn whose prompt starts with exactly the tokens held so far (earlier prompts and outputs) is appended to its row; any
-    other starts a new row: nothing is ever realigned. `advantages` has an array per episode, a number per turn or one per
-    output token of all turns in order; None means 1 everywhere (demonstrations). A turn's notes get its number, of numbers
-    per token the mean, and are laid out like turns that come before it. Turns with `extra["train"] = False` are context
-    only, tokens of one with `extra["weight"]` count so much, turns without output (`finish="context"`) are left out, and so
-    are rows in which nothing is trained. An episode with a hint that training does not keep is laid out from its prompts
-    without the hint. `merge=False` gives every turn its own row. Raises BadData for turns without token ids.
+    A turn whose prompt starts with exactly the previous tokens (earlier prompts and outputs) is appended to their row;
+    any other turn starts a new row, and nothing is ever realigned. `advantages` has an array per episode: [turns] or
+    [output tokens of all turns, in order]; None means 1 everywhere (demonstrations). A turn's notes get its number (of
+    numbers per token, the mean) and are laid out like turns that come before it. Turns with `extra["train"] = False` are
+    only context, `extra["weight"]` is the weight of a turn's tokens, and turns without output (`finish="context"`) and
+    rows without any trained token are left out. An episode with a hint that training removes is laid out from its prompts
+    without the hint. `merge=False` gives every turn its own row.
+
+    Raises:
+        ValueError: `advantages` has another number or shape.
+        BadData: a turn lacks token ids, prompt ids, or some of its log-probabilities.
     """
     rows: list[Segment] = []
     if advantages is not None and len(advantages) != len(episodes):
@@ -96,23 +100,23 @@ def build(
 
 
 class Call(NamedTuple):
-    """A call of the model: a turn, or one of its notes."""
+    """A call of the model: a turn or one of its notes."""
 
     number: int
     turn: int
     written: Turn
     advantage: npt.NDArray[np.float32] | np.float32  # a number, or one per output token
     start: int
-    """Where its tokens begin in the row."""
+    """Position of its first token in the row."""
 
 
 def removes_hint(episode: Episode) -> bool:
-    """Return whether an episode is trained without the hint that it was played with."""
+    """Return True if an episode was played with a hint that training removes."""
     return episode.hint is not None and not episode.hint.kept
 
 
 def trained_prompt(episode: Episode, call: Turn) -> Sequence[int]:
-    """Return the prompt of a call that training sees: the one that was sampled from, or without a hint that is not kept."""
+    """Return the prompt of a call for training: the one that was sampled from, or the same without a removed hint."""
     return call.plain_ids if removes_hint(episode) else call.prompt_ids
 
 
@@ -151,14 +155,19 @@ def _row(index: int, episode: Episode, calls: list[Call], context: list[int]) ->
 
 
 def behaviours(rows: Sequence[Segment], scored: Sequence[npt.NDArray[np.float32]]) -> list[npt.NDArray[np.float32]]:
-    """Return what ratios compare with, [tokens] per row: the trainer's scores from before the update, or what was sampled
-    with a hint that the row does not have."""
+    """Return the denominators of the ratios, [tokens] per row.
+
+    They are the trainer's scores from before the update, or the engine's if the row lacks a hint that the tokens were
+    sampled with.
+    """
     return [row.logprobs if row.hint_removed else own for row, own in zip(rows, scored, strict=True)]
 
 
 def mismatches(rows: Sequence[Segment], scored: Sequence[npt.NDArray[np.float32]]) -> npt.NDArray[np.float32]:
-    """Return what the trainer says of the trained tokens minus what the engine said, [tokens]; NaN where a hint was
-    removed, for the two then speak of different prompts."""
+    """Return the trainer's minus the engine's log-probabilities of the trained tokens, [trained tokens of all rows].
+
+    They are NaN if a hint was removed, because the two then belong to different prompts.
+    """
     gaps = [
         np.full(row.trained, np.nan, dtype=np.float32) if row.hint_removed else (own - row.logprobs)[row.mask]
         for row, own in zip(rows, scored, strict=True)
@@ -167,7 +176,11 @@ def mismatches(rows: Sequence[Segment], scored: Sequence[npt.NDArray[np.float32]
 
 
 def _per_turn(episode: Episode, values: npt.NDArray[np.float32] | None) -> list[npt.NDArray[np.float32]]:
-    """Split an episode's advantages by turn: arrays of one number, or of one per output token."""
+    """Split an episode's advantages by turn into arrays of one number or one per output token.
+
+    Raises:
+        ValueError: the shape is neither [turns] nor [output tokens].
+    """
     turns = len(episode.turns)
     if values is None:
         return [np.ones(1, dtype=np.float32)] * turns

@@ -1,4 +1,4 @@
-"""Stored episodes: read from files, filtered, and given tokens where they have only text."""
+"""Read stored episodes from files, filter them, and encode those that have only text."""
 
 import hashlib
 import json
@@ -21,24 +21,24 @@ from agentgym.errors import BadConfig, BadData, MissingExtra, UnknownName
 from agentgym.registry import full_id
 
 LISTED = frozenset({"admissible", "commands", "actions"})
-"""Fields of a prompt that list what may be done, which a file of episodes does not hold."""
+"""Prompt fields that list the possible actions, which a file of episodes lacks."""
 
 
 @dataclass(frozen=True)
 class Filter:
-    """Which stored episodes are taken. Faults, episodes without a turn and episodes with a hint never are."""
+    """Filter of stored episodes. Faults, episodes without a turn and episodes with a hint never pass."""
 
     success: bool = False
-    """Only successful episodes."""
+    """Use only successful episodes."""
     env: str = ""
-    """Only episodes of this environment."""
+    """Use only episodes of this environment."""
     min_reward: float | None = None
-    """Only episodes with at least this reward."""
+    """Use only episodes with at least this reward."""
     split: str = ""
-    """Only tasks of this split."""
+    """Use only tasks of this split."""
 
     def takes(self, episode: Episode) -> bool:
-        """Whether an episode is taken."""
+        """Return True if an episode passes."""
         return bool(
             episode.turns
             and not episode.fault
@@ -51,9 +51,10 @@ class Filter:
 
 
 def read_files(files: Sequence[str], which: Filter) -> list[list[Episode]]:
-    """Return the episodes of each file (or of `episodes.jsonl` in a folder) that a filter takes.
+    """Return the episodes in each file (or in `episodes.jsonl` of a folder) that pass a filter.
 
-    Raises BadConfig where a file is not there, or where nothing is taken from one of them.
+    Raises:
+        BadConfig: a file does not exist, or none of its episodes passes.
     """
     files_read: list[list[Episode]] = []
     for path in map(episode_file, files):
@@ -71,7 +72,11 @@ def read_files(files: Sequence[str], which: Filter) -> list[list[Episode]]:
 
 
 def episode_file(name: str) -> Path:
-    """Return the file of episodes that a name stands for: the file, or the one in the folder of a run."""
+    """Return the path of an episode file, given itself or the folder of a run.
+
+    Raises:
+        BadConfig: it does not exist.
+    """
     path = Path(name).expanduser()
     path = path / "episodes.jsonl" if path.is_dir() else path
     if not path.is_file():
@@ -80,7 +85,7 @@ def episode_file(name: str) -> Path:
 
 
 def digest(files: Sequence[list[Episode]]) -> str:
-    """Return a hash of what was taken from files, in order."""
+    """Return a hash of the episodes of all files, in order."""
     hashed = hashlib.blake2b(digest_size=16)
     for episodes in files:
         hashed.update(f"\x1f{len(episodes)}\x1f".encode())
@@ -92,16 +97,16 @@ def digest(files: Sequence[list[Episode]]) -> str:
 
 
 def text_only(episode: Episode) -> bool:
-    """Whether some turn has text and no token ids: it came from an engine without token access."""
+    """Return True if a turn has text but no token ids: it came from an engine without token access."""
     return any(not call.output_ids and (call.text or call.action) for turn in episode.turns for call in turn.calls)
 
 
 _LOGGED = ("rlvr/Harbor-v0", "inspect_ai/")
-"""Environments of logs that were imported: their tools are others', so an episode's own calls say what they were."""
+"""Environments of imported logs: their tools are not ours, so they are inferred from the episode's own calls."""
 
 
 def called(episode: Episode) -> dict[str, Tool]:
-    """Return tools as an episode's calls show them: names and arguments, required where every call has them."""
+    """Infer tools from an episode's calls: names and arguments, required if every call has them."""
     seen: dict[str, list[Mapping[str, object]]] = {}
     for turn in episode.turns:
         try:
@@ -124,8 +129,8 @@ def called(episode: Episode) -> dict[str, Tool]:
     return found
 
 
-class Tokeniser:
-    """Gives episodes of text the tokens that an agent would have held: its prompts, and its form of the same actions."""
+class Encoder:
+    """Encodes text episodes as an agent would have played them: its prompts, and the same actions in its format."""
 
     def __init__(self, spec: AgentSpec, engine: object, tokenizer: object) -> None:
         agent = spec.make(engine, Sampling(), tokenizer)
@@ -134,10 +139,11 @@ class Tokeniser:
         self._tools: dict[str, dict[str, Tool]] = {}
 
     def __call__(self, episode: Episode) -> Episode:
-        """Return the episode with token ids; one that has them is returned as it is.
+        """Return the episode with token ids; an episode that has them is returned unchanged.
 
-        Raises BadData where the actions cannot be told again: by an agent with a memory of its own, from notes, or in an
-        environment that is not there to say what its tools are.
+        Raises:
+            BadData: the actions cannot be encoded: the agent has its own memory, the episode has notes, or its
+                environment is not available to describe the tools.
         """
         if not text_only(episode):
             return episode
@@ -147,7 +153,7 @@ class Tokeniser:
         if any(turn.notes for turn in episode.turns):
             raise BadData(f"{where} its notes belong to another agent's memory; train on files with tokens")
         try:
-            return self._told_again(episode)
+            return self._encoded(episode)
         except (BadConfig, UnknownName, MissingExtra) as error:
             raise BadData(f"{where} cannot be encoded in this model's tokens: {error}") from error
 
@@ -159,7 +165,7 @@ class Tokeniser:
             environment.close()
         return self._tools[env]
 
-    def _told_again(self, episode: Episode) -> Episode:
+    def _encoded(self, episode: Episode) -> Episode:
         tools = called(episode) if episode.env.startswith(_LOGGED) else self.tools(episode.env)
         talk = self.agent.begin(Task(episode.instruction, {}, episode.task_id, episode.split), tools)
         agent, turns = talk.agent, list[Turn]()
@@ -169,7 +175,7 @@ class Tokeniser:
         info: dict[str, object] = {"valid": True, "error": None, "admissible": None}
         for old in episode.turns:
             if not (old.text or old.action):
-                break  # the context was full, or the server said nothing: no action was carried out
+                break  # the context was full or the server's answer empty: no action was executed
             ids = talk.prompt(old.observation, info)
             reply = written_ids(talk, self._thought(agent, old.text), old.action)
             turn = talk.turn(old.observation, Completion(reply, [], "stop"))
@@ -190,7 +196,7 @@ class Tokeniser:
         return again
 
     def _thought(self, agent: TokenAgent, text: str) -> list[str]:
-        """Return the pieces of the thought that a reply begins with, if this agent writes thoughts."""
+        """Return the pieces of the thought at the start of a reply, if this agent writes thoughts."""
         opened = bool(agent.template.opened)
         if not (agent.prompt.reply.think or opened):
             return []

@@ -1,4 +1,4 @@
-"""A group as a tree: a turn that several of its episodes share is trained once in total."""
+"""A group as a tree: a turn that several episodes share is trained once in total."""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal
@@ -6,12 +6,11 @@ from typing import Literal
 from agentgym.episodes.episode import Episode, Group
 
 Key = tuple[int, int]
-"""A turn of a group: the place in the group of the episode that played it (negative for one that is not there), and its
-number."""
+"""A turn of a group: (index in the group of the episode that played it, negative if it is absent; turn number)."""
 
 
 def holders(episodes: Sequence[Episode]) -> dict[Key, list[int]]:
-    """Return by turn which episodes of a group (by their places) hold it: several where they branched off later."""
+    """Return, per turn, the indices of the episodes that share it: several if they branched off later."""
     places = {episode.attempt: place for place, episode in enumerate(episodes)}
     places_by_turn: dict[Key, list[int]] = {}
     for place, episode in enumerate(episodes):
@@ -21,7 +20,7 @@ def holders(episodes: Sequence[Episode]) -> dict[Key, list[int]]:
 
 
 def keys(episodes: Sequence[Episode]) -> list[list[Key]]:
-    """Return by episode and turn what `holders` calls it."""
+    """Return the key of each turn, per episode, as in `holders`."""
     places = {episode.attempt: place for place, episode in enumerate(episodes)}
     return [[_key(places, p, e, number) for number in range(len(e.turns))] for p, e in enumerate(episodes)]
 
@@ -34,7 +33,7 @@ def _key(places: Mapping[int, int], place: int, episode: Episode, number: int) -
 
 
 def forks(episodes: Sequence[Episode]) -> list[list[Key]]:
-    """Return the turns that are siblings: two or more that follow the very same turns."""
+    """Return the groups of sibling turns: two or more turns with the same predecessors."""
     children: dict[Key | None, dict[Key, None]] = {}
     for row in keys(episodes):
         for before, key in zip([None, *row], row, strict=False):
@@ -43,9 +42,10 @@ def forks(episodes: Sequence[Episode]) -> list[list[Key]]:
 
 
 def weigh_shared_turns(groups: Sequence[Group], shared_turns: Literal["once", "each"]) -> list[Group]:
-    """Weigh turns that several episodes of a group share, so that each is trained once in total; return the groups.
+    """Weight turns that several episodes of a group share, so that each is trained once in total, and return the groups.
 
-    `once`: in the first of them; it is context in the others. `each`: in each of them, with its share of the weight.
+    `once`: train it in the first of them; it is context in the others. `each`: train it in all of them, each with its
+    share of the weight.
     """
     for group in groups:
         for key, places in holders(group.episodes).items() if any(episode.forks for episode in group) else ():
@@ -59,7 +59,7 @@ def weigh_shared_turns(groups: Sequence[Group], shared_turns: Literal["once", "e
 
 
 def copy_extra(groups: Sequence[Group], names: Sequence[str]) -> None:
-    """Copy values of `turn.extra` from the turn that is trained to its copies in other episodes."""
+    """Copy values of `turn.extra` from the trained turn to its copies in other episodes."""
     for group in groups:
         for key, places in holders(group.episodes).items() if any(episode.forks for episode in group) else ():
             first, *copies = (group[place].turns[key[1]].calls for place in places)

@@ -1,4 +1,4 @@
-"""What each turn of an episode was paid."""
+"""Rewards per turn."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,17 +11,15 @@ from agentgym.errors import BadData
 def turn_rewards(episode: Episode) -> NDArray[np.float64]:
     """Return the reward of each turn, [turns].
 
-    In one role's view of several the outcome of that role stands in its last turn, in place of what the environment paid
-    whichever role acted last.
+    In one role's view of a multi-role episode, the last turn gets that role's outcome instead of the environment's
+    payment to the role that acted last.
 
     Raises:
-        BadData: The episode has a reward, and none of its turns was paid.
+        BadData: the episode has a reward, but none of its turns has.
     """
     if len(episode.role_outcomes) != 1:
         paid = np.array([turn.reward for turn in episode.turns], dtype=np.float64)
-        if (
-            episode.reward and not paid.any()
-        ):  # an episode made by hand or by another program; credit would be 0 without a word
+        if episode.reward and not paid.any():  # made by hand or by another program; credit would silently be 0
             raise BadData(
                 f"episode {episode.task_id!r} has reward {episode.reward}, and none of its turns was paid; expected the "
                 "reward in the turns that earned it: Episode.pay_last(reward, {}) pays the last one"

@@ -1,1 +1,1 @@
-"""How the episodes of a step are generated: plain, speculative, or pruned."""
+"""Generation methods for the episodes of a step: plain, speculative, or pruned."""

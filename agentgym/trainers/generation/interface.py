@@ -1,4 +1,4 @@
-"""The generation stage: how the drawn episodes are played, if not each by itself."""
+"""The generation stage: it plays the drawn episodes."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
@@ -26,52 +26,56 @@ GENERATIONS = Seam(
     {"requires": (), "check": None, "embeds": False},
 )
 Check = Callable[["TrainConfig"], None]
-"""Raises BadConfig where a run cannot be played so."""
+"""Raises BadConfig if a run's settings do not allow the method."""
 
 
 class Play(Protocol):
-    """Plays jobs in the environments of the run, and returns their episodes in order."""
+    """Plays jobs in the environments of the run and returns their episodes in order."""
 
     def __call__(self, agents: Mapping[str, Agent], jobs: Sequence[Job]) -> Awaitable[list[Episode]]:
-        """`agents`: by environment."""
+        """Play jobs; `agents` maps environment names to agents."""
         ...
 
 
 def generation(
     name: str, requires: Sequence[str] = (), check: Check | None = None, *, embeds: bool = False
 ) -> Callable[[Target], Target]:
-    """Register a class that plays the drawn episodes (see `Generation`) by name; keyword-only parameters are options.
+    """Register a class that plays the drawn episodes (see `Generation`); keyword-only parameters are options.
 
-    `requires`: `repeats`, where it does something only with tasks that come again. `check` is called with the run's settings
-    before anything is loaded. `embeds`: it asks the learner for hidden states.
+    `requires`: `repeats` if it has an effect only when tasks repeat. `check` is called with the run's settings before
+    anything is loaded. `embeds`: the method asks the learner for hidden states.
     """
     return GENERATIONS.declare(name, requires=required(requires), check=check, embeds=embeds)
 
 
 @generation("plain")
 class Generation(Stateful):
-    """Plays every episode by itself, to its end; a subclass may override `play` and `update`.
+    """Plays every episode independently to its end; subclasses may override `play` and `update`.
 
-    Made as `CLASS(run, **options)`, one in each process. Evaluations are never played by it.
+    Made as `CLASS(run, **options)`, once per process. Evaluations never use it.
     """
 
     def __init__(self, run: "Run | None" = None) -> None:
         self.run: Any = run
 
     async def play(self, agents: Mapping[str, Agent], jobs: Sequence[Job], play: Play, step: int) -> list[Episode]:
-        """Return this process's episodes of a step; one that is left out is neither trained on nor counted."""
+        """Return this process's episodes of a step; an episode left out is neither trained on nor counted."""
         return await play(agents, jobs)
 
     def update(self, episodes: Sequence[Episode], step: int) -> Mapping[str, float]:
-        """Receive this process's episodes of a step; return numbers to log, which are added up over the processes.
+        """Receive this process's episodes of a step and return numbers to log, which are summed over the processes.
 
-        All processes call it once a step, also without episodes.
+        All processes call it once a step, even without episodes.
         """
         return {}
 
 
 def check(run: "FreshRun") -> None:
-    """Raise BadConfig where a run cannot be played by its generation."""
+    """Check that the generation can play this run.
+
+    Raises:
+        BadConfig: its class is incomplete, its own check fails, or the learner gives no hidden states.
+    """
     stage = run.stages.generation
     if lacks := unwritten(stage.target, Generation):
         raise BadConfig(f"generation {stage.name!r} lacks {lacks}; let its class inherit from agentgym.trainers.Generation")

@@ -1,4 +1,4 @@
-"""Pruned rollouts: of a group some episodes are ended early, so that about half of the others succeed."""
+"""Pruned rollouts: end some episodes of a group early so that about half of the others succeed."""
 
 import asyncio
 import math
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 State = npt.NDArray[np.float32]
 Choose = Callable[[Sequence[State], Sequence[bool | None]], Sequence[int]]
-"""Of the states of the episodes that wait and how those that have ended did, which of the former go on."""
+"""Chooses the waiting episodes that continue (indices), given their states and the outcomes of the ended episodes."""
 
 
 def _check(config: "TrainConfig") -> None:
@@ -49,45 +49,45 @@ def _check(config: "TrainConfig") -> None:
 
 @dataclass(slots=True)
 class _Group:
-    """The episodes of one task, which wait for one another before the turn after the `at`-th."""
+    """The episodes of one task, which wait for one another before turn `at` + 1."""
 
     size: int
     at: int
     embed: Callable[[Sequence[Sequence[int]]], list[State]]
     choose: Choose
     states: dict[int, State] = field(default_factory=dict[int, State])
-    """By attempt, what the policy made of the episode at the gate; of those that went on from there to their end."""
+    """Policy state at the gate by attempt, for episodes that continued to their end."""
     _waiting: dict[int, Sequence[int]] = field(default_factory=dict[int, Sequence[int]])
     _ended: dict[int, bool | None] = field(default_factory=dict[int, bool | None])
-    """By attempt, whether it succeeded, of episodes that never came to the gate; None after a fault."""
+    """Success by attempt, for episodes that ended before the gate; None after a fault."""
     _last: dict[int, Episode] = field(default_factory=dict[int, Episode])
     _chosen: "asyncio.Future[set[int]] | None" = None
 
     async def passes(self, attempt: int, episode: Episode, prompt: Callable[[], Sequence[int]]) -> bool:
-        """Return whether an episode goes on; at the gate, when all of the group have come or ended."""
+        """Return True if an episode continues; at the gate, wait until all of the group have arrived or ended."""
         self._last[attempt] = episode
         if len(episode.turns) != self.at or attempt in self._ended or attempt in self._waiting:
-            return True  # it is not at the gate, or played again after a fault
+            return True  # not at the gate, or replayed after a fault
         if self._chosen is None:
             self._chosen = asyncio.get_running_loop().create_future()
         self._waiting[attempt] = prompt()
-        self._look()
+        self._choose_if_complete()
         goes_on = attempt in await self._chosen
-        if not goes_on:  # a selection may play a further attempt, and call it by this number
+        if not goes_on:  # a selection may reuse this number for another attempt
             self.states.pop(attempt, None)
         return goes_on
 
     def left(self, attempt: int) -> None:
-        """Take note of the end of an episode."""
+        """Record the end of an episode."""
         episode = self._last.get(attempt)
-        if episode is not None and episode.fault:  # what is played in its place may go another way
+        if episode is not None and episode.fault:  # its replacement may take another path
             self.states.pop(attempt, None)
         if attempt not in self._waiting:
             self._ended[attempt] = None if episode is None else episode.success
-            self._look()
+            self._choose_if_complete()
 
-    def _look(self) -> None:
-        """Choose, where nobody is to come any more."""
+    def _choose_if_complete(self) -> None:
+        """Choose once every episode has arrived or ended."""
         if self._chosen is None or self._chosen.done() or len(self._waiting) + len(self._ended) < self.size:
             return
         try:
@@ -95,7 +95,7 @@ class _Group:
             self.states = dict(zip(attempts, self.embed([self._waiting[n] for n in attempts]), strict=True))
             places = self.choose([self.states[n] for n in attempts], [self._ended[n] for n in sorted(self._ended)])
             self._chosen.set_result({attempts[place] for place in places})
-        except Exception as error:  # of the policy, not of an environment: no episode would fare better
+        except Exception as error:  # the policy's error, not an environment's: every episode would fail
             failure = EngineDead(f"generation 'prune' cannot read the policy's states: {type(error).__name__}: {error}")
             failure.__cause__ = error
             self._chosen.set_exception(failure)
@@ -103,21 +103,21 @@ class _Group:
 
 @generation("prune", check=_check, embeds=True)
 class Prune(Generation):
-    """After `turns` turns a share `keep` of each group goes on, so chosen that a share `ratio` of it is expected to succeed.
+    """Keep a share `keep` of each group after `turns` turns, so that a share `ratio` of it is expected to succeed.
 
     Source: ARRoL (arXiv 2603.24840). A quality head, logistic on the policy's last hidden state at the prompt of the next
-    turn, says how likely each episode is to succeed. Of those under way, the likeliest and the least likely stay, as many of
-    each as bring the expected successes nearest to `ratio`; episodes that have ended by then are kept and counted in. Others
-    end there: they are no failures, are not trained on and not counted, and nobody behind this stage sees them. Logged:
-    `pruned_episodes`, `pruned_tokens` (sampled in them), `quality_outcomes`, `quality_error` (mean (p - success)^2 of
-    survivors, by the head before it saw them).
-
-    The head is fitted (`ridge`) in every step to the newest `capacity` outcomes of episodes that came to the gate, of all
-    processes. Until there are `least`, and in a share `whole` of the groups, none is ended: else it would learn from its own
-    choices alone. Bias: survivors are not a sample of the policy's episodes. `success_train`, what a task sampler sees, and
-    baselines within a group are of the survivors; no weight corrects for it. Evaluations never prune.
-    Part: when the paper prunes (after so many tokens) and by which probabilities was not found; turns, and the choice of the
-    extremes, are ours.
+    turn, predicts each episode's success. Of the running episodes, the most and the least likely to succeed continue, in
+    numbers that bring the expected successes closest to `ratio`; episodes that have ended by then are kept and counted.
+    The others end there: they are not failures, are neither trained on nor counted, and later stages never see them.
+    Logged: `pruned_episodes`, `pruned_tokens` (sampled in them), `quality_outcomes`, `quality_error` (mean (p -
+    success)^2 of survivors, predicted by the head before it was fitted to them).
+    The head is fitted (`ridge`) in every step to the newest `capacity` outcomes of episodes that reached the gate, of all
+    processes. Until there are `least`, and in a share `whole` of the groups, no episode is pruned: otherwise the head
+    would learn only from its own choices. Bias: survivors are not a sample of the policy's episodes. `success_train`, the
+    task sampler's inputs and baselines within a group describe the survivors; no weight corrects for it. Evaluations
+    never prune.
+    Part: the paper's pruning point (a number of tokens) and its probabilities were not found; turns, and the choice of
+    the extremes, are ours.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class Prune(Generation):
         self._pruned: list[Episode] = []
 
     async def play(self, agents: Mapping[str, Agent], jobs: Sequence[Job], play: Play, step: int) -> list[Episode]:
-        """Play the jobs, and return the episodes that went to their end."""
+        """Play the jobs and return the episodes that were not pruned."""
         head = self._head()
         sizes = Counter(job.group_id for job in jobs)
         gates = {name: self._gate(name, size, head, step) for name, size in sizes.items() if self._fits(size)}
@@ -150,7 +150,7 @@ class Prune(Generation):
         return [episode for episode in played if episode.reason != PRUNED]
 
     def _fits(self, size: int) -> bool:
-        """Return whether all episodes of a group are under way together: else they would wait for one another for ever."""
+        """Return True if a group's episodes all run at the same time; otherwise they would wait for one another forever."""
         return size <= self.run.config.concurrency
 
     def _head(self) -> Quality | None:
@@ -164,14 +164,14 @@ class Prune(Generation):
         def choose(states: Sequence[State], ended: Sequence[bool | None]) -> Sequence[int]:
             if spared or head is None or not states:
                 return range(len(states))
-            number = max(math.ceil(self.keep * size), 2) - len(ended)  # a group of one teaches nothing
+            number = max(math.ceil(self.keep * size), 2) - len(ended)  # a group of one has no signal
             known = [success for success in ended if success is not None]
             return survivors(head.chances(states), max(number, 0), known, self.ratio)
 
         return _Group(size, self.turns, self._embed, choose)
 
     def _embed(self, prompts: Sequence[Sequence[int]]) -> list[State]:
-        """Return what the policy makes of prompts: its last hidden states at their ends."""
+        """Return the policy's last hidden states at the ends of prompts, [width] each."""
         if not prompts:
             return []
         room = getattr(self.run.learner.engine, "context", None) or math.inf
@@ -180,7 +180,7 @@ class Prune(Generation):
         return [states[0] for states in self.run.learner.embed(build(contexts), alone=True)]
 
     def update(self, episodes: Sequence[Episode], step: int) -> Mapping[str, float]:
-        """Learn from the survivors that came to the gate, of all processes."""
+        """Fit the head to the survivors that reached the gate, of all processes."""
         head = self._head()
         fresh: list[Outcome] = []
         for episode in episodes:
@@ -200,13 +200,13 @@ class Prune(Generation):
             "pruned_episodes": float(len(pruned)),
             "pruned_tokens": float(sum(turn.sampled for episode in pruned for turn in episode.turns)),
             "quality_outcomes": float(len(fresh)),
-            "quality_error": error / len(self.run.gather([0])),  # every process has the same one
+            "quality_error": error / len(self.run.gather([0])),  # the same in every process
         }
 
     def state_dict(self) -> dict[str, object]:
-        """Return the outcomes, which are all that the head is made of."""
+        """Return the outcomes, which determine the head."""
         return {"outcomes": list(self.outcomes)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on with them."""
+        """Restore the outcomes."""
         self.outcomes = [(bytes(row), bool(success)) for row, success in state["outcomes"]]

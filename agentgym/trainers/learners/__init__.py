@@ -1,1 +1,1 @@
-"""Learners hold the weights and update them: in this process, sharded over several, or on a server."""
+"""Learners, which hold and update the weights: in this process, sharded over several, or on a server."""

@@ -1,4 +1,4 @@
-"""One training step outside a run, on a model and optimizers made by hand: for benchmarks and tests."""
+"""One training step outside a run, on a given model and optimizers, for benchmarks and tests."""
 
 # accelerate is typed in parts only
 # pyright: reportMissingTypeStubs=false, reportUnknownVariableType=false
@@ -20,18 +20,18 @@ from agentgym.trainers.seam import Stage
 
 
 class ModelLearner(LocalLearner):
-    """A learner of a model that is there already; the optimizers keep their learning rates."""
+    """A learner of a given model; the optimizers keep their learning rates."""
 
     def __init__(self, trained: TrainedModel, config: TrainConfig) -> None:
         self.trained, self.config, self.accelerator = trained, config, trained.accelerator
 
     def _set_lr(self, step: int) -> None:
-        """Leave it as it is."""
+        """Keep the learning rate."""
 
 
 @dataclass(frozen=True, slots=True)
 class UpdateRun:
-    """What `learn` asks of a run."""
+    """The attributes of a run that `learn` uses."""
 
     config: TrainConfig
     learner: LocalLearner
@@ -51,5 +51,5 @@ def reinforce(
     step: int,
     loss: Stage | None = None,
 ) -> dict[str, float]:
-    """Update a model on groups as a step of a run does; `loss` is what the configuration names."""
+    """Update a model on groups like a step of a run; `loss` defaults to the configuration's."""
     return learn(UpdateRun(config, ModelLearner(trained, config), credit, loss or resolve_loss(config)), groups, step)

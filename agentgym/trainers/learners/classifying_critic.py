@@ -1,4 +1,4 @@
-"""A critic by classification: it predicts in which of several ranges the return lies, and its value is the mean."""
+"""A critic that classifies: it predicts a histogram over ranges of the return, and its value is the mean."""
 
 # torch is typed in part only.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -16,13 +16,17 @@ from agentgym.trainers.losses.policy import Sums, total_of
 from agentgym.trainers.model.scores import Scores
 
 RANGE = (-1.0, 2.0)
-"""Defaults of `low` and `high`: returns of an outcome of 0 or 1 with shaping below 1."""
+"""Defaults of `low` and `high`: for outcomes of 0 or 1 with shaping below 1."""
 SMOOTHING = 0.75
-"""Standard deviation of a target's histogram in widths of a class: HL-Gauss's."""
+"""Standard deviation of a target's histogram in class widths, as in HL-Gauss."""
 
 
 def critic_of(accelerator: Any, width: int, options: Mapping[str, Any]) -> Critic:
-    """Return the critic that the options of the need `values` name."""
+    """Return the critic that the options of the need `values` describe.
+
+    Raises:
+        BadConfig: `low` or `high` is set without `classes`.
+    """
     own = {name: options[name] for name in ("lr", "policy_weight", "clip")}
     if not options["classes"]:
         if (options["low"], options["high"]) != RANGE:
@@ -35,12 +39,13 @@ def critic_of(accelerator: Any, width: int, options: Mapping[str, Any]) -> Criti
 
 
 class ClassifyingCritic(Critic):
-    """The expected return as the mean of a histogram over `classes` equal ranges from `low` to `high`.
+    """Predict the expected return as the mean of a histogram over `classes` equal ranges from `low` to `high`.
 
-    A target becomes a histogram, a normal distribution around it cut into the ranges, and the loss is the cross-entropy
-    (HL-Gauss: Imani and White, arXiv 1806.04613; for values: Stop Regressing, arXiv 2403.03950). Targets beyond the ranges
-    count as their ends. At first every value is 0, or the end next to it. Beside the squared error it is robust to rare
-    large targets, and a value need not be linear in the hidden state. `lr` is about how far a value may move in one update.
+    A target becomes a histogram, a normal distribution around it integrated over the ranges, and the loss is the
+    cross-entropy (HL-Gauss: Imani and White, arXiv 1806.04613; for values: Stop Regressing, arXiv 2403.03950). Targets
+    outside the range are clamped. Initially every value is 0, or the end of the range closest to 0. Compared with the
+    squared error it is robust to rare large targets, and a value need not be linear in the hidden state. `lr` is
+    approximately the largest change of a value in one update.
     """
 
     def __init__(
@@ -68,14 +73,18 @@ class ClassifyingCritic(Critic):
         self.optimizer = torch.optim.AdamW(self.parameters(), lr=lr * classes / (high - low), weight_decay=0.0)
 
     def histogram(self, targets: Tensor) -> Tensor:
-        """Return how much of a normal distribution around each target lies in each range, [targets, classes]."""
+        """Return the share of a normal distribution around each target in each range, [targets, classes]."""
         spread = SMOOTHING * (self.high - self.low) / (len(self.edges) - 1)
         inside = targets.clamp(self.low, self.high)
         below = torch.special.ndtr((self.edges - inside[:, None]) / spread)  # [targets, edges]
         return below.diff(dim=-1) / (below[:, -1:] - below[:, :1])
 
     def logits(self, scores: Scores) -> Tensor:
-        """Return the logits [trained, classes], in float32."""
+        """Return the logits [trained, classes], in float32.
+
+        Raises:
+            ValueError: `scores` has no hidden states.
+        """
         if scores.states is None:
             raise ValueError("a critic needs the hidden states: make the Scorer with states=True")
         states = scores.states if self.policy_weight else scores.states.detach()
@@ -92,7 +101,7 @@ class ClassifyingCritic(Critic):
         """Return a micro-batch's share of the mean cross-entropy over the `total` tokens with a target, and its metrics."""
         logits = self.logits(scores)
         targets = batch.extra.get(TARGET)
-        if targets is None:  # a row that only waits for others
+        if targets is None:  # an idle micro-batch
             return 0.0 * logits.sum(), {}
         known = ~targets.isnan()
         logits, targets = logits[known], targets[known]

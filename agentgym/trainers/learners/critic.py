@@ -1,4 +1,4 @@
-"""The critic: a linear head on the policy's last hidden states that estimates what is still to be earned."""
+"""The critic: a linear head on the policy's last hidden states that estimates the remaining return."""
 
 # torch is typed in part only.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -16,18 +16,18 @@ from agentgym.trainers.losses.policy import Sums, total_of
 from agentgym.trainers.model.scores import Scores
 
 TARGET = "value_target"
-"""What a credit puts into `turn.extra` for the critic to learn: [output tokens], nan where there is nothing to learn."""
+"""Key of `turn.extra` with the critic's target: [output tokens], nan for tokens without one."""
 
 ERROR, SQUARE = "value_error", "value_target_square"
 
 
 class Critic(nn.Module):
-    """The expected return from before each trained token on: weight * hidden state / width + bias, both 0 at first.
+    """Predict the expected return before each trained token as weight * hidden state / width + bias, both initially 0.
 
-    `lr` is about how far a value may move in one update, whatever the width. With `policy_weight` 0 the hidden states are
-    detached, so the policy does not notice the critic; above 0 its gradient has so many times the value loss's in it.
-    `clip` above 0 holds a value within so much of what it was before the update, as PPO's value loss does.
-    Of several processes each has one, and all hold the same numbers.
+    `lr` is approximately the largest change of a value in one update, for any width. With `policy_weight` 0 the hidden
+    states are detached, so the critic does not affect the policy; above 0 the value loss, times this weight, is part of
+    the policy's loss. `clip` above 0 limits a value's change from before the update, as PPO's value loss does. With
+    several processes each has a critic with the same numbers.
     """
 
     def __init__(self, accelerator: Any, width: int, *, lr: float, policy_weight: float, clip: float) -> None:
@@ -38,7 +38,11 @@ class Critic(nn.Module):
         self.optimizer = torch.optim.AdamW(self.parameters(), lr=lr, weight_decay=0.0)
 
     def forward(self, scores: Scores) -> Tensor:
-        """Return the values [trained], in float32."""
+        """Return the values [trained], in float32.
+
+        Raises:
+            ValueError: `scores` has no hidden states.
+        """
         if scores.states is None:
             raise ValueError("a critic needs the hidden states: make the Scorer with states=True")
         states = scores.states if self.policy_weight else scores.states.detach()
@@ -51,7 +55,7 @@ class Critic(nn.Module):
         """
         values = self(scores)
         targets = batch.extra.get(TARGET)
-        if targets is None:  # a row that only waits for others
+        if targets is None:  # an idle micro-batch
             return 0.0 * values.sum(), {}
         known = ~targets.isnan()
         values, targets = values[known], targets[known]
@@ -65,26 +69,28 @@ class Critic(nn.Module):
         return scale * errors.sum() / (2 * max(total, 1)), {name: total_of(v.detach()) for name, v in sums.items()}
 
     def update(self, grad_clip: float) -> None:
-        """Take a step of its own, by the mean gradient of all processes."""
+        """Take an optimizer step with the mean gradient of all processes."""
         for parameter in self.parameters():
             gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
-            parameter.grad = self.accelerator.reduce(gradient, "mean")  # what each has is times their number
+            parameter.grad = self.accelerator.reduce(
+                gradient, "mean"
+            )  # each gradient is multiplied by the number of processes
         nn.utils.clip_grad_norm_(self.parameters(), grad_clip)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
 
     def saved(self) -> dict[str, Any]:
-        """Return what goes into the checkpoint."""
+        """Return the state for the checkpoint."""
         return {"head": self.state_dict(), "optimizer": self.optimizer.state_dict()}
 
     def load(self, saved: Mapping[str, Any]) -> None:
-        """Go on from it."""
+        """Restore the state from a checkpoint."""
         self.load_state_dict(saved["head"])
         self.optimizer.load_state_dict(saved["optimizer"])
 
 
 def taught(row: Segment) -> int:
-    """Return how many trained tokens of a row have a target."""
+    """Return the number of trained tokens of a row that have a target."""
     return int((row.mask & ~np.isnan(row.extra[TARGET])).sum()) if TARGET in row.extra else 0
 
 
@@ -97,15 +103,15 @@ def explained(metrics: dict[str, float]) -> dict[str, float]:
 
 
 def targets_of(rows: Sequence[Segment]) -> int:
-    """Return how many trained tokens of some rows have a target."""
+    """Return the number of trained tokens in rows that have a target."""
     return sum(taught(row) for row in rows)
 
 
 def teaches(row: Segment, by_present: bool) -> bool:
-    """Return whether anything is learned from a row: by its advantages, targets, or the factors that a loss has `chosen`.
+    """Return True if a row contributes to the update: by its advantages, targets, or the loss's factors (`chosen`).
 
-    `by_present`: the loss chooses factors by the present log-probabilities, so a row without advantages teaches too, unless
-    the factors are marked and all 0.
+    `by_present`: the loss chooses factors by the current log-probabilities, so a row without advantages contributes too,
+    unless the factors are marked and all 0.
     """
     pulled = by_present and ("chosen" not in row.extra or bool(np.nan_to_num(row.extra["chosen"]).any()))
     return bool(row.advantages.any()) or pulled or bool(targets_of([row]))

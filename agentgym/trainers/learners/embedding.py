@@ -1,4 +1,4 @@
-"""What a policy makes of states and actions: hidden states of turns, for heads that estimate something of them."""
+"""Hidden states of turns, for heads on states and actions."""
 
 # torch is typed in part only.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -17,13 +17,13 @@ from agentgym.trainers.learners.step import TrainedModel, even
 
 Floats = npt.NDArray[np.float32]
 Embed = Callable[[list[Segment]], list[Floats]]
-"""Of rows, the hidden states that predict their trained tokens: [trained, width] per row."""
+"""Maps rows to the hidden states that predict their trained tokens: [trained, width] per row."""
 
 
 def embedded(learner: TrainedModel, rows: list[Segment], config: TrainConfig, *, alone: bool = False) -> list[Floats]:
-    """Return the last hidden states that predict the trained tokens of rows, under the present weights.
+    """Return the last hidden states that predict the trained tokens of rows, [trained, width] each, under current weights.
 
-    Of several processes all call it, unless it is asked for `alone`, which sharded weights cannot do.
+    All processes call it together, unless it is called `alone`, which sharded weights do not support.
     """
     scorer = learner.accelerator.unwrap_model(learner.scorer)
     packed = pack(rows, token_weights(rows), config.batch_tokens, share=config.share_prefixes)
@@ -46,12 +46,12 @@ def embedded(learner: TrainedModel, rows: list[Segment], config: TrainConfig, *,
 def turn_states(
     episodes: Sequence[Episode], embed: Embed, prefixes: Sequence[Sequence[int]] | None = None
 ) -> list[list[Floats | None]]:
-    """Return of each turn of the episodes its state and its state with the action, [2, width]; None where nothing was said.
+    """Return each turn's state and its state after the action, [2, width]; None for a turn without output.
 
-    The state is what predicts the turn's first token, so the hidden state at the last token of its prompt; the other is the
-    hidden state at the last token that was said. `prefixes`: by episode, tokens that only this pass sees in front of all.
+    The first is the hidden state at the last token of the prompt, which predicts the turn's first token; the second is
+    the hidden state at the last output token. `prefixes`: tokens per episode that only this pass prepends to all prompts.
     """
-    sequences = [_asked(episode, list(prefixes[place]) if prefixes else []) for place, episode in enumerate(episodes)]
+    sequences = [_probes(episode, list(prefixes[place]) if prefixes else []) for place, episode in enumerate(episodes)]
     rows = build(sequences)
     states_by_episode: list[dict[int, Floats]] = [{} for _ in episodes]
     for row, states in zip(rows, embed(rows), strict=True):
@@ -65,8 +65,8 @@ def turn_states(
     return by_episode
 
 
-def _asked(episode: Episode, prefix: list[int]) -> Episode:
-    """Return an episode of two calls a turn: its first token is asked for, and the one after its last."""
+def _probes(episode: Episode, prefix: list[int]) -> Episode:
+    """Return an episode with two calls per turn: one predicts its first token, the other the token after it."""
     turns = [turn for turn in episode.turns if turn.output_ids and turn.prompt_ids]
     calls: list[Turn] = []
     for turn, later in zip(turns, [*turns[1:], None], strict=True):
@@ -75,5 +75,7 @@ def _asked(episode: Episode, prefix: list[int]) -> Episode:
         after = [] if later is None else [*prefix, *later.prompt_ids]
         follows = after[len(tokens)] if len(after) > len(tokens) and after[: len(tokens)] == tokens else 0
         calls.append(Turn("", prompt_ids=prompt, output_ids=turn.output_ids[:1]))
-        calls.append(Turn("", prompt_ids=tokens, output_ids=[follows]))  # what follows goes on in the same row, if it can
+        calls.append(
+            Turn("", prompt_ids=tokens, output_ids=[follows])
+        )  # the next token if known, so that rows can be merged
     return Episode(episode.env, episode.task_id, episode.group_id, 0, turns=calls)

@@ -1,4 +1,4 @@
-"""The learner stage: the base class, the table of names and the decorator."""
+"""The learner stage: base class, table of names and decorator."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -26,14 +26,14 @@ LEARNERS = Seam("learner", {name: kind.path for name, kind in KINDS.items()})
 
 
 class Learner(Stateful, ABC):
-    """Base class of learners, which hold and update the policy: write `update`, `publish` and `save`; the rest is optional.
+    """Base class of learners, which hold and update the policy; `update`, `publish` and `save` are abstract.
 
     Every process has one, and all call the same methods in the same order.
     """
 
     tokenizer: Any
     engine: Any
-    """What samples from the policy."""
+    """The engine that samples from the policy."""
 
     @abstractmethod
     def update(self, minibatch: "MiniBatch", loss: Stage, step: int) -> "UpdateResult":
@@ -44,7 +44,7 @@ class Learner(Stateful, ABC):
 
     @abstractmethod
     async def publish(self, version: int) -> None:
-        """Make the engine sample from the present weights, as policy version `version`."""
+        """Make the engine sample from the current weights, as policy version `version`."""
 
     @abstractmethod
     def save(self, folder: Path) -> None:
@@ -55,15 +55,15 @@ class Learner(Stateful, ABC):
         raise NotImplementedError
 
     def score(self, rows: list[Segment]) -> Values:
-        """Return `logprobs` and `entropy` of the trained tokens under the weights as they are, [tokens] per row.
+        """Return `logprobs` and `entropy` of the trained tokens under the current weights, [tokens] per row.
 
-        For a credit or a loss that needs them.
+        Only a credit or a loss that needs them calls it.
         """
         raise NotImplementedError
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """Keys of `turn.extra` that it learns from, laid out by token."""
+        """Keys of `turn.extra` that the learner reads per token."""
         return ()
 
     def old_logprobs(self, rows: list[Segment], loss: Stage) -> Sequence[npt.NDArray[np.float32]] | None:
@@ -76,18 +76,18 @@ class Learner(Stateful, ABC):
     def embed(self, rows: list[Segment], *, alone: bool = False) -> list[npt.NDArray[np.float32]]:
         """Return the hidden states that predict the trained tokens of rows, [trained, width] per row.
 
-        For heads on what the policy makes of a turn. Of several processes all call it, unless it is asked for `alone`.
+        They serve heads on the policy's states. All processes call it together, unless it is called `alone`.
         """
         raise NotImplementedError
 
     def begin(self, phase: str, folder: Path) -> None:
-        """Prepare for `sft` or `rl`; `folder` is the run's, for data about the policy at that point."""
+        """Prepare for the phase `sft` or `rl`; `folder` is the run's, for data about the policy at that point."""
 
     async def release_engine_memory(self) -> None:
-        """Let the engine release memory until `publish`: nothing samples during an update."""
+        """Let the engine release memory until `publish`, since nothing samples during an update."""
 
     def about(self) -> dict[str, object]:
-        """Return facts for the log: parameters, how many are trained, precision, attention."""
+        """Return facts for the log: number of parameters, trained parameters, precision, attention."""
         return {}
 
     def close(self) -> None:
@@ -97,35 +97,35 @@ class Learner(Stateful, ABC):
 
 @runtime_checkable
 class PartitionedLearner(Protocol):
-    """A learner whose processes hold a part of the weights each: all of them call `save`, then `save_parts`."""
+    """A learner whose processes each hold a part of the weights: all of them call `save`, then `save_parts`."""
 
     def save_parts(self, folder: Path) -> None:
-        """Begin to write this process's part of the current state to a checkpoint."""
+        """Start to write this process's part of the current state to a checkpoint."""
         ...
 
     def parts_written(self, *, wait: bool = False) -> bool:
-        """Return whether this process has written its part; the checkpoint counts when all have."""
+        """Return True if this process has written its part; the checkpoint is complete when all have."""
         ...
 
 
 def learner(name: str) -> Callable[[Target], Target]:
-    """Declare a class as a learner and name it: made as `CLASS(accelerator, config, folder, *, state, **options)`.
+    """Declare a class as a learner and name it; it is made as `CLASS(accelerator, config, folder, *, state, **options)`.
 
-    `state` has `resumed`, `top` (how many of the likeliest tokens the loss reads) and, for a need, options of a `critic`.
-    `overlaps = True` in the class says that `update` may run in a thread while its engine samples (`async_level`).
+    `state` has `resumed`, `top` (number of likeliest tokens that the loss reads) and, for a need, options of a `critic`.
+    `overlaps = True` in the class declares that `update` may run in a thread while its engine samples (`async_level`).
     """
     return LEARNERS.declare(name)
 
 
 def kind_of(reference: str) -> LearnerKind:
-    """Return what is known of a learner by its name; nothing is imported."""
+    """Return the properties of a learner by its name, without importing it."""
     name, colon, _ = reference.partition(":")
     kind = KINDS.get(name, OWN)
     return kind if kind.addressed or not colon else OWN
 
 
 def resolve_learner(config: "TrainConfig") -> Stage:
-    """Return the learner of a run with its options; of `tinker:URL` the address is one of them."""
+    """Return the learner of a run with its options; the address of `tinker:URL` becomes an option."""
     name, colon, address = config.learner.partition(":")
     if colon and kind_of(config.learner).addressed:
         return LEARNERS.resolve(name, {**config.learner_options, "url": address})
@@ -133,11 +133,16 @@ def resolve_learner(config: "TrainConfig") -> Stage:
 
 
 def check(run: "FreshRun") -> None:
-    """Raise BadConfig or UnknownName where a run asks of its learner what that one cannot do."""
+    """Check that the learner supports everything that the run asks of it.
+
+    Raises:
+        BadConfig: it does not.
+        UnknownName: there is no such learner.
+    """
     config, needed = run.config, run.stages.needs
     kind = kind_of(config.learner)
     kind.check_needs(needed, config)
-    # the package's own import torch, and are known without
+    # built-in learners import torch, and their properties are known without
     target = run.stages.learner.target if kind is OWN or config.learner_options else None
     if kind is OWN:
         _check_methods(target, config, [stage.name for stage in needed])
@@ -152,7 +157,11 @@ def check(run: "FreshRun") -> None:
 
 
 def check_embeds(config: "TrainConfig", what: str) -> None:
-    """Raise BadConfig where something that is chosen needs hidden states and the learner gives none."""
+    """Check that the learner gives hidden states, which `what` needs.
+
+    Raises:
+        BadConfig: it does not.
+    """
     kind = kind_of(config.learner)
     if not kind.embeds or (kind is OWN and _inherited(resolve_learner(config).target, "embed")):
         raise BadConfig(
@@ -162,7 +171,11 @@ def check_embeds(config: "TrainConfig", what: str) -> None:
 
 
 def _check_methods(target: object, config: "TrainConfig", needed: Sequence[str]) -> None:
-    """Raise BadConfig where a class of one's own has not written what the run calls."""
+    """Check that a learner class of the user's own implements the methods that the run calls.
+
+    Raises:
+        BadConfig: it does not.
+    """
     mine = f"learner {config.learner!r}"
     if missing := unwritten(target, Learner):
         raise BadConfig(f"{mine} lacks {missing}; let its class inherit from agentgym.trainers.Learner")

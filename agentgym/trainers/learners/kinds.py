@@ -1,4 +1,4 @@
-"""What is known of a learner before anything heavy is imported: each kind answers for itself, and nobody asks its name."""
+"""Properties of each kind of learner, known without importing it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,32 +18,36 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LearnerKind:
-    """A kind of learner, `NAME` or `NAME:ADDRESS`; as it stands, that of a class of one's own (MODULE:NAME)."""
+    """A kind of learner, `NAME` or `NAME:ADDRESS`; the defaults are those of the user's own class (MODULE:NAME)."""
 
     name: str = ""
     path: str = ""
-    """Its class, as MODULE:NAME."""
+    """MODULE:NAME of its class."""
     addressed: bool = False
-    """Its address follows its name, and is its option `url`."""
+    """Its address follows its name and becomes its option `url`."""
     in_memory: bool = True
-    """The weights lie in this machine's memory, so that `--plan` can count what a run takes."""
+    """The weights are in this machine's memory, so that `--plan` can estimate a run's memory."""
     overlaps: bool = False
-    """It may update while its engine samples from weights of its own (`async_level`)."""
+    """It can update while its engine samples from separate weights (`async_level`)."""
     embeds: bool = True
     """It gives the hidden states of tokens."""
     scores_again: bool = False
-    """It scores the tokens of an update once more before it, for a loss that compares them as they are now."""
+    """It scores the tokens of an update again right before it, for a loss that compares them as they are now."""
     shards: bool = False
-    """It can hold a part of the weights in each of several processes (`sharding`)."""
+    """It can split the weights over several processes (`sharding`)."""
     engine: EngineKind | None = None
-    """What samples unless the run names an engine; None for what `engine` says."""
+    """Its default engine, if the run names none; None for the default of `engine`."""
     lacks: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Of what a need may ask of it (see `needs`), what it does not tell: `{need}` and `{learner}` are filled in."""
+    """Error messages for inputs of needs (see `needs`) that it cannot compute; `{need}` and `{learner}` are filled in."""
     in_recipes: Mapping[str, object] = field(default_factory=dict[str, object])
-    """Fields that a recipe sets for other learners, by the value that they have with this one."""
+    """Fields that recipes set for other learners, with the values for this one."""
 
     def check(self, config: "TrainConfig") -> None:
-        """Raise BadConfig for what a run asks of it and it cannot do, with the reason."""
+        """Check that the learner supports everything that a run asks of it.
+
+        Raises:
+            BadConfig: it does not; the message has the reason.
+        """
         if config.sharded and not self.shards:
             raise BadConfig(
                 f"sharding {config.sharding!r} has no effect with learner {config.learner!r}: it is for the local learner; "
@@ -51,13 +55,21 @@ class LearnerKind:
             )
 
     def check_needs(self, needed: "Sequence[Stage]", config: "TrainConfig") -> None:
-        """Raise BadConfig for what credit or loss needs of it and it does not tell."""
+        """Check that the learner computes everything that credit and loss need.
+
+        Raises:
+            BadConfig: it does not.
+        """
         for stage in needed:
             if reason := self.lacks.get(stage.attributes["asks"]):
                 raise BadConfig(reason.format(need=stage.name, learner=config.learner))
 
     def check_installed(self, config: "TrainConfig") -> None:
-        """Raise MissingExtra where a package is missing that it imports for this run."""
+        """Check that the packages it imports for this run are installed.
+
+        Raises:
+            MissingExtra: one is not.
+        """
         if config.lora_rank and find_spec("peft") is None:
             raise MissingExtra(f"lora_rank needs peft: {how_to_install('train')}")
 
@@ -73,7 +85,7 @@ SERVERS_OWN: dict[str, Any] = {
     "lora_targets": lora.TARGETS,
     "weight_transport": "auto",
 }
-"""Fields that the server decides, by the value that leaves it the decision."""
+"""Fields that the server decides, with the values that leave it the decision."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +93,11 @@ class TinkerKind(LearnerKind):
     """An adapter that a server trains and samples from."""
 
     def check(self, config: "TrainConfig") -> None:
-        """Raise BadConfig for what a server cannot do for a run, with the reason."""
+        """Check that a server supports everything that a run asks of it.
+
+        Raises:
+            BadConfig: it does not; the message has the reason.
+        """
         learner = f"learner {config.learner!r}"
         super().check(config)
         for name, free in SERVERS_OWN.items():
@@ -117,14 +133,18 @@ class TinkerKind(LearnerKind):
             )
 
     def check_installed(self, config: "TrainConfig") -> None:
-        """Raise MissingExtra without the client's package."""
+        """Check that the client's package is installed.
+
+        Raises:
+            MissingExtra: it is not.
+        """
         if find_spec("tinker") is None:
             raise MissingExtra(f"learner {config.learner!r} needs the client package: {how_to_install('tinker')}")
 
 
 LOCAL = LearnerKind("local", "agentgym.trainers.learners.sharded:local", overlaps=True, scores_again=True, shards=True)
 OWN = LearnerKind()
-"""That of a class of one's own."""
+"""The kind of the user's own learner classes."""
 TINKER = TinkerKind(
     "tinker",
     "agentgym.trainers.learners.tinker.learner:RemoteLearner",
@@ -136,7 +156,7 @@ TINKER = TinkerKind(
         "critic": "a critic with learner {learner!r}: servers give no hidden states to learn values from",
         "distribution": "needs {need!r} with learner {learner!r}: servers report only log-probabilities",
     },
-    # servers compute log-probabilities at temperature 1 and no entropies, and train adapters, which Muon is not for
+    # servers compute log-probabilities only at temperature 1, no entropies, and train adapters, which Muon does not support
     in_recipes={
         **SERVERS_OWN,
         "engine": "hf",

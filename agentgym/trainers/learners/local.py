@@ -1,4 +1,4 @@
-"""The learner in this process: accelerate's one process, or a copy of the policy in each of several."""
+"""The learner in this process: a single process of accelerate, or a copy of the policy in each of several."""
 
 # torch and accelerate are typed in parts only
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false, reportMissingTypeStubs=false
@@ -45,7 +45,7 @@ from agentgym.trainers.weights import sync
 
 
 class LocalLearner(Learner):
-    """The policy in this process, or a copy in each of several that accelerate joins."""
+    """The policy in this process, or a copy in each of several processes of accelerate."""
 
     overlaps = True
 
@@ -81,15 +81,15 @@ class LocalLearner(Learner):
             raise
 
     def _sampled(self) -> PreTrainedModel:
-        """Put the model where it is trained, and return what an engine in this process samples from."""
+        """Move the model to its training device and return the model that an engine in this process samples from."""
         self.model.to(self.accelerator.device)
-        return copy.deepcopy(self.model) if self.config.apart else self.model  # an update changes its own in place
+        return copy.deepcopy(self.model) if self.config.apart else self.model  # updates change the model in place
 
     def _attention(self) -> str:
         return self.config.attention
 
     def _joined(self, scorer: Scorer) -> nn.Module:
-        """Return a scorer whose gradients are those of all processes."""
+        """Return a scorer whose gradients are reduced over all processes."""
         return self.accelerator.prepare(scorer)
 
     def _masters(self) -> Masters | None:
@@ -109,7 +109,7 @@ class LocalLearner(Learner):
         return self.accelerator.unwrap_model(self.trained.scorer).method
 
     def begin(self, phase: str, folder: Path) -> None:
-        """Make the optimizers of a phase, and before reinforcement learning the reference of the KL penalty."""
+        """Make the optimizers of a phase and, before reinforcement learning, the reference of the KL penalty."""
         config, updated = self.config, self.trained.masters or self.model
         if phase == "sft":
             fresh = optimizers(updated, config.sft_lr, muon=config.sft_muon, kind=config.optimizer)
@@ -120,7 +120,7 @@ class LocalLearner(Learner):
         self.trained.optimizers = [self.accelerator.prepare(optimizer) for optimizer in fresh]
 
     def _reference(self, folder: Path) -> Any:
-        """Return the policy as it was when reinforcement learning began, which the KL penalty holds to; None without one."""
+        """Return the policy at the start of reinforcement learning, the reference of the KL penalty; None without one."""
         config = self.config
         if not config.kl:
             return None
@@ -134,7 +134,7 @@ class LocalLearner(Learner):
         return BaseScorer(self.model, self.config.temperature, self._method, shared=self.config.share_prefixes)
 
     def _remember(self, folder: Path) -> None:
-        """Write the present policy to a folder, whole or not at all, unless an earlier session has."""
+        """Write the current policy to a folder, all or nothing, unless an earlier session has done so."""
         if self.accelerator.is_main_process and not folder.exists():
             save_policy(self.model, self.tokenizer, folder.with_name(".reference")).rename(folder)
         self.accelerator.wait_for_everyone()
@@ -152,13 +152,13 @@ class LocalLearner(Learner):
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """What the critic learns from."""
+        """Inputs of the critic."""
         return ("values", TARGET) if self.trained.critic else ()
 
     def old_logprobs(self, rows: list[Segment], loss: Stage) -> Sequence[npt.NDArray[np.float32]] | None:
-        """Return the trainer's own log-probabilities, where an engine differs and there are several updates.
+        """Return the trainer's own log-probabilities if the engine's differ and there are several updates.
 
-        Of a single update, its own pass tells them.
+        A single update computes them in its own forward pass.
         """
         again = self.config.updates > 1 or loss.attributes["present"]
         return self.score(rows)["logprobs"] if self.config.differs and again else None
@@ -178,11 +178,11 @@ class LocalLearner(Learner):
         self.trained.set_lr(self.config.lr_at(step))
 
     def score(self, rows: list[Segment]) -> Values:
-        """Return `logprobs`, `entropy` and, of a critic, `values` of the trained tokens."""
+        """Return `logprobs`, `entropy` and, with a critic, `values` of the trained tokens, [tokens] per row."""
         return scored(self.trained, rows, self.config)
 
     async def release_engine_memory(self) -> None:
-        """Let an engine that can give its GPU's memory back do so."""
+        """Release the engine's GPU memory, if it supports that."""
         if self.config.sleeps:
             await self.engine.sleep()
 
@@ -191,8 +191,8 @@ class LocalLearner(Learner):
         return embedded(self.trained, rows, self.config, alone=alone)
 
     async def publish(self, version: int) -> None:
-        """Bring the weights to the engine."""
-        if self.weights is not None:  # a server was proved to serve these very weights, and none may be updated
+        """Send the weights to the engine."""
+        if self.weights is not None:  # None: a server was verified to serve the same weights, and they never change
             await self.weights.push(version)
 
     def save(self, folder: Path) -> None:
@@ -200,7 +200,7 @@ class LocalLearner(Learner):
         save_policy(self.model, self.tokenizer, folder)
 
     def state_dict(self) -> dict[str, object]:
-        """Return the state of optimizers, fp32 masters and the critic."""
+        """Return the state of optimizers, fp32 masters and critic."""
         trained = self.trained
         return {
             "optimizers": [optimizer.state_dict() for optimizer in trained.optimizers],
@@ -209,7 +209,7 @@ class LocalLearner(Learner):
         }
 
     def load_state_dict(self, state: Mapping[str, object]) -> None:
-        """Go on with them."""
+        """Restore that state."""
         if self.trained.masters is not None:
             self.trained.masters.load_state_dict(cast("dict[str, Any]", state["masters"]))
         if self.trained.critic is not None:
@@ -220,7 +220,7 @@ class LocalLearner(Learner):
             optimizer.load_state_dict(saved)
 
     def close(self) -> None:
-        """Let go of the engine."""
+        """Close the engine and the connection to its weights."""
         if self.weights is not None:
             self.weights.close()
         self.engine.close()

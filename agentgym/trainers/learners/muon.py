@@ -1,4 +1,4 @@
-"""Muon in single precision: torch's own rounds to bfloat16, which a CPU without such arithmetic pays for tenfold."""
+"""Muon in fp32: torch's version rounds to bf16, which is ten times slower on a CPU without bf16 arithmetic."""
 
 # torch's optimizers are typed in parts only
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -15,8 +15,8 @@ _A, _B, _C = 3.4445, -4.7750, 2.0315  # the quintic iteration of K. Jordan, "Muo
 class Muon(torch.optim.Optimizer):
     """Momentum whose matrix is made orthogonal before it is applied; for the weight matrices inside a network.
 
-    Source: K. Jordan et al., "Muon: an optimizer for hidden layers in neural networks" (2024). Matrices of one shape are
-    treated together. A sharded matrix is gathered, and made orthogonal by every process that has a part of it.
+    Source: K. Jordan et al., "Muon: an optimizer for hidden layers in neural networks" (2024). Matrices of the same shape
+    are processed together. A sharded matrix is gathered and orthogonalized by every process that has a part of it.
     """
 
     def __init__(self, parameters: ParamsT, lr: float = 0.02, momentum: float = 0.95) -> None:
@@ -24,7 +24,7 @@ class Muon(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: object = None) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Take one step from the gradients."""
+        """Update the parameters from their gradients."""
         for group in self.param_groups:
             by_shape: dict[tuple[int, ...], list[Tensor]] = {}
             for parameter in group["params"]:

@@ -1,4 +1,4 @@
-"""The optimizers of a run: AdamW for everything, or Muon for the matrices inside the layers and AdamW for the rest."""
+"""Optimizers of a run: AdamW for everything, or Muon for the matrices inside the layers and AdamW for the rest."""
 
 # torch's optimizers are typed in parts only
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -14,11 +14,11 @@ from torch.optim import Optimizer
 from agentgym.errors import MissingExtra, how_to_install
 from agentgym.trainers.learners.muon import Muon
 
-MUON_SHARE = 5.0  # Muon's step is orthogonal, so its rate is that of AdamW times about this at small widths
+MUON_SHARE = 5.0  # Muon's updates are orthogonal: at small widths it needs about this multiple of AdamW's learning rate
 
 
 class HasParameters(Protocol):
-    """A model, or what stands behind one: anything with named parameters."""
+    """Anything with named parameters, such as a model or its masters."""
 
     def named_parameters(self) -> Iterator[tuple[str, Parameter]]: ...
 
@@ -40,10 +40,10 @@ def optimizers(
 
 
 def set_lr(optimizer: Optimizer, lr: float) -> None:
-    """Set the learning rate of every group, as a share of the group's own peak."""
+    """Set the learning rate of every parameter group, times the group's `share`."""
     for group in optimizer.param_groups:
         value = lr * group.get("share", 1.0)
-        if isinstance(group["lr"], torch.Tensor):  # a compiled optimizer reads it from where it lies
+        if isinstance(group["lr"], torch.Tensor):  # a compiled optimizer reads this tensor
             group["lr"].fill_(value)
         else:
             group["lr"] = value
@@ -56,5 +56,5 @@ def _adamw(parameters: list[Parameter], lr: float, weight_decay: float, kind: st
         except ImportError as error:
             raise MissingExtra(f"optimizer 'adamw8bit' needs torchao: {how_to_install('adam8bit')}") from error
         return torchao.AdamW8bit(parameters, lr=lr, weight_decay=weight_decay)
-    fused = bool(parameters) and all(p.device.type == "cuda" for p in parameters)  # which makes no temporary tensors
+    fused = bool(parameters) and all(p.device.type == "cuda" for p in parameters)  # fused makes no temporary tensors
     return torch.optim.AdamW(parameters, lr=lr, weight_decay=weight_decay, fused=fused, foreach=not fused)

@@ -1,4 +1,4 @@
-"""What a training run starts from: the policy's folder, and the engine that samples from it."""
+"""The start of a training run: the policy's folder and the sampling engine."""
 
 # accelerate is typed in parts only
 # pyright: reportUnknownMemberType=false, reportMissingTypeStubs=false
@@ -32,9 +32,9 @@ def policy_folder(accelerator: Accelerator, config: TrainConfig, run: Path) -> P
 
 
 def engine(config: TrainConfig, folder: Path, model: Any, tokenizer: Any, device: torch.device) -> Any:
-    """Return what samples; a server has to prove that it serves the trainer's own weights.
+    """Return the sampling engine; a server has to prove that it serves the trainer's weights.
 
-    `device`: what this process computes on, wherever the model is now; one that is yet to be sharded is not there.
+    `device`: the device that this process computes on; the model may be elsewhere, for example before it is sharded.
     """
     kind = config.engine_kind
     kind.check_names(config.engine_options)

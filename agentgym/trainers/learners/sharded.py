@@ -1,4 +1,4 @@
-"""The learner in several processes, each of which holds a part of every weight, gradient and average (FSDP2)."""
+"""The learner in several processes that each hold a part of all weights, gradients and optimizer state (FSDP2)."""
 
 # torch and accelerate are typed in parts only
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false, reportMissingTypeStubs=false
@@ -28,10 +28,10 @@ from agentgym.trainers.weights.model_folder import write_adapter, write_model
 
 
 class ShardedLearner(LocalLearner):
-    """The policy in parts, one in each process that accelerate joins.
+    """The policy split over the processes of accelerate.
 
-    The parts are the fp32 masters too: in bf16 a weight is rounded when it is gathered. An engine in this process samples
-    from a whole copy of its own.
+    The parts are also the fp32 masters: in bf16 a weight is rounded when it is gathered. An engine in this process
+    samples from its own whole copy.
     """
 
     _writing: saved_parts.PartWriter | None = None
@@ -46,7 +46,7 @@ class ShardedLearner(LocalLearner):
 
     def _joined(self, scorer: Scorer) -> nn.Module:
         if not self.config.lora_rank:
-            self._source = Checkpoint(self.model)  # while the model has the types that it computes with
+            self._source = Checkpoint(self.model)  # while the model still has its compute dtypes
         computes_in = torch.bfloat16 if self.config.precision == "bf16" else None
         device, number = self.accelerator.device, self.accelerator.num_processes
         return sharding.shard(scorer, self.model, device, number, computes_in=computes_in)
@@ -58,7 +58,7 @@ class ShardedLearner(LocalLearner):
         return _Base(self.model, self.trained.scorer)
 
     def _remember(self, folder: Path) -> None:
-        """Write the present policy to a folder, whole or not at all, unless an earlier session has."""
+        """Write the current policy to a folder, all or nothing, unless an earlier session has done so."""
         if not any(gather_object([self.accelerator.is_main_process and folder.exists()])):
             self.save(folder.with_name(".reference"))
             if self.accelerator.is_main_process:
@@ -66,15 +66,19 @@ class ShardedLearner(LocalLearner):
         self.accelerator.wait_for_everyone()
 
     def _frozen(self, model: PreTrainedModel) -> nn.Module:
-        """Return a scorer of a model that is not trained, sharded as well."""
+        """Return a scorer of a frozen model, also sharded."""
         config = self.config
         scorer = Scorer(model, config.temperature, self._method, shared=config.share_prefixes).eval().requires_grad_(False)
         return sharding.shard(scorer, model, self.accelerator.device, self.accelerator.num_processes)
 
     def save(self, folder: Path) -> None:
-        """Write the policy as a model folder, each process some of its files."""
+        """Write the policy as a model folder; each process writes some of its files.
+
+        Raises:
+            BadData: the folder cannot be written.
+        """
         accelerator = self.accelerator
-        accelerator.wait_for_everyone()  # for who clears the place
+        accelerator.wait_for_everyone()  # until the folder is cleared
         try:
             folder.mkdir(parents=True, exist_ok=True)
             if self.config.lora_rank:
@@ -91,13 +95,13 @@ class ShardedLearner(LocalLearner):
         accelerator.wait_for_everyone()
 
     def save_parts(self, folder: Path) -> None:
-        """Begin to write masters and optimizer state, each process its part."""
+        """Start to write masters and optimizer state, each process its part."""
         if self._writing is None:
             self._writing = saved_parts.PartWriter()
         self._writing.begin(folder / saved_parts.PARTS, self.model, self._updating)
 
     def parts_written(self, *, wait: bool = False) -> bool:
-        """Return whether this process has written its part."""
+        """Return True if this process has written its part."""
         return self._writing is None or self._writing.done(wait=wait)
 
     @property
@@ -105,18 +109,18 @@ class ShardedLearner(LocalLearner):
         return [optimizer.optimizer for optimizer in self.trained.optimizers]
 
     def state_dict(self) -> dict[str, object]:
-        """Return what every process has alike; of the rest `save_parts` writes each process's part."""
+        """Return the state that all processes share; `save_parts` writes the rest, each process its part."""
         return {"critic": self.trained.critic.saved() if self.trained.critic else {}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on with it, and with the parts in the checkpoint that the policy was loaded from."""
+        """Restore it, together with the parts in the checkpoint that the policy was loaded from."""
         if self.trained.critic is not None:
             self.trained.critic.load(state["critic"])
         saved_parts.load(self.folder / saved_parts.PARTS, self.model, self._updating)
 
 
 class _Base:
-    """The policy with its adapters off, by the forward pass that gathers the weights."""
+    """The policy with its adapters off, computed by the forward pass that gathers the weights."""
 
     def __init__(self, model: PreTrainedModel, scorer: Callable[[Batch], Scores]) -> None:
         self.model, self.scorer = model, scorer
@@ -124,7 +128,7 @@ class _Base:
     def __call__(self, batch: Batch) -> Scores:
         trained = [value for value in self.model.parameters() if value.requires_grad]
         self.model.disable_adapters()
-        for value in trained:  # which peft froze: what is gathered first would stay so
+        for value in trained:  # peft froze them, and weights gathered first would stay frozen
             value.requires_grad_(True)
         try:
             with torch.no_grad():

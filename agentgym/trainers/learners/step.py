@@ -1,4 +1,4 @@
-"""An update of a model in this process: the losses of rows, their gradients, and the step of the optimizers."""
+"""One update of a model in this process: losses of rows, gradients, and the optimizer step."""
 
 # accelerate is typed in parts only
 # pyright: reportMissingTypeStubs=false
@@ -69,7 +69,7 @@ class Scorer(nn.Module):
 
 
 class BaseScorer(Scorer):
-    """The policy with its adapters off: the model that they were put into, without a second copy of its weights."""
+    """The policy with its adapters off: the base model, without a second copy of its weights."""
 
     def forward(self, batch: Batch) -> Scores:
         """Return the scores of the trained tokens."""
@@ -82,7 +82,7 @@ class BaseScorer(Scorer):
 
 @dataclass(slots=True)
 class TrainedModel:
-    """A model with its optimizers, wherever accelerate has put them."""
+    """A model with its optimizers, on the devices that accelerate chose."""
 
     accelerator: Any
     scorer: Any
@@ -92,30 +92,30 @@ class TrainedModel:
     critic: Critic | None = None
 
     def set_lr(self, lr: float) -> None:
-        """Set the learning rate of every group, as a share of the group's own peak."""
+        """Set the learning rate of every parameter group, times the group's `share`."""
         for optimizer in self.optimizers:
             set_lr(optimizer, lr)
 
 
 class CannotContinue(RuntimeError):
-    """The loss or the gradient is not finite, or nothing but faults came back from the rollouts."""
+    """The loss or the gradient is not finite, or the rollouts returned only faults."""
 
 
 @dataclass(slots=True)
 class StepMeasures:
-    """What is measured on the rows of one optimizer step while its losses are computed."""
+    """Measurements of one optimizer step, collected while its losses are computed."""
 
     parts: list[Sums] = field(default_factory=list[Sums])
     gaps: list[Tensor] = field(default_factory=list[Tensor])
-    """What the trainer says minus what the engine said, [tokens] per micro-batch."""
+    """The trainer's minus the engine's log-probabilities, [tokens] per micro-batch."""
 
     def updated(self, norm: float) -> UpdateResult:
-        """Return all of it."""
+        """Return the result of the update."""
         return UpdateResult(add_sums(self.parts), self.gaps, norm)
 
 
 def scored(learner: TrainedModel, segments: list[Segment], config: TrainConfig) -> dict[str, list[npt.NDArray[np.float32]]]:
-    """Return `logprobs`, `entropy` and, of a critic, `values` of the trained tokens under the present weights, by row."""
+    """Return `logprobs`, `entropy` and, with a critic, `values` of the trained tokens, [tokens] per row."""
     batches = pack(segments, token_weights(segments), config.batch_tokens, share=config.share_prefixes)
     with torch.no_grad():
         scores = [_measures(learner, learner.scorer(batch)) for batch in even(learner, batches)][: len(batches)]
@@ -124,13 +124,13 @@ def scored(learner: TrainedModel, segments: list[Segment], config: TrainConfig) 
 
 
 def _measures(learner: TrainedModel, scores: Scores) -> dict[str, Tensor]:
-    """Return what is known of each token by name; hidden states are let go."""
+    """Return the values of each token by name, without the hidden states."""
     values = {"values": learner.critic(scores)} if learner.critic else {}
     return {"logprobs": scores.logprobs, "entropy": scores.entropy, **values}
 
 
 def imitate(learner: TrainedModel, episodes: Sequence[Episode], config: TrainConfig) -> dict[str, float]:
-    """Update the policy on demonstrations and return the metrics over all processes; {} where nobody has any."""
+    """Update the policy on demonstrations and return the metrics over all processes; {} if no process has any."""
     segments = build(episodes)
     total = _everywhere(learner, count(segments, "token"))
     if not total:
@@ -155,7 +155,7 @@ def imitate(learner: TrainedModel, episodes: Sequence[Episode], config: TrainCon
 def losses(
     learner: TrainedModel, minibatch: MiniBatch, measured: StepMeasures, config: TrainConfig, loss: Stage, step: int
 ) -> Iterator[Tensor]:
-    """Give the loss of each micro-batch of an optimizer step; what is measured on the way is added to `measured`."""
+    """Yield the loss of each micro-batch of an optimizer step, and add its measurements to `measured`."""
     rows, weights, old_logprobs = minibatch.rows, minibatch.weights, minibatch.old_logprobs
     targets = _everywhere(learner, targets_of(rows)) if learner.critic else 0
     if not (config.kl or config.entropy_bonus):  # a row without advantage has no gradient, unless it teaches the critic
@@ -179,9 +179,9 @@ def losses(
             with torch.no_grad():
                 reference = learner.reference(batch).logprobs
         scores = learner.scorer(batch)
-        if config.differs and old_logprobs is None:  # of a single update, the scores are those from before it
+        if config.differs and old_logprobs is None:  # in a single update, the scores are those before it
             old = scores.logprobs.detach()
-        if batch.segments:  # not what only waits for others
+        if batch.segments:  # skip idle micro-batches
             measured.gaps.append(_gap(scores, batch))
         value, sums = policy_loss(
             scores,
@@ -203,13 +203,13 @@ def losses(
 
 
 def _saved(batch: Batch, rows: list[Segment]) -> Sums:
-    """Return how many tokens of a micro-batch's rows were computed with another's, of how many."""
+    """Return the number of tokens of a micro-batch that were computed with another row's, and the total."""
     total = sum(len(rows[i]) for i in batch.segments)
     return {"prefix_tokens_shared": torch.tensor([total - sum(batch.lengths), total], device=batch.ids.device)}
 
 
 def _measured(learner: TrainedModel, segments: list[Segment], config: TrainConfig) -> tuple[list[Sums], list[Tensor]]:
-    """Return the entropy, and what the trainer says minus what the engine said, of rows without a backward pass."""
+    """Return the entropy and the gaps (trainer minus engine log-probability) of rows without a backward pass."""
     batches = even(learner, pack(segments, token_weights(segments), config.batch_tokens, share=config.share_prefixes))
     with torch.no_grad():
         scored = [(batch, learner.scorer(batch)) for batch in batches]
@@ -218,7 +218,7 @@ def _measured(learner: TrainedModel, segments: list[Segment], config: TrainConfi
 
 
 def _gap(scores: Scores, batch: Batch) -> Tensor:
-    """Return what the trainer says of each token minus what the engine said; NaN where a hint was removed in between."""
+    """Return the trainer's minus the engine's log-probabilities, [trained]; NaN if a hint was removed in between."""
     gap = scores.logprobs.detach() - batch.logprobs
     return gap if batch.hint_removed is None else gap.masked_fill(batch.hint_removed, float("nan"))
 
@@ -232,7 +232,7 @@ def _everywhere(learner: TrainedModel, number: float) -> float:
 
 
 def _together(learner: TrainedModel, sums: Sums) -> Sums:
-    """Return the sums of all processes: no mean can be put together from means."""
+    """Return the sums over all processes; means could not be combined."""
     if learner.accelerator.num_processes == 1:
         return sums
     own = {name: pair.cpu() for name, pair in sums.items()}
@@ -240,7 +240,7 @@ def _together(learner: TrainedModel, sums: Sums) -> Sums:
 
 
 def even(learner: TrainedModel, batches: list[Batch], extra: Sequence[str] = ()) -> list[Batch]:
-    """Give every process equally many micro-batches (data-parallel wrappers wait for one another), on its device."""
+    """Return as many micro-batches in every process (data-parallel wrappers wait for one another), on its device."""
     accelerator = learner.accelerator
     if accelerator.num_processes > 1:
         most = int(accelerator.gather(torch.tensor([len(batches)], device=accelerator.device)).max())
@@ -249,7 +249,11 @@ def even(learner: TrainedModel, batches: list[Batch], extra: Sequence[str] = ())
 
 
 def differentiable(learner: TrainedModel, losses: Iterable[Tensor]) -> Iterator[Tensor]:
-    """Yield each loss, whose gradient is computed before the next; CannotContinue if one is not finite."""
+    """Yield each loss; its gradient is computed before the next.
+
+    Raises:
+        CannotContinue: a loss is not finite.
+    """
     for loss in losses:
         if not bool(torch.isfinite(loss)):
             raise CannotContinue(f"the loss is {float(loss.detach())}; try a lower --lr or --grad-clip")
@@ -263,9 +267,10 @@ def _reduced_once(learner: TrainedModel, config: TrainConfig) -> bool:
 
 
 def _in_turn(learner: TrainedModel, batches: list[Batch], config: TrainConfig) -> Generator[Batch]:
-    """Yield micro-batches; with `gradient_reduction` `update` the gradients of all but the last are not reduced.
+    """Yield micro-batches; with `gradient_reduction` `update` only the last one's gradients are reduced.
 
-    The last backward pass then reduces what all have added up; masters have taken that over already, and `apply` does it.
+    The last backward pass then reduces the accumulated sum; with masters, which have collected the gradients, `apply`
+    does it.
     """
     once = _reduced_once(learner, config)
     for number, batch in enumerate(batches, 1):
@@ -275,7 +280,11 @@ def _in_turn(learner: TrainedModel, batches: list[Batch], config: TrainConfig) -
 
 
 def apply(learner: TrainedModel, config: TrainConfig) -> float:
-    """Step all optimizers with the accumulated gradients and return their norm; CannotContinue if it is not finite."""
+    """Step all optimizers with the accumulated gradients and return the gradients' norm.
+
+    Raises:
+        CannotContinue: the norm is not finite.
+    """
     updated = learner.scorer if learner.masters is None else learner.masters
     if learner.masters is not None and _reduced_once(learner, config):
         learner.masters.reduce(learner.accelerator.num_processes)

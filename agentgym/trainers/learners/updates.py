@@ -14,7 +14,7 @@ from agentgym.trainers.losses.policy import Sums, add_sums, means
 from agentgym.trainers.run.metrics import mismatch
 
 Gaps = npt.NDArray[np.float32]
-"""Log-probabilities of the trainer minus the engine's, [tokens]."""
+"""The trainer's minus the engine's log-probabilities, [tokens]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,23 +22,23 @@ class UpdateResult:
     """Metrics of one optimizer step in this process."""
 
     sums: Mapping[str, Tensor] = field(default_factory=dict[str, Tensor])
-    """By metric: [2] = (sum, count); `loss` is the total that was minimized, and 1."""
+    """Metrics: name -> [2] = (sum, count); `loss` is the minimized total, with count 1."""
     gaps: Sequence[Tensor] = ()
-    """Log-probabilities of the trainer minus the engine's before this update, [tokens] per micro-batch."""
+    """The trainer's minus the engine's log-probabilities before this update, [tokens] per micro-batch."""
     grad_norm: float | None = None
 
 
 @dataclass(slots=True)
 class UpdateMetrics:
-    """The metrics of a step's updates so far.
+    """Accumulated metrics of a step's updates.
 
-    The mismatch of engine and trainer is that before the first update, while both hold the same weights: over every token
-    where the trainer's scores were computed ahead of several updates (`gaps`), else over the first mini-batch.
+    The mismatch of engine and trainer is that before the first update, while both have the same weights: over every token
+    if the trainer's scores were computed before several updates (`gaps`), else over the first mini-batch.
     """
 
     gaps: Gaps
     compared: bool
-    """Whether the trainer's scores were computed ahead, and `gaps` are known."""
+    """True if the trainer's scores were computed before the updates, so that `gaps` are known."""
     sums: list[Mapping[str, Tensor]] = field(default_factory=list[Mapping[str, Tensor]])
     norms: list[float] = field(default_factory=list[float])
 
@@ -60,6 +60,6 @@ class UpdateMetrics:
         own: Sums = {name: pair.cpu() for name, pair in add_sums(self.sums).items()}
         by_process: list[tuple[Sums, Gaps]] = gather([(own, self.gaps)])
         metrics = explained(means(add_sums(pair[0] for pair in by_process)))
-        metrics["loss"] = metrics.get("loss", 0.0) / len(self.sums)  # none where no row has an advantage
+        metrics["loss"] = metrics.get("loss", 0.0) / len(self.sums)  # missing if no row has an advantage
         metrics |= mismatch(np.concatenate([pair[1] for pair in by_process]))
         return {**metrics, "grad_norm": float(np.mean(self.norms))} if self.norms else metrics

@@ -1,1 +1,1 @@
-"""Loggers: where the metrics of a run go."""
+"""Loggers of a run's metrics."""

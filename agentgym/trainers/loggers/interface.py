@@ -1,4 +1,4 @@
-"""Loggers: where the metrics of a run go beside `metrics.jsonl` and the screen."""
+"""The logger stage: destinations of a run's metrics in addition to `metrics.jsonl` and the screen."""
 
 import dataclasses
 import json
@@ -30,34 +30,39 @@ LOGGERS = Seam(
     {"package": ""},
 )
 MARK = "logged.json"
-"""The file of a run that says which of its updates the loggers have been given."""
+"""File of a run with the number of updates that were logged."""
 
 
 class Logger(Protocol):
     """Made as `CLASS(folder, config, **options)`, in the main process only; `config`: the run's, as a flat mapping.
 
-    A resumed run makes it again with the same folder, where it may remember which run of its service it was.
+    A resumed run makes it again with the same folder, where it may store its run id.
     """
 
     def log(self, position: int, row: Mapping[str, object]) -> None:
-        """Take in a row of `metrics.jsonl`: its `phase` and `step`, and numbers. `position`: all updates so far."""
+        """Log a row of `metrics.jsonl`: its `phase` and `step`, and numbers. `position`: number of updates so far."""
         ...
 
     def close(self) -> None:
-        """Send what is held."""
+        """Send buffered data."""
         ...
 
 
 def logger(name: str, *, package: str = "") -> Callable[[Target], Target]:
     """Declare a class as a logger (see `Logger`) and name it; keyword-only parameters are its options.
 
-    `package`: what has to be installed for it; a run that names it is refused without.
+    `package`: the package that it needs; a run that names the logger is refused without it.
     """
     return LOGGERS.declare(name, package=package)
 
 
 def resolve_loggers(names: Sequence[str], options: Mapping[str, object]) -> list[Stage]:
-    """Return the loggers of a run; an option belongs to the one that has it."""
+    """Return the loggers of a run; each option goes to the logger that has it.
+
+    Raises:
+        BadConfig: there are options but no loggers, or a logger is named twice.
+        MissingExtra: a logger's package is not installed.
+    """
     bare = [LOGGERS.looked_up(name) for name in names]
     if options and not bare:
         raise BadConfig(f"logger.{next(iter(options))} has no effect without a logger: give --loggers NAME")
@@ -74,7 +79,7 @@ def resolve_loggers(names: Sequence[str], options: Mapping[str, object]) -> list
 
 
 class Loggers:
-    """The loggers of a session. None of them can end the run: what one raises is said once."""
+    """The loggers of a session. None of them can end the run: each one's first error is a warning."""
 
     def __init__(self, folder: Path, loggers: Mapping[str, Logger]) -> None:
         self.path, self.loggers = folder / MARK, loggers
@@ -82,23 +87,25 @@ class Loggers:
         self.position: int = json.loads(self.path.read_text())["position"] if self.path.exists() else 0
 
     def log(self, position: int, row: Mapping[str, object]) -> None:
-        """Hand on a row, unless an earlier session did: after a kill, steps behind the checkpoint are made again."""
+        """Pass on a row unless an earlier session did: after a kill, steps since the checkpoint are repeated."""
         if not self.loggers or position <= self.position:
             return
         self.position = position
-        write_whole(self.path, json.dumps({"position": position}) + "\n")  # first: a kill here loses a row, and doubles none
+        write_whole(
+            self.path, json.dumps({"position": position}) + "\n"
+        )  # first: a kill here loses a row and duplicates none
         for name, logger in self.loggers.items():
             self._safely(name, logger.log, position, row)
 
     def close(self) -> None:
-        """Let every logger send what it holds."""
+        """Close every logger."""
         for name, logger in self.loggers.items():
             self._safely(name, logger.close)
 
     def _safely(self, name: str, call: Callable[..., None], *arguments: object) -> None:
         try:
             call(*arguments)
-        except (Exception, SystemExit, GeneratorExit) as error:  # of a service, a disk that is full, code of the user's
+        except (Exception, SystemExit, GeneratorExit) as error:  # a service's error, a full disk, the user's code
             if isinstance(error, SystemExit) and error.code == SECOND_CTRL_C:  # the user
                 raise
             if name not in self.failed:
@@ -109,7 +116,11 @@ class Loggers:
 
 
 def start(stages: Sequence[Stage], config: "TrackConfig", folder: Path, main: bool) -> Loggers:
-    """Make the loggers of a run, in its main process alone; BadConfig where one cannot start."""
+    """Make the loggers of a run, only in its main process.
+
+    Raises:
+        BadConfig: a logger cannot start.
+    """
     by_name: dict[str, Logger] = {}
     for stage in stages if main else ():
         try:
@@ -123,7 +134,7 @@ def start(stages: Sequence[Stage], config: "TrackConfig", folder: Path, main: bo
 
 
 def flat_config(config: "DataclassInstance") -> dict[str, object]:
-    """Return a run's configuration as loggers are told it: flat, without the key of an engine."""
+    """Return a run's configuration for loggers: flat, with the engine's key masked."""
     values = dataclasses.asdict(config)
     if "key" in values.get("engine_options", {}):
         values["engine_options"] = {**values["engine_options"], "key": "***"}
@@ -131,25 +142,29 @@ def flat_config(config: "DataclassInstance") -> dict[str, object]:
 
 
 def numbers(row: Mapping[str, object]) -> dict[str, float]:
-    """Return the numbers of a row as PHASE/NAME; what is not finite (a mean of nothing) is left out."""
+    """Return the numbers of a row as PHASE/NAME, without those that are not finite (a mean of nothing)."""
     phase = row.get("phase", "rl")
     plain = {name: value for name, value in row.items() if isinstance(value, int | float)}
     return {f"{phase}/{name}": value for name, value in plain.items() if abs(value) < float("inf")}
 
 
 def stored_run_id(folder: Path, name: str) -> str | None:
-    """Return which run of a service an earlier session logged to; None in a fresh run."""
+    """Return the service's run id that an earlier session stored; None in a fresh run."""
     path = folder / f"{name}.run"
     return path.read_text(encoding="utf-8") if path.exists() else None
 
 
 def store_run_id(folder: Path, name: str, run: str) -> None:
-    """Note which run of a service this is."""
+    """Store the service's run id."""
     write_whole(folder / f"{name}.run", run)
 
 
 def check(run: "FreshRun") -> None:
-    """Raise BadConfig or MissingExtra for a logger that cannot be: choosing them finds out, or its class lacks a method."""
+    """Check that the classes of the run's loggers are complete.
+
+    Raises:
+        BadConfig: a class lacks a method.
+    """
     for stage in run.stages.loggers:
         if lacks := unwritten(stage.target, Logger):
             raise BadConfig(f"logger {stage.name!r} lacks {lacks}; expected a class with log(position, row) and close()")

@@ -1,4 +1,4 @@
-"""The package's own loggers: TensorBoard, Weights & Biases, Trackio and MLflow, each through its own package."""
+"""Built-in loggers: TensorBoard, Weights & Biases, Trackio and MLflow, each through its own package."""
 
 # these packages are typed in parts, or not at all
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportMissingTypeStubs=false
@@ -15,21 +15,21 @@ from typing import Any, Literal
 from agentgym.trainers.loggers.interface import logger, numbers, store_run_id, stored_run_id
 
 SECOND = "%Y%m%d_%H%M%S"
-"""How wandb names the folder of a session, beside the id of the run."""
+"""Time format in wandb's folder names of sessions."""
 
 
 @logger("tensorboard", package="tensorboardX")
 class TensorBoard:
-    """Event files in the folder `tensorboard` of the run; `tensorboard --logdir RUN` shows them."""
+    """Writes event files in the folder `tensorboard` of the run; `tensorboard --logdir RUN` shows them."""
 
     def __init__(self, folder: Path, config: Mapping[str, object]) -> None:
         del config
         target = folder / "tensorboard"
-        session = f".{len(list(target.glob('events.*')))}"  # or a session in the same second would overwrite the last
+        session = f".{len(list(target.glob('events.*')))}"  # else a session in the same second would overwrite the last
         self._writer: Any = importlib.import_module("tensorboardX").SummaryWriter(str(target), filename_suffix=session)
 
     def log(self, position: int, row: Mapping[str, object]) -> None:
-        """Write a scalar each."""
+        """Write each number as a scalar."""
         for name, value in numbers(row).items():
             self._writer.add_scalar(name, value, position)
         self._writer.flush()
@@ -41,7 +41,7 @@ class TensorBoard:
 
 @logger("wandb", package="wandb")
 class WandB:
-    """A run of Weights & Biases, its files in the folder `wandb` of the run; WANDB_MODE=offline keeps it there."""
+    """Logs to a run of Weights & Biases, with files in the run's folder `wandb`; WANDB_MODE=offline keeps them there."""
 
     def __init__(
         self,
@@ -56,7 +56,9 @@ class WandB:
     ) -> None:
         wandb = importlib.import_module("wandb")
         before = stored_run_id(folder, "wandb")
-        while list((folder / "wandb").glob(f"*-{time.strftime(SECOND)}-*")):  # or a session in it would overwrite the last
+        while list(
+            (folder / "wandb").glob(f"*-{time.strftime(SECOND)}-*")
+        ):  # else a session in that second would overwrite the last
             time.sleep(0.02)
         self._run: Any = wandb.init(
             project=project,
@@ -78,13 +80,13 @@ class WandB:
         self._run.log(numbers(row), step=position)
 
     def close(self) -> None:
-        """Send what is held and end the run."""
+        """Send buffered data and end the run."""
         self._run.finish()
 
 
 @logger("trackio", package="trackio")
 class Trackio:
-    """A run of Trackio, in its database on this machine (TRACKIO_DIR says where), or in the Space `space_id`."""
+    """Logs to a run of Trackio, in its database on this machine (TRACKIO_DIR) or in the Space `space_id`."""
 
     def __init__(
         self, folder: Path, config: Mapping[str, object], *, project: str = "agentgym", name: str = "", space_id: str = ""
@@ -92,10 +94,10 @@ class Trackio:
         trackio = importlib.import_module("trackio")
         before = stored_run_id(folder, "trackio")
         place: dict[str, Any] = {"space_id": space_id} if space_id else {}
-        wanted = before or name or folder.resolve().name
+        run_name = before or name or folder.resolve().name
         place |= {"resume": "allow" if before else "never", "embed": False}
-        with redirect_stdout(io.StringIO()):  # it greets, in the middle of the run's own lines
-            self._run: Any = trackio.init(project=project, name=wanted, config=_plain(config), **place)
+        with redirect_stdout(io.StringIO()):  # it prints a greeting amid the run's own lines
+            self._run: Any = trackio.init(project=project, name=run_name, config=_plain(config), **place)
         if before is None:
             store_run_id(folder, "trackio", str(self._run.name))
 
@@ -104,14 +106,14 @@ class Trackio:
         self._run.log(numbers(row), step=position)
 
     def close(self) -> None:
-        """Write what is held."""
+        """Write buffered data."""
         with redirect_stdout(io.StringIO()):
             self._run.finish()
 
 
 @logger("mlflow", package="mlflow")
 class MLflow:
-    """A run of MLflow at the tracking server `uri`; without one, at MLFLOW_TRACKING_URI, or in `mlflow.db` of the run."""
+    """Logs to a run of MLflow at the tracking server `uri`, else at MLFLOW_TRACKING_URI, else in `mlflow.db` of the run."""
 
     def __init__(
         self, folder: Path, config: Mapping[str, object], *, uri: str = "", experiment: str = "agentgym", name: str = ""
@@ -136,10 +138,10 @@ class MLflow:
         self._client.log_batch(self._id, [metric(name, value, now, position) for name, value in numbers(row).items()])
 
     def close(self) -> None:
-        """Say that the run has ended."""
+        """Mark the run as finished."""
         self._client.set_terminated(self._id)
 
 
 def _plain(config: Mapping[str, object]) -> dict[str, object]:
-    """Return a configuration in which nested values are text."""
+    """Return a configuration with nested values as text."""
     return {name: value if isinstance(value, str | int | float) else str(value) for name, value in config.items()}

@@ -1,4 +1,4 @@
-"""AEPO: tokens that the clip would switch off because they rose too far keep a bounded gradient."""
+"""AEPO: keep a bounded gradient for tokens that PPO's upper clip would switch off."""
 
 from torch import Tensor
 
@@ -8,11 +8,11 @@ from agentgym.trainers.losses.policy import Tokens, clip, level_log_ratio
 
 @loss("aepo")
 def aepo(tokens: Tokens, *, clip_low: float = 0.2, clip_high: float = 0.2) -> tuple[Tensor, dict[str, Tensor]]:
-    """`clip`, where a token with r > 1 + clip_high and A > 0 has the loss -A (1 + clip_high) r / sg(r).
+    """Compute `clip`, except that tokens with r > 1 + clip_high and A > 0 have the loss -A (1 + clip_high) r / sg(r).
 
     Source: AEPO, arXiv 2510.14545, entropy clipping-balanced mechanism: a stop-gradient in the upper clip. Such tokens, most
     of them of high entropy, have no gradient in `clip`. Here it is -A (1 + clip_high) grad log p, as at the edge of the
-    clip, and the value is that of `clip`. Take it with credit and branching `aepo`, the other two parts of the method.
+    clip, and the value is that of `clip`. Use it with credit and branching `aepo`, the other two parts of the method.
     """
     losses, metrics = clip(tokens, clip_low=clip_low, clip_high=clip_high)
     log_ratio = level_log_ratio(tokens.logprobs, tokens.behaviour, tokens.batch)

@@ -1,4 +1,4 @@
-"""CISPO: the weight of a token is capped, never its update."""
+"""CISPO: cap the weight of a token, never its update."""
 
 from torch import Tensor
 
@@ -9,7 +9,7 @@ from agentgym.trainers.run.metrics import LIMIT
 
 @loss("cispo")
 def cispo(tokens: Tokens, *, clip_high: float = 0.2) -> tuple[Tensor, dict[str, Tensor]]:
-    """CISPO (MiniMax-M1, arXiv 2506.13585, section 3.1): -sg(min(ratio, 1 + clip_high)) * A * log p.
+    """Compute CISPO's loss (MiniMax-M1, arXiv 2506.13585, section 3.1): -sg(min(ratio, 1 + clip_high)) * A * log p.
 
     The weight is capped and not the update, so that every token has a gradient. As there, nothing bounds it from below.
     """

@@ -1,4 +1,4 @@
-"""Clip-Cov and KL-Cov: the few tokens that would cost much entropy are left out, or held back."""
+"""Clip-Cov and KL-Cov: leave out or penalize the few tokens that would reduce entropy most."""
 
 from typing import Annotated
 
@@ -16,12 +16,12 @@ Share = Annotated[float, Within(0, 1)]
 
 
 def covariances(update: Update) -> npt.NDArray[np.float64]:
-    """Return (log p - its mean) * (A - its mean) of each token of an update: what it adds to the fall of entropy."""
+    """Return (log p - mean) * (A - mean) of each token of an update, [tokens]: its contribution to the loss of entropy."""
     return (update.logprobs - update.logprobs.mean()) * (update.advantages - update.advantages.mean())
 
 
 def _between(update: Update, *, share: float, low: float, high: float, step: int) -> npt.NDArray[np.float32]:
-    """Return 0 for a drawn `share` of all tokens, out of those whose covariance is from `low` to `high`, and 1 else."""
+    """Return [tokens]: 0 for a random `share` of all tokens, among those with covariance from `low` to `high`, else 1."""
     covariance = covariances(update)
     candidates = np.flatnonzero((covariance >= low) & (covariance <= high))
     number = min(max(int(share * len(covariance)), 1), len(candidates))
@@ -40,17 +40,17 @@ def clip_cov(
     low: float = 1.0,
     high: float = 5.0,
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """Clip-Cov (arXiv 2505.22617, section 4.2): the clipped loss without a few tokens that would cost much entropy.
+    """Compute Clip-Cov (arXiv 2505.22617, section 4.2): the clipped loss without a few tokens that would cost much entropy.
 
     Those are drawn, a `share` of the update's tokens and at least one, from the tokens whose covariance, (log p - its
     mean) * (A - its mean), is from `low` to `high`; verl, whose defaults these are, draws from those not clipped already.
     """
-    del share, low, high  # for `choose`, before the update is cut up
+    del share, low, high  # for `choose`, which sees the whole update
     return clip(tokens, clip_low=clip_low, clip_high=clip_high)
 
 
 def _highest(update: Update, *, share: float) -> npt.NDArray[np.float32]:
-    """Return 1 for the `share` of the tokens with the highest covariance, one at least, and 0 else."""
+    """Return [tokens]: 1 for the `share` of tokens with the highest covariance, at least one, else 0."""
     covariance = covariances(update)
     marks = np.zeros(len(covariance), dtype=np.float32)
     marks[np.argsort(-covariance, kind="stable")[: max(int(share * len(covariance)), 1)]] = 1
@@ -61,7 +61,7 @@ def _highest(update: Update, *, share: float) -> npt.NDArray[np.float32]:
 def kl_cov(
     tokens: Tokens, *, share: Share = 0.0002, weight: Annotated[float, Within(0)] = 1.0
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """KL-Cov (arXiv 2505.22617, section 4.2): -A * ratio, and `weight` * |log ratio| more for a few tokens; no clip.
+    """Compute KL-Cov (arXiv 2505.22617, section 4.2): -A * ratio, plus `weight` * |log ratio| for a few tokens; no clip.
 
     Those are the `share` of the update's tokens, one at least, with the highest covariance (see `clip_cov`). Constants as
     in verl.

@@ -1,4 +1,4 @@
-"""DPPO: a trust region of probabilities in place of ratios."""
+"""DPPO: a trust region on probabilities instead of ratios."""
 
 from typing import Annotated, Literal
 
@@ -22,10 +22,10 @@ def dppo(
     high: Annotated[float, Within(0)] = 0.2,
     tau: Annotated[float, Within(0)] = 1e-3,
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """DPPO (arXiv 2602.04879), binary masks: -keep * A * ratio + tau * (log p - log mu)^2, mu being the engine's.
+    """Compute DPPO (arXiv 2602.04879), binary masks: -keep * A * ratio + tau * (log p - log mu)^2, mu being the engine's.
 
-    A token that its advantage would push further away is dropped where it is too far from the sampler already: with `tv`
-    where p - mu > high (A > 0) or p - mu < -low (A <= 0); with `kl` where the divergence of the two-way distributions
+    A token that is already too far from the sampler is dropped if its advantage pushes it further away: with `tv`
+    if p - mu > high (A > 0) or p - mu < -low (A <= 0); with `kl` if the divergence of the two-way distributions
     (this token, or another), mu log(mu / p) + (1 - mu) log((1 - mu) / (1 - p)), is above high or low on that side.
     Probabilities and not ratios, so a rare token may grow by any factor. tv with 0.2 and tau 1e-3, on dropped tokens too,
     is prime-rl's; verl has kl, and caps the ratio instead. No clip; `tis_cap` corrects as for every loss.
@@ -35,8 +35,8 @@ def dppo(
     if divergence == "tv":
         far = torch.where(up, p - mu > high, p - mu < -low)
     else:
-        apart = mu * (mu.clamp(min=TINY) / p.clamp(min=TINY)).log() + (1 - mu) * ((1 - mu + TINY) / (1 - p + TINY)).log()
-        far = torch.where(up, (apart > high) & (p > mu), (apart > low) & (p < mu))
+        kl = mu * (mu.clamp(min=TINY) / p.clamp(min=TINY)).log() + (1 - mu) * ((1 - mu + TINY) / (1 - p + TINY)).log()
+        far = torch.where(up, (kl > high) & (p > mu), (kl > low) & (p < mu))
     ratio = (tokens.logprobs - tokens.behaviour).clamp(-LIMIT, LIMIT).exp()
     gap = (tokens.logprobs - tokens.engine).clamp(-LIMIT, LIMIT)
     return -(~far).float() * tokens.advantages * ratio + tau * gap.square(), {"masked_fraction": far.float()}

@@ -1,4 +1,4 @@
-"""A bonus for entropy that turns around outside of a band: EPO's idea with a penalty that has a gradient."""
+"""An entropy bonus that changes sign outside a band: EPO's idea with a penalty that has a gradient."""
 
 import math
 from typing import Annotated
@@ -26,7 +26,7 @@ def entropy_band(
     clip_low: float = 0.2,
     clip_high: float = 0.2,
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """`clip` - weight * (H - b * S): H a token's entropy, S how far it lies outside of a band around the mean so far.
+    """Compute `clip` - weight * (H - b * S): H is a token's entropy, S its distance from a band around the mean so far.
 
     The idea is that of EPO, arXiv 2509.22576: an entropy bonus, and smoothing by a band (`low` to `high` times) around the
     mean of earlier steps (the need `entropy_mean`). The penalty is ours: the distance to the band, whose gradient is one
@@ -41,9 +41,9 @@ def entropy_band(
 
 
 def entropy_bonus(tokens: Tokens) -> Tensor:
-    """Return numbers whose gradient is that of the tokens' entropies in expectation; the entropies themselves have none.
+    """Return [trained] numbers whose expected gradient is that of the tokens' entropies, which have none themselves.
 
-    It is estimated from the token that was sampled: -(log p + H) * grad log p, times the ratio.
+    It is estimated from the sampled token: -(log p + H) * grad log p, times the ratio.
     """
     ratio = (tokens.logprobs - tokens.behaviour).clamp(-LIMIT, LIMIT).exp().detach()
     return -ratio * (tokens.logprobs.detach() + tokens.entropy) * tokens.logprobs

@@ -1,4 +1,4 @@
-"""EPO as its code has it: a bonus for entropy, less a constant where it lies outside of a band."""
+"""EPO as in its code: an entropy bonus, minus a constant if the entropy is outside a band."""
 
 from typing import Annotated
 
@@ -24,16 +24,16 @@ def epo(
     clip_low: float = 0.2,
     clip_high: float = 0.2,
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """`clip` - weight * (H - smooth * P): H a token's entropy, P the constant `penalty` where H lies outside of a band.
+    """Compute `clip` - weight * (H - smooth * P): H is a token's entropy, P the constant `penalty` if H is outside a band.
 
     Source: EPO, arXiv 2509.22576, in the form of its code (WujiangXu/EPO, 5b6fa98). The band is `low` to `high` times the
     mean entropy of earlier turns of the same number (the need `turn_entropy_mean`), for turns from half of the horizon on;
-    there is no penalty before. P is a constant: it changes the value of the loss and no gradient, so training goes as with
+    there is no penalty before. P is a constant: it changes the value of the loss but no gradient, so training equals
     `clip` and an entropy bonus. Left out: the factor on P that falls with the epochs, and padding of short episodes with
     zeros in front, which shifts the means. The entropy's gradient is estimated from the sampled token (`entropy_bonus`).
     """
     losses, metrics = clip(tokens, clip_low=clip_low, clip_high=clip_high)
-    entropy, mean = tokens.entropy, tokens.extra["turn_entropy_mean"]  # NaN where there is no band
+    entropy, mean = tokens.entropy, tokens.extra["turn_entropy_mean"]  # NaN without a band
     outside = ((entropy <= low * mean) | (entropy >= high * mean)).float()
     bonus = entropy_bonus(tokens)
     value = entropy + bonus - bonus.detach()  # H, with the gradient of the estimate

@@ -17,9 +17,9 @@ def gspo(
     high: Annotated[float, Within(0)] = 4e-4,
     level: Literal["sequence", "turn"] = "sequence",
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """GSPO (arXiv 2507.18071, eqs. 5 to 7 and 14): `clip` with s = exp(mean log ratio of the sequence), 1 - low to 1 + high.
+    """Compute GSPO (arXiv 2507.18071, eqs. 5 to 7, 14): `clip` with s = exp(mean log ratio), 1 - low to 1 + high.
 
-    The gradient of a token is that of its own log-probability (GSPO-token). A sequence is a training row: an episode where
+    The gradient of a token is that of its own log-probability (GSPO-token). A sequence is a training row: an episode if
     its prompts extend one another, else a turn; `level="turn"` is the same whatever the rows. The published aggregation is
     `--loss-aggregation episode`. It is `clip` with importance_sampling_level under its own name and with its own widths.
     """

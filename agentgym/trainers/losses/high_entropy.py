@@ -1,4 +1,4 @@
-"""The policy gradient of the tokens at which something is decided."""
+"""Policy gradient on the high-entropy tokens only."""
 
 from typing import Annotated
 
@@ -12,7 +12,7 @@ from agentgym.trainers.seam import Within
 
 
 def highest(update: Update, *, share: float) -> npt.NDArray[np.bool_]:
-    """Return 1 for the `share` of an update's tokens with the highest entropy, one at least, and 0 else."""
+    """Return [tokens]: True for the `share` of an update's tokens with the highest entropy, at least one."""
     number = max(1, round(share * len(update.advantages)))
     return np.argsort(np.argsort(-update.extra["entropy"], kind="stable")) < number
 
@@ -25,7 +25,7 @@ def high_entropy(
     clip_low: float = 0.2,
     clip_high: float = 0.2,
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """`clip` on the `share` of the tokens with the highest entropy, and nothing on the others (arXiv 2506.01939).
+    """Compute `clip` on the `share` of tokens with the highest entropy; others have no effect (arXiv 2506.01939).
 
     Entropies are those before the update. The rank is among the tokens of an optimizer update, of several processes of
     its own ones; the paper ranks a batch, and does not say whether that is a mini-batch. What is left in counts what it

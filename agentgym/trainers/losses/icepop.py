@@ -1,4 +1,4 @@
-"""IcePop: tokens on which engine and trainer disagree are left out."""
+"""IcePop: leave out tokens on which engine and trainer disagree."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +15,11 @@ if TYPE_CHECKING:
 
 
 def _check(config: "TrainConfig") -> None:
-    """Raise BadConfig where engine and trainer differ on no token."""
+    """Check that engine and trainer can differ.
+
+    Raises:
+        BadConfig: they cannot.
+    """
     reason = ""
     if config.engine_kind.in_process and config.precision == "fp32" and not config.async_level:
         reason = (
@@ -37,10 +41,10 @@ def icepop(
     band_low: Annotated[float, Within(0, 1)] = 0.5,
     band_high: Annotated[float, Within(1)] = 5.0,
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """IcePop (Ring-1T, arXiv 2510.18855): the clipped loss of tokens on which engine and trainer roughly agree.
+    """Compute IcePop (Ring-1T, arXiv 2510.18855): the clipped loss of tokens on which engine and trainer roughly agree.
 
-    Tokens whose probability before the update, trainer's over engine's, is not from `band_low` to `band_high` count
-    nothing. The factor trainer / engine of the others is `tis_cap`'s: it is the published one with tis_cap >= band_high.
+    Tokens whose probability ratio before the update, trainer / engine, is outside `band_low` to `band_high` have
+    no effect. The factor trainer / engine of the others is `tis_cap`'s: it is the published one with tis_cap >= band_high.
     """
     gap = (tokens.behaviour - tokens.engine).clamp(-LIMIT, LIMIT).exp()
     inside = ((gap >= band_low) & (gap <= band_high)).float()

@@ -1,4 +1,4 @@
-"""The loss stage: the table of names and the decorator; the functions are in the files beside it, which need torch."""
+"""The loss stage: table of names and decorator. The functions are in the other files of this folder and need torch."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -38,7 +38,7 @@ LOSSES = Seam(
     {"needs": (), "choose": None, "marks": False, "top": "", "present": False, "check": None},
 )
 FRAME = ("loss_aggregation", "constant", "kl", "kl_kind", "entropy_bonus", "old_logprobs", "tis_cap")
-"""Fields of `LossConfig` that hold for every loss."""
+"""Fields of `LossConfig` that apply to every loss."""
 
 
 def loss(
@@ -51,22 +51,21 @@ def loss(
     present: bool = False,
     check: Callable[["TrainConfig"], None] | None = None,
 ) -> Callable[[Target], Target]:
-    """Declare a function `(tokens, *, options) -> loss of each token`, and give it a short name.
+    """Declare a function `(tokens, *, options) -> loss per token`, [trained], and give it a short name.
 
-    It may return a pair, the second a mapping from names to numbers of each token whose means are logged. What it returns
-    is multiplied by the weight of each token (`loss_aggregation`), by the correction for an engine that rounds otherwise
-    (`tis_cap`), and added up; a KL penalty and an entropy bonus come on top. Keyword-only parameters are its options; those
-    with the name of a field of `LossConfig`, such as `clip_low`, have their value from there.
-
-    `needs` names what is computed into `turn.extra` first and handed on in `tokens.extra`. `choose` is called with the
-    `Update` before anything is packed, and returns a factor for the weight of each of its tokens: that is how a loss
-    leaves out tokens by their rank in the whole update. Its keyword-only parameters have the values of the loss's options
-    of the same name, and `step` is handed in. Of several processes each sees, ranks and counts the tokens of its own rows;
-    what a token left in counts does not depend on how many were left out. With `marks` the factors change no weight: the
-    loss finds them as `tokens.extra["chosen"]`. `top` names the option that says of how many of the likeliest tokens the
-    log-probabilities are wanted, as `tokens.top`. With `present` the tokens are scored once more before each update, and
-    `choose` finds what they are now in `update.present`; the update then holds all rows of the step (`minibatches` 1).
-    `check` is called with the run's settings before anything is loaded and raises BadConfig where the loss would do nothing.
+    It may also return a pair, the second a mapping from names to numbers per token whose means are logged. The loss is
+    multiplied by the weight of each token (`loss_aggregation`) and by the correction for an engine that rounds
+    differently (`tis_cap`), and summed; a KL penalty and an entropy bonus are added. Keyword-only parameters are its
+    options; those named like a field of `LossConfig`, such as `clip_low`, get that field's value.
+    `needs` names values that are computed into `turn.extra` first and passed in `tokens.extra`. `choose` is called with
+    the `Update` before packing and returns a factor for the weight of each of its tokens; a loss uses it to leave out
+    tokens by their rank in the whole update. Its keyword-only parameters get the values of the loss's options of the same
+    name, and `step`. With several processes, each sees, ranks and counts the tokens of its own rows; the weight of the
+    remaining tokens does not depend on the number left out. With `marks` the factors change no weight: the loss reads
+    them as `tokens.extra["chosen"]`. `top` names the option with the number of likeliest tokens whose log-probabilities
+    are passed as `tokens.top`. With `present` the tokens are scored again before each update, and `choose` gets the
+    result in `update.present`; the update then holds all rows of the step (`minibatches` 1). `check` is called with the
+    run's settings before anything is loaded and raises BadConfig if the loss would have no effect.
     """
     return LOSSES.declare(name, needs=tuple(needs), choose=choose, marks=marks, top=top, present=present, check=check)
 
@@ -74,7 +73,9 @@ def loss(
 def resolve_loss(config: LossConfig) -> Stage:
     """Return the loss of a run with its options.
 
-    Raises UnknownName or BadConfig with the closest name, and BadConfig for a field that would do nothing with it.
+    Raises:
+        UnknownName: there is no such loss or need.
+        BadConfig: an option is unknown or invalid, or a field has no effect with this loss.
     """
     fields = _own_fields()
     known = options_of(LOSSES.looked_up(config.loss).target)
@@ -89,7 +90,7 @@ def resolve_loss(config: LossConfig) -> Stage:
 
 
 def unread(name: str) -> dict[str, object]:
-    """Return, with their defaults, the fields that a loss does not read; {} where torch is not installed."""
+    """Return the fields that a loss does not read, at their defaults; {} if torch is not installed."""
     try:
         known = options_of(LOSSES.looked_up(name).target)
     except ModuleNotFoundError:
@@ -98,26 +99,30 @@ def unread(name: str) -> dict[str, object]:
 
 
 def _own_fields() -> dict[str, object]:
-    """Return the fields of `LossConfig` that a loss may read, with their defaults."""
+    """Return the fields of `LossConfig` that a loss may read, at their defaults."""
     own = ("loss", "loss_options", *FRAME)
     return {f.name: f.default for f in dataclasses.fields(LossConfig) if f.name not in own}
 
 
 def top_of(loss: Stage) -> int:
-    """Return of how many of the likeliest tokens a loss wants the log-probabilities."""
+    """Return the number of likeliest tokens whose log-probabilities a loss needs."""
     name = loss.attributes["top"]
     return int(loss.option(name, 0)) if name else 0
 
 
 def factors(loss: Stage, update: Any, step: int) -> Any:
-    """Return what a loss's `choose` says of the tokens of an update."""
+    """Return the factors, [tokens], that a loss's `choose` returns for an update."""
     choose = loss.attributes["choose"]
     own = {name: loss.option(name, parameter.default) for name, parameter in options_of(choose).items()}
     return choose(update, **own, **({"step": step} if "step" in parameters(choose) else {}))
 
 
 def check(run: "FreshRun") -> None:
-    """Raise BadConfig where a run's updates are not what its loss is for."""
+    """Check that the run's updates suit its loss.
+
+    Raises:
+        BadConfig: they do not.
+    """
     config, loss = run.config, run.stages.named_loss
     if loss is None:
         return
@@ -128,7 +133,11 @@ def check(run: "FreshRun") -> None:
 
 
 def _check_present(config: "TrainConfig", loss: Stage) -> None:
-    """Raise BadConfig where a loss that compares turns of the whole step with one another would not see them together."""
+    """Check that a loss that compares turns of the whole step sees them together.
+
+    Raises:
+        BadConfig: it does not, or a setting would distort the comparison.
+    """
     if config.steps and config.minibatches > 1:
         raise BadConfig(
             f"loss {loss.name!r} with minibatches = {config.minibatches}: it compares turns with one another, and an update "

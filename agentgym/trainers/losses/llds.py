@@ -1,4 +1,4 @@
-"""LLDS: what was right must not become less likely."""
+"""LLDS: keep correct tokens from becoming less likely."""
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -14,7 +14,11 @@ if TYPE_CHECKING:
 
 
 def _check(config: "TrainConfig") -> None:
-    """Raise BadConfig where no token can become less likely before an update."""
+    """Check that tokens can become less likely before an update.
+
+    Raises:
+        BadConfig: there is only one update per step.
+    """
     if config.updates == 1 and config.steps:
         raise BadConfig(
             "loss 'llds' with minibatches = 1 and epochs = 1 has no effect beyond 'clip': in the only update of a step no "
@@ -31,12 +35,12 @@ def llds(
     clip_low: float = 0.2,
     clip_high: float = 0.2,
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """`clip`, and weight * max(0, log p_old - log p) for tokens with A >= 0 whose unit became less likely as a whole.
+    """Compute `clip` plus weight * max(0, log p_old - log p) for tokens with A >= 0 whose unit became less likely overall.
 
     Source: LLDS, arXiv 2512.04220. The gate: the sum of log p_old - log p over the tokens of the `unit` is above 0; a
     turn is its second version's action gate, a sequence (training row) its first version's. Its weight and what the sum
     is divided by were not found: here `loss_aggregation` divides, as for every loss, and 0.1 is ours. log p_old is from
-    before the step, so it does nothing before the second update of a step: minibatches or epochs above 1.
+    before the step, so it has no effect before the second update of a step: set minibatches or epochs above 1.
     """
     losses, metrics = clip(tokens, clip_low=clip_low, clip_high=clip_high)
     fallen = tokens.behaviour - tokens.logprobs

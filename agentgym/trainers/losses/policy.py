@@ -1,4 +1,4 @@
-"""The policy-gradient loss, from small parts: ratio, clip, mismatch correction, KL, and sums with global weights."""
+"""The policy-gradient loss in small parts: ratio, clip, mismatch correction, KL, and sums with global weights."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -18,49 +18,49 @@ LEVELS = ("token", "turn", "sequence")
 KINDS = ("k1", "k2", "k3")
 
 Sums = dict[str, Tensor]
-"""By metric: [2] = (sum, count), so that micro-batches and processes add up to the mean over all tokens."""
+"""Metrics: name -> [2] = (sum, count), so that sums over micro-batches and processes give the mean over all tokens."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """What a loss function is given: the trained tokens of a micro-batch, each field [tokens]."""
+    """Input of a loss function: the trained tokens of a micro-batch; each field is [tokens]."""
 
     logprobs: Tensor
-    """Log-probabilities under the weights being trained: what has a gradient."""
+    """Log-probabilities under the weights being trained, with gradient."""
     behaviour: Tensor
-    """Those that an importance ratio compares with: the trainer's before the update, or the engine's. The engine's in any
-    case for tokens that were sampled with a hint which is not in the row."""
+    """Denominator of the importance ratio: the trainer's log-probabilities before the update, or the engine's. Always the
+    engine's for tokens that were sampled with a hint that the row lacks."""
     engine: Tensor
-    """Those that the engine recorded."""
+    """Log-probabilities recorded by the engine."""
     advantages: Tensor
     entropy: Tensor
-    """In nats, under the weights being trained; without a gradient: for a bonus there is `entropy_bonus`."""
+    """Entropy in nats under the weights being trained, without gradient; `entropy_bonus` has one."""
     batch: Batch
-    """The micro-batch: `turns` and `rows` say which tokens belong together, `weights` what each counts in the sum."""
+    """The micro-batch: `turns` and `rows` group the tokens, `weights` are their weights in the sum."""
     top: Tensor | None = None
-    """Where a loss asks for them: log-probabilities of the likeliest tokens in a place, highest first, [tokens, k]."""
+    """If the loss requests them: log-probabilities of the likeliest tokens at each position, highest first, [tokens, k]."""
 
     @property
     def extra(self) -> Mapping[str, Tensor]:
-        """What the loss declared that it needs, by name."""
+        """The values that the loss declared as needs, by name."""
         return self.batch.extra
 
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """All tokens that one optimizer update of this process trains, as NumPy arrays [tokens], for `choose`."""
+    """All tokens of one optimizer update in this process, as NumPy arrays [tokens], for `choose`."""
 
     advantages: Any
     logprobs: Any
-    """Under the weights before the update, where they were computed; else the engine's."""
+    """Log-probabilities before the update if the trainer computed them, else the engine's."""
     turns: Any
-    """Which turn each belongs to, numbered over the update."""
+    """Index of each token's turn in the update."""
     episodes: Any
     extra: Mapping[str, Any]
     present: Any = None
-    """Log-probabilities under the present weights, where the loss asks for them."""
+    """Log-probabilities under the current weights, if the loss requests them."""
     seed: int = 0
-    """The run's; a `choose` that draws takes it with `step`."""
+    """Seed of the run; a `choose` that draws combines it with `step`."""
 
 
 @loss("clip")
@@ -72,7 +72,7 @@ def clip(
     importance_sampling_level: Literal["token", "turn", "sequence"] = "token",
     dual_clip: Annotated[float, Within(0)] = 0.0,
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """PPO's clipped loss (arXiv 1707.06347, eq. 7) with DAPO's widths, at the level of tokens, turns or rows (GSPO).
+    """Compute PPO's clipped loss (arXiv 1707.06347, eq. 7) with DAPO's widths, per token, turn or row (GSPO).
 
     `dual_clip` above 0 bounds the loss of tokens with negative advantage (arXiv 1912.09729).
     """
@@ -95,14 +95,17 @@ def policy_loss(
 ) -> tuple[Tensor, Sums]:
     """Return the loss of a micro-batch (a plain sum: `batch.weights` hold the global denominators) and its metrics.
 
-    `scores` come from `policy_logprobs`; all tensors are [trained]. `old`: the trainer's own log-probabilities before
-    the update. With it the ratio is new / old, and each token's loss is multiplied by min(old / engine, `correction`),
-    which makes up for an engine that computes slightly different numbers. Without it the ratio is new / engine. Of tokens
-    whose hint was removed (`batch.hint_removed`) the ratio is new / engine in both cases: pi(token | prompt) by
-    pi_old(token | prompt, hint), as in Guide (arXiv 2506.13923). They have a metric of their own, `hint_ratio`.
-    `reference`: log-probabilities of the model that the KL holds the policy to. `entropy_weight`: each token's entropy times
-    this is subtracted; `scores` then carry its gradient. `function`: see `loss`. Raises ValueError where a trained token has
-    no log-probability to compare with.
+    `scores` come from `policy_logprobs`; all tensors are [trained]. `old`: the trainer's own log-probabilities before the
+    update. With it the ratio is new / old, and each token's loss is multiplied by min(old / engine, `correction`), which
+    corrects for an engine with slightly different numbers. Without it the ratio is new / engine. For tokens whose hint
+    was removed (`batch.hint_removed`) the ratio is new / engine in both cases: pi(token | prompt) by pi_old(token |
+    prompt, hint), as in Guide (arXiv 2506.13923). Their ratio has its own metric, `hint_ratio`. `reference`:
+    log-probabilities of the reference model of the KL penalty. `entropy_weight`: each token's entropy times this is
+    subtracted; `scores` then carry its gradient. `function`: see `loss`.
+
+    Raises:
+        ValueError: a trained token has no log-probability to compare with.
+        BadConfig: the loss has another shape or no gradient, or there is no reference for `kl_weight`.
     """
     removed = batch.hint_removed
     if old is not None and removed is not None:
@@ -147,10 +150,13 @@ def imitation_loss(scores: Scores, batch: Batch) -> tuple[Tensor, Sums]:
 
 
 def level_log_ratio(new: Tensor, old: Tensor, batch: Batch, level: str = "token") -> Tensor:
-    """Return log(new / old) per token: its own, or the mean over its turn or its row (GSPO, arXiv 2507.18071, eq. 14).
+    """Return log(new / old), [trained]: per token, or the mean over its turn or row (GSPO, arXiv 2507.18071, eq. 14).
 
-    For turn and sequence the value is the mean and the gradient is that of the token's own log-probability.
-    Rows with several turns are one sequence, so `sequence` depends on how turns were merged; `turn` does not.
+    For turn and sequence the value is the mean and the gradient is that of the token's own log-probability. A row with
+    several turns is one sequence, so `sequence` depends on how turns were merged; `turn` does not.
+
+    Raises:
+        BadConfig: the level is unknown.
     """
     if level not in LEVELS:
         raise BadConfig(f"ratio level is {level!r}; expected one of {', '.join(map(repr, LEVELS))}")
@@ -167,10 +173,10 @@ def level_log_ratio(new: Tensor, old: Tensor, batch: Batch, level: str = "token"
 def clipped_losses(
     ratio: Tensor, advantages: Tensor, low: float, high: float, dual_clip: float | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Return per-token losses max(-A*ratio, -A*clip(ratio, 1-low, 1+high)) and which tokens the clip has switched off.
+    """Return the losses max(-A*ratio, -A*clip(ratio, 1-low, 1+high)) and a mask of the clipped tokens, both [trained].
 
-    PPO, arXiv 1707.06347, eq. 7; different widths are DAPO's clip-higher. `dual_clip` c bounds the loss of tokens with
-    A < 0 by -A*c (arXiv 1912.09729).
+    PPO, arXiv 1707.06347, eq. 7; different widths are DAPO's clip-higher. `dual_clip` c bounds the loss of tokens with A
+    < 0 by -A*c (arXiv 1912.09729).
     """
     plain, bounded = -advantages * ratio, -advantages * ratio.clamp(1 - low, 1 + high)
     losses = torch.maximum(plain, bounded)
@@ -183,17 +189,20 @@ def clipped_losses(
 
 
 def mismatch_weight(old: Tensor, engine: Tensor, most: float = 2.0) -> Tensor:
-    """Return min(old / engine, most) per token: truncated importance sampling between engine and trainer.
+    """Return min(old / engine, most), [trained]: truncated importance sampling between engine and trainer.
 
-    Tokens that no engine sampled (NaN) have nothing to correct: 1.
+    Tokens that no engine sampled (NaN) have weight 1.
     """
     return (old - engine).clamp(-LIMIT, LIMIT).exp().clamp(max=most).nan_to_num(nan=1.0).detach()
 
 
 def divergence(new: Tensor, reference: Tensor, kind: str = "k3") -> Tensor:
-    """Return a per-token estimate of KL(new || reference): k1 = -x, k2 = x^2/2, k3 = e^x - x - 1, x = reference - new.
+    """Return estimates of KL(new || reference), [trained]: k1 = -x, k2 = x^2/2, k3 = e^x - x - 1, x = reference - new.
 
     J. Schulman, "Approximating KL divergence" (2020). k1 has no useful gradient as a loss; k3 is never negative.
+
+    Raises:
+        BadConfig: the kind is unknown.
     """
     if kind not in KINDS:
         raise BadConfig(f"kl is {kind!r}; expected one of {', '.join(map(repr, KINDS))}")
@@ -204,7 +213,7 @@ def divergence(new: Tensor, reference: Tensor, kind: str = "k3") -> Tensor:
 
 
 def add_sums(parts: Iterable[Mapping[str, Tensor]]) -> Sums:
-    """Add up the metrics of micro-batches; an all-reduce of the result adds up processes."""
+    """Sum the metrics of micro-batches; an all-reduce of the result sums over processes."""
     sums: Sums = {}
     for part in parts:
         for name, pair in part.items():
@@ -213,17 +222,17 @@ def add_sums(parts: Iterable[Mapping[str, Tensor]]) -> Sums:
 
 
 def means(sums: Mapping[str, Tensor]) -> dict[str, float]:
-    """Return each metric as one number: a mean over tokens, and the loss as the total that was minimised."""
+    """Return each metric as one number: a mean over tokens, and the loss as the minimized total."""
     return {name: float(pair[0] if name == "loss" else pair[0] / pair[1].clamp(min=1)) for name, pair in sums.items()}
 
 
 def entropy_sum(scores: Scores) -> Sums:
-    """Return the entropy of tokens that are only measured."""
+    """Return the entropy as a metric without gradient."""
     return {"entropy": total_of(scores.entropy.detach())}
 
 
 def _sums(scores: Scores, batch: Batch, log_ratio: Tensor) -> Sums:
-    """Metrics without gradient. `logp_positive` falling while training succeeds is the first sign of a collapse."""
+    """Return metrics without gradient. A falling `logp_positive` while training succeeds is the first sign of a collapse."""
     positive = batch.advantages > 0
     log_ratio = log_ratio.clamp(-LIMIT, LIMIT)
     return {
@@ -235,5 +244,5 @@ def _sums(scores: Scores, batch: Batch, log_ratio: Tensor) -> Sums:
 
 
 def total_of(values: Tensor) -> Tensor:
-    """Return the sum of some numbers, and how many there are: see `Sums`."""
+    """Return the sum and the number of the values, [2]; see `Sums`."""
     return torch.stack([values.sum(), values.new_tensor(float(values.numel()))])

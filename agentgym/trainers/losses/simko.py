@@ -1,4 +1,4 @@
-"""SimKO: what was right lifts the likeliest tokens together, what was wrong lowers the likeliest one more."""
+"""SimKO: correct answers raise the likeliest tokens together, wrong answers lower the likeliest one more."""
 
 from typing import Annotated
 
@@ -15,7 +15,7 @@ from agentgym.trainers.seam import Within
 
 
 def forks(update: Update, *, share: float) -> npt.NDArray[np.bool_]:
-    """Return where a token's entropy is above the quantile 1 - `share` of the entropies of its reply, [tokens]."""
+    """Return a mask [tokens] of entropies above the 1 - `share` quantile of their reply."""
     entropy, turns = np.asarray(update.extra["entropy"]), np.asarray(update.turns)
     ordered = entropy[np.lexsort((entropy, turns))]
     _, of_turn, sizes = np.unique(turns, return_inverse=True, return_counts=True)
@@ -38,12 +38,15 @@ def simko(
     clip_low: float = 0.2,
     clip_high: float = 0.2,
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """`clip`, but where entropy is highest with a ratio of the k likeliest tokens together, or with a stronger loss.
+    """Compute `clip`, but at high entropy with the ratio of the k likeliest tokens together, or with a stronger loss.
 
     Source: SimKO, arXiv 2510.14807. With r the token's ratio and r_j those of the k likeliest tokens there: where A > 0
     it is (1 - alpha) r + alpha / k * sum_j sg(r / r_j) r_j, which is r in value and spreads the gradient; where A < 0 and
     the token is the likeliest, its loss counts `first` times. Other tokens have `clip`'s loss. Constants, and the quantile
     over each reply by itself, are those of the published code (CLR-Lab/SimKO 306f4ff).
+
+    Raises:
+        BadConfig: the learner computes no likeliest tokens.
     """
     if tokens.top is None:
         raise BadConfig("loss 'simko' needs the likeliest tokens, and this learner computes none: take learner 'local'")

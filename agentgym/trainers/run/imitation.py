@@ -18,7 +18,7 @@ from agentgym.core.seeding import generator
 from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig
 from agentgym.trainers.config.imitation_config import ImitationConfig, read_imitation
-from agentgym.trainers.data.stored import Tokeniser, digest, read_files, text_only
+from agentgym.trainers.data.stored import Encoder, digest, read_files, text_only
 from agentgym.trainers.learners.sharded import local
 from agentgym.trainers.loggers import interface as loggers
 from agentgym.trainers.model import precision
@@ -161,8 +161,8 @@ class Imitation(RunSession):
         """Return the episodes, those of text alone in the tokens of the model."""
         if not any(text_only(episode) for episodes in files for episode in episodes):
             return files
-        tokenise = Tokeniser(self.config.learning.spec, self.learner.engine, self.learner.tokenizer)
-        return [[tokenise(episode) for episode in episodes] for episodes in files]
+        encode = Encoder(self.config.learning.spec, self.learner.engine, self.learner.tokenizer)
+        return [[encode(episode) for episode in episodes] for episodes in files]
 
     def run_to_end(self) -> dict[str, object]:
         """Run to the end and return the summary."""

@@ -21,7 +21,7 @@ from agentgym.trainers.config.train_config import TrainConfig
 from agentgym.trainers.data.conversations import conversations
 from agentgym.trainers.data.export import Rows, write_parquet
 from agentgym.trainers.data.segments import build
-from agentgym.trainers.data.stored import Filter, Tokeniser, called, read_files
+from agentgym.trainers.data.stored import Encoder, Filter, called, read_files
 from agentgym.trainers.model.policy import load_policy
 from agentgym.trainers.run.imitation import deal, resume_sft, sft
 
@@ -207,7 +207,7 @@ def tokenise(run):
     from agentgym.engines.hf.engine import HFEngine
 
     model, tokenizer = load_policy(run / "init")
-    return Tokeniser(TrainConfig(model=str(run / "init")).spec, HFEngine(model, tokenizer), tokenizer)
+    return Encoder(TrainConfig(model=str(run / "init")).spec, HFEngine(model, tokenizer), tokenizer)
 
 
 def test_text_gets_the_tokens_that_the_agent_would_have_held(run, tokenise):

@@ -1,1 +1,1 @@
-"""Training on a server of the Tinker API: the requests, the server's qualification, and the learner."""
+"""Training on a server of the Tinker API: requests, qualification of the server, and the learner."""

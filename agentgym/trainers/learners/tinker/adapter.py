@@ -1,4 +1,4 @@
-"""The adapter that a server trains, as a folder in peft's form: what the server's archive of a sampler's weights holds."""
+"""The server-trained adapter as a peft folder, read from the server's archive of sampler weights."""
 
 # safetensors is typed in part only
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -21,20 +21,22 @@ if TYPE_CHECKING:
 def download(service: "Service", path: str, base: str, folder: Path) -> None:
     """Write the adapter in the archive of `tinker://RUN/…` into a folder, as one of the model `base`; blocks.
 
-    BadConfig for a server that has no such archives, or whose archives hold no adapter; EngineDead for one that breaks off.
+    Raises:
+        BadConfig: the server has no such archives, or the archive holds no adapter.
+        EngineDead: the connection breaks off.
     """
     service.call("give its adapter", _unpack, service, archive_of(path), folder)
     _complete(service.url, folder, base)
 
 
 def archive_of(path: str) -> str:
-    """Return where on a server the archive of saved weights is."""
+    """Return the server's path of the archive of saved weights."""
     run, _, name = path.removeprefix("tinker://").partition("/")
     return f"training_runs/{run}/checkpoints/{name}/archive"
 
 
 def saved_at(path: str) -> str:
-    """Return where on a server a sampler's weights are removed; not all servers name the kind of weights in a path."""
+    """Return the server's path for deleting a sampler's weights; not all servers name the kind of weights in a path."""
     run, _, name = path.removeprefix("tinker://").partition("/")
     return f"training_runs/{run}/checkpoints/{name if '/' in name else f'sampler_weights/{name}'}"
 
@@ -44,7 +46,7 @@ def _unpack(service: "Service", where: str, folder: Path) -> None:
         with service.asked(where) as answer, tarfile.open(fileobj=answer, mode="r|*") as archive:
             for member in archive:
                 name, content = PurePosixPath(member.name).name, archive.extractfile(member)
-                if name in (ADAPTER, WEIGHTS) and content is not None:  # whatever else it holds, or where, is nothing to us
+                if name in (ADAPTER, WEIGHTS) and content is not None:  # ignore all other members and all folders
                     with (folder / name).open("wb") as file:
                         shutil.copyfileobj(content, file)
     except urllib.error.HTTPError as error:
@@ -57,7 +59,11 @@ def _unpack(service: "Service", where: str, folder: Path) -> None:
 
 
 def _complete(url: str, folder: Path, base: str) -> None:
-    """Name the base model as it is here, and the adapted layers where the server left them out, as SkyRL does."""
+    """Set the base model to the local one, and fill in the adapted layers if the server left them out, as SkyRL does.
+
+    Raises:
+        BadConfig: the archive holds no adapter.
+    """
     if not (folder / WEIGHTS).is_file() or not (folder / ADAPTER).is_file():
         raise BadConfig(
             f"the archive of {url} holds no {ADAPTER} with {WEIGHTS}: it exports a whole model, which is not brought to "

@@ -1,4 +1,4 @@
-"""Rows of a training step as a server of the Tinker API takes them: everything shifted by one token."""
+"""Convert rows of a training step to the Tinker API's format, shifted by one token."""
 
 # tinker is an extra and typed in parts only
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -14,36 +14,36 @@ from agentgym.trainers.learners.tinker.service import client_package
 
 Floats = npt.NDArray[np.float32]
 Reduction = Literal["tokens", "rows"]
-"""How a server adds up: a sum over `tokens`, or the mean over `rows` of the mean over each row's targets."""
+"""How a server aggregates: the sum over `tokens`, or the mean over `rows` of the mean over each row's targets."""
 
 
 def scored_datum(ids: Sequence[int]) -> object:
-    """Return a row whose targets are all to be scored."""
+    """Return a row whose targets are all scored."""
     return _datum(ids, weights=np.ones(len(ids) - 1, dtype=np.float32))
 
 
 def imitation_datum(row: Segment, weights: Floats) -> object:
-    """Return a row to imitate; weights: [tokens], what each token's loss counts."""
+    """Return a row to imitate; weights: [tokens], the weight of each token's loss."""
     return _datum(row.ids, weights=np.where(row.mask, weights, 0)[1:])
 
 
 def policy_datum(row: Segment, behaviour: Floats, pull: Floats, scale: float = 1.0) -> object:
     """Return a row for a policy loss.
 
-    behaviour: [tokens] log-probabilities that a ratio compares with. pull: [tokens] the advantage times what the token's
-    loss counts; 0 where nothing is trained. scale: see `scales`.
+    behaviour: [tokens], log-probabilities in the denominator of the ratio. pull: [tokens], the advantage times the weight
+    of the token's loss; 0 for untrained tokens. scale: see `scales`.
     """
     known = np.where(row.mask, behaviour, 0)
     return _datum(row.ids, logprobs=known[1:], advantages=np.where(row.mask, pull * scale, 0)[1:])
 
 
 def scales(rows: Sequence[Segment], reduction: Reduction) -> list[float]:
-    """Return per row what its advantages are multiplied by, so that the server's loss is our sum over tokens."""
+    """Return the factor of each row's advantages that makes the server's loss our sum over tokens."""
     return [1.0 if reduction == "tokens" else float(len(rows) * (len(row) - 1)) for row in rows]
 
 
 def placed(row: Segment, values: object) -> Floats:
-    """Return what a server said of each target, laid out by token: [tokens], NaN where nothing is trained."""
+    """Lay out a server's values per target by token: [tokens], NaN for untrained tokens."""
     by_token = np.full(len(row), np.nan, dtype=np.float32)
     by_token[1:] = np.asarray(values, dtype=np.float32)[: len(row) - 1]
     return np.where(row.mask, by_token, np.nan).astype(np.float32)

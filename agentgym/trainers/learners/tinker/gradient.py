@@ -1,8 +1,8 @@
-"""Our losses as a server of the Tinker API can compute them: by one of its own, or linearly from our own gradient.
+"""Compute our losses on a server of the Tinker API: by a loss of its own, or linearly from our own gradient.
 
-A server's importance sampling loss, sent the log-probabilities that it has just told, has the ratio 1, so its gradient is
-that of `-advantage * log p`. With the derivative of any loss of ours in the place of the advantage it is that loss's
-gradient. It takes a forward pass more, and no server divides it by anything that we do not know.
+A server's importance sampling loss, given the log-probabilities that the server has just reported, has the ratio 1, so
+its gradient is that of `-advantage * log p`. With the derivative of any of our losses in place of the advantage it is
+that loss's gradient. This takes one more forward pass, and no server divides it by anything unknown to us.
 """
 
 # torch is typed in parts only
@@ -37,14 +37,14 @@ class Work:
 
     rows: list[Segment]
     weights: list[Any]
-    """What each token's loss counts: [tokens] per row."""
+    """Weight of each token's loss: [tokens] per row."""
     old_logprobs: list[Floats]
     """The server's log-probabilities before the step's first update: [tokens] per row."""
     reference: list[Floats] | None
 
 
 def native(loss: Stage, config: TrainConfig) -> tuple[str, dict[str, float]] | None:
-    """Return the server's loss that is ours exactly, with its bounds; None where there is none."""
+    """Return the server's loss that equals ours, with its bounds, or None."""
     if config.kl:
         return None
     low, high = loss.option("clip_low", 0.0), loss.option("clip_high", 0.0)
@@ -78,7 +78,7 @@ def policy(trained: ServedAdapter, work: Work, loss: Stage, step: int, config: T
 def imitation(
     trained: ServedAdapter, rows: Sequence[Segment], weights: Sequence[Any], server: Qualification
 ) -> list[Floats]:
-    """Add the gradient of the weighted log-likelihood, and return the log-probabilities that it was at."""
+    """Add the gradient of the weighted log-likelihood and return the log-probabilities before it, [tokens] per row."""
     if server.reduction == "tokens" and "cross_entropy" in server.losses:
         sent = [imitation_datum(row, weight) for row, weight in zip(rows, weights, strict=True)]
         return [
@@ -93,22 +93,22 @@ def imitation(
 def _linear(
     trained: ServedAdapter, rows: Sequence[Segment], new: Sequence[Floats], pull: Sequence[Any], server: Qualification
 ) -> None:
-    """Add the gradient of the sum of `pull * log p`, from the server's present log-probabilities."""
+    """Add the gradient of the sum of `pull * log p`, starting from the server's current log-probabilities."""
     sent = [
-        policy_datum(row, logprobs, np.where(row.mask, some, 0), factor)
-        for row, logprobs, some, factor in zip(rows, new, pull, scales(rows, server.reduction), strict=True)
+        policy_datum(row, logprobs, np.where(row.mask, weight, 0), factor)
+        for row, logprobs, weight, factor in zip(rows, new, pull, scales(rows, server.reduction), strict=True)
     ]
     trained.backward(sent, "importance_sampling")
 
 
 def _correction(row: Segment, old: Floats, most: float) -> Floats:
-    """Return min(trainer / engine, most) per token: what makes up for a sampler that computes slightly different numbers."""
+    """Return min(trainer / engine, most), [tokens], which corrects for a sampler with slightly different numbers."""
     gap = np.clip(old - row.logprobs, -LIMIT, LIMIT)
     return np.nan_to_num(np.minimum(np.exp(gap), most), nan=1.0).astype(np.float32)
 
 
 def _ours(work: Work, new: Sequence[Floats], loss: Stage, step: int, config: TrainConfig) -> tuple[Sums, list[Floats]]:
-    """Return the metrics of our loss, and minus its derivative by each token's log-probability: [tokens] per row."""
+    """Return the metrics of our loss and the negative derivative by each token's log-probability, [tokens] per row."""
     batches = pack(work.rows, work.weights, config.batch_tokens)
     parts: list[Sums] = []
     pulls: list[torch.Tensor] = []

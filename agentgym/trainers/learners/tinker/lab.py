@@ -1,4 +1,8 @@
-"""Gradients of a server, told by how a small step along them moves the log-probabilities of a row of tokens."""
+"""Measure a server's gradients by how a small step along them changes the log-probabilities of a row of tokens.
+
+# PROMPT, PLACE, SHORT
+Number of prompt tokens; index of the token with the advantage; length of the shortened row.
+"""
 
 # torch is typed in parts only
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -27,35 +31,35 @@ Verdict = Literal["ok", "corrected", "refused", "not known", "none"]
 PROMPT, PLACE, SHORT = 8, 11, 14
 """Tokens of the prompt; the token that has the advantage; tokens of the row that is cut after it."""
 NEAR = 0.15
-"""How far two gradients may be apart, of the first: a step has a second order, and half precision rounds."""
+"""Maximum relative distance of gradients that count as equal: steps have second-order terms, and half precision rounds."""
 MIXED = (-0.75, 0.25)
-"""What two tokens of one row count, to see whether each counts so."""
+"""Advantages of two tokens in one row, to test that each has its own effect."""
 GIVEN = "its adapter"
-"""What the table calls whether the server gives the adapter that it trains."""
+"""Table row about the download of the server's adapter."""
 UNCLIPPED = 1e6
-"""A `grad_clip` from which nothing is clipped."""
+"""The `grad_clip` from which on nothing is clipped."""
 
 
 class Lab:
-    """Gradients, by the moves of a row's log-probabilities that a small step along them brings."""
+    """Measures gradients by the changes of a row's log-probabilities after a small step along them."""
 
     def __init__(self, trained: ServedAdapter, ids: list[int], qualified: "Qualification") -> None:
         self.trained, self.qualified = trained, qualified
         self.row, self.short = cut_row(ids), cut_row(ids[:SHORT])
         self.rate, self.unit = 1e-4, np.zeros(len(ids) - 1)
         self.now = self.scores()
-        """The row's log-probabilities under the present weights: [targets]."""
+        """The row's log-probabilities under the current weights: [targets]."""
 
     def scores(self) -> Scores:
-        """Ask for them."""
+        """Return the row's log-probabilities, [targets]."""
         return np.asarray(self.trained.forward([scored_datum(self.row.ids.tolist())])[0], dtype=np.float64)
 
     def datum(self, row: Segment, advantage: float, ratio: float = 1.0) -> object:
-        """Return a row with an advantage at one token, whose ratio is as given."""
+        """Return a row with an advantage at one token and the given ratio."""
         return self.pulled(row, pull_at(row, advantage), ratio)
 
     def pulled(self, row: Segment, pull: Floats, ratio: float = 1.0) -> object:
-        """Return a row with advantages, [tokens], where every ratio is as given."""
+        """Return a row with advantages [tokens] and the given ratio everywhere."""
         now = np.concatenate(([np.nan], self.now))[: len(row)].astype(np.float32)
         return policy_datum(row, now - np.float32(np.log(ratio)), pull)
 
@@ -66,7 +70,7 @@ class Lab:
         config: dict[str, float] | None = None,
         clip: float = 0.0,
     ) -> Scores:
-        """Return how they move by a step along the gradient of requests."""
+        """Return the change of the log-probabilities, [targets], after a step along the gradient of the requests."""
         for datums in sent:
             self.trained.backward(datums, loss, config)
         self.trained.step(0, plain=self.rate, clip=clip)
@@ -80,7 +84,7 @@ class Lab:
         config: dict[str, float] | None = None,
         clip: float = 0.0,
     ) -> Scores:
-        """Return the same, and go back: by how much tells what the unit is now, for each step leaves a second order."""
+        """Return the same change and undo the step; the way back updates the unit, since each step leaves a second order."""
         move = self.step(*sent, loss=loss, config=config, clip=clip)
         part = self.part(move)
         if abs(part) > NEAR / 3:
@@ -89,11 +93,11 @@ class Lab:
         return move
 
     def part(self, move: Scores) -> float:
-        """Return how much of the unit's move a move is."""
+        """Return the projection of a change onto the unit's, as a factor."""
         return float(move @ self.unit / max(self.unit @ self.unit, 1e-30))
 
     def moves(self) -> bool:
-        """Find a rate at which a token with an advantage moves by little; False where nothing moves it."""
+        """Find a rate at which a token's advantage changes it slightly; return False if no rate changes anything."""
         noise = max(0.01, 10 * self.qualified.mismatch)
         for _ in range(10):
             self.unit = self.step([self.datum(self.row, 1.0)])
@@ -111,11 +115,11 @@ class Lab:
         return bool(rises)
 
     def near(self, move: Scores, factor: float) -> bool:
-        """Return whether a move is the unit's times a factor."""
+        """Return True if a change is approximately the unit's times a factor."""
         return float(np.linalg.norm(move - factor * self.unit)) < NEAR * max(1.0, factor) * float(np.linalg.norm(self.unit))
 
     def reduction(self) -> None:
-        """Find out what a gradient is divided by."""
+        """Determine the divisor of the server's gradients."""
         short = self.moved([self.datum(self.short, 1.0)])
         pair = self.moved([self.datum(self.row, 1.0), self.datum(self.row, 0.0)])
         length = (len(self.row) - 1) / (len(self.short) - 1)
@@ -131,9 +135,10 @@ class Lab:
             self.qualified.note("reduction", text, "refused")
 
     def mixture(self, model: str) -> None:
-        """Find out whether a gradient is the sum of its tokens' parts, of any sign and size, and whether it is ours.
+        """Determine whether a gradient is the sum of its tokens' parts of any sign and size, and whether it equals ours.
 
-        Losses that the server does not have are sent so (`gradient`): their derivative by each token's log-probability.
+        Losses that the server lacks are sent in this form (`gradient`): as their derivative by each token's
+        log-probability.
         """
         first_pull, other = pull_at(self.row, MIXED[0]), np.roll(pull_at(self.row, MIXED[1]), 2)
         parts: list[Scores] = []
@@ -154,14 +159,14 @@ class Lab:
         self.qualified.note("its gradient and our torch's", text, ok_or_refused(gap < NEAR))
 
     def _ours(self, model: str, pull: Floats) -> tuple[Scores | None, str]:
-        """Return how a step of the same rate along our own gradient of the same adapter moves the row, in float32."""
+        """Return the row's change after a step of the same rate along our own gradient of the same adapter, in float32."""
         with TemporaryDirectory() as folder:
-            if not self._given(model, Path(folder)):
+            if not self._downloads(model, Path(folder)):
                 return None, "no adapter to compare with"
             try:
                 adapted: Any = importlib.import_module("peft").PeftModel  # with any release: SkyRL pins an early one
                 policy = adapted.from_pretrained(load_policy(model)[0], folder, is_trainable=True)
-            except Exception as error:  # peft and transformers raise many types for what is not here
+            except Exception as error:  # peft and transformers raise many types for missing parts
                 return None, f"no model to compare with ({str(error)[:160]})"
         ids = torch.as_tensor(self.row.ids, dtype=torch.long)
         divided = 1 if self.qualified.reduction == "tokens" else len(ids) - 1
@@ -177,26 +182,35 @@ class Lab:
                     parameter -= self.rate * parameter.grad
             return (logprobs() - before).double().numpy(), ""
 
-    def _given(self, model: str, folder: Path) -> bool:
-        """Have the server give its adapter into a folder; EngineDead where it dies of that."""
+    def _downloads(self, model: str, folder: Path) -> bool:
+        """Download the server's adapter into a folder and return True, or note that it cannot.
+
+        Raises:
+            EngineDead: the server dies of the request.
+        """
+        reason = ""
         try:
             self.trained.adapter(model, folder)
-        except (BadConfig, EngineDead) as error:
-            if isinstance(error, EngineDead) and not self.trained.service.healthy():
+        except BadConfig as error:
+            reason = str(error)
+        except EngineDead as error:
+            if not self.trained.service.healthy():
                 raise
-            self.qualified.note(GIVEN, str(error), "none")
+            reason = str(error)
+        if reason:
+            self.qualified.note(GIVEN, reason, "none")
             return False
         self.qualified.note(GIVEN, "given, so that another engine can sample", "ok")
         return True
 
     def accumulation(self) -> None:
-        """Find out whether requests add up, whether a step forgets them, and whether imitation pulls alike."""
+        """Determine whether requests add up, whether a step resets them, and whether imitation has the same gradient."""
         once = [self.datum(self.row, 1.0)]
         twice = self.moved(once, once)
-        wanted = 2.0 if self.qualified.reduction == "tokens" else 1.0
-        adds = self.near(twice, wanted)
+        expected = 2.0 if self.qualified.reduction == "tokens" else 1.0
+        adds = self.near(twice, expected)
         self.qualified.note(
-            "requests before a step", f"add up to {self.part(twice):.2f} (expected {wanted:g})", ok_or_refused(adds)
+            "requests before a step", f"add up to {self.part(twice):.2f} (expected {expected:g})", ok_or_refused(adds)
         )
         self.step(once)
         rest = float(np.linalg.norm(self.step())) / float(np.linalg.norm(self.unit))
@@ -212,7 +226,7 @@ class Lab:
         )
 
     def bounds(self) -> None:
-        """Find out whether ppo and cispo hold the bounds that they are sent."""
+        """Determine whether ppo and cispo respect the bounds in the request."""
         ppo = (
             (2.0, 1.0, (0.8, 1.2), 0.0),
             (2.0, 1.0, (0.8, 3.0), 2.0),
@@ -223,22 +237,22 @@ class Lab:
         for name, cases in (("ppo", ppo), ("cispo", cispo)):
             parts: list[str] = []
             fine = True
-            for ratio, advantage, (low, high), wanted in cases:
+            for ratio, advantage, (low, high), expected in cases:
                 config = {"clip_low_threshold": low, "clip_high_threshold": high}
                 try:
                     move = self.moved([self.datum(self.row, advantage, ratio)], loss=name, config=config)
                 except EngineDead as error:
                     parts, fine = [f"refused by the server ({str(error)[-80:]})"], False
                     break
-                parts.append(f"{self.part(move):.2f} for {wanted:g}")
-                fine = fine and self.near(move, wanted)
+                parts.append(f"{self.part(move):.2f} for {expected:g}")
+                fine = fine and self.near(move, expected)
             if fine:
                 self.qualified.losses.append(name)
             text = ", ".join(parts) + ("" if fine else "; our own loss, sent as importance_sampling, instead")
             self.qualified.note(f"{name} at the bounds", text, "ok" if fine else "corrected")
 
     def clipping(self) -> None:
-        """Find out whether the norm of a gradient is bounded where that is asked for."""
+        """Determine whether the server clips the norm of a gradient on request."""
         move = self.moved([self.datum(self.row, 1.0)], clip=1e-6)
         self.qualified.clips_gradients = float(np.linalg.norm(move)) < 0.1 * float(np.linalg.norm(self.unit))
         text = "done if requested" if self.qualified.clips_gradients else f"not done: train with --grad-clip {UNCLIPPED:g}"
@@ -259,15 +273,15 @@ def pull_at(row: Segment, advantage: float) -> Floats:
 
 
 def distance(left: Scores, right: Scores) -> float:
-    """Return how far a move is from another, of the other's size."""
+    """Return the distance of two changes, relative to the size of the second."""
     return float(np.linalg.norm(left - right) / max(np.linalg.norm(right), 1e-30))
 
 
 def gap_of(left: npt.ArrayLike, other: npt.ArrayLike) -> float:
-    """Return the mean distance of two lists of numbers."""
+    """Return the mean absolute difference of two lists of numbers."""
     return float(np.abs(np.asarray(left, dtype=np.float64) - np.asarray(other, dtype=np.float64)).mean())
 
 
 def ok_or_refused(fine: bool) -> Verdict:
-    """Return the verdict on what is right or wrong."""
+    """Return the verdict of a pass/fail check."""
     return "ok" if fine else "refused"

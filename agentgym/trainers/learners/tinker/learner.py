@@ -1,4 +1,4 @@
-"""The learner on a server of the Tinker API: rows go out, gradients and weights stay there."""
+"""The learner on a server of the Tinker API: rows are sent, gradients and weights stay on the server."""
 
 # torch and transformers are typed in parts only
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false, reportMissingTypeStubs=false
@@ -38,16 +38,16 @@ from agentgym.trainers.run.fits import parameters
 from agentgym.trainers.seam import CALLER, Stage, Within
 
 FILE = "tinker.json"
-"""The file of a model folder that says where the server keeps the weights."""
+"""File of a model folder with the server's path of the weights."""
 PROBE = 24
-"""Tokens of the row by which loaded weights are told from others."""
+"""Tokens of the row whose log-probabilities identify loaded weights."""
 APART = 0.1
-"""Mean distance in log-probability at which the sampler plainly serves other weights than are trained."""
+"""Mean difference of log-probabilities above which the sampler clearly serves other weights."""
 
 
 @learner("tinker")
 class RemoteLearner(Learner):
-    """An adapter that a server trains and samples from; this process plays, credits and says how each token counts."""
+    """An adapter that a server trains and samples from; this process plays, computes credit and weights tokens."""
 
     def __init__(
         self,
@@ -78,17 +78,21 @@ class RemoteLearner(Learner):
             self.service.close()
             raise
         self._reference: object = None
-        self._kept: dict[str, object] | None = saved
+        self._checkpoint: dict[str, object] | None = saved
         """Where the present weights are saved, once they are."""
 
     def _engine(self, device: torch.device) -> Any:
-        """Return what samples: the server itself, or vLLM, which is brought each version of the adapter."""
+        """Return the sampling engine: the server itself, or vLLM, which receives each version of the adapter."""
         if self.config.engine_kind.sent_weights:
             return parts.engine(self.config, Path(self.model), None, self.tokenizer, device)
         return TinkerEngine(self.service, self.tokenizer, self.context)
 
     def _qualified(self, file: str) -> Qualification:
-        """Find out what the server computes, or read what was found; BadConfig where that is not what this run needs."""
+        """Qualify the server, or read an earlier qualification.
+
+        Raises:
+            BadConfig: the server does not support this run.
+        """
         if file:
             qualified = read_qualified(file)
         else:
@@ -99,7 +103,11 @@ class RemoteLearner(Learner):
         return qualified
 
     def _loaded(self, saved: dict[str, Any]) -> ServedAdapter:
-        """Return the adapter of a checkpoint, held to what the saved one said of a row of tokens."""
+        """Return the adapter of a checkpoint after comparing its log-probabilities with the saved ones.
+
+        Raises:
+            BadData: it cannot be loaded, or its log-probabilities differ.
+        """
         try:
             trained = self.service.loaded(saved["path"], optimizer=True)
             logprobs = trained.forward([datums.scored_datum(saved["probe"]["ids"])])[0]
@@ -130,12 +138,12 @@ class RemoteLearner(Learner):
         }
 
     def begin(self, phase: str, folder: Path) -> None:
-        """Before reinforcement learning, get the reference of the KL penalty and a fresh optimizer."""
+        """Get the reference of the KL penalty and a fresh optimizer before reinforcement learning."""
         write_whole(folder / "qualified.json", json.dumps(asdict(self.qualified), indent=2) + "\n")
         if phase == "rl":
             if self.config.kl:
                 self._reference = self.service.sampler(self.base)
-            if self.config.sft_steps and self._kept is None:
+            if self.config.sft_steps and self._checkpoint is None:
                 before = self.trained
                 self.trained = self.service.loaded(self._saved()["path"], optimizer=False)
                 before.forget()
@@ -154,13 +162,21 @@ class RemoteLearner(Learner):
         }
 
     def old_logprobs(self, rows: list[Segment], loss: Stage) -> Sequence[npt.NDArray[np.float32]]:
-        """Return the server's log-probabilities; CannotContinue if they are plainly not of the weights that sampled."""
+        """Return the server's log-probabilities, [tokens] per row.
+
+        Raises:
+            CannotContinue: they clearly belong to other weights than those that sampled.
+        """
         scored = self.score(rows)["logprobs"]
         self._check_sampler(mismatches(rows, behaviours(rows, scored)))
         return scored
 
     def update(self, minibatch: MiniBatch, loss: Stage, step: int) -> UpdateResult:
-        """Take one optimizer step on rows, with the server's gradients."""
+        """Take one optimizer step on rows, with the server's gradients.
+
+        Raises:
+            CannotContinue: the loss is not finite.
+        """
         config, known = self.config, minibatch.old_logprobs or []
         if config.kl:
             keep = list(range(len(minibatch.rows)))
@@ -180,10 +196,14 @@ class RemoteLearner(Learner):
     def _step(self, lr: float) -> None:
         clip = self.config.grad_clip if self.qualified.clips_gradients else 0.0
         self.trained.step(lr, weight_decay=self.config.weight_decay, clip=clip)
-        self._kept = None
+        self._checkpoint = None
 
     def _check_sampler(self, gaps: npt.NDArray[np.floating]) -> None:
-        """Raise CannotContinue where what was sampled is plainly not from the weights that are trained."""
+        """Check that the sampler used the trained weights.
+
+        Raises:
+            CannotContinue: it clearly did not.
+        """
         known = gaps[~np.isnan(gaps)]
         if len(known) and float(np.abs(known).mean()) > max(APART, 10 * self.qualified.mismatch):
             sampler = self.config.engine if self.config.engine_kind.sent_weights else self.service.url
@@ -201,7 +221,7 @@ class RemoteLearner(Learner):
         return [datums.placed(row, values) for row, values in zip(rows, asyncio.run(all_rows()), strict=True)]
 
     def score(self, rows: list[Segment]) -> Values:
-        """Return `logprobs` of the trained tokens; the server tells no `entropy`."""
+        """Return `logprobs` of the trained tokens, [tokens] per row; `entropy` is NaN, as the server does not report it."""
         if not rows:
             return {"logprobs": [], "entropy": []}
         scores = self.trained.forward([datums.scored_datum(row.ids.tolist()) for row in rows])
@@ -209,7 +229,7 @@ class RemoteLearner(Learner):
         return {"logprobs": placed, "entropy": [np.full(len(row), np.nan, dtype=np.float32) for row in rows]}
 
     async def publish(self, version: int) -> None:
-        """Sample from the present weights. A vLLM server has to score a known text as the server that trains does."""
+        """Sample from the current weights. A vLLM server has to score a known text as the training server does."""
         if not self.config.engine_kind.sent_weights:
             await self.engine.serve(self.trained.sampler, version)
             return
@@ -222,17 +242,21 @@ class RemoteLearner(Learner):
             await self.engine.load_weights(folder, version, **differences)
 
     def _saved(self) -> dict[str, Any]:
-        """Have the server save its state, once for the same weights, and return where and what it is known by."""
-        if self._kept is None:
+        """Save the server's state, once per version of the weights; return its path and identifying log-probabilities."""
+        if self._checkpoint is None:
             ids = self.tokenizer.encode(" ".join(str(number) for number in range(PROBE)), add_special_tokens=False)[:PROBE]
             probe = {"ids": ids, "logprobs": np.asarray(self.trained.forward([datums.scored_datum(ids)])[0]).tolist()}
             path = self.trained.save("agentgym")
             values = {"url": self.service.url, "base": self.base, "model": self.model, "qualified": asdict(self.qualified)}
-            self._kept = {"path": path, "probe": probe, **values}
-        return self._kept
+            self._checkpoint = {"path": path, "probe": probe, **values}
+        return self._checkpoint
 
     def save(self, folder: Path) -> None:
-        """Write a folder that says where the server keeps the weights, with the tokenizer."""
+        """Write a folder with the server's path of the weights and the tokenizer.
+
+        Raises:
+            BadData: the folder cannot be written.
+        """
         saved = self._saved()
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -242,16 +266,20 @@ class RemoteLearner(Learner):
             raise BadData(f"{folder}: where the weights are could not be written ({error})") from error
 
     def state_dict(self) -> dict[str, object]:
-        """Return where the server keeps weights and optimizer."""
+        """Return the server's path of weights and optimizer."""
         return {"path": self._saved()["path"]}
 
     def load_state_dict(self, state: Mapping[str, object]) -> None:
-        """Hold the state to what was loaded when this was made."""
-        if self._kept is None or state["path"] != self._kept["path"]:
+        """Check the state against the loaded one.
+
+        Raises:
+            BadData: it belongs to another checkpoint.
+        """
+        if self._checkpoint is None or state["path"] != self._checkpoint["path"]:
             raise BadData(f"the checkpoint is of {state['path']}; its {FILE} names another")
 
     def close(self) -> None:
-        """End the session; what is saved stays on the server."""
+        """End the session; saved states stay on the server."""
         self.engine.close()
         self.service.close()
 

@@ -1,8 +1,8 @@
-"""What a server of the Tinker API really computes, found out by experiment on a row of tokens.
+"""Qualify a server of the Tinker API: find out by experiments on a row of tokens what it really computes.
 
-Servers agree on the wire and on little else. With AdamW's averages off and its eps far above any gradient, a step is plain
-gradient descent, so how the log-probabilities of a row move tells the gradient, up to one factor: two gradients are compared
-by the moves that they bring.
+Servers agree on the wire format and little else. With AdamW's averages off and its eps far above any gradient, a step is
+plain gradient descent, so the change of a row's log-probabilities reveals the gradient up to one factor: two gradients
+are compared by the changes that they cause.
 """
 
 # torch is typed in parts only
@@ -39,28 +39,28 @@ from agentgym.trainers.model.policy import load_policy
 
 TEXT = "The quick brown fox jumps over the lazy dog. 1, 2, 3, 5, 8,"
 REPLY = 16
-"""Tokens of the reply."""
+"""Number of reply tokens."""
 
 
 @dataclass(slots=True)
 class Qualification:
-    """What was found of a server."""
+    """Findings about a server."""
 
     reduction: Reduction = "tokens"
     losses: list[str] = field(default_factory=list[str])
-    """Those that compute ours."""
+    """Losses of the server that equal ours."""
     clips_gradients: bool = False
     mismatch: float = 0.0
-    """Mean distance of the sampler's log-probabilities from the trainer's, of the same weights."""
+    """Mean difference of the sampler's and the trainer's log-probabilities under the same weights."""
     findings: list[list[str]] = field(default_factory=list[list[str]])
-    """What was asked, what was found, and the verdict."""
+    """Rows of the table: question, finding, verdict."""
 
     def note(self, what: str, text: str, verdict: Verdict) -> None:
-        """Add a line to the table."""
+        """Add a row to the table."""
         self.findings.append([what, text, verdict])
 
     def refused(self, config: TrainConfig | None = None) -> list[str]:
-        """Return why the server cannot train, or not this run."""
+        """Return the reasons why the server cannot train, or cannot train this run."""
         reasons = [f"{what}: {text}" for what, text, verdict in self.findings if verdict == "refused"]
         if config is not None and config.grad_clip < UNCLIPPED and not self.clips_gradients:
             reasons.append(f"it clips no gradients, and grad_clip is {config.grad_clip:g}: give --grad-clip {UNCLIPPED:g}")
@@ -70,7 +70,11 @@ class Qualification:
 
 
 def read_qualified(path: str) -> Qualification:
-    """Return what `agentgym qualify --json` printed, or a run's `qualified.json`; BadData for anything else."""
+    """Read the output of `agentgym qualify --json`, or a run's `qualified.json`.
+
+    Raises:
+        BadData: the file is anything else.
+    """
     try:
         values = json.loads(Path(path).read_text(encoding="utf-8"))
         return Qualification(**{known.name: values[known.name] for known in fields(Qualification)})
@@ -87,16 +91,20 @@ def show(qualified: Qualification) -> str:
 
 
 def qualify(service: Service, base: str, model: str, tokenizer: Any, *, rank: int = 8) -> Qualification:
-    """Return what a server computes; EngineDead where it gives no answers. It trains adapters of its own, for nothing."""
+    """Return the findings about a server, which trains a few temporary adapters for it.
+
+    Raises:
+        EngineDead: the server does not answer.
+    """
     qualified, trained = Qualification(), service.trainer(base, rank, 7)
     try:
-        _look(service, trained, model, tokenizer, qualified)
+        _measure(service, trained, model, tokenizer, qualified)
     finally:
         trained.forget()
     return qualified
 
 
-def _look(service: Service, trained: ServedAdapter, model: str, tokenizer: object, qualified: Qualification) -> None:
+def _measure(service: Service, trained: ServedAdapter, model: str, tokenizer: object, qualified: Qualification) -> None:
     ids = _sampling(service, trained, tokenizer, qualified)
     if ids is None or not _scores(trained, ids, model, qualified):
         return
@@ -113,7 +121,11 @@ def _look(service: Service, trained: ServedAdapter, model: str, tokenizer: objec
 
 
 def _sampling(service: Service, trained: ServedAdapter, tokenizer: Any, qualified: Qualification) -> list[int] | None:
-    """Look at the sampler of a fresh adapter; return a row of tokens that it made."""
+    """Check the sampler of a fresh adapter and return a row of tokens that it sampled.
+
+    Raises:
+        EngineDead: the server is gone.
+    """
     engine = TinkerEngine(service, tokenizer, 10**6)
     prompt = [int(id) for id in tokenizer.encode(TEXT, add_special_tokens=False)][:PROMPT]
 
@@ -152,7 +164,7 @@ def _sampling(service: Service, trained: ServedAdapter, tokenizer: Any, qualifie
 
 
 def _scores(trained: ServedAdapter, ids: list[int], model: str, qualified: Qualification) -> bool:
-    """Hold the trainer's log-probabilities to the sampler's, and to our own torch where the weights can be had."""
+    """Compare the trainer's log-probabilities with the sampler's, and with our own torch model's if it can be loaded."""
     scores = np.asarray(trained.forward([scored_datum(ids)])[0], dtype=np.float64)
     service = trained.service
     sampler = trained.sampler()
@@ -175,7 +187,7 @@ def _scores(trained: ServedAdapter, ids: list[int], model: str, qualified: Quali
 
 
 def _own(model: str, ids: list[int]) -> Scores | None:
-    """Return what the model in a folder says in float32; None where it cannot be loaded."""
+    """Return the log-probabilities of a local model in float32, [targets]; None if it cannot be loaded."""
     try:
         policy, _ = load_policy(model)
     except (BadData, OSError, MemoryError):
@@ -186,7 +198,7 @@ def _own(model: str, ids: list[int]) -> Scores | None:
 
 
 def _versions(service: Service, trained: ServedAdapter, ids: list[int], qualified: Qualification) -> None:
-    """See whether a new sampler serves new weights, and no other."""
+    """Check that a new sampler serves the new weights and only those."""
     row = cut_row(ids)
     old = trained.forward([scored_datum(ids)])[0]
     for _ in range(4):
@@ -201,7 +213,7 @@ def _versions(service: Service, trained: ServedAdapter, ids: list[int], qualifie
 
 
 def _resumed(service: Service, lab: Lab, qualified: Qualification) -> None:
-    """See whether weights and optimizer come back from a saved state."""
+    """Check that weights and optimizer are restored from a saved state."""
     trained, ids = lab.trained, lab.row.ids.tolist()
 
     def step(trainer: ServedAdapter) -> Scores:

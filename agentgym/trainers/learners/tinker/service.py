@@ -1,4 +1,4 @@
-"""A server that speaks the Tinker API, through its own client package, with deadlines and names of our own."""
+"""Client of a server of the Tinker API: wraps its own client package with deadlines and unique names."""
 
 # tinker is an extra and typed in parts only
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -31,12 +31,16 @@ from agentgym.trainers.learners.tinker import adapter
 T = TypeVar("T")
 Array = npt.NDArray[np.float32]
 LOOK = 1.0
-"""Seconds that an answer may take before the server's health is looked at."""
+"""Seconds that an answer may take before a health check is made."""
 
 
 def client_package() -> Any:
-    """Return the client package; MissingExtra without it."""
-    os.environ.setdefault("TINKER_TELEMETRY", "0")  # it would report exceptions of this process to the server
+    """Import and return the client package.
+
+    Raises:
+        MissingExtra: it is not installed.
+    """
+    os.environ.setdefault("TINKER_TELEMETRY", "0")  # else it reports exceptions of this process to the server
     try:
         tinker = importlib.import_module("tinker")
     except ImportError as error:
@@ -46,18 +50,18 @@ def client_package() -> Any:
 
 
 class Service:
-    """One session with a server. Every call has a deadline, and ends early when the server answers no health check.
+    """A session with a server. Every call has a deadline and ends early if the server answers no health check.
 
-    The client package retries a refused connection, a 409 and a 5xx for minutes, and waits for a result without end.
+    The client package alone retries a refused connection, a 409 and a 5xx for minutes, and waits for a result forever.
     """
 
     def __init__(self, url: str, *, seconds: float = 1800.0, patience: float = 30.0, key: str = "") -> None:
         self.tinker = client_package()
         self.url, self.seconds, self.patience = url.rstrip("/"), seconds, patience
         self._looked = time.monotonic()
-        """When the last answer came, or a health check was last made."""
+        """Time of the last answer or health check."""
         self._unanswered: float | None = None
-        """When the first of the health checks since the last answer began that had none."""
+        """Start of the first unanswered health check since the last answer."""
         self._health = threading.Lock()
         self._check_address()
         self.key = key or os.environ.get("TINKER_API_KEY", "") or "tml-local"
@@ -72,7 +76,7 @@ class Service:
             raise BadConfig(f"no server answers at {self.url}/api/v1/healthz: start it, or correct the address")
 
     def healthy(self) -> bool:
-        """Return whether the server answers a health check; any status but none at all counts."""
+        """Return True if the server answers a health check; every status below 500 counts."""
         try:
             with urllib.request.urlopen(f"{self.url}/api/v1/healthz", timeout=max(self.patience / 3, 1.0)):
                 return True
@@ -82,7 +86,11 @@ class Service:
             return False
 
     def check_health(self, what: str) -> None:
-        """Raise EngineDead where no health check was answered for `patience` seconds."""
+        """Check the server's health.
+
+        Raises:
+            EngineDead: no health check was answered for `patience` seconds.
+        """
         with self._health:
             began = time.monotonic()
             if began - self._looked < LOOK:
@@ -99,9 +107,11 @@ class Service:
         self._looked, self._unanswered = time.monotonic(), None
 
     def call(self, what: str, function: Callable[..., Any], *arguments: object, **options: object) -> Any:
-        """Return what a function of the client returns, or what the future that it returns brings.
+        """Return the result of a client function, or of the future that it returns.
 
-        EngineDead for a server that died, refused or let the deadline pass: what it holds then is not known.
+        Raises:
+            EngineDead: the server died, refused or exceeded the deadline; its state is then unknown.
+            BadConfig: the function raised it.
         """
         started, self._looked = time.monotonic(), time.monotonic()
         future = _started(lambda: _settled(function(*arguments, **options), self.seconds))
@@ -111,7 +121,7 @@ class Service:
                 self._answers()
                 return value
             except NotYet as error:
-                if future.done():  # the client's own deadline has passed, which is ours
+                if future.done():  # the client's own deadline, which equals ours, has passed
                     raise self._late(what) from error
                 if time.monotonic() - started > self.seconds:
                     raise self._late(what) from error
@@ -119,10 +129,16 @@ class Service:
             except (EngineDead, BadConfig):
                 raise
             except Exception as error:  # the client has many types
-                raise EngineDead(f"{self.url} was asked to {what}: {_said(error)}") from error
+                raise EngineDead(f"{self.url} was asked to {what}: {_described(error)}") from error
 
     async def acall(self, what: str, function: Callable[..., Any], *arguments: object, **options: object) -> Any:
-        """Do the same without blocking; Fault for an answer that failed alone, EngineDead for a server that is gone."""
+        """Do the same without blocking.
+
+        Raises:
+            Fault: only this answer failed.
+            EngineDead: the server is gone or exceeded the deadline.
+            BadConfig: the function raised it.
+        """
         started = time.monotonic()
         try:
             value = function(*arguments, **options)
@@ -136,13 +152,13 @@ class Service:
         except (EngineDead, BadConfig):
             raise
         except Exception as error:
-            raise Fault(f"{self.url} was asked to {what}: {_said(error)}", "engine") from error
+            raise Fault(f"{self.url} was asked to {what}: {_described(error)}", "engine") from error
 
     def _late(self, what: str) -> EngineDead:
         return EngineDead(f"{self.url} was asked to {what} and did not within {self.seconds:g} seconds")
 
     def asked(self, path: str, method: str = "GET", body: dict[str, object] | None = None) -> HTTPResponse:
-        """Open an answer to what the client package has no call for in all releases; the key follows no redirection."""
+        """Open the answer to a request that some releases of the client package lack; redirections do not get the key."""
         content = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(f"{self.url}/api/v1/{path}", content, method=method)
         request.add_header("Content-Type", "application/json")
@@ -150,13 +166,17 @@ class Service:
         return urllib.request.urlopen(request, timeout=self.patience)
 
     def unique(self, name: str) -> str:
-        """Return a name that no checkpoint has: a name that exists is answered 409, which the client retries for minutes."""
+        """Return a name that no checkpoint has: an existing name gets a 409, which the client retries for minutes."""
         return f"{name}-{uuid.uuid4().hex[:12]}"
 
     def base_model(self, name: str) -> str:
-        """Return the model that the server trains: the one asked for, else the only one that it has."""
+        """Return the model that the server trains: the requested one, or its only one.
+
+        Raises:
+            BadConfig: the server lacks the model, or has several and none is requested.
+        """
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # deprecated in later releases, and the only one in earlier ones
+            warnings.simplefilter("ignore", FutureWarning)  # deprecated in later releases, but the only way in earlier ones
             capabilities = self.call("name its models", self.client.get_server_capabilities)
         names = [str(getattr(model, "model_name", model)) for model in capabilities.supported_models]
         if name and names and name not in names:
@@ -171,7 +191,7 @@ class Service:
         return ServedAdapter(self, self.call("make an adapter", create, base_model=base, rank=rank, seed=seed % 2**31))
 
     def loaded(self, path: str, *, optimizer: bool) -> "ServedAdapter":
-        """Return an adapter as it was saved, with the state of its optimizer or a fresh one."""
+        """Return a saved adapter, with its optimizer state or a fresh one."""
         client = self.client
         load = (
             client.create_training_client_from_state_with_optimizer
@@ -186,7 +206,7 @@ class Service:
 
     def close(self) -> None:
         """End the session."""
-        closing = getattr(self.client, "close", None) or self.client.holder.close  # earlier releases have the latter alone
+        closing = getattr(self.client, "close", None) or self.client.holder.close  # earlier releases only have the latter
         future = _started(lambda: _settled(closing(), 5.0))
         try:
             future.result(6.0)
@@ -208,12 +228,12 @@ class ServedAdapter:
     def backward(
         self, datums: Sequence[object], loss: str, config: dict[str, float] | None = None
     ) -> tuple[list[Array], Mapping[str, float]]:
-        """Add to the gradient; return the log-probabilities of the targets of each datum, and the server's metrics."""
+        """Add to the gradient; return the log-probabilities of each datum's targets, [targets], and the server's metrics."""
         output = self.service.call("compute a gradient", self.client.forward_backward, list(datums), loss, config)
         return [_array(row["logprobs"]) for row in output.loss_fn_outputs], output.metrics
 
     def step(self, lr: float, *, weight_decay: float = 0.0, clip: float = 0.0, plain: float = 0.0) -> dict[str, float]:
-        """Take a step of AdamW with torch's defaults; with `plain` above 0 one of that many times the gradient instead.
+        """Take a step of AdamW with torch's defaults; with `plain` above 0, a step of that multiple of the gradient instead.
 
         Adam with an eps far above any gradient, and without averages, is plain gradient descent.
         """
@@ -225,25 +245,25 @@ class ServedAdapter:
         return dict(getattr(answer, "metrics", None) or {})
 
     def save(self, name: str) -> str:
-        """Save weights and optimizer under a name of its own, and return where."""
+        """Save weights and optimizer under a unique name and return the path."""
         return str(self.service.call("save its state", self.client.save_state, self.service.unique(name)).path)
 
     def sampler(self) -> Any:
-        """Return a sampler of the weights as they are."""
+        """Return a sampler of the current weights."""
         return self.service.call("serve new weights", self.client.save_weights_and_get_sampling_client)
 
     def adapter(self, base: str, folder: Path) -> None:
-        """Write the adapter as it is into a folder in peft's form, as one of the model `base`; see `adapter.download`."""
+        """Write the current adapter into a folder in peft's format, as one of the model `base`; see `adapter.download`."""
         name = self.service.unique("agentgym")
         path = str(self.service.call("save its adapter", self.client.save_weights_for_sampler, name).path)
         try:
             adapter.download(self.service, path, base, folder)
-        finally:  # or every version would stay on the server
+        finally:  # else every version stays on the server
             with contextlib.suppress(OSError):
                 self.service.asked(adapter.saved_at(path), "DELETE").close()
 
     def forget(self) -> None:
-        """Have the server free the adapter's place, where it can: the client package has no call for it any more."""
+        """Free the adapter on the server, if it supports that: the client package no longer has a call for it."""
         with contextlib.suppress(OSError):
             self.service.asked("unload_model", "POST", {"model_id": self.client.model_id, "type": "unload_model"}).close()
 
@@ -252,12 +272,12 @@ _HUGE = 1e4
 
 
 def _session(client: Any) -> Any:
-    _ = client.holder  # later releases open their session when it is first asked for
+    _ = client.holder  # later releases open their session at the first access
     return client
 
 
 def _started(work: Callable[[], T]) -> "Future[T]":
-    """Run in a thread that does not keep the process alive: some calls of the client never return."""
+    """Run in a thread that does not keep the process alive, because some client calls never return."""
     future: Future[T] = Future()
 
     def run() -> None:
@@ -278,6 +298,6 @@ def _array(tensor: Any) -> Array:
     return tensor.to_numpy() if hasattr(tensor, "to_numpy") else tensor._numpy
 
 
-def _said(error: BaseException) -> str:
+def _described(error: BaseException) -> str:
     text = " ".join(str(error).split())[:400]
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
