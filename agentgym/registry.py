@@ -6,11 +6,11 @@ import importlib.util
 import pickle
 import re
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 import gymnasium
 from gymnasium.envs.registration import EnvSpec
@@ -18,9 +18,6 @@ from gymnasium.envs.registration import EnvSpec
 from agentgym.core.env import TextEnv
 from agentgym.core.installed import installed
 from agentgym.errors import BadConfig, BadData, Fault, MissingExtra, UnknownName, failure, how_to_install, no_such
-
-if TYPE_CHECKING:
-    from agentgym.core.caller import Setting
 
 OURS = (BadConfig, BadData, UnknownName, MissingExtra, Fault)
 
@@ -142,9 +139,12 @@ def foreign(name: str) -> str:
 
 
 def register_foreign(prefix: str, name: str, entry_point: str, **options: object) -> str:
-    """Return the id of somebody else's environment, which is registered when it is first asked for.
+    """Register another framework's environment lazily and return its id.
 
-    The id is the last part of its name; another environment whose name ends alike has a hash of its own at the end.
+    The id is the last part of its name. If another environment's name ends the same way, a hash is appended.
+
+    Raises:
+        BadConfig: the name was registered before with other options.
     """
     short = re.sub(r"[^\w.]+", "-", name.rstrip("/").rpartition("/")[2]).strip("-.") or "env"
     for id in (f"{prefix}/{short}-v0", f"{prefix}/{short}-{hashlib.sha256(name.encode()).hexdigest()[:8]}-v0"):
@@ -158,9 +158,12 @@ def register_foreign(prefix: str, name: str, entry_point: str, **options: object
 def full_id(name: str) -> str:
     """Return the full id of an id, `module:ns/Name-v0` (which imports the module), or a short name.
 
-    `verifiers:NAME`, `openenv:URL`, `nemo_gym:FOLDER` and `harbor:FOLDER` are other people's, which are registered then.
+    `verifiers:NAME`, `openenv:URL`, `nemo_gym:FOLDER` and `harbor:FOLDER` register another framework's environment.
 
-    Raises UnknownName with the closest name, MissingExtra without the package that a name is of.
+    Raises:
+        UnknownName: no environment has the name; the message shows the closest ones.
+        BadConfig: nothing follows the colon.
+        MissingExtra: the framework's package is not installed.
     """
     prefix = foreign(name)
     _find(module_named(name))
@@ -205,77 +208,11 @@ def is_registered(name: str) -> bool:
     return id in DESCRIPTIONS or (not module and id.lower() in short_names())
 
 
-def stored_id(name: str) -> str:
-    """Return the full id of a name in a stored file, whose author may be a stranger: nothing is imported for it.
-
-    Raises UnknownName where it stands for no environment that is registered.
-    """
-    if is_registered(name):
-        return full_id(name)
-    raise UnknownName(
-        no_such(
-            "registered environment",
-            name,
-            DESCRIPTIONS,
-            "The name stands in a stored file, which imports nothing: name its module on the command line (MODULE:ID).",
-        )
-    )
-
-
-def stored_settings(
-    name: str, options: Mapping[str, object], named: Collection[str] = (), flags: tuple[str, str] = ("env", "env")
-) -> "list[Setting]":
-    """Return what a stored environment sets that only the caller may: its module, and options that shape no task.
-
-    `named`: names that the caller gave, which may be imported. `flags`: those of the name, and of the options' table.
-    An option with the environment's own default says nothing.
-    """
-    from agentgym.core.caller import Setting  # late: few imports of the package read what is stored
-
-    flag, table = flags
-    if not is_registered(name) and name not in named:
-        return [Setting(flag, name), *(Setting(f"{table}.{key}", value) for key, value in options.items())]
-    entry = gymnasium.registry[full_id(name)].entry_point  # which imports what the caller named
-    kind = _object(entry, "environment") if isinstance(entry, str) else entry
-    tasks = kind.stored_option_names() if isinstance(kind, type) and issubclass(kind, TextEnv) else frozenset[str]()
-    return [
-        Setting(f"{table}.{key}", value)
-        for key, value in options.items()
-        if key not in tasks and value is not None and not _same(value, getattr(cast("object", kind), key, None))
-    ]
-
-
-def of_dataset(row: Mapping[str, object], caller: Mapping[str, object]) -> tuple[str, dict[str, object]]:
-    """Return the name and the options of the environment that a row of a dataset asks for (`env`, `options`).
-
-    `caller` is the caller's own configuration: `env` is the one name that may be imported, and `env_options` are laid over
-    the row's. Raises BadConfig where the row sets more that only the caller may.
-    """
-    name, options = str(row["env"]), dict(cast("Mapping[str, object]", row.get("options") or {}))
-    own = dict(cast("Mapping[str, object]", caller.get("env_options") or {}))
-    found = stored_settings(name, options, [str(caller.get("env"))])
-    unsaid = [one for one in found if one.flag.removeprefix("env.") not in own]
-    if unsaid:
-        raise BadConfig(
-            f"a row of the dataset sets {', '.join(repr(one.flag) for one in unsaid)}, which says where or how an "
-            "environment runs: give it in the configuration of agentgym, as env = NAME and env_options = {KEY: VALUE}"
-        )
-    return name, {**options, **own}
-
-
-def _same(value: object, default: object) -> bool:
-    """Whether a value read from a file is a default: lists are tuples there, and every mapping is a table."""
-    if isinstance(default, Mapping):
-        return isinstance(value, Mapping) and dict(cast("Mapping[str, object]", value)) == dict(default)  # type: ignore[arg-type]
-    if isinstance(default, tuple | list):
-        return isinstance(value, tuple | list) and list(cast("list[object]", value)) == list(cast("list[object]", default))
-    return type(value) is type(default) and value == default
-
-
 def make(id: str, **options: object) -> TextEnv:
     """Create the environment of an id, `module:ns/Name-v0` or a short name (see `full_id`).
 
-    Raises BadConfig, with file and line, if the module of another package's environment cannot be imported.
+    Raises:
+        BadConfig: it is no text environment, or its module cannot be imported; the message has file and line.
     """
     name = full_id(id)
     entry_point = gymnasium.registry[name].entry_point
@@ -309,14 +246,18 @@ def missing(id: str) -> str:
 
 
 def class_of(id: str) -> type[TextEnv] | None:
-    """Return the class of a registered environment; None for what is no text environment."""
+    """Return the class of a registered environment; None if it is no text environment."""
     entry = gymnasium.registry[id].entry_point
     kind = _object(entry, "environment") if isinstance(entry, str) else entry
     return kind if isinstance(kind, type) and issubclass(kind, TextEnv) else None
 
 
 def load(reference: str, kind: str, table: dict[str, str]) -> object:
-    """Resolve a short name of a table, or any `module:Name` of the caller's, to the object it stands for."""
+    """Resolve a short name from a table, or the caller's own `module:Name`, to an object.
+
+    Raises:
+        UnknownName: the table has no such name, and it is not `module:Name`.
+    """
     target = table.get(reference, reference)
     if ":" not in target:
         hint = f"Known: {', '.join(sorted(table))}; or give your own as MODULE:NAME." if table else "Expected MODULE:NAME."
@@ -327,7 +268,11 @@ def load(reference: str, kind: str, table: dict[str, str]) -> object:
 
 
 def _object(target: str, kind: str) -> object:
-    """Return what `module:Name` stands for."""
+    """Return the object that `module:Name` names.
+
+    Raises:
+        UnknownName: the module has no such name.
+    """
     module, _, name = target.partition(":")
     names = vars(_import(module, kind))
     if name not in names:
@@ -344,7 +289,12 @@ def _find(module: str) -> None:
 
 
 def _import(module: str, kind: str) -> ModuleType:
-    """Import a module that someone named; an error inside it becomes BadConfig with the line of the module."""
+    """Import a module that the user named.
+
+    Raises:
+        BadConfig: the module fails while being imported; the message has its line.
+        UnknownName: no such module is found.
+    """
     try:
         return importlib.import_module(module)
     except OURS:

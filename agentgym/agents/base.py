@@ -90,9 +90,10 @@ def forked(talk: Any, info: Mapping[str, object]) -> Any:
 
 
 def hinted(talk: Any, hint: Hint | None) -> Any:
-    """Return a conversation that has not begun, and whose prompts show a hint if there is one.
+    """Return a fresh conversation whose prompts show the hint, if there is one.
 
-    BadConfig for a conversation without exact tokens: what training needs beside a hint, the prompt without it, is tokens.
+    Raises:
+        BadConfig: the conversation has no exact tokens; training on a hint needs the prompt's tokens without it.
     """
     if hint is not None:
         if not hasattr(talk, "hint"):

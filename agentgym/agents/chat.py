@@ -52,7 +52,11 @@ class ChatAgent(TokenAgent):
         return None
 
     def _check_native(self, prompt: Prompt, tools: str) -> None:
-        """Refuse what cannot go with native tool calls."""
+        """Check the settings that native tool calls need.
+
+        Raises:
+            BadConfig: the history is not `keep`, or the prompt asks for another form of reply.
+        """
         if self.history != "keep":
             raise BadConfig(f"history is {self.history!r}: native tool calls are kept as sampled; use history='keep'")
         if prompt.reply.kind != "call":
@@ -129,7 +133,11 @@ class RenderedConversation(ChatConversation):
         self._expected = ""  # the last rendering and the reply to it: what the next one must begin with
 
     def prompt(self, observation: str, info: Mapping[str, object]) -> list[int]:
-        """Return the held tokens and what the template adds, or the whole rendered anew where it changed the past."""
+        """Return the stored tokens plus the template's suffix, or render everything again if the template changed the past.
+
+        Raises:
+            BadConfig: the template refuses the model's own reply.
+        """
         template, form, values = self.agent.template, self.agent.prompt, self.values(observation, info)
         first = super().prompt(observation, info)
         cores = list(self.cores)

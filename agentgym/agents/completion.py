@@ -25,7 +25,11 @@ class CompletionAgent(TokenAgent):
     text_only = "writes no messages"
 
     def become(self, prompt: Prompt, tools: str) -> None:
-        """Take a prompt and a way to call tools."""
+        """Set the prompt and the way tools are called.
+
+        Raises:
+            BadConfig: the prompt's [reply] is not of the form `until NAME…`.
+        """
         if prompt.reply.kind != "until":
             raise BadConfig(
                 f"prompt {prompt.name!r} has [reply] {prompt.reply.kind}: CompletionAgent needs until NAME…, for "

@@ -15,7 +15,11 @@ NATIVE_PROMPT = "tools"
 
 
 def check_way(way: str) -> None:
-    """Raise BadConfig where the option `tools` has a value that does not exist."""
+    """Check the value of the option `tools`.
+
+    Raises:
+        BadConfig: the value does not exist.
+    """
     if way not in WAYS:
         raise BadConfig(no_such("way to call tools", way, WAYS))
 
@@ -28,13 +32,15 @@ def decide(
     tools: Mapping[str, Tool],
     refusal: Callable[[], BadConfig | None],
 ) -> tuple[Prompt, str]:
-    """Return the prompt of an agent in an environment with these tools (or none), and `text`, `native` or a family.
+    """Return the prompt of an agent for these tools (None without tools), and the way: `text`, `native` or a family.
 
     `default` is the agent's own prompt for such an environment, in which tools are called as text. `asked` is the prompt
-    that was asked for by name, `way` the option `tools`. `refusal` returns why the model cannot be given these tools
-    natively, None where it can. With `auto` tools are native where they can be, unless a prompt was asked for that shows
-    them itself or reads no calls. Raises BadConfig where the model would not be told of the tools; a prompt asked for by
-    name is trusted.
+    that the user named; `way` is the option `tools`. `refusal` returns why the model cannot get these tools natively, or
+    None. With `auto`, tools are native if possible, unless the named prompt shows them itself or reads no calls. A prompt
+    that the user named is trusted.
+
+    Raises:
+        BadConfig: the model would not be told of the tools.
     """
     if way not in (AUTO, TEXT):
         return asked or load_prompt(NATIVE_PROMPT), way

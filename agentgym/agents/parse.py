@@ -64,8 +64,13 @@ class Reply:
 
     @staticmethod
     def read(text: str, name: str) -> "Reply":
-        """Read `[reply]`: a key of `PROJECTIONS`, or `bare`, `call`, `tag NAME`, `block NAME` or `until NAME…`, maybe after
-        `think`."""
+        """Parse the section `[reply]` of a prompt.
+
+        It is a key of `PROJECTIONS`, or `bare`, `call`, `tag NAME`, `block NAME` or `until NAME…`, optionally after `think`.
+
+        Raises:
+            BadConfig: the text has none of these forms.
+        """
         words = text.split()
         think = words[:1] == ["think"]
         kind, *rest = words[think:] or [""]

@@ -116,12 +116,15 @@ def path_of(name: str | Path) -> Path:
 
 
 def load_prompt(name: str | Path | Prompt) -> Prompt:
-    """Read a prompt by its short name (`bare`, `react`, that of a protocol, …) or from a file.
+    """Load a prompt by its short name (`bare`, `react`, the name of a protocol, …) or from a file.
 
-    A file has sections headed `[system]`, `[first]`, `[turn]`, `[reply]`, `[summary]`, `[resume]`, `[hint]` and `[most]`;
-    `{field}` is replaced in all but `[reply]` and `[most]`, a number. `[hint]` has the one field `{hint}`, which no other
-    section has. Newlines at a section's ends are not its own; `{newline}` is.
-    Raises UnknownName, or BadConfig naming the file and what is wrong with it.
+    A file has sections headed `[system]`, `[first]`, `[turn]`, `[reply]`, `[summary]`, `[resume]`, `[hint]` and `[most]`.
+    `{field}` is replaced in all sections but `[reply]` and `[most]`, which is a number. `[hint]` has one field, `{hint}`,
+    which no other section has. Newlines at the ends of a section are dropped; `{newline}` keeps one.
+
+    Raises:
+        UnknownName: no prompt has the short name.
+        BadConfig: the file cannot be read or parsed; the message names the file and the defect.
     """
     if isinstance(name, Prompt):
         return name
@@ -143,7 +146,11 @@ def load_prompt(name: str | Path | Prompt) -> Prompt:
 
 
 def parse_prompt(text: str, name: str) -> Prompt:
-    """Read the text of a prompt file."""
+    """Parse the text of a prompt file.
+
+    Raises:
+        BadConfig: a section or field is unknown, missing or malformed, or the text has reserved characters.
+    """
     if MARK.search(text):
         raise BadConfig(f"prompt {name}: the characters U+E000 and U+E001 are reserved")
     pieces = _SECTION.split(text)

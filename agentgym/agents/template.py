@@ -61,7 +61,11 @@ class ChatTemplate:
         self._learn_assistant(tokenizer.eos_token_id)
 
     def _learn_assistant(self, eos: int | None) -> None:
-        """Find out how the model's turn opens and ends."""
+        """Find the tokens that open and close the model's turn.
+
+        Raises:
+            BadConfig: the template cannot render an observation after a reply.
+        """
         whole = [*self._past, (self.role, mark(0))]
         if not self._works(whole, "u", "a", "0") or mark(0) not in self.render(whole).partition(mark("a"))[2]:
             raise BadConfig("the chat template cannot render an observation after a reply: it cannot be continued")
@@ -201,7 +205,11 @@ class ChatTemplate:
         return shown
 
     def _complete(self, chat: Sequence[tuple[str, str]], cores: Sequence[str]) -> str:
-        """Render messages; refuse where the template does, and where it leaves one out."""
+        """Render messages that the template must write completely.
+
+        Raises:
+            BadConfig: the template refuses the messages, leaves one out or writes it twice.
+        """
         try:
             rendered = self.render(chat)
         except Exception as error:  # whatever the template's author or jinja raise

@@ -55,7 +55,11 @@ class ToolTemplate(ChatTemplate):
         self._parallel = mark(1) in self._called([mark(0), mark(1)]).partition(mark(0))[2]
 
     def _check_schemas(self, schemas: Sequence[Mapping[str, object]]) -> None:
-        """Refuse schemas that would become control tokens: the template writes them as its own words."""
+        """Check that no schema has a control token's text: the template writes schemas as its own words.
+
+        Raises:
+            BadConfig: a schema contains a control string of the model.
+        """
         text = json.dumps(schemas, ensure_ascii=False)
         for string in (*self.encoder.control, *"\ue000\ue001"):
             if string in text:
@@ -93,7 +97,11 @@ class ToolTemplate(ChatTemplate):
         return attempt.name if attempt.name in self._names else ""
 
     def _escapes(self) -> bool:
-        """Whether results are written as the inside of a JSON string."""
+        """Return whether the template writes results as the inside of a JSON string.
+
+        Raises:
+            BadConfig: the template writes the probe neither verbatim nor escaped.
+        """
         rendered = self._called([mark("b") + PROBE + mark("c")])
         shown = rendered.partition(mark("b"))[2].partition(mark("c"))[0]
         if shown not in (PROBE, json.dumps(PROBE)[1:-1]):
@@ -101,7 +109,11 @@ class ToolTemplate(ChatTemplate):
         return shown != PROBE
 
     def _check_calls(self, tool: Tool, alike: bool) -> None:
-        """Refuse a template whose calls are not read, or (`alike`) not written, as its family's are."""
+        """Check that the family reads the calls that the template writes and, if `alike`, writes them the same way.
+
+        Raises:
+            BadConfig: a call does not round-trip, or the template cannot write one.
+        """
         arguments = {key: _AWKWARD if value == "…" else value for key, value in samples(tool).items()}
         call = Call(tool.name, arguments)
         written_call = {"type": "function", "id": CALL_ID.format(0), "function": {"name": call.name, "arguments": arguments}}
@@ -122,7 +134,11 @@ class ToolTemplate(ChatTemplate):
             )
 
     def check_written(self, text: bool, calls: int) -> None:
-        """Raise BadConfig unless the template makes the same of calls written as text in a past reply as of the calls."""
+        """Check that the template renders past calls the same from text as from structured calls.
+
+        Raises:
+            BadConfig: the renderings differ.
+        """
         sample_calls = [Call(self._names[0], {"x": "1"})] * calls
         said = "".join(["t\n"] * text) + "\n".join("".join(self.family.write(call)) for call in sample_calls)
         ids = [CALL_ID.format(place) for place in range(calls)]
@@ -210,7 +226,11 @@ class ToolTemplate(ChatTemplate):
 
 
 def _found(written: str) -> str:
-    """Return the family whose calls look like what a template wrote."""
+    """Return the family whose calls look like the template's.
+
+    Raises:
+        BadConfig: no family matches.
+    """
     for name, family in FAMILIES.items():
         if family.sign.search(written):
             return name

@@ -28,10 +28,13 @@ def check(
     seed: int = 0,
     **options: object,
 ) -> Report:
-    """Hold an environment (a registered id, `module:ns/Name-v0`, or an environment already made) to the contract.
+    """Check an environment (a registered id, `module:ns/Name-v0` or an environment object) against the contract.
 
-    `options` are the environment's own; `checks` names the ones to look at (default: all); `thorough` spends minutes instead
-    of seconds; `progress` sees each result as it comes; `seed` draws other tasks than the fixed first ones.
+    `options` are the environment's own. `checks` names the checks to run (default: all). `thorough` takes minutes instead
+    of seconds. `progress` receives each result as it comes. `seed` draws tasks other than the fixed first ones.
+
+    Raises:
+        UnknownName: `checks` names a check that does not exist.
     """
     for name in checks:
         if name not in CHECKS:

@@ -185,7 +185,11 @@ def _row(result: Result) -> dict[str, object]:
 
 
 def read_certificate(path: Path) -> Certificate:
-    """Return a certificate from a file; BadData where it is none, or of another format."""
+    """Read a certificate from a file.
+
+    Raises:
+        BadData: the file cannot be read, is no certificate, or has another format.
+    """
     try:
         if path.stat().st_size > 1 << 26:
             raise BadData(f"{path} has more than 64 MiB, which no certificate has")

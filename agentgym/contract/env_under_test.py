@@ -52,7 +52,11 @@ class EnvUnderTest:
         return replace(self, options={**self.options, "difficulty": difficulty})
 
     def repeatable(self) -> None:
-        """Raise NotChecked where the environment declares that it cannot be repeated."""
+        """Skip the check if the environment declares that it cannot be repeated.
+
+        Raises:
+            NotChecked: the environment is nondeterministic.
+        """
         if self.env.declared.nondeterministic:
             raise NotChecked(f"the environment declares itself non-deterministic: {self.env.declared.nondeterministic}")
 
@@ -119,7 +123,11 @@ class EnvUnderTest:
         return [action for action, _ in itertools.islice(turns, steps or self.steps)]
 
     def hold(self, task: Task, seed: int, actions: Sequence[object], breaks: Breaks) -> None:
-        """Raise Broken, with the shortest sequence found by deletion, if `breaks` returns a defect."""
+        """Fail the check if `breaks` returns a defect.
+
+        Raises:
+            Broken: with the shortest sequence of actions found by deletion.
+        """
 
         cause = ""
 

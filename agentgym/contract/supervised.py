@@ -71,7 +71,11 @@ def supervised(asked: CheckRequest, told: Callable[[Examined], None], seconds: f
 def _sitting(
     asked: CheckRequest, told: Callable[[Examined], None], done: Sequence[Result], seconds: float
 ) -> Iterator[Result]:
-    """Yield results of one process: of all checks, or up to one in which it ended or hung."""
+    """Yield results from one process: of all checks, or up to the one in which it ended or hung.
+
+    Raises:
+        BadConfig: the process refused the environment.
+    """
     here, there = _SPAWN.Pipe()
     process = _SPAWN.Process(target=_examine, args=(there, asked, [asdict(result) for result in done]), name="check")
     _adopt(True)

@@ -30,7 +30,7 @@ _SEVERAL = {"anyOf", "oneOf", "allOf", "$ref"}
 
 @dataclass(frozen=True)
 class Tool:
-    """Something that may be called: a name, a description and its parameters as a JSON Schema object."""
+    """Callable offered to the agent: a name, a description and its parameters as a JSON Schema object."""
 
     name: str
     description: str
@@ -38,12 +38,12 @@ class Tool:
 
     @property
     def properties(self) -> Mapping[str, Mapping[str, object]]:
-        """The parameters by name, each a JSON Schema."""
+        """JSON Schema of each parameter, by name."""
         return cast("Mapping[str, Mapping[str, object]]", self.parameters.get("properties", {}))
 
     @property
     def required(self) -> list[str]:
-        """The names of the parameters a call must have."""
+        """Names of the required parameters."""
         return list(cast("list[str]", self.parameters.get("required", [])))
 
     def kind(self, parameter: str) -> str:
@@ -78,6 +78,9 @@ def tool(method: _Method) -> _Method:
     """Mark a method of an environment as a tool: its name, docstring and annotations become the schema.
 
     The first paragraph of the docstring describes the tool; an entry `name: text` under `Args:` describes a parameter.
+
+    Raises:
+        TypeError: an annotation is undefined or has no JSON type, or `Args:` names an unknown parameter.
     """
     where = f"tool {method.__qualname__} ({method.__code__.co_filename}:{method.__code__.co_firstlineno})"
     try:

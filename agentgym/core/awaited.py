@@ -19,8 +19,11 @@ GRACE = 1.0  # seconds for a cancelled function to clean up, before its loop is 
 def awaited(value: object, seconds: float, what: str) -> object:
     """Return a value, or the result of an awaitable.
 
-    All awaitables of a process run in one loop in a thread of its own, so clients that belong to a loop can be shared.
-    Raises Fault after `seconds`, and what the awaitable raises.
+    All awaitables of a process run in one loop on its own thread, so clients that belong to a loop can be shared.
+
+    Raises:
+        Fault: the awaitable took longer than `seconds`.
+        TimeoutError: the awaitable itself raised it.
     """
     if not inspect.isawaitable(value):
         return value

@@ -70,7 +70,11 @@ def _escape(character: str) -> str:
 
 
 def refuse(path: Path, settings: Sequence[Setting], command: Sequence[str]) -> NoReturn:
-    """Raise BadConfig for settings of a stored file that the caller has to give, with the command that gives them all."""
+    """Refuse a stored file's settings that only the caller may set.
+
+    Raises:
+        BadConfig: always, with the command that sets them all.
+    """
     flags = _in_one_line(", ".join(dict.fromkeys(f"--{setting.flag}" for setting in settings)))
     paste = quoted([*command, *(word for setting in settings for word in setting.words)])
     if len(paste) > LONGEST:

@@ -191,7 +191,11 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
     def reset(  # pyright: ignore[reportIncompatibleMethodOverride]  # Info is the dict that Gymnasium means
         self, *, seed: int | None = None, options: Mapping[str, object] | None = None, **others: object
     ) -> tuple[str, Info]:
-        """Start an episode. Options: `task` (a Task, an id, or a number of the split) and `horizon`."""
+        """Start an episode. Options: `task` (a Task, an id, or a number of the split) and `horizon`.
+
+        Raises:
+            BadConfig: an option is unknown, or other keywords are passed.
+        """
         if others:
             raise BadConfig(
                 f"reset takes seed and options, not {', '.join(others)}. Where a trainer (TRL's environment_factory) calls "
@@ -232,7 +236,11 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
     def step(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, action: str
     ) -> tuple[str, float, bool, bool, Info]:
-        """Carry out one action; an invalid one costs a turn and never raises."""
+        """Carry out one action; an invalid one costs a turn and never raises.
+
+        Raises:
+            EpisodeOver: the episode is over, or `reset` was never called.
+        """
         if not self._running:
             raise EpisodeOver("the episode is over (or none was started): call reset() before step()")
         self.turn += 1
@@ -304,14 +312,13 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
         return rewards
 
     def _measured(self, measures: dict[str, float]) -> dict[str, float]:
-        """Return measures as floats; TypeError for one that is none: as a reward it would end a training run."""
+        # A measure that is no finite number is refused here: as a reward it would end a training run.
         for value in measures.values():
             if type(value) is not float or value - value != 0.0:
                 return amounts(measures, f"the measures of {type(self).__name__}")
         return measures
 
     def _info(self, outcome: Outcome, rewards: dict[str, float], reason: str | None) -> Info:
-        """Return the step's info; the keys are the same at every step of every environment."""
         measures = self.measures()
         levels = {**self._levels, **(self._measured(measures) if measures else {})}
         info: Info = {

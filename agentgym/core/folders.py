@@ -10,7 +10,11 @@ from agentgym.errors import BadConfig
 
 
 def check_folder(folder: Path) -> None:
-    """Raise BadConfig where a folder can neither be made nor written to: part of its path is a file, or is read-only."""
+    """Check that a folder can be made and written to.
+
+    Raises:
+        BadConfig: part of its path is a file or read-only.
+    """
     there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if not there.is_dir():
         raise BadConfig(f"out is {folder}, but {there} is a file; expected a folder to write to")
@@ -19,7 +23,11 @@ def check_folder(folder: Path) -> None:
 
 
 def check_file(flag: str, file: Path) -> None:
-    """Raise BadConfig where a file cannot be written: it is a folder, or its folder is not there or read-only."""
+    """Check that a file can be written.
+
+    Raises:
+        BadConfig: the path is a folder, or its folder is missing or read-only.
+    """
     if file.is_dir() or not file.parent.is_dir():
         what = file if file.is_dir() else file.parent
         raise BadConfig(
@@ -75,7 +83,11 @@ def check_alone(folder: Path, what: str) -> None:
 
 
 def hold(file: IO[str] | IO[bytes], busy: str) -> None:
-    """Hold an open file until it is closed; BadConfig with the words of `busy` while another holds it."""
+    """Lock an open file until it is closed.
+
+    Raises:
+        BadConfig: another process has the lock; `busy` is the message.
+    """
     try:
         import fcntl
 

@@ -97,7 +97,11 @@ def _part(level: float, whole: int) -> int:
 
 
 def asked(env: "TextEnv", level: float) -> str:
-    """Return what an environment says at a level; nothing at level 0, and of a task that nobody knows a solution of."""
+    """Return an environment's hint at a level; empty at level 0, and for a task without a known solution.
+
+    Raises:
+        TypeError: `hint` returned something that is not text.
+    """
     if not level:
         return ""
     try:

@@ -40,9 +40,12 @@ def methods(base: type) -> frozenset[str]:
 
 
 def refuse_taken(kind: type, base: type, settings: Sequence[str], moved: Mapping[str, str], replaces: Sequence[str]) -> None:
-    """Raise TypeError where a class takes a name that its base class keeps, or hides a method with something else.
+    """Check that a class takes no name reserved by its base class and hides no method with something else.
 
-    `moved` says where names that the base class had are declared now; `replaces` names what is replaced on purpose.
+    `moved` says where names that the base class had are declared now; `replaces` names deliberate replacements.
+
+    Raises:
+        TypeError: a name is reserved.
     """
     fresh = [
         klass for klass in reversed(kind.__mro__) if klass is kind or not (issubclass(klass, base) or klass in base.__mro__)
@@ -61,9 +64,10 @@ def refuse_taken(kind: type, base: type, settings: Sequence[str], moved: Mapping
 
 
 def guarded(env: object, base: type, hook: Callable[[], object], name: str, also: frozenset[str] = frozenset()) -> object:
-    """Call a hook of a subclass, of that name, and return what it returns.
+    """Call a subclass's hook of that name and return its result.
 
-    TypeError where it sets an attribute of the name of a method of the base class, or one of the names in `also`.
+    Raises:
+        TypeError: the hook sets an attribute named like a method of the base class, or named in `also`.
     """
     attributes = vars(env)
     before = {key: attributes[key] for key in also if key in attributes}

@@ -101,7 +101,11 @@ class RoleReward(NamedTuple):
 
 
 def role_outcomes(values: object, source: str) -> dict[str, RoleReward]:
-    """Return the outcome by role; TypeError, naming the source and the role, for a value that is no RoleReward."""
+    """Return the outcome by role.
+
+    Raises:
+        TypeError: a value is not a RoleReward, or its success is None; the message names source and role.
+    """
     if not isinstance(values, Mapping):
         raise TypeError(f"{source} are {values!r:.80}; expected a RoleReward(reward, success) by role")
     outcomes: dict[str, RoleReward] = {}
@@ -122,9 +126,12 @@ class _Timed(Protocol):
 
 
 def returned(value: object, function: Callable[..., object], name: str, env: _Timed) -> Outcome:
-    """Return the value of an environment's function as an Outcome, once it has ended if it is async.
+    """Return the result of an environment's function as an Outcome, awaiting it if it is async.
 
-    `name` is `begin`, `act` or `tool NAME`. Raises TypeError, naming the function, for a value that is no text.
+    `name` is `begin`, `act` or `tool NAME`.
+
+    Raises:
+        TypeError: the result is neither text nor an Outcome; the message names the function.
     """
     if type(value) is str:
         return Outcome(value)
@@ -150,7 +157,11 @@ def place_of(function: Callable[..., object]) -> str:
 
 
 def copied(attributes: dict[str, object], owner: str) -> dict[str, object]:
-    """Return a deep copy of an environment's attributes; TypeError, naming the attribute, where one cannot be copied."""
+    """Return a deep copy of an environment's attributes.
+
+    Raises:
+        TypeError: an attribute cannot be copied; the message names it.
+    """
     try:
         return copy.deepcopy(attributes)
     except Exception as error:

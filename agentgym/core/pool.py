@@ -54,7 +54,11 @@ class Pool(TaskSpace):
         return super().named_task(task, rng) if tasks is None else tasks[int(rng.integers(len(tasks)))]
 
     def check_pool(self) -> None:
-        """Raise BadConfig for a pool that is none."""
+        """Check the settings of a pool.
+
+        Raises:
+            BadConfig: the size or file has the wrong type or range, or both are set.
+        """
         size, file, kind = cast("object", self.pool), cast("object", self.pool_file), type(self).__name__
         if size is not None and (isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= LARGEST):
             raise BadConfig(f"pool of {kind} is {size!r:.80}; expected a number of tasks from 1 to {LARGEST:,}")
@@ -79,9 +83,10 @@ def lines(tasks: Iterable[Task]) -> Iterator[str]:
 
 
 def read(path: str, space: TaskSpace, split: str) -> list[Task]:
-    """Return the tasks of a split that a pool's file lists, made again by their ids, no task twice.
+    """Return the tasks of a split listed in a pool file, each once, made again from their ids.
 
-    Raises BadData for a file that is none, and for a task that is not the one that was written.
+    Raises:
+        BadData: the file is malformed or lists no task of the split, or a task differs from the one that was written.
     """
     listed: dict[str, Task] = {}
     for number, line in enumerate(_lines(path), 1):

@@ -49,7 +49,11 @@ class TaskSpace:
         return task.instruction, sorted(task.data.items())
 
     def numbered(self, number: int, split: str | None = None, difficulty: int | None = None) -> Task:
-        """Return the task of that number: the same on every machine, in the split its content belongs to."""
+        """Return the task of that number: the same on every machine, in the split its content belongs to.
+
+        Raises:
+            BadConfig: the difficulty is out of range, or its task space is too small to split.
+        """
         kind, split = type(self).__name__, self._split_for(number, split)
         difficulty = self.difficulty if difficulty is None else difficulty
         if self.hardest is not None and difficulty > self.hardest:
@@ -64,7 +68,12 @@ class TaskSpace:
         )
 
     def _split_for(self, number: int, split: str | None) -> str:
-        """Return the split that is meant by a task's number; UnknownName, or BadConfig for a number that is none."""
+        """Return the split that a task's number belongs to.
+
+        Raises:
+            UnknownName: the split does not exist.
+            BadConfig: the number is negative.
+        """
         split = split or self.split
         if split not in self.splits:
             raise UnknownName(no_such(f"split of {type(self).__name__}", split, self.splits))
@@ -86,7 +95,11 @@ class TaskSpace:
         return self.numbered(int(rng.integers(2**31)))
 
     def named_task(self, task: object, rng: np.random.Generator) -> Task:
-        """Return the task that is meant by a Task, its id, its number of the split, or None: then a random one."""
+        """Return the task of a Task, an id or a number of the split; None means a random one.
+
+        Raises:
+            BadConfig: the value has another type.
+        """
         if task is None:
             return self.draw(rng)
         if isinstance(task, str):
@@ -106,7 +119,11 @@ class TaskSpace:
         return self.split_key(task)
 
     def tasks(self, n: int, split: str | None = None) -> list[Task]:
-        """Return the fixed evaluation list: the first `n` tasks of a split, no two alike."""
+        """Return the fixed evaluation list: the first `n` distinct tasks of a split.
+
+        Raises:
+            BadConfig: the split has fewer than `n` distinct tasks.
+        """
         listed = self.up_to(n, split)
         if len(listed) < n:
             kind = type(self).__name__
@@ -124,7 +141,11 @@ class TaskSpace:
         return list(distinct.values())
 
     def find(self, task_id: str) -> Task:
-        """Return the task with that id."""
+        """Return the task with that id.
+
+        Raises:
+            BadConfig: the id is malformed.
+        """
         parts = task_id.rsplit("/", 2)
         if len(parts) != 3 or parts[0] not in self.splits or not (parts[1].isdecimal() and parts[2].isdecimal()):
             raise BadConfig(f"task id {task_id!r}: expected SPLIT/DIFFICULTY/NUMBER, for example {self.split}/0/17")

@@ -11,9 +11,12 @@ NUMBERS: tuple[type[Any], ...] = (bool, int, float, np.bool_, np.integer, np.flo
 
 
 def verdict(value: Any, source: str) -> bool | None:
-    """Return a success as True, False or None; TypeError, naming the source, for anything but these and NumPy's booleans.
+    """Return a success as True, False or None.
 
-    Nothing else has one truth: nan, `"false"` and `(False, "why")` are all true to Python.
+    Only these and NumPy's booleans are accepted: nan, `"false"` and `(False, "why")` are all true to Python.
+
+    Raises:
+        TypeError: any other value; the message names the source.
     """
     if value is None or value is True or value is False:
         return value
@@ -26,7 +29,11 @@ def verdict(value: Any, source: str) -> bool | None:
 
 
 def amount(value: Any, source: str) -> float:
-    """Return a reward or measure as a float; TypeError, naming the source, for anything but a finite real number."""
+    """Return a reward or measure as a float.
+
+    Raises:
+        TypeError: the value is not a finite real number; the message names the source.
+    """
     if isinstance(value, NUMBERS):
         try:
             number = float(value)
@@ -38,14 +45,22 @@ def amount(value: Any, source: str) -> float:
 
 
 def amounts(values: Any, source: str) -> dict[str, float]:
-    """Return named rewards or measures as floats; TypeError, naming source and name, where one is no finite number."""
+    """Return named rewards or measures as floats.
+
+    Raises:
+        TypeError: a value is not a finite number; the message names source and key.
+    """
     if not isinstance(values, Mapping):
         raise TypeError(f"{source} are {values!r:.80}; expected numbers by name")
     return {str(name): amount(value, f"{name!r} of {source}") for name, value in cast("Mapping[str, Any]", values).items()}
 
 
 def ended(value: Any, source: str) -> bool:
-    """Return whether an episode ended; TypeError, naming the source, where that is no boolean."""
+    """Return whether an episode ended.
+
+    Raises:
+        TypeError: the value is not a boolean; the message names the source.
+    """
     if value is None or (decided := verdict(value, source)) is None:
         raise TypeError(f"{source} is {value!r}; expected True or False")
     return decided

@@ -55,7 +55,11 @@ def checked(step: Any, env: object) -> tuple[str, float, bool, bool, Info]:
 
 
 def forwarded(env: object) -> TextEnv:
-    """Return an environment that offers all of a `TextEnv`; BadConfig, with what to do, where a wrapper hides it."""
+    """Return an environment that offers the whole `TextEnv` interface.
+
+    Raises:
+        BadConfig: the environment is no text environment, or a wrapper hides it.
+    """
     if isinstance(env, TextEnv | TextWrapper):
         return cast("TextEnv", env)
     kind = type(env).__name__

@@ -13,12 +13,13 @@ from agentgym.core.folders import write_whole
 from agentgym.core.provenance import write_json
 from agentgym.core.tasks import Task
 from agentgym.episodes.episode import Episode
+from agentgym.episodes.stored_env import stored_id, stored_settings
 from agentgym.errors import BadConfig, BadData
 from agentgym.evaluate import manifest
 from agentgym.evaluate.compare import read_evaluation
 from agentgym.evaluate.protocol import NOT_COMPARABLE
 from agentgym.evaluate.summary import summarize
-from agentgym.registry import full_id, load, make, stored_id, stored_settings
+from agentgym.registry import full_id, load, make
 from agentgym.rollout.collect import finished
 from agentgym.rollout.limits import is_ctrl_c
 from agentgym.trainers.config.recipe_files import read_values

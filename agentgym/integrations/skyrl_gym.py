@@ -17,6 +17,7 @@ from skyrl_gym.envs.base_text_env import BaseTextEnv
 
 from agentgym import registry
 from agentgym.agents.prompt import is_file
+from agentgym.episodes.stored_env import of_dataset
 from agentgym.errors import BadConfig
 from agentgym.integrations.conversation import Conversation
 from agentgym.rollout.session import Session
@@ -45,7 +46,7 @@ class AgentgymEnv(BaseTextEnv):
     def __init__(self, env_config: Any = None, extras: dict[str, Any] | None = None) -> None:
         super().__init__()
         row = (extras or {})["task"]
-        name, options = registry.of_dataset(row, env_config or {})  # a dataset may be a stranger's
+        name, options = of_dataset(row, env_config or {})  # a dataset may be a stranger's
         self.session = Session(name, **cast("dict[str, Any]", options))
         self.row, self.seed = row, int(row.get("seed", 0))
         if is_file(str(row.get("prompt") or "")):

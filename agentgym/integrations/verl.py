@@ -27,6 +27,7 @@ from agentgym import registry
 from agentgym.agents.spec import AgentSpec
 from agentgym.engines import Completing, Completion, Request, Sampling
 from agentgym.episodes.episode import Episode, groups
+from agentgym.episodes.stored_env import of_dataset
 from agentgym.errors import BadConfig, Fault, Reason
 from agentgym.rollout.play import Job
 from agentgym.rollout.pool import RolloutConfig, RolloutPool
@@ -161,7 +162,7 @@ class AgentgymLoop(AgentLoopBase):
         self, params: Mapping[str, Any], row: Mapping[str, Any], told: Mapping[str, Any], options: dict[str, Any]
     ) -> Episode:
         caller = {key: options.pop(key, None) for key in ("env", "env_options")}
-        env, env_options = registry.of_dataset(told, caller)  # a dataset may be a stranger's
+        env, env_options = of_dataset(told, caller)  # a dataset may be a stranger's
         name = registry.full_id(env)
         maker = registry.Maker(name, env_options)
         pool = self.pools.setdefault(repr(maker), RolloutPool({name: maker}, RolloutConfig()))

@@ -15,8 +15,9 @@ from agentgym.cli import main
 from agentgym.cli.flags import read_flags, written
 from agentgym.core.caller import Setting, option_word, quoted
 from agentgym.core.folders import write_whole
+from agentgym.episodes.stored_env import of_dataset, stored_id, stored_settings
 from agentgym.errors import BadConfig, BadData, MissingExtra, UnknownName
-from agentgym.registry import DESCRIPTIONS, of_dataset, stored_id, stored_settings
+from agentgym.registry import DESCRIPTIONS
 from agentgym.trainers.config.imitation_config import ImitationConfig, read_imitation
 from agentgym.trainers.config.recipe_files import read_recipe, read_run, recipes, to_toml
 from agentgym.trainers.config.settings import EnvSpec

@@ -17,6 +17,7 @@ from agentgym import registry
 from agentgym.core.env import TextEnv
 from agentgym.core.folders import check_folder
 from agentgym.core.tasks import Task
+from agentgym.episodes.stored_env import stored_settings
 from agentgym.errors import BadConfig
 from agentgym.integrations.harbor_tasks.kinds import PACKED, SANDBOX, Files, calls, kind_of
 from agentgym.integrations.harbor_tasks.leaks import leaks
@@ -62,7 +63,7 @@ def write(wanted: Wanted, tasks: int | Mapping[str, str], out: Path) -> list[Pat
     check_folder(out)
     if out.is_dir() and any(out.iterdir()):
         raise BadConfig(f"{out} is not empty; choose another folder with --out, or remove it")
-    if theirs := registry.stored_settings(id, wanted.options):
+    if theirs := stored_settings(id, wanted.options):
         raise BadConfig(f"--{theirs[0].flag} of {id} is a setting of this machine, which the folders' images have not")
     env = registry.make(id, **wanted.options)
     try:

@@ -13,8 +13,8 @@ from typing import Any, cast
 from agentgym.agents.prompt import is_file
 from agentgym.agents.table import AGENTS
 from agentgym.core.caller import Setting, refuse
+from agentgym.episodes.stored_env import stored_settings
 from agentgym.errors import BadConfig
-from agentgym.registry import stored_settings
 from agentgym.trainers.branching.interface import BRANCHINGS
 from agentgym.trainers.config.settings import EnvSpec
 from agentgym.trainers.credit.interface import CREDITS

@@ -20,6 +20,7 @@ from agentgym.agents.native import offered
 from agentgym.core.actions import Tool
 from agentgym.core.screen import storable
 from agentgym.episodes.episode import Episode, Group, groups
+from agentgym.episodes.stored_env import stored_id
 from agentgym.errors import BadConfig, BadData, MissingExtra, UnknownName, how_to_install
 from agentgym.trainers.credit.interface import Credit
 from agentgym.trainers.data.conversations import Messages, conversations
@@ -33,7 +34,7 @@ MESSAGES = ("messages", "prompt", "completion", "chosen", "rejected")
 def tools_of(env: str) -> Mapping[str, Tool] | None:
     """Return the tools of an environment, made with its default options; None if it cannot be made."""
     try:
-        environment = registry.make(registry.stored_id(env))
+        environment = registry.make(stored_id(env))
     except (BadConfig, UnknownName, MissingExtra):
         return None
     tools = dict(environment.tools)

@@ -17,6 +17,7 @@ from agentgym.core.actions import Tool
 from agentgym.core.tasks import Task
 from agentgym.engines import Completion, Sampling
 from agentgym.episodes.episode import Episode, Turn, read_episodes, unhinted
+from agentgym.episodes.stored_env import stored_id
 from agentgym.errors import BadConfig, BadData, MissingExtra, UnknownName
 from agentgym.registry import full_id
 
@@ -160,7 +161,7 @@ class Encoder:
     def tools(self, env: str) -> dict[str, Tool]:
         """Return the tools of an environment, made with its default options."""
         if env not in self._tools:
-            environment = registry.make(registry.stored_id(env))
+            environment = registry.make(stored_id(env))
             self._tools[env] = dict(environment.tools)
             environment.close()
         return self._tools[env]
