@@ -35,7 +35,8 @@ class Config:
     """What to compare."""
 
     a: Positional[str]
-    """Folder of the evaluation or training run that B is compared with."""
+    """Folder of the evaluation or training run that B is compared with, or a log: a folder of a Harbor job, an .eval file of
+    inspect_ai."""
     b: Positional[str]
     """Folder of another evaluation or run with the same tasks."""
     json: bool = False

@@ -27,7 +27,8 @@ class Config:
     """What to compare, and where to write it."""
 
     evaluations: Positional[tuple[str, ...]]
-    """Folders that `agentgym eval` wrote (or the episodes.jsonl in them)."""
+    """Folders that `agentgym eval` wrote (or the episodes.jsonl in them), or logs: folders of Harbor's jobs, .eval files of
+    inspect_ai, ATIF documents."""
     out: str = "leaderboard.html"
     """The page to write."""
     reference: tuple[str, ...] = ()

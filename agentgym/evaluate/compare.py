@@ -1,5 +1,6 @@
 """Two evaluations, task by task: the difference, the tasks that flipped, and how many tasks would show it."""
 
+import contextlib
 import math
 import tomllib
 from collections import Counter
@@ -14,6 +15,7 @@ import numpy as np
 from agentgym.episodes.episode import Episode, fault_share, read_episodes
 from agentgym.errors import BadConfig, BadData
 from agentgym.evaluate import manifest
+from agentgym.evaluate.foreign import Logs, NoLog
 from agentgym.evaluate.pass_curves import pass_curves
 from agentgym.evaluate.protocol import too_many_faults
 from agentgym.evaluate.statistics import Interval, Outcomes, outcomes, paired_difference
@@ -145,17 +147,26 @@ def _reach(power: float = 0.8, level: float = 0.05) -> float:
     return NormalDist().inv_cdf(1 - level / 2) + NormalDist().inv_cdf(power)
 
 
-def read_evaluation(folder: Path) -> tuple[dict[str, object], list[Episode]]:
-    """Return the options and the episodes of an evaluation's folder; raises BadConfig where it holds none.
+def read_evaluation(place: Path) -> tuple[dict[str, object], list[Episode]]:
+    """Return the options and the episodes of an evaluation's folder, or of another program's log (`evaluate.foreign`).
 
-    Of a training run: its configuration, and the episodes of its last evaluation.
+    Of a training run: its configuration, and the episodes of its last evaluation. Raises BadConfig where it holds none.
     """
-    if (folder / "config.toml").exists() and (folder / "episodes.jsonl").exists():
-        return _read_training(folder)
-    for name in ("manifest.json", "episodes.jsonl"):
-        if not (folder / name).exists():
-            raise BadConfig(f"{folder} holds no evaluation (no {name}): expected a folder that `agentgym eval` wrote")
-    return manifest.read(folder / "manifest.json")["options"], once_each(folder / "episodes.jsonl")
+    if (place / "config.toml").exists() and (place / "episodes.jsonl").exists():
+        return _read_training(place)
+    present = [name for name in ("manifest.json", "episodes.jsonl") if (place / name).exists()]
+    if len(present) == 2:
+        return manifest.read(place / "manifest.json")["options"], once_each(place / "episodes.jsonl")
+    absent = "no episodes.jsonl" if present == ["manifest.json"] else "no manifest.json"
+    if not present and place.exists():
+        logs = Logs()
+        with contextlib.suppress(NoLog):
+            logs.read(place)
+            return {"imported": dict(logs.kinds)}, logs.episodes
+    raise BadConfig(
+        f"{place} holds no evaluation ({absent}) and no log of Harbor, inspect_ai or ATIF: expected a folder that "
+        "`agentgym eval` wrote, or such a log"
+    )
 
 
 def once_each(path: Path) -> list[Episode]:

@@ -32,6 +32,10 @@ LETTERS = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
 """Grades of inspect_ai: correct, incorrect, partial, no answer."""
 
 
+class NoLog(BadConfig):
+    """A file or folder is no log of another program."""
+
+
 @dataclass
 class Logs:
     """What was read."""
@@ -41,7 +45,7 @@ class Logs:
     kinds: Counter[str] = field(default_factory=Counter[str])
 
     def read(self, path: Path) -> None:
-        """Add the episodes of a file or a folder; BadConfig where it holds no log, BadData where one is broken."""
+        """Add the episodes of a file or a folder; NoLog where it holds none, BadData where one is broken."""
         if path.is_dir():
             found = self._folder(path)
         elif path.suffix == ".eval":
@@ -49,7 +53,7 @@ class Logs:
         elif path.suffix == ".json":
             found = self._document(path)
         else:
-            raise BadConfig(f"{path} is no log; expected an ATIF .json, an .eval file, or the folder of a Harbor job")
+            raise NoLog(f"{path} is no log; expected an ATIF .json, an .eval file, or the folder of a Harbor job")
         self.episodes += found
         self._number_attempts()
 
@@ -58,9 +62,11 @@ class Logs:
         if trials:
             self.kinds["Harbor trials"] += len(trials)
             return [self._trial(trial) for trial in trials]
+        if samples := sorted(folder.glob("*.eval")):
+            return [episode for path in samples for episode in self._inspect(path)]
         documents = [path for path in sorted(folder.glob("*.json")) if "schema_version" in _json(path)]
         if not documents:
-            raise BadConfig(f"{folder} holds no log; expected result.json of Harbor's trials, or ATIF documents")
+            raise NoLog(f"{folder} holds no log; expected a Harbor job, .eval files of inspect_ai, or ATIF documents")
         self.kinds["ATIF documents"] += len(documents)
         return [from_atif(_json(path), path.name, self.lost) for path in documents]
 

@@ -78,8 +78,13 @@ def leaderboard(paths: Sequence[str | Path], references: Sequence[str | Path] = 
     }
 
 
+def _place(path: Path) -> Path:
+    """Return the folder of an evaluation one of whose files is named; anything else as it is."""
+    return path.parent if path.is_file() and (path.parent / "manifest.json").exists() else path
+
+
 def _read(path: Path) -> Entry:
-    folder = path.parent if path.is_file() else path
+    folder = _place(path)
     if (folder / "config.toml").exists():
         raise BadConfig(
             f"{folder} is a training run: measure it with `agentgym eval --model {folder}`, and name that folder"
@@ -129,8 +134,7 @@ def _row(entry: Entry) -> JsonObject:
 
 
 def _reference(rows: Sequence[JsonObject], entries: Sequence[Entry], reference: str | Path) -> JsonObject:
-    wanted = Path(reference)
-    wanted = (wanted.parent if wanted.is_file() else wanted).resolve()
+    wanted = _place(Path(reference)).resolve()
     for row, entry in zip(rows, entries, strict=True):
         if entry.folder.resolve() == wanted:
             if row["not_comparable"]:

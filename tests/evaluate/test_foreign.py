@@ -11,7 +11,10 @@ import pytest
 from agentgym.cli import main
 from agentgym.episodes.episode import Episode, Turn, read_episodes
 from agentgym.errors import BadConfig, BadData
+from agentgym.evaluate.atif import to_atif
+from agentgym.evaluate.compare import read_evaluation
 from agentgym.evaluate.foreign import Logs
+from agentgym.evaluate.leaderboard import leaderboard
 
 STEPS = [
     {"step_id": 1, "source": "user", "message": "Do it."},
@@ -188,3 +191,39 @@ def test_our_documents_come_back(tmp_path, capsys):
     assert again.to_json() == held.to_json()
     assert main(["export", str(tmp_path), "--as", "atif", "--out", str(tmp_path / "atif")]) != 0
     assert "not empty" in capsys.readouterr().err
+
+
+def test_logs_stand_in_a_leaderboard_as_they_are(tmp_path, capsys):
+    """Two of four against three of four, of each program; no folder is written for them before."""
+    half, more = ([sample(n, "C" if n < right else "I") for n in range(4)] for right in (2, 3))
+    first, second = log(tmp_path / "half.eval", half), log(tmp_path / "more.eval", more)
+    (tmp_path / "logs").mkdir()
+    log(tmp_path / "logs" / "a.eval", more[:2])
+    log(tmp_path / "logs" / "b.eval", more[2:])
+    board = leaderboard([first, second, tmp_path / "logs"])
+    assert [(e["name"], e["success"]["mean"]) for e in board["entries"]] == [
+        ("more.eval", 0.75),
+        ("logs", 0.75),
+        ("half.eval", 0.5),
+    ]
+    assert board["envs"] == ["inspect_ai/arith"] and board["entries"][2]["differences"]["more.eval"]["mean"] == -0.25
+
+    jobs = [job(tmp_path / "good"), job(tmp_path / "bad", first=0.0)]
+    assert main(["leaderboard", *map(str, jobs), "--reference", str(jobs[0]), "--out", str(tmp_path / "b.html")]) == 0
+    assert "25.0%" in capsys.readouterr().out and (tmp_path / "b.html").exists()
+
+    for name, won in (("one", True), ("two", False)):
+        made = Episode("me/A-v0", "t", "t", 0, success=won, reason="success" if won else "failure", instruction="Do it.")
+        made.add(Turn(observation="Do it.", text="I do.", action="I do."))
+        (tmp_path / f"{name}.json").write_text(json.dumps(to_atif(made)))
+    board = leaderboard([tmp_path / "one.json", tmp_path / "two.json"])
+    assert [(e["name"], e["success"]["mean"]) for e in board["entries"]] == [("one.json", 1.0), ("two.json", 0.0)]
+
+
+def test_what_is_neither_evaluation_nor_log_is_refused(tmp_path):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(BadConfig, match=r"empty holds no evaluation .* and no log of Harbor, inspect_ai or ATIF"):
+        read_evaluation(tmp_path / "empty")
+    (tmp_path / "x.eval").write_bytes(b"no archive")
+    with pytest.raises(BadData, match=r"expected an .eval file of inspect_ai"):
+        read_evaluation(tmp_path / "x.eval")
