@@ -220,10 +220,10 @@ def _archive(root: Path, most: int) -> bytes:
     return content
 
 
-_AGENT = f"""RUN echo 'agent:x:{USER}:{USER}:agent:{HOME}:/bin/bash' >> /etc/passwd && echo 'agent:x:{USER}:' >> /etc/group
-ADD files.tar {HOME}/
-RUN chown agent:agent {HOME} && chmod 700 {HOME}
+_AGENT = f"""RUN echo 'agent:x:{USER}:{USER}:agent:{HOME}:/bin/bash' >> /etc/passwd && \\
+    echo 'agent:x:{USER}:' >> /etc/group && mkdir -p {HOME} && chown agent:agent {HOME} && chmod 700 {HOME}
 ENV EMAIL={EMAIL}
+ADD files.tar {HOME}/
 """
 _GIT = """RUN command -v git > /dev/null && command -v ps > /dev/null || \\
     (apt-get update && apt-get install --yes --no-install-recommends git procps && rm -rf /var/lib/apt/lists/*)
