@@ -11,14 +11,8 @@ from agentgym.core.hints import Hint
 from agentgym.core.outcome import Info, RoleReward
 from agentgym.core.tasks import Task
 from agentgym.core.wrapper import TextWrapper
-from agentgym.engines import Completion, Sampling, engine
-from agentgym.episodes.episode import Episode, Group, Turn, groups, read_episodes
 from agentgym.errors import BadConfig, BadData, EpisodeOver, Fault, MissingExtra, UnknownName
-from agentgym.evaluate.statistics import success
 from agentgym.registry import make, register, register_all
-from agentgym.rollout.alone import play
-from agentgym.rollout.collect import acollect, collect, play_out
-from agentgym.rollout.pool import RolloutConfig
 
 if TYPE_CHECKING:
     from agentgym.agents.chat import ChatAgent
@@ -27,6 +21,12 @@ if TYPE_CHECKING:
     from agentgym.agents.policies import ExpertAgent, HumanAgent, Noise, OracleAgent, RandomAgent
     from agentgym.agents.summary import SummaryAgent
     from agentgym.agents.window import WindowAgent
+    from agentgym.engines import Completion, Sampling, engine
+    from agentgym.episodes.episode import Episode, Group, Turn, groups, read_episodes
+    from agentgym.evaluate.statistics import success
+    from agentgym.rollout.alone import play
+    from agentgym.rollout.collect import acollect, collect, play_out
+    from agentgym.rollout.pool import RolloutConfig
     from agentgym.rollout.session import Session
     from agentgym.trainers.branching.interface import branching
     from agentgym.trainers.credit.interface import credit
@@ -104,6 +104,20 @@ __all__ = [
 ]
 
 _LATE = {
+    "Completion": "agentgym.engines",
+    "Sampling": "agentgym.engines",
+    "engine": "agentgym.engines",
+    "Episode": "agentgym.episodes.episode",
+    "Group": "agentgym.episodes.episode",
+    "Turn": "agentgym.episodes.episode",
+    "groups": "agentgym.episodes.episode",
+    "read_episodes": "agentgym.episodes.episode",
+    "success": "agentgym.evaluate.statistics",
+    "play": "agentgym.rollout.alone",
+    "acollect": "agentgym.rollout.collect",
+    "collect": "agentgym.rollout.collect",
+    "play_out": "agentgym.rollout.collect",
+    "RolloutConfig": "agentgym.rollout.pool",
     "branching": "agentgym.trainers.branching.interface",
     "credit": "agentgym.trainers.credit.interface",
     "generation": "agentgym.trainers.generation.interface",

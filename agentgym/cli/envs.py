@@ -8,6 +8,7 @@ agentgym envs sql --write 64 --out sql.jsonl     64 training tasks, for --env.po
 
 import inspect
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,9 +16,8 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from agentgym.cli.card import card
+from agentgym.cli.env_facts import known
 from agentgym.cli.rows import labelled
-from agentgym.contract import examine
 from agentgym.core.caller import quoted
 from agentgym.core.env import TextEnv
 from agentgym.core.folders import write_whole
@@ -65,6 +65,9 @@ def run(config: Config) -> int:
     if config.id is None:
         console.print(envs(wide=console.width >= WIDE))
         return 0
+    from agentgym.cli.card import card  # late: the list plays nothing
+    from agentgym.contract import examine
+
     under_test = examine(make(config.id, **config.env_options))
     under_test.plays, under_test.count = config.tasks, min(config.tasks, 5)
     console.print(Text(f"{under_test.id}  {DESCRIPTIONS.get(under_test.id, '')}", style="bold"))
@@ -116,12 +119,15 @@ def envs(*, wide: bool = True) -> Group:
         table.add_column(column, overflow="fold", no_wrap=column == "id")
     missing: list[Text] = []
     for id in sorted(DESCRIPTIONS):
-        env = _made(id)
-        if isinstance(env, str):
+        facts = known(id)
+        env = DESCRIPTIONS[id] if facts else _made(id)
+        if facts:
+            cells = _cells(facts.tools, True, facts.splits)
+        elif isinstance(env, str):
             cells = ("-", "-", "see below")
             missing.append(Text(f"\n{printable(id)} is not here: {printable(env.splitlines()[0])}", style="dim"))
         else:
-            cells = _describe(env)
+            cells = _cells(len(env.tools), _has_oracle(env), env.splits)
         table.add_row(*(Text(printable(cell)) for cell in (id, *(cells if wide else cells[:1]), _what(id, env))))
     return Group(table, *missing, *(Text(f"\n{printable(problem)}", style="dim") for problem in PROBLEMS))
 
@@ -150,11 +156,18 @@ def _as_json(id: str) -> dict[str, object]:
     env = _made(id)
     if isinstance(env, str):
         return {"id": id, "what": DESCRIPTIONS[id], "missing": env}
-    oracle = type(env).oracle is not TextEnv.oracle
-    return {"id": id, "what": _what(id, env), "tools": list(env.tools), "oracle": oracle, "splits": list(env.splits)}
+    return {
+        "id": id,
+        "what": _what(id, env),
+        "tools": list(env.tools),
+        "oracle": _has_oracle(env),
+        "splits": list(env.splits),
+    }
 
 
-def _describe(env: TextEnv) -> tuple[str, str, str]:
-    actions = f"{len(env.tools)} tools" if env.tools else "text"
-    oracle = "yes" if type(env).oracle is not TextEnv.oracle else "no"
-    return actions, oracle, ", ".join(env.splits)
+def _has_oracle(env: TextEnv) -> bool:
+    return type(env).oracle is not TextEnv.oracle
+
+
+def _cells(tools: int, oracle: bool, splits: Iterable[str]) -> tuple[str, str, str]:
+    return f"{tools} tools" if tools else "text", "yes" if oracle else "no", ", ".join(splits)

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, cast
 
-import bm25s  # pyright: ignore[reportMissingTypeStubs]  # the library ships no types
 import numpy as np
 
 from agentgym.retrieval.documents import Document, asked, searched, searched_parts, title_key
@@ -74,6 +73,8 @@ class Corpus:
         ids = [[vocabulary.setdefault(token, len(vocabulary)) for token in tokens(document)] for document in self.documents]
         if not vocabulary:
             return None, {}
+        import bm25s  # pyright: ignore[reportMissingTypeStubs]  # no types; late: it loads scipy, and few episodes search
+
         index = cast("Any", bm25s.BM25)(method="lucene", k1=K1, b=B, backend="numpy")
         index.index((ids, dict(vocabulary)), show_progress=False)  # it adds an empty word to the one it is given
         return index, vocabulary

@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any, cast
 
-import bm25s  # pyright: ignore[reportMissingTypeStubs]  # the library ships no types
 import numpy as np
-import snowballstemmer  # pyright: ignore[reportMissingTypeStubs]
+import snowballstemmer  # pyright: ignore[reportMissingTypeStubs]  # the library ships no types
 
 MOST_FOUND = 50
 """Products of one search, as in WebShop."""
@@ -92,6 +91,8 @@ class Catalogue:
         ids = [[vocabulary.setdefault(term, len(vocabulary)) for term in terms(p.text)] for p in self.products]
         if not vocabulary:
             return None, {}
+        import bm25s  # pyright: ignore[reportMissingTypeStubs]  # no types; late: it loads scipy
+
         index = cast("Any", bm25s.BM25)(method="lucene", k1=K1, b=B, backend="numpy")
         index.index((ids, dict(vocabulary)), show_progress=False)  # it adds an empty word to the one it is given
         return index, vocabulary
