@@ -102,7 +102,11 @@ class App:
             raise
 
     async def _steps(self, data: dict[str, object]) -> dict[str, object]:
-        """Take one step in each of many sessions; what one refuses stands in its place."""
+        """Take one step in each of many sessions; a refused step has its Refusal as its result.
+
+        Raises:
+            Refusal: the request itself is malformed.
+        """
         listed = data.get("steps")
         steps: list[Any] = cast("list[Any]", listed) if isinstance(listed, list) else []
         if not 1 <= len(steps) <= _MOST_STEPS or not all(isinstance(step, dict) for step in steps):

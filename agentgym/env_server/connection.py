@@ -43,7 +43,11 @@ async def hold(sessions: Sessions, receive: Receive, send: Send) -> None:
 
 
 async def told(sessions: Sessions, kind: str, session: Session, data: JsonObject) -> dict[str, object]:
-    """Return the answer to a request for a session."""
+    """Return the answer to a request for a session.
+
+    Raises:
+        Refusal: the session is busy.
+    """
     if kind == "reset":
         return await sessions.reset(session, data)
     if kind == "step":
@@ -64,17 +68,21 @@ def _heard(message: JsonObject) -> JsonObject:
     return message
 
 
-def _idle(seconds: float) -> Refusal:
-    return Refusal(408, f"the session was idle for {seconds:g} seconds and has ended", "SESSION_ERROR")
+def _idle(seconds: float) -> tuple[int, str, str]:
+    return 408, f"the session was idle for {seconds:g} seconds and has ended", "SESSION_ERROR"
 
 
 async def _first(receive: Receive, seconds: float) -> JsonObject:
-    """Return the first message of a connection."""
+    """Return the first message of a connection.
+
+    Raises:
+        Refusal: none arrives in time.
+    """
     try:
         async with asyncio.timeout(seconds):
             return _heard(await receive())
     except TimeoutError:
-        raise _idle(seconds) from None
+        raise Refusal(*_idle(seconds)) from None
 
 
 class _Connection:
@@ -89,7 +97,12 @@ class _Connection:
         self._slack = self._idle * _SLACK
 
     async def talk(self, first: JsonObject, receive: Receive) -> None:
-        """Answer messages from the first on until one says `close`; Gone where the client hangs up."""
+        """Answer messages, starting with `first`, until one says `close`.
+
+        Raises:
+            Refusal: the session was idle for too long.
+            Gone: the client hung up.
+        """
         busy = 0.0  # seconds of work since others had their turn
         message: JsonObject | None = first
         try:
@@ -108,7 +121,7 @@ class _Connection:
                         await asyncio.sleep(0)
                         busy = 0.0
         except TimeoutError:
-            raise _idle(self._idle) from None
+            raise Refusal(*_idle(self._idle)) from None
 
     def _put_off(self, now: float) -> None:
         if now - self._wound > self._slack or self._ending.when() is None:

@@ -57,7 +57,11 @@ class McpServer:
         self.reset_name = "reset" if "reset" not in tools else "reset_episode"
 
     def server(self) -> Any:
-        """Return the official package's server; MissingExtra without that package."""
+        """Return the official package's server.
+
+        Raises:
+            MissingExtra: the package mcp is not installed.
+        """
         try:
             lowlevel: object = importlib.import_module("mcp.server.lowlevel")
             types: object = importlib.import_module("mcp_types")
@@ -93,7 +97,11 @@ class McpServer:
         ]
 
     async def call(self, name: str, tool: str, arguments: dict[str, object]) -> tuple[str, dict[str, object] | None, bool]:
-        """Return what a call brings: a text, facts for programs, and whether it failed."""
+        """Return the result of a call: its text, structured facts, and whether it failed.
+
+        Raises:
+            Refusal: the session's name is too short, or no tool has the name.
+        """
         try:
             if len(name) < _NAME:
                 raise Refusal(400, f"name a session of at least {_NAME} random characters in the address: /mcp?session=NAME")
@@ -121,7 +129,11 @@ class McpServer:
         return self._shown(await self.sessions.step(self._running(name), action), name)
 
     def _running(self, name: str) -> Session:
-        """Return the open session of a client; a Refusal where no episode was started."""
+        """Return the open session of a client.
+
+        Raises:
+            Refusal: no episode is running.
+        """
         session = self._named.get(name)
         if session is None or session.id not in self.sessions.open:
             raise Refusal(409, f"no episode is running: call {self.reset_name} first")

@@ -17,9 +17,12 @@ _TEXT = ("text", "message", "action")
 
 
 def authorize(token: str | None, headers: Mapping[str, str]) -> None:
-    """Raise a Refusal for a request without the token, or, where there is no token, of a web page.
+    """Check the token of a request; without a configured token, refuse requests from web pages.
 
-    A page is known by its Origin, or by a Host that is not this machine's.
+    A page is recognized by its Origin, or by a Host that is not this machine's.
+
+    Raises:
+        Refusal: the token is missing or wrong, or a page asks.
     """
     if token is None:
         if "origin" in headers:
@@ -38,7 +41,11 @@ def authorize(token: str | None, headers: Mapping[str, str]) -> None:
 
 
 def parsed(content: bytes | str) -> dict[str, object]:
-    """Return a JSON object."""
+    """Parse a JSON object.
+
+    Raises:
+        Refusal: the text is no JSON object.
+    """
     try:
         raw = json.loads(content or "{}")
     except (ValueError, RecursionError) as error:
@@ -52,6 +59,9 @@ def action_of(action: object, tools: Mapping[str, Tool]) -> str:
     """Return the text of an action: a string, an object with `text`, or a call of a tool.
 
     A call is `{"name": …, "arguments": {…}}`, or OpenEnv's `{"type": "call_tool", "tool_name": …, "arguments": {…}}`.
+
+    Raises:
+        Refusal: the action has another form.
     """
     if isinstance(action, str):
         return _bounded(action)

@@ -70,6 +70,9 @@ class Session:
     snapshots: dict[str, tuple[Snapshot, int]] = field(default_factory=dict[str, tuple[Snapshot, int]])
 
 
+_BUSY = (409, "the session is busy with another request", "SESSION_BUSY")
+
+
 class Sessions:
     """The sessions of one environment; blocking environments live in worker processes.
 
@@ -93,7 +96,11 @@ class Sessions:
     # Sessions
 
     def begin(self, connected: bool = False) -> Session:
-        """Return a new session; a Refusal where there are too many, or the server ends."""
+        """Open a session.
+
+        Raises:
+            Refusal: too many are open, or the server is shutting down.
+        """
         self.check_room()
         session = Session(connected)
         self.open[session.id] = session
@@ -101,7 +108,11 @@ class Sessions:
         return session
 
     def check_room(self) -> None:
-        """Raise a Refusal where a new session has no room."""
+        """Check that there is room for another session.
+
+        Raises:
+            Refusal: too many are open, or the server is shutting down.
+        """
         if self._closed:
             raise Refusal(503, "the server is ending", "CAPACITY_REACHED")
         if len(self.open) >= self.limits.sessions:
@@ -109,7 +120,11 @@ class Sessions:
             raise Refusal(503, why, "CAPACITY_REACHED")
 
     def find(self, id: object) -> Session:
-        """Return an open session."""
+        """Return an open session.
+
+        Raises:
+            Refusal: no session has the id.
+        """
         session = self.open.get(id) if isinstance(id, str) else None
         if session is None:
             raise Refusal(404, "there is no such session: it was closed, or was idle for too long", "SESSION_ERROR")
@@ -155,10 +170,14 @@ class Sessions:
     # What a session is asked
 
     async def reset(self, session: Session, data: JsonObject) -> dict[str, object]:
-        """Start an episode; `data` may have `seed`, `task` (an id or a split's number), `horizon`, `episode_id`, `info`."""
+        """Start an episode; `data` may have `seed`, `task` (an id or a split's number), `horizon`, `episode_id`, `info`.
+
+        Raises:
+            Refusal: the session is busy.
+        """
         seed, options = self._wanted(data)
         if session.busy:
-            raise _busy()
+            raise Refusal(*_BUSY)
         session.busy = True  # nobody else may use it while its task is made; the episode goes on where that is refused
         try:
             options |= await self._tasks.made(options.get("task"), seed)
@@ -187,12 +206,16 @@ class Sessions:
         return self._stepped(session, result, brief)
 
     def _acting(self, session: Session, action: str) -> RetryingEnv:
-        """Return the environment of a session that may act; a Refusal where it may not."""
+        """Return the environment of a session that may act.
+
+        Raises:
+            Refusal: no episode is running, the session is busy, or its actions are too long.
+        """
         env = session.env
         if env is None or not session.running:
             raise Refusal(409, "the episode is over, or none was started: reset first", "EPISODE_OVER")
         if session.busy:
-            raise _busy()
+            raise Refusal(*_BUSY)
         session.held += len(action)
         if session.held > _ACTIONS:
             raise Refusal(413, f"the episode's actions have more than {_ACTIONS} characters: reset", "VALIDATION_ERROR")
@@ -201,7 +224,11 @@ class Sessions:
     async def _awaited(
         self, session: Session, work: Coroutine[object, object, StepResult], brief: bool
     ) -> dict[str, object]:
-        """Return the answer to a step that is under way."""
+        """Return the answer to a running step.
+
+        Raises:
+            Refusal: the session is busy or its episode over.
+        """
         try:
             result = await self._asked(session, "step", work)
         except Refusal as refusal:
@@ -232,7 +259,11 @@ class Sessions:
         }
 
     async def snapshot(self, session: Session) -> dict[str, object]:
-        """Keep where the episode stands, and return a handle that `restore` takes, in this or another session."""
+        """Store the state of the episode, and return a handle for `restore`, in this or another session.
+
+        Raises:
+            Refusal: no episode is running.
+        """
         env = session.env
         if env is None or not session.running:
             raise Refusal(409, "no episode is running: reset first", "EPISODE_OVER")
@@ -244,7 +275,11 @@ class Sessions:
         return {"snapshot": handle}
 
     async def restore(self, session: Session, data: JsonObject) -> dict[str, object]:
-        """Go on from a snapshot; `seed` draws later chance afresh."""
+        """Go on from a snapshot; `seed` reseeds later chance.
+
+        Raises:
+            Refusal: the snapshot no longer exists.
+        """
         handle, seed = data.get("snapshot"), _seed(data)
         held = (
             next((session.snapshots[handle] for session in self.open.values() if handle in session.snapshots), None)
@@ -272,9 +307,13 @@ class Sessions:
         return secrets.randbelow(2**31) if seed is None else seed, options
 
     def _given_up(self, session: Session) -> RetryingEnv:
-        """Give up a session's episode, and return its environment for the next one; a Refusal while it is busy."""
+        """End a session's episode and return its environment for reuse.
+
+        Raises:
+            Refusal: the session is busy.
+        """
         if session.busy:
-            raise _busy()
+            raise Refusal(*_BUSY)
         session.running = False
         session.env = session.env or self._fresh()
         return session.env
@@ -298,10 +337,14 @@ class Sessions:
         return self._workers
 
     async def _asked(self, session: Session, what: str, work: Coroutine[object, object, object]) -> Any:
-        """Return what the environment answers; a Refusal with a `reason` where it failed, and it is not used again."""
+        """Return the environment's answer; an environment that failed is not used again.
+
+        Raises:
+            Refusal: the session is busy, the episode is over, or the environment failed (with a `reason`).
+        """
         if session.busy:
             work.close()
-            raise _busy()
+            raise Refusal(*_BUSY)
         session.busy = True
         try:
             return await work
@@ -345,10 +388,6 @@ class Sessions:
             public["metrics"] = info.get("metrics", {})
         observation = {"text": text, "terminated": terminated, "truncated": truncated, "info": public}
         return {"observation": observation, "reward": reward, "done": terminated or truncated}
-
-
-def _busy() -> Refusal:
-    return Refusal(409, "the session is busy with another request", "SESSION_BUSY")
 
 
 def _seed(data: dict[str, object]) -> int | None:

@@ -12,10 +12,9 @@ _LONGEST = 500  # characters of a task's id
 
 
 class TaskMaker:
-    """Makes generated tasks in a worker process; those of files are looked up here.
+    """Makes generated tasks in a worker process; tasks of files are looked up here.
 
-    Clients get tasks up to the difficulty that is served. What names no task is a Refusal, and so is one that takes longer
-    than `seconds` to make.
+    Clients get tasks up to the difficulty that is served. Making a task may take `seconds`.
     """
 
     def __init__(self, make: Callable[[], TextEnv], probe: TextEnv, seconds: float) -> None:
@@ -24,24 +23,29 @@ class TaskMaker:
         self._free: list[RemoteEnv] = []
 
     async def made(self, named: object, seed: int) -> dict[str, Task]:
-        """Return the reset option `task` for an id, a number, or None; nothing where the environment draws it at once."""
+        """Return the reset option `task` for an id, a number, or None; empty if the environment draws the task at once.
+
+        Raises:
+            Refusal: the name names no task, or making it takes too long.
+        """
         if isinstance(named, str) and len(named) > _LONGEST:
-            raise _refusal(f"the task's id has {len(named)} characters; expected at most {_LONGEST}")
+            raise Refusal(*_invalid(f"the task's id has {len(named)} characters; expected at most {_LONGEST}"))
         try:
             if self._probe.size() is None:
                 self._check_difficulty(named)
                 return {"task": await self._in_worker(named, seed)}
             return {} if named is None else {"task": self._probe.named_task(named, self._probe.np_random)}
         except (BadConfig, BadData, UnknownName, ValueError, OverflowError) as error:
-            raise _refusal(str(error)) from None
+            raise Refusal(*_invalid(str(error))) from None
 
     def _check_difficulty(self, named: object) -> None:
         parts = named.rsplit("/", 2) if isinstance(named, str) else []
         if len(parts) == 3 and parts[1].isdecimal() and int(parts[1]) > self._probe.difficulty:
-            raise _refusal(
+            why = (
                 f"task {named!r:.80} has a difficulty above {self._probe.difficulty}, the one that is served: name an "
                 "easier one, or start the server with --env.difficulty"
             )
+            raise Refusal(*_invalid(why))
 
     async def _in_worker(self, named: object, seed: int) -> Task:
         self._workers = self._workers or Workers([self._make], 1)
@@ -49,11 +53,11 @@ class TaskMaker:
         try:
             task = await env.task(named, seed, self._seconds)
         except Fault as fault:
-            raise _refusal(f"the task cannot be made ({fault.reason}): {fault!s:.300}") from None
+            raise Refusal(*_invalid(f"the task cannot be made ({fault.reason}): {fault!s:.300}")) from None
         finally:
             self._free.append(env) if env.usable else env.close()
         if isinstance(task, str):
-            raise _refusal(task)
+            raise Refusal(*_invalid(task))
         return task
 
     def close(self) -> None:
@@ -63,5 +67,5 @@ class TaskMaker:
             self._workers.close()
 
 
-def _refusal(why: str) -> Refusal:
-    return Refusal(422, why[:500], "VALIDATION_ERROR")
+def _invalid(why: str) -> tuple[int, str, str]:
+    return 422, why[:500], "VALIDATION_ERROR"

@@ -22,7 +22,11 @@ _THOUGHTS = ("thinking", "redacted_thinking")
 
 
 def read(raw: dict[str, object], session: Session) -> dict[str, object]:
-    """Return a request in the form of Chat Completions; raises Refusal for what has none."""
+    """Convert a Messages request to the form of Chat Completions.
+
+    Raises:
+        Refusal: the request asks for something without such a form.
+    """
     if raw.get("max_tokens") is None:
         raise Refusal(400, "max_tokens: Field required", None, "max_tokens")
     refuse(raw, _UNREAD)
@@ -76,7 +80,11 @@ def _said(parts: list[dict[str, object]], name: str) -> dict[str, object]:
 
 
 def _heard(role: str, parts: list[dict[str, object]], name: str) -> list[dict[str, object]]:
-    """Return what a client's message is: results of tools, and text between or after them."""
+    """Return the contents of a client's message: results of tools, and text between or after them.
+
+    Raises:
+        Refusal: text comes before a tool result.
+    """
     messages: list[dict[str, object]] = []
     texts: list[object] = []
     for part in parts:

@@ -50,9 +50,10 @@ class App:
         self._numbers = itertools.count(1)
 
     def session_key(self, name: str) -> str:
-        """Return a key for an agent that is not trusted: good for speaking in one session, not for finishing any.
+        """Return a key for an untrusted agent: it may talk in one session and finish none.
 
-        Raises BadConfig where the gateway itself has no key: then everybody may finish every session.
+        Raises:
+            BadConfig: the gateway has no key, so anybody may finish any session.
         """
         if self._key is None:
             raise BadConfig("this gateway has no key, so session keys would protect nothing: expected App(…, key=…)")
@@ -135,7 +136,11 @@ class App:
         return {**own, "root": root, "max_model_len": engine.context, "policy_version": engine.policy_version}
 
     def _authorize(self, headers: dict[str, str]) -> _Caller:
-        """Return who asks, by the API key in either of the headers that clients put it into."""
+        """Return who asks, by the API key in either header that clients use.
+
+        Raises:
+            Refusal: the key is wrong or, without a key, a web page asks.
+        """
         given = headers.get("authorization", "").removeprefix("Bearer ").strip() or headers.get("x-api-key", "").strip()
         if self._key is None:
             if not named_here(headers):
@@ -159,7 +164,11 @@ class App:
         return await read_body(receive, self._body_bytes, REQUEST_SECONDS, Refusal)
 
     def _of_session(self, what: str, name: str, caller: _Caller, raw: JsonObject) -> dict[str, object]:
-        """Finish a session or return a key for it, where the caller may: an agent never says how it went itself."""
+        """Finish a session or return a key for it; an agent never reports its own result.
+
+        Raises:
+            Refusal: the caller's key names a session, or the gateway has no key.
+        """
         if caller.alone or caller.name not in ("", name):
             why = "this key is valid for one session" + (" and cannot end it" if caller.alone else f": {caller.name!r:.80}")
             raise Refusal(
@@ -246,7 +255,11 @@ class _Stream:
 
 
 async def _while_connected(receive: Receive, work: Coroutine[object, object, T]) -> T:
-    """Return what `work` brings; cancel it when the client hangs up."""
+    """Return the result of `work`; cancel it when the client hangs up.
+
+    Raises:
+        Gone: the client hung up.
+    """
     task, gone = asyncio.ensure_future(work), asyncio.ensure_future(_disconnected(receive))
     try:
         await asyncio.wait([task, gone], return_when=asyncio.FIRST_COMPLETED)

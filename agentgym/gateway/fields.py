@@ -7,21 +7,33 @@ from agentgym.gateway.requests import Refusal
 
 
 def table(raw: object, name: str) -> dict[str, object]:
-    """Return a JSON object; Refusal for anything else."""
+    """Return a JSON object.
+
+    Raises:
+        Refusal: the value is no object.
+    """
     if not isinstance(raw, dict):
         raise Refusal(400, f"{name} must be an object", None, name)
     return cast("dict[str, object]", raw)
 
 
 def entries(raw: object, name: str) -> list[object]:
-    """Return a list; Refusal for anything else."""
+    """Return a list.
+
+    Raises:
+        Refusal: the value is no list.
+    """
     if not isinstance(raw, list):
         raise Refusal(400, f"{name} must be a list", None, name)
     return cast("list[object]", raw)
 
 
 def string(raw: Mapping[str, object], key: str, name: str) -> str:
-    """Return a string of an object; Refusal for anything else."""
+    """Return a string field of an object.
+
+    Raises:
+        Refusal: the field is no string.
+    """
     value = raw.get(key)
     if not isinstance(value, str):
         raise Refusal(400, f"{name}.{key} must be a string", None, name)
@@ -29,7 +41,11 @@ def string(raw: Mapping[str, object], key: str, name: str) -> str:
 
 
 def text(raw: object, name: str, kinds: Sequence[str]) -> str:
-    """Return a text, given as it is or in parts of these kinds; a Refusal names what is no text."""
+    """Return a text, given as a string or in parts of these kinds.
+
+    Raises:
+        Refusal: a part is no text.
+    """
     if isinstance(raw, str):
         return raw
     parts: list[str] = []
@@ -45,7 +61,11 @@ def text(raw: object, name: str, kinds: Sequence[str]) -> str:
 
 
 def refuse(raw: Mapping[str, object], why: Mapping[str, str]) -> None:
-    """Refuse what would change the reply and is not done here, with the reason."""
+    """Refuse a field that would change the reply and is not supported.
+
+    Raises:
+        Refusal: the field is set; the message has the reason.
+    """
     for name, reason in why.items():
         if raw.get(name) not in (None, [], {}, "", 0, False):
             raise Refusal(400, f"{name}: {reason}", "unsupported_parameter", name)

@@ -25,7 +25,11 @@ class Form:
 
 
 def read_form(raw: object) -> Form | None:
-    """Return the form that a request's `response_format` asks for, None for text; ValueError says what is wrong."""
+    """Return the form that `response_format` asks for; None for text.
+
+    Raises:
+        ValueError: the value is malformed.
+    """
     if raw is None:
         return None
     given = cast("dict[str, object]", raw) if isinstance(raw, dict) else {}

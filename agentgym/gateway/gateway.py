@@ -20,13 +20,14 @@ from agentgym.episodes.episode import Turn
 from agentgym.errors import BadConfig, Fault
 from agentgym.gateway.choices import Answer, Choice, follow
 from agentgym.gateway.forms import answered, told
-from agentgym.gateway.requests import GenerationRequest, Refusal, refusal_of
+from agentgym.gateway.requests import GenerationRequest, Refusal, reason_of
 from agentgym.gateway.sessions import Held, Session, Sessions
 from agentgym.gateway.telling import Hear, Teller
 from agentgym.gateway.tools import Message, call_head, past, read_reply, refused, results, tools_key
 
 COLDEST = 0.01
 """The lowest temperature but 0: below it log-probabilities overflow, and vLLM would sample at this one instead."""
+_ABORTED = (503, "the request was aborted in the engine; ask again", "aborted")
 _KEPT = 64  # sets of tools whose templates are kept
 _LONG = 32 << 10  # bytes of a body; of what is longer the encoding would be felt by other clients
 
@@ -68,9 +69,12 @@ class Gateway:
         self._thread = ThreadPoolExecutor(1, "gateway")
 
     async def answer(self, asked: GenerationRequest, name: str, hear: Hear | None = None) -> Answer:
-        """Answer a request of a session and record it; raises Refusal. Cancelled, it ends its request in the engine.
+        """Answer a request of a session and record it. When cancelled, it ends its request in the engine.
 
-        `hear` is told the replies as they are sampled.
+        `hear` receives the replies as they are sampled.
+
+        Raises:
+            Refusal: the session is full, its budget is used up, the engine failed or aborted, or it refuses the request.
         """
         self._check_model(asked)
         session = self.sessions.get(name)
@@ -83,7 +87,7 @@ class Gateway:
         try:
             return await self._answer(asked, session, session.requests, hear)
         except BadConfig as error:
-            raise refusal_of(refused(error)) from error
+            raise Refusal(400, reason_of(refused(error))) from error
         except Fault as error:
             session.unanswered += 1
             raise Refusal(503, f"the engine failed: {str(error)[:300]}", "engine_failed") from error
@@ -96,13 +100,17 @@ class Gateway:
             raise Refusal(404, why, "model_not_found", "model")
 
     async def count(self, asked: GenerationRequest, name: str) -> int:
-        """Return how many tokens the prompt of a request would have; nothing is recorded. Raises Refusal."""
+        """Return the number of tokens in a request's prompt; nothing is recorded.
+
+        Raises:
+            Refusal: the engine or the template refuses the request.
+        """
         self._check_model(asked)
         try:
             template, prompt, _, _ = await self._encoded(asked, self.sessions.open.get(name) or Session(name))
             return len(prompt) + len(self._forced(asked, template)[1])
         except BadConfig as error:
-            raise refusal_of(refused(error)) from error
+            raise Refusal(400, reason_of(refused(error))) from error
 
     async def _answer(self, asked: GenerationRequest, session: Session, number: int, hear: Hear | None) -> Answer:
         template, prompt, row_end, known = await self._encoded(asked, session)
@@ -118,7 +126,7 @@ class Gateway:
         completions = await self._completions(prompt, samplings, cache, tellers)
         if any(completion.finish == Finish.ABORT or not completion.ids for completion in completions):
             session.unanswered += 1
-            raise _aborted()
+            raise Refusal(*_ABORTED)
         answer, ends = Answer(prompt, []), list[Held]()
         where = session.place(prompt, row_end, asked.messages, _context(asked))
         asking = asked.messages[-1]["content"] if asked.chat else self.template.encoder.decode(prompt)
@@ -146,9 +154,12 @@ class Gateway:
             )
 
     def _forced(self, asked: GenerationRequest, template: ChatTemplate) -> tuple[str, list[int]]:
-        """Return how a reply begins that must call a tool, in text and tokens, which belong to the prompt.
+        """Return the opening of a reply that must call a tool, as text and as tokens, which belong to the prompt.
 
-        Before it stands what the template writes for a reply without a thought.
+        The template's text for a reply without a thought comes first.
+
+        Raises:
+            Refusal: the model's replies begin with a thought or header of their own.
         """
         if asked.forced is None or not isinstance(template, ToolTemplate):
             return "", []
@@ -200,7 +211,11 @@ class Gateway:
         after.ended = template.ends(ids, called=bool(choice.calls))
 
     async def _encoded(self, asked: GenerationRequest, session: Session) -> tuple[ChatTemplate, list[int], Held | None, int]:
-        """Return template and prompt of a request; a long one is encoded in a thread, so that nobody waits for it."""
+        """Return template and prompt of a request; a long one is encoded in a thread so that nobody waits for it.
+
+        Raises:
+            Refusal: the prompt exceeds the model's context.
+        """
 
         def encode() -> tuple[ChatTemplate, list[int], Held | None, int]:
             template = self._template(asked)
@@ -219,7 +234,11 @@ class Gateway:
         return await asyncio.get_running_loop().run_in_executor(self._thread, encode)
 
     def _template(self, asked: GenerationRequest) -> ChatTemplate:
-        """Return the chat template with the tools and options of a request in it."""
+        """Return the chat template with the tools and options of a request.
+
+        Raises:
+            BadConfig: the template does not know an option.
+        """
         name = shown(asked)
         if not name:
             return self.template
@@ -293,7 +312,11 @@ class Gateway:
                 del self._running[cache]
 
     async def _score(self, asked: GenerationRequest, prompt: list[int]) -> Answer:
-        """Score a prompt, record nothing; one greedy token comes with it, as from vLLM."""
+        """Score a prompt and record nothing; one greedy token comes with it, as from vLLM.
+
+        Raises:
+            Refusal: the engine aborted the request.
+        """
         _check_temperature(asked.prompt_temperature, "prompt_logprobs_temperature")
         name = f"gateway score/{next(self._scores)}"  # each by itself, or a fleet would send all of them to one server
         while True:
@@ -304,7 +327,7 @@ class Gateway:
             if version == self.engine.policy_version:  # else new weights may have come between the two
                 break
         if completion.finish == Finish.ABORT:
-            raise _aborted()
+            raise Refusal(*_ABORTED)
         text = self.template.encoder.decode(completion.ids)
         rest = (text, completion.ids, completion.logprobs)
         return Answer(prompt, [Choice(completion, text, rest=rest)], scores)
@@ -347,10 +370,6 @@ class Gateway:
         for session in self.sessions.open.values():
             total.update(session.counts())
         return {"sessions": len(self.sessions.open), "finished": self.sessions.finished, **total}
-
-
-def _aborted() -> Refusal:
-    return Refusal(503, "the request was aborted in the engine; ask again", "aborted")
 
 
 def _context(asked: GenerationRequest) -> str:

@@ -101,7 +101,11 @@ class GenerationRequest:
 
 
 def read_object(content: bytes) -> dict[str, object]:
-    """Return a body's JSON object; refuses everything else, NaN and endless nesting included."""
+    """Parse a body's JSON object; NaN and endless nesting are refused.
+
+    Raises:
+        Refusal: the body is no JSON object.
+    """
     try:
         raw = json.loads(content, parse_constant=refuse_constant, parse_float=_finite)
     except (ValueError, RecursionError) as error:
@@ -112,7 +116,11 @@ def read_object(content: bytes) -> dict[str, object]:
 
 
 def read_request(raw: dict[str, object], *, chat: bool, default_tokens: int, size: int) -> GenerationRequest:
-    """Return a request of `size` bytes, or raise the Refusal that OpenAI would answer."""
+    """Parse a request of `size` bytes.
+
+    Raises:
+        Refusal: a field is missing, malformed or not supported; status and code are OpenAI's.
+    """
     for name, why in _UNREAD.items():
         if raw.get(name) not in (None, [], {}, "", 0, False):
             raise Refusal(400, why, "unsupported_parameter", name)
@@ -166,7 +174,11 @@ def _form(raw: dict[str, object], chat: bool) -> Form | None:
 
 
 def _template_options(raw: dict[str, object], chat: bool) -> dict[str, bool | int | float | str]:
-    """Return `chat_template_kwargs`: plain values, whose words cannot become control tokens."""
+    """Return `chat_template_kwargs`: plain values, whose words cannot become control tokens.
+
+    Raises:
+        Refusal: an option or its value has another form.
+    """
     given: object = raw.get("chat_template_kwargs") or {}
     name = "chat_template_kwargs"
     if not isinstance(given, dict) or (given and not chat):
@@ -207,7 +219,11 @@ def _stops(raw: dict[str, object]) -> tuple[str, ...]:
 
 
 def _tool_choice(raw: dict[str, object], tools: dict[str, Tool]) -> str | None:
-    """Return the tool that must be called, empty for any of them; None where none must."""
+    """Return the tool that must be called, empty for any of them; None if no call is required.
+
+    Raises:
+        Refusal: the choice is malformed or names no tool.
+    """
     given, name = raw.get("tool_choice"), "tool_choice"
     if given in (None, "auto", "none"):
         return None
@@ -225,7 +241,11 @@ def _named(given: object) -> object:
 
 
 def _conversation(raw: dict[str, object]) -> tuple[list[Message], dict[str, Tool]]:
-    """Return messages and tools, in agreement with each other."""
+    """Return messages and tools that agree with each other.
+
+    Raises:
+        Refusal: they are malformed, or calls have no tools.
+    """
     try:
         tools, messages = read_tools(raw.get("tools")), _messages(raw.get("messages"))
         check_results(messages)
@@ -281,7 +301,11 @@ def _prompt(raw: object) -> list[int] | str:
 
 
 def read_number(raw: dict[str, Any], name: str, default: float, low: float, high: float) -> float:
-    """Return a number of a request; raises Refusal for any other value, and outside of the bounds."""
+    """Return a number of a request.
+
+    Raises:
+        Refusal: the value is no number or out of bounds.
+    """
     value = raw.get(name)
     if value is None:
         return default
@@ -313,6 +337,6 @@ def _finite(text: str) -> float:
     return value
 
 
-def refusal_of(error: BadConfig) -> Refusal:
-    """Return how a request that an engine or a template does not take is answered."""
-    return Refusal(400, str(error)[:500])
+def reason_of(error: BadConfig) -> str:
+    """Return the reason to give for a request that an engine or a template refuses."""
+    return str(error)[:500]

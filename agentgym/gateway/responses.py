@@ -26,7 +26,11 @@ _TEXTS = ("input_text", "output_text", "text")
 
 
 def read(raw: dict[str, object], session: Session) -> dict[str, object]:
-    """Return a request in the form of Chat Completions; raises Refusal for what has none."""
+    """Convert a Responses request to the form of Chat Completions.
+
+    Raises:
+        Refusal: the request asks for something without such a form.
+    """
     refuse(raw, _UNREAD)
     if raw.get("truncation") not in (None, "disabled"):
         raise Refusal(400, "truncation must be disabled: nothing is left out of a prompt", None, "truncation")
@@ -53,7 +57,11 @@ def _instructions(raw: dict[str, object]) -> list[dict[str, object]]:
 
 
 def _previous(raw: dict[str, object], session: Session) -> list[dict[str, object]]:
-    """Return the conversation that a request goes on from, which is one of its own session."""
+    """Return the conversation that a request continues; it belongs to the same session.
+
+    Raises:
+        Refusal: the session has no response with that id.
+    """
     name = "previous_response_id"
     if raw.get(name) is None:
         return []
@@ -70,7 +78,11 @@ def _as_sent(message: Message) -> dict[str, object]:
 
 
 def _input(raw: object) -> list[dict[str, object]]:
-    """Return the messages that input items are: a reply's text and calls, which are items of their own, as one."""
+    """Return input items as messages: a reply's text and calls, separate items here, become one message.
+
+    Raises:
+        Refusal: an item has an unknown type.
+    """
     if isinstance(raw, str):
         return [{"role": "user", "content": raw}]
     messages: list[dict[str, Any]] = []

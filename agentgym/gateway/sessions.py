@@ -297,11 +297,14 @@ class Sessions:
     def finish(
         self, name: str, reward: float = 0.0, success: bool | None = None, task: str = "", group: str = ""
     ) -> Episode:
-        """Close a session and return its episode; its line is with the system when this returns.
+        """Close a session and return its episode; its line is written when this returns.
 
-        One of a name that was closed to make room is a fault: what it said then is lost, whatever it said since. Raises
-        KeyError where there is no such session, StillRunning while it waits for a reply, which would be lost, TypeError
-        for a success or a reward that is none.
+        A session whose name was closed to make room is a fault: its earlier turns are lost.
+
+        Raises:
+            KeyError: no session has the name.
+            StillRunning: the session waits for a reply, which would be lost.
+            TypeError: success or reward has a wrong type.
         """
         reward, success = amount(reward, f"the reward of session {name!r}"), verdict(success, f"success of session {name!r}")
         if waits := self.open[name].running:

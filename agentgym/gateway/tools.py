@@ -23,7 +23,11 @@ MOST = 128
 
 
 def read_tools(raw: object) -> dict[str, Tool]:
-    """Return the tools of a request by name; ValueError says what is wrong."""
+    """Return the tools of a request by name.
+
+    Raises:
+        ValueError: the list or an entry is malformed.
+    """
     if raw in (None, []):
         return {}
     if not isinstance(raw, list) or len(cast("list[object]", raw)) > MOST:
@@ -45,7 +49,11 @@ def read_tools(raw: object) -> dict[str, Tool]:
 
 
 def read_calls(raw: object, name: str) -> list[dict[str, str]]:
-    """Return the calls of an assistant message as id, name and arguments; ValueError says what is wrong."""
+    """Return the calls of an assistant message as id, name and arguments.
+
+    Raises:
+        ValueError: a call is malformed.
+    """
     calls: list[dict[str, str]] = []
     for entry in cast("list[object]", raw) if isinstance(raw, list) else [None]:
         function = _table(_table(entry).get("function"))
@@ -57,7 +65,11 @@ def read_calls(raw: object, name: str) -> list[dict[str, str]]:
 
 
 def check_results(messages: Sequence[Message]) -> None:
-    """Refuse a conversation in which a call is not answered at once by a tool message with its id."""
+    """Check that tool messages with the right ids follow each message with calls.
+
+    Raises:
+        ValueError: a call is not answered, or a result answers no call.
+    """
     waiting: set[str] = set()
     for place, message in enumerate(messages):
         if message["role"] == "tool" and "tool_call_id" in message:
@@ -142,7 +154,11 @@ def results(
 
 
 def past(template: ToolTemplate, messages: Sequence[Message]) -> list[tuple[str, list[str]]]:
-    """Return a conversation as (role, pieces), past calls written the family's way; BadConfig where it cannot be."""
+    """Return a conversation as (role, pieces), past calls written the family's way.
+
+    Raises:
+        BadConfig: the arguments of a past call cannot be written that way.
+    """
     rendered: list[tuple[str, list[str]]] = []
     for message in messages:
         pieces: list[str] = [Foreign(message["content"])] if message["content"] or "calls" not in message else []
@@ -185,7 +201,11 @@ def _loaded(text: str) -> dict[str, object]:
 
 
 def refuse_constant(name: str) -> object:
-    """Refuse a number that JSON does not have."""
+    """Refuse NaN and the infinities, which JSON does not have.
+
+    Raises:
+        ValueError: always.
+    """
     raise ValueError(f"{name} is not JSON")
 
 

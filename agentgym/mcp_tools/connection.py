@@ -43,7 +43,11 @@ class Connection:
     """
 
     def __init__(self, where: str, client: Callable[[], Any] | None = None) -> None:
-        """Connect; `client` returns the package's client where `where` is only the name of a server elsewhere."""
+        """Connect; `client` returns the package's client if `where` is only the name of a server.
+
+        Raises:
+            Fault: the server does not answer in time.
+        """
         self.where = where
         self._client_of = client or partial(target, where)
         self.tools: dict[str, Tool] = {}
@@ -61,9 +65,12 @@ class Connection:
             raise Fault(f"{where} did not answer within {START_SECONDS:g} s", reason=Reason.TIMEOUT) from None
 
     def call(self, name: str, arguments: dict[str, object], seconds: float) -> tuple[str, bool]:
-        """Return the text of a tool's result and whether the tool, or the server for it, says that it failed.
+        """Return the text of a tool's result and whether it is an error.
 
-        TimeoutError, or a Fault: ServerError where the server itself answered with an error.
+        Raises:
+            TimeoutError: the call took too long.
+            ServerError: the server itself answered with an error.
+            Fault: the call failed otherwise.
         """
         asked = asyncio.run_coroutine_threadsafe(self._call(name, arguments, seconds), self._loop)
         try:
@@ -134,7 +141,12 @@ def _text(part: Any) -> str:
 
 
 def target(where: str) -> Any:
-    """Return the official client of a server."""
+    """Return the official client of a server.
+
+    Raises:
+        BadConfig: the address has another form.
+        MissingExtra: the package mcp is not installed.
+    """
     try:
         client = importlib.import_module("mcp")
         stdio = importlib.import_module("mcp.client.stdio")
@@ -162,7 +174,11 @@ async def _streamed(address: str) -> AsyncGenerator[Any]:
 
 
 def _checked(listed: list[Any], where: str) -> dict[str, Tool]:
-    """Return the tools that a server offers; BadConfig for what cannot be one."""
+    """Return the tools of a server.
+
+    Raises:
+        BadConfig: there are none or too many, or one has an odd name, schema or description.
+    """
     tools: dict[str, Tool] = {}
     for offered in listed:
         name, schema = str(offered.name), dict(offered.input_schema)

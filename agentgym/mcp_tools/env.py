@@ -60,7 +60,11 @@ class McpEnv(TextEnv, replaces=("_respond",)):
         return self.win("Right.") if self.judge(text) else self.lose("Wrong.")
 
     def requires(self) -> None:
-        """Raise MissingExtra without the package that speaks the protocol."""
+        """Check for the package that speaks the protocol.
+
+        Raises:
+            MissingExtra: it is not installed.
+        """
         super().requires()
         if importlib.util.find_spec("mcp") is None:
             raise MissingExtra(f"tools of MCP servers need the package mcp: {how_to_install('mcp')}")
@@ -74,7 +78,11 @@ class McpEnv(TextEnv, replaces=("_respond",)):
             )
 
     def setup(self) -> None:
-        """Ask the server for its tools; an override must call this method."""
+        """Ask the server for its tools; an override must call this method.
+
+        Raises:
+            BadConfig: a tool has the name of one of the environment's own.
+        """
         self._held: list[tuple[Connection, tuple[Done, ...]]] = []  # the running episode's server, and what was called there
         weakref.finalize(self, _drop, self._held)
         first = Connection(self.tool_server)
@@ -125,7 +133,11 @@ class McpEnv(TextEnv, replaces=("_respond",)):
         return self.invalid(shown) if failed else Outcome(shown)
 
     def _judge_error(self, name: str, error: ServerError) -> None:
-        """Raise a Fault where the plainest call of a tool fails as well, in a server of its own."""
+        """Call the simplest tool on a fresh server after an error, to tell the agent's error from the server's.
+
+        Raises:
+            Fault: that call fails as well.
+        """
         with closing(Connection(self.tool_server)) as fresh:
             try:
                 fresh.call(name, cast("dict[str, object]", harmless(self._remote[name].parameters)), self.call_seconds)
@@ -139,7 +151,11 @@ class McpEnv(TextEnv, replaces=("_respond",)):
         return f"{text[:half]}\n[{len(text) - 2 * half} characters left out]\n{text[-half:]}"
 
     def _alive(self) -> Connection:
-        """Return a server in which exactly the calls of this episode were made, brought there again where it is not."""
+        """Return a server in which exactly the calls of this episode were made; a dead one is replaced and replayed.
+
+        Raises:
+            Fault: the replay took too long or returned something else.
+        """
         if self._held and self._held[0][1] == self.log:
             return self._held[0][0]
         _drop(self._held)

@@ -106,7 +106,11 @@ class MemoryPlan:
 
 
 def read_architecture(config: TrainConfig) -> Any:
-    """Return the configuration of a run's model; BadConfig where there is none. A hub is never asked."""
+    """Return the configuration of a run's model; a hub is never asked.
+
+    Raises:
+        BadConfig: no configuration is found.
+    """
     from transformers import AutoConfig
 
     if (shape := read_shape(config)) is not None:
@@ -166,7 +170,11 @@ def resolved(config: TrainConfig, memory: Memory) -> TrainConfig:
 
 
 def plan(config: TrainConfig, workload: Workload, memory: Memory | None = None) -> MemoryPlan:
-    """Return the memory of a run on this machine, or in the memory given; BadConfig for a model that cannot be traced."""
+    """Return the memory of a run on this machine, or within a stated memory.
+
+    Raises:
+        BadConfig: the model's code cannot be traced.
+    """
     try:
         return _planned(config, workload, memory or available())
     except BadConfig:

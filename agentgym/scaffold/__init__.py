@@ -42,7 +42,8 @@ class Names:
 def names(distribution: str, id: str = "") -> Names:
     """Return the names of a package; without `id` the environment is named after the package.
 
-    Raises BadConfig for names that Python, pip or Gymnasium would not take, with an example.
+    Raises:
+        BadConfig: Python, pip or Gymnasium would refuse a name; the message has an example.
     """
     if not _DISTRIBUTION.fullmatch(distribution):
         raise BadConfig(f"the package's name is {distribution!r}; expected lower-case words with dashes, such as frost-envs")
@@ -62,7 +63,8 @@ def names(distribution: str, id: str = "") -> Names:
 def write(names: Names, folder: Path) -> list[Path]:
     """Write the files of a package into a new or empty folder and return their paths.
 
-    Raises BadConfig if the folder holds anything: no file of anybody's is overwritten.
+    Raises:
+        BadConfig: the folder is not empty; no file is overwritten.
     """
     check_folder(folder)
     if folder.is_dir() and any(folder.iterdir()):

@@ -92,7 +92,9 @@ class Packaged:
 def write(env: Packaged, target: str, folder: Path) -> list[Path]:
     """Write the package of an environment for a project into a new or empty folder and return the paths.
 
-    Raises BadConfig for a folder that holds anything, for options that are not JSON, and for names that no file may hold.
+    Raises:
+        UnknownName: the project is unknown.
+        BadConfig: the folder is not empty, an option is not JSON, or a name cannot be a file's.
     """
     if target not in TARGETS:
         raise UnknownName(no_such("project to package for", target, TARGETS))
@@ -124,7 +126,11 @@ def write(env: Packaged, target: str, folder: Path) -> list[Path]:
 
 
 def _values(env: Packaged, target: str) -> dict[str, str]:
-    """Return the values of the templates, each a literal of the language of its file."""
+    """Return the values of the templates, each a literal in its file's language.
+
+    Raises:
+        BadConfig: the distribution is not of the form NAME==VERSION.
+    """
     options = _json(env.options, "options of the environment")
     strange = [requirement for requirement in env.requirements if not _REQUIREMENT.fullmatch(requirement)]
     if strange:
@@ -216,7 +222,11 @@ def _rows(env: Packaged) -> dict[str, str]:
 
 
 def _json(value: object, what: str, indent: int | None = None) -> str:
-    """Return a value as JSON; BadConfig for what is not."""
+    """Return a value as JSON.
+
+    Raises:
+        BadConfig: the value has no JSON form.
+    """
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent)
         text.encode()

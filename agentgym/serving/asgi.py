@@ -32,9 +32,11 @@ def headers_of(scope: Mapping[str, Any]) -> dict[str, str]:
 
 
 async def read_body(receive: Receive, most: int, seconds: float, refusal: Callable[[int, str], Exception]) -> bytes:
-    """Return the body of a request; Gone, or a `refusal` (status, reason) of one of over `most` bytes or `seconds`.
+    """Return the body of a request of at most `most` bytes, within `seconds` plus one second per MiB received.
 
-    Each MiB that has come gives it a second more.
+    Raises:
+        Gone: the client hung up.
+        refusal: with status and reason, for a body that is too large or too slow.
     """
     content, started = bytearray(), asyncio.get_running_loop().time()
     try:

@@ -50,10 +50,11 @@ async def serve(
 ) -> None:
     """Serve until Ctrl-C, or until `stop` is set; `ready` receives the address once it is bound.
 
-    `most`, `seconds` and `read_seconds` bound the connections (see `Connections`); `settings` are uvicorn's, where they are
-    to differ from what is set here.
+    `most`, `seconds` and `read_seconds` bound the connections (see `Connections`). `settings` override uvicorn's settings.
 
-    Raises OSError where the address cannot be had, MissingExtra without uvicorn.
+    Raises:
+        OSError: the address cannot be bound.
+        MissingExtra: uvicorn is not installed.
     """
     try:
         uvicorn = importlib.import_module("uvicorn")
