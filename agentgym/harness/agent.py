@@ -49,9 +49,10 @@ class HarnessAgent(GatewayAgent):
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
 
     def limit(self, env: str) -> float:
-        """Return the seconds after which an attempt is left to itself: what the harness has, and what judging takes.
+        """Return the wall-clock limit of an attempt in seconds: the harness's time plus the time to judge.
 
-        BadConfig where no harness can work in the environment.
+        Raises:
+            BadConfig: no harness can work in the environment.
         """
         made = self._take(env)
         if not isinstance(made.unwrapped, SandboxEnv):

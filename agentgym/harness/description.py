@@ -55,7 +55,11 @@ class Harness:
         return hashlib.blake2b(repr(self).encode(), digest_size=8).hexdigest()
 
     def filled(self, text: str, gaps: Mapping[str, str]) -> str:
-        """Return a text with its gaps filled; what is filled in is not looked at again. BadConfig where it gets too long."""
+        """Return a text with its placeholders filled in; the filled text is not expanded again.
+
+        Raises:
+            BadConfig: the result is too long.
+        """
         filled = _GAP.sub(lambda gap: gaps[gap[1]], text)
         if len(filled.encode("utf-8", "surrogatepass")) > LONGEST:
             raise BadConfig(f"a word that starts harness {self.name!r} has more than {LONGEST} bytes: {filled[:80]!r}…")
@@ -68,7 +72,12 @@ def is_harness(agent: str) -> bool:
 
 
 def load(agent: str) -> Harness:
-    """Return the harness of `harness:NAME` or `harness:FILE.toml`; UnknownName, or BadData with what is wrong in it."""
+    """Return the harness of `harness:NAME` or `harness:FILE.toml`.
+
+    Raises:
+        UnknownName: no harness has the name.
+        BadData: the file is malformed.
+    """
     reference = agent.removeprefix(PREFIX)
     if reference in NAMES:
         return read(FOLDER / f"{reference}.toml")
@@ -78,7 +87,12 @@ def load(agent: str) -> Harness:
 
 
 def read(path: Path) -> Harness:
-    """Return the harness that a file describes; BadData with what is wrong in it."""
+    """Parse the description of a harness from a file.
+
+    Raises:
+        BadConfig: a key is unknown.
+        BadData: the file cannot be read, or a value has the wrong type.
+    """
     try:
         raw = cast("dict[str, object]", tomllib.loads(path.read_text(encoding="utf-8")))
     except OSError as error:

@@ -197,7 +197,7 @@ async def _ended(
     seconds: float,
     raised_on: tuple[type[Exception], ...] = (),
 ) -> Episode:
-    """Wait for an attempt and return its session as an episode: a fault where it raised, took too long or asked nothing."""
+    # The session becomes an episode: a fault if the attempt raised, took too long or sent no request.
     reward, success, error = 0.0, None, "the agent asked nothing of the base URL that it was given"
     limit = asyncio.timeout(seconds)
     try:

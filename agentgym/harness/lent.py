@@ -43,7 +43,12 @@ class Run:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def work(self, lent: Lent) -> None:
-        """Be the work that an environment lends its sandbox for; SandboxFault where the sandbox fails."""
+        """Run the harness in the sandbox that an environment lends.
+
+        Raises:
+            BadConfig: the sandbox is not a container.
+            SandboxFault: the sandbox fails.
+        """
         sandbox = lent.sandbox
         if not isinstance(sandbox, Docker):
             raise BadConfig(f"a harness works in a container, and the sandbox is a {type(sandbox).__name__}")

@@ -119,7 +119,12 @@ class HarborSandbox(BaseSandbox):
             raise
 
     def _started(self, held: contextlib.ExitStack) -> Any:
-        """Start the environment of the provider, and see to its end."""
+        """Start the provider's environment, and stop it at the end.
+
+        Raises:
+            UnknownName: Harbor has no such environment type.
+            BadConfig: the provider refuses the options.
+        """
         asked = self.asked
         folder = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="agentgym-harbor-")))
         kinds = {kind.value: kind for kind in EnvironmentType}
@@ -156,7 +161,11 @@ class HarborSandbox(BaseSandbox):
         return environment
 
     def _prepare(self, packages: Sequence[str]) -> None:
-        """Have a working folder in which programs can write, and the packages that were asked for."""
+        """Make a working folder in which programs can write, and check the requested packages.
+
+        Raises:
+            BadConfig: the image lacks a requirement, the user or a package.
+        """
         owner = shlex.quote(self.asked.user)
         prepared = f"mkdir -p {shlex.quote(self.work)} {_PLACE} && chmod 711 {_PLACE}"
         if self.asked.user not in ("root", "0"):
@@ -180,7 +189,11 @@ class HarborSandbox(BaseSandbox):
     # What the protocol asks for
 
     def kernel(self) -> Never:
-        """Refuse: a Python that keeps its variables needs a stream, and Harbor's environments have none."""
+        """Refuse: a Python that keeps its variables needs a stream, and Harbor's environments have none.
+
+        Raises:
+            BadConfig: always.
+        """
         raise BadConfig("the harbor sandbox has no kernel(): Harbor runs one program a call; take the docker backend for it")
 
     def read(self, path: str) -> bytes:
@@ -254,7 +267,11 @@ class HarborSandbox(BaseSandbox):
         return self._run(command, text + stdin, seconds, cap)
 
     def _run(self, command: Sequence[str], stdin: bytes, seconds: float, cap: int, user: str = "") -> Result:
-        """Run a program as the sandbox's user, and return how it ended; nothing that it started outlives it."""
+        """Run a program as the sandbox's user, and return how it ended; nothing that it started outlives it.
+
+        Raises:
+            SandboxFault: the environment does not report the end.
+        """
         nonce, user = secrets.token_hex(8), user or self.asked.user
         words = ["env", "-i", *(f"{name}={value}" for name, value in self._variables.items()), *command]
         run = " ".join(map(shlex.quote, words))
@@ -323,7 +340,11 @@ def _loop() -> asyncio.AbstractEventLoop:
 
 
 def _wait(work: Coroutine[object, object, T], seconds: float) -> T:
-    """Return what Harbor's coroutine returns; SandboxFault where it fails or takes too long."""
+    """Return the result of Harbor's coroutine.
+
+    Raises:
+        SandboxFault: it fails or takes too long.
+    """
     future = asyncio.run_coroutine_threadsafe(work, _loop())
     try:
         return future.result(seconds)

@@ -183,7 +183,11 @@ class NeMoGymEnv(TextEnv, replaces=("_respond",)):
         return None
 
     def _judge(self, where: str, ask: Callable[[Any], Any]) -> None:
-        """Raise a Fault where the server fails on a harmless request too, in a session of its own."""
+        """Send a harmless request in a new session after an error, to tell the agent's error from the server's.
+
+        Raises:
+            Fault: that request fails too.
+        """
         with TestClient(self._app, raise_server_exceptions=False) as client:
             opened = client.post("/reset" if self._steps else "/seed_session", json=self.task.data["row"])
             answer = ask(client) if opened.is_success else opened
@@ -222,7 +226,11 @@ def _object(answer: Any) -> Row:
 
 
 def _module(folder: str) -> tuple[ModuleType, Path]:
-    """Return the module of a server's `app.py`, and its folder; BadConfig where there is none."""
+    """Return the module of a server's `app.py`, and its folder.
+
+    Raises:
+        BadConfig: the folder or a package that it needs is missing.
+    """
     place = Path(folder)
     if (place / "app.py").is_file():
         # Where its own command would find modules: its folder, and the root that its imports are spelled from.
@@ -245,7 +253,11 @@ def _module(folder: str) -> tuple[ModuleType, Path]:
 
 
 def _server(module: ModuleType, folder: str) -> type[Any]:
-    """Return the server that a module defines."""
+    """Return the server class that a module defines.
+
+    Raises:
+        BadConfig: the module does not define exactly one.
+    """
     kinds = [
         kind
         for kind in vars(module).values()
@@ -258,7 +270,11 @@ def _server(module: ModuleType, folder: str) -> type[Any]:
 
 
 def _made(kind: type[Any], place: Path, given: Mapping[str, object]) -> Any:
-    """Return the server, configured as its own file says; without what that leaves to a run."""
+    """Return the server, configured by its own file, without values that the file leaves to a run.
+
+    Raises:
+        BadConfig: a required value is missing.
+    """
     file = place / "configs" / f"{place.name}.yaml"
     written: dict[str, object] = {}
     if file.is_file():
@@ -278,7 +294,11 @@ def _made(kind: type[Any], place: Path, given: Mapping[str, object]) -> Any:
 
 
 def _read(file: Path) -> list[Row]:
-    """Return the rows of a data file; BadData with the line that is wrong."""
+    """Return the rows of a data file.
+
+    Raises:
+        BadData: the file cannot be read or is empty, or a row is malformed; the message names the line.
+    """
     try:
         lines = file.read_bytes().split(b"\n")  # str.splitlines ends a line within some texts too
     except OSError as error:

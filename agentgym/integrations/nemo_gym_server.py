@@ -37,7 +37,11 @@ class AgentgymServer(GymnasiumServer):
     async def step(
         self, action: Any, metadata: dict[str, Any], session_id: str | None = None
     ) -> tuple[str | None, float, bool, bool, dict[str, Any]]:
-        """Carry out the action in a reply."""
+        """Carry out the action in a reply.
+
+        Raises:
+            HTTPException: 409 if no episode is open.
+        """
         talk: Conversation | None = self.session_state.get(session_id)
         if talk is None:
             raise HTTPException(409, "no episode of this session is open: reset first")
@@ -55,6 +59,10 @@ class AgentgymServer(GymnasiumServer):
 
 
 def _sound(talk: Conversation) -> None:
-    """Answer an infrastructure error as the server's error: it is no reward of anybody's."""
+    """Turn an infrastructure error into a server error, so that it becomes no reward.
+
+    Raises:
+        HTTPException: 500 after an infrastructure error.
+    """
     if talk.session.done and talk.session.success is None:
         raise HTTPException(500, f"infrastructure error: {talk.session.reason}")

@@ -127,7 +127,11 @@ class ServedEnv(Environment[TextAction, TextObservation, TextState]):
         return list(self._session.env.splits)
 
     def num_tasks(self, split: str) -> int:
-        """Return how many tasks a split has; of generated ones there is no end."""
+        """Return the number of tasks in a split.
+
+        Raises:
+            ValueError: the split is generated and has no end.
+        """
         size = self._session.env.size(split)
         if size is None:
             raise ValueError(f"split {split!r} is generated: tasks 0, 1, 2 … without end")
@@ -218,7 +222,11 @@ class RemoteTextEnv(TextEnv):
     snapshot_kind = "replay"
 
     def setup(self) -> None:
-        """Connect, and learn what an action looks like."""
+        """Connect, and learn the form of an action.
+
+        Raises:
+            BadConfig: the address is missing, or no server answers there.
+        """
         if not self.url:
             raise BadConfig("say which server: url='http://localhost:8000'")
         import httpx
@@ -294,7 +302,11 @@ class RemoteTextEnv(TextEnv):
         return error.code == WSErrorCode.VALIDATION_ERROR and (not error.fields or not known.isdisjoint(error.fields))
 
     def _judged(self, error: ServerError, action: JsonMapping) -> Outcome:
-        """Return the invalid action that an error was; a Fault where a harmless action fails as well."""
+        """Return an error as an invalid action, once a harmless action has succeeded.
+
+        Raises:
+            Fault: the harmless action fails as well.
+        """
         if self._invalid(error, action) or error.code in REFUSED:
             return self.invalid(str(error))
         try:
@@ -307,7 +319,11 @@ class RemoteTextEnv(TextEnv):
         return self.invalid(str(error))
 
     def health_check(self) -> None:
-        """Raise a Fault where a harmless action fails in a session of its own; the episode's own session ends."""
+        """Carry out a harmless action in a new session; the episode's own session ends.
+
+        Raises:
+            Fault: the action fails.
+        """
         self.close()
         try:
             self._control(PATIENCE)
@@ -315,7 +331,12 @@ class RemoteTextEnv(TextEnv):
             raise Fault(f"{RULED_OUT}{self._fault(error)}") from error
 
     def _control(self, patience: float) -> None:
-        """Carry out a harmless action in a session of its own; ServerError where the server fails."""
+        """Carry out a harmless action in a new session.
+
+        Raises:
+            ServerError: the server answers with an error.
+            Fault: the server does not answer.
+        """
         action: Any = harmless(self._action) if self.harmless_action is None else dict(self.harmless_action)
         deadline = time.monotonic() + patience
         while True:

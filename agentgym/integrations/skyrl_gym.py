@@ -61,7 +61,11 @@ class AgentgymEnv(BaseTextEnv):
         return [*messages, {"role": "user", "content": user}], {}
 
     def step(self, action: str) -> Any:
-        """Carry out the action in a reply; a fault raises, and the generator decides."""
+        """Carry out the action in a reply.
+
+        Raises:
+            RuntimeError: after an infrastructure error; the generator decides what follows.
+        """
         session = self.session
         self.turns += 1
         message, reward = self.talk.reply(action)

@@ -220,7 +220,11 @@ class TurnCreditTrainer(GRPOTrainer):
         return output
 
     def _by_turn(self, episodes: list[Episode], completions: torch.Tensor) -> torch.Tensor:  # [episodes, tokens]
-        """Return the advantage of each token of the completions; 0 for those nobody is to learn from."""
+        """Return the advantage of each token of the completions, [episodes, tokens]; 0 for tokens that are not trained on.
+
+        Raises:
+            BadConfig: a process has incomplete groups.
+        """
         size = int(self.num_generations or 1)
         if len(episodes) % size:
             raise BadConfig(

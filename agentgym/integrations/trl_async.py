@@ -97,7 +97,11 @@ class RolloutWorker:
         self._version = model_version
 
     def check_health(self, stale_after_s: float) -> None:
-        """Raise where the thread has failed, or no episode has ended for so long while there was room for samples."""
+        """Check that the rollout thread is alive and episodes still end while there is room for samples.
+
+        Raises:
+            RuntimeError: the thread failed, or no episode has ended for too long.
+        """
         if self._failure:
             raise RuntimeError(f"the rollouts failed:\n{self._failure}")
         if (age := time.time() - self._beat) > stale_after_s and not self.rollout_buffer.full():

@@ -116,7 +116,11 @@ class AgentgymEnv(vf.Env[AgentgymEnvConfig]):
         self._attempts: Counter[str] = Counter()
 
     async def run(self, task: AgentgymTask, agents: Any) -> None:
-        """Play an episode; its reward and measures go to the trace, where a fault raises, which verifiers retries."""
+        """Play an episode; its reward and measures go to the trace.
+
+        Raises:
+            EnvError: after an infrastructure error, which verifiers retries.
+        """
         data = task.data
         name = registry.full_id(data.env)
         pool = self._pools.setdefault(

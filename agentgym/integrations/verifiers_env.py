@@ -70,7 +70,11 @@ class VerifiersEnv(TextEnv):
     split = "all"
 
     def setup(self) -> None:
-        """Read the tasks."""
+        """Load the tasks.
+
+        Raises:
+            BadConfig: the taskset is not named or empty, has several seats, or needs a runtime.
+        """
         if not self.taskset:
             raise BadConfig("say which taskset: taskset='NAME'")
         kind = loaders.environment_class(self.taskset)
@@ -127,7 +131,11 @@ class VerifiersEnv(TextEnv):
             return self.lose("The environment fails on this reply, and on no harmless one.")
 
     def _judge(self, fault: Fault) -> None:
-        """Raise a Fault where empty replies, as many as were given, lead to a failure too."""
+        """Replay the turns with empty replies after an error, to tell the agent's error from the taskset's.
+
+        Raises:
+            Fault: the replay fails as well.
+        """
         run = _Run(self.game, self.theirs[self.task.data["place"]])
         try:
             for _ in self.said:
@@ -237,7 +245,11 @@ class _Run:
             self.asked.put(("failed", error))
 
     def next(self) -> tuple[str, Any]:
-        """Return what is asked next, or the trace at the end; a Fault where its code fails or takes too long."""
+        """Return the next request, or the trace at the end.
+
+        Raises:
+            Fault: the taskset's code fails or takes too long.
+        """
         try:
             kind, value = self.asked.get(timeout=SECONDS)
         except queue.Empty:
@@ -281,7 +293,11 @@ class _Seat:
         return self.trace
 
     async def turn(self, message: Any = None) -> Segment:
-        """Ask, and return the reply."""
+        """Ask, and return the reply.
+
+        Raises:
+            RuntimeError: the episode was ended.
+        """
         run, data = self._run, self._run.task.data
         opening = not run.messages
         if opening and data.system_prompt:

@@ -121,7 +121,11 @@ class ServerEngine(Completing):
         self.manager, self.params, self.context = manager, dict(params), context
 
     async def complete(self, request: Request) -> Completion:
-        """Return one completion with the log-probabilities that the server sampled at."""
+        """Return one completion with the log-probabilities that the server sampled with.
+
+        Raises:
+            Fault: the server aborted the request.
+        """
         params = {**self.params, "max_tokens": request.sampling.max_tokens, "logprobs": True}
         out = await self.manager.generate(request_id=request.session, prompt_ids=request.prompt_ids, sampling_params=params)
         ids = list(out.token_ids)
@@ -144,7 +148,11 @@ class AgentgymLoop(AgentLoopBase):
     pools: dict[str, RolloutPool] = {}  # noqa: RUF012  # of this process
 
     async def run(self, sampling_params: dict[str, object], **row: Any) -> AgentLoopOutput:
-        """Play, wait for the group, and return the tokens with their advantages."""
+        """Play, wait for the group, and return the tokens with their advantages.
+
+        Raises:
+            BadConfig: the credit sees whole batches or needs computed values.
+        """
         told, size = dict(row["extra_info"]), int(self.rollout_config.n)
         options = dict((self.rollout_config.get("custom") or {}).get(NAME) or {})
         credit = resolve(str(options.pop("credit", "grpo")), **dict(options.pop("credit_options", None) or {}))

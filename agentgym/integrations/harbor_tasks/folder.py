@@ -48,12 +48,13 @@ class Wanted:
 
 
 def write(wanted: Wanted, tasks: int | Mapping[str, str], out: Path) -> list[Path]:
-    """Write a folder for each task into a new or empty folder, and return them.
+    """Write a folder for each task into a new or empty folder, and return the paths.
 
-    `tasks`: so many of the environment's list, or tasks by id with the first observation that each was played with.
+    `tasks` is a number of tasks from the environment's list, or tasks by id with the first observation of each.
 
-    Raises BadConfig for environments and options that images cannot have, for a task that its oracle does not solve, and
-    where a file that the agent can read holds something of the answer.
+    Raises:
+        BadConfig: an image cannot hold the environment or an option, the oracle does not solve a task, or a file that the
+            agent can read contains part of the answer.
     """
     id = registry.full_id(wanted.env)
     if id not in registry.ENVS:
@@ -82,7 +83,11 @@ def write(wanted: Wanted, tasks: int | Mapping[str, str], out: Path) -> list[Pat
 
 
 def contents(wanted: Wanted, env: TextEnv, task: Task, name: str) -> dict[str, bytes]:
-    """Return the files of a task's folder by path; the environment plays the task's solution meanwhile."""
+    """Return the files of a task's folder by path; plays the task's solution on the way.
+
+    Raises:
+        BadConfig: the agent could read part of the answer.
+    """
     id = registry.full_id(wanted.env)
     first, actions = _solved(env, task, wanted.seed)
     Session(env).reset(task, seed=wanted.seed)
@@ -183,7 +188,11 @@ def _instruction(env: TextEnv, first: str) -> str:
 
 
 def _solved(env: TextEnv, task: Task, seed: int) -> tuple[str, list[str]]:
-    """Return the first observation and the actions of the oracle; BadConfig where they do not win."""
+    """Return the first observation and the actions of the oracle.
+
+    Raises:
+        BadConfig: there is no oracle, or it does not solve the task.
+    """
     session = Session(env)
     first, actions = session.reset(task, seed=seed), list[str]()
     try:

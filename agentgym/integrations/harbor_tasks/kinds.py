@@ -194,7 +194,11 @@ def _written(calls: Sequence[Call], name: str, argument: str, path: str) -> str:
 
 
 def _text(root: Path, path: str) -> str:
-    """Return a text file that the agent left."""
+    """Return a text file that the agent left.
+
+    Raises:
+        NothingHandedIn: it is missing, too large or no text.
+    """
     place = root / path.removeprefix("/")
     try:
         if place.is_symlink() or not place.is_file() or place.stat().st_size > MAX_ACTION:
@@ -205,7 +209,11 @@ def _text(root: Path, path: str) -> str:
 
 
 def _archive(root: Path, most: int) -> bytes:
-    """Return the archive of the agent's folder, once it is known to hold at most so many bytes."""
+    """Return the archive of the agent's folder after checking its unpacked size.
+
+    Raises:
+        NothingHandedIn: it is missing, damaged or too large.
+    """
     place = root / PACKED.removeprefix("/")
     if place.is_symlink() or not place.is_file() or place.stat().st_size > most + 64 * MEGABYTE:
         raise NothingHandedIn(f"{PACKED} is missing or too large")

@@ -30,7 +30,11 @@ class OneEpisode(McpServer):
     first = ""
 
     async def begin(self) -> None:
-        """Start the episode; RuntimeError where it cannot be."""
+        """Start the episode.
+
+        Raises:
+            RuntimeError: it does not start.
+        """
         self.first, _, failed = await self.call(SESSION, self.reset_name, {})
         if failed:
             raise RuntimeError(f"the episode did not begin: {self.first}")

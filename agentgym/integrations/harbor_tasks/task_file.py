@@ -33,7 +33,11 @@ class TaskFile:
 
 
 def read(path: Path = PLACE) -> TaskFile:
-    """Return the task of this image."""
+    """Return the task of this image.
+
+    Raises:
+        BadData: the file is malformed or has another format.
+    """
     try:
         facts = TaskFile(**json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError) as error:

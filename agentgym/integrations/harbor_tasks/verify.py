@@ -36,7 +36,11 @@ def _below(root: Path, place: Path) -> Path:
 
 
 def _of_files(facts: TaskFile, root: Path) -> float | None:
-    """Return the reward of what an agent left; None after an infrastructure error."""
+    """Return the reward of the agent's files; None after an infrastructure error.
+
+    Raises:
+        BadData: the environment does not judge files.
+    """
     options: dict[str, Any] = dict(facts.options)
     with Session(facts.env, **options) as session:
         kind = kind_of(session.env)
@@ -52,7 +56,11 @@ def _of_files(facts: TaskFile, root: Path) -> float | None:
 
 
 def _of_service(results: Path) -> float | None:
-    """Return the reward of the service's episode, which an agent that stopped too early has not ended."""
+    """Return the reward of the service's episode.
+
+    Raises:
+        NothingHandedIn: the agent stopped before the episode ended.
+    """
     try:
         rows = [json.loads(line) for line in results.read_text(encoding="utf-8").splitlines()]
     except FileNotFoundError:
