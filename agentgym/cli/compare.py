@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from agentgym.cli.rows import Rows, say
+from agentgym.cli.rows import Rows, labelled, say
 from agentgym.core.screen import printable
 from agentgym.episodes.episode import MOST_FAULTS
 from agentgym.errors import BadConfig
@@ -28,6 +29,8 @@ from agentgym.report.comparison import write_comparison
 Row = Mapping[str, Any]
 MOST_OPTIONS = 12
 """Different options that are printed: two training runs may have a hundred, and what came of them is to be seen."""
+
+SAME = "A and B hold the same episodes, so nothing is compared: name two evaluations"
 
 
 @dataclass(frozen=True)
@@ -59,14 +62,10 @@ def run(config: Config) -> int:
         return 1 if comparison["not_comparable"] else 0
     console = Console()
     console.print(Text(f"A {printable(comparison['a'])}\nB {printable(comparison['b'])}"), soft_wrap=True)
-    options, left_out = _made_with(comparison), _left_out(comparison)
-    if len(options) > MOST_OPTIONS:
-        options = [
-            *options[:MOST_OPTIONS],
-            f"... and {len(options) - MOST_OPTIONS} more differences: on the page, or --json",
-        ]
-    for line in (*options, *left_out):
-        say(console, line)
+    _show_options(console, comparison["options"])
+    notes = [SAME] * comparison["same"] + _left_out(comparison)
+    for line in notes:
+        say(console, line, "bold yellow" if line == SAME else "")
     console.print()
     console.print(table(comparison), soft_wrap=True)
     console.print()
@@ -75,7 +74,7 @@ def run(config: Config) -> int:
         say(console, line)
     page = Path(config.page or Path(config.b) / f"compare-with-{Path(config.a).resolve().name}.html")
     try:
-        said = str(write_comparison(comparison, sides, left_out, page))
+        said = str(write_comparison(comparison, sides, notes, page))
     except OSError as error:
         if config.page:
             raise
@@ -123,10 +122,17 @@ def verdict(row: Row) -> Sequence[str]:
     return lines
 
 
-def _made_with(comparison: Row) -> list[str]:
-    return [
-        f"{printable(name)}: {_short(old)} in A, {_short(new)} in B" for name, (old, new) in comparison["options"].items()
-    ]
+def _show_options(console: Console, options: Mapping[str, Sequence[object]]) -> None:
+    """Print what the sides were made with differently: in a terminal too narrow for a line, each side on its own."""
+    for name, (old, new) in list(options.items())[:MOST_OPTIONS]:
+        line = f"{printable(name)}: {_short(old)} in A, {_short(new)} in B"
+        if console.is_terminal and cell_len(line) > console.width:
+            console.print(Text(f"{printable(name)}:"))
+            console.print(labelled({"A": _short(old), "B": _short(new)}))
+        else:
+            say(console, line)
+    if len(options) > MOST_OPTIONS:
+        say(console, f"... and {len(options) - MOST_OPTIONS} more differences: on the page, or --json")
 
 
 def _left_out(comparison: Row) -> list[str]:

@@ -174,8 +174,8 @@ def run(config: Config) -> int:
     if not config.quiet:  # loading a model takes its time
         announce(f"{', '.join(suite.envs)} with {config.model or config.policy}: into {folder}")
     agent, options = _agent(config, suite)
-    price, meter = metered(config, agent, plan, folder)
-    console, progress = Console(), Bar(quiet=config.quiet, meter=meter)
+    price, meter, estimate = metered(config, agent, plan, folder)
+    console, progress = Console(), Bar(quiet=config.quiet, meter=meter, estimate=estimate)
     try:
         with progress.shown:
             episodes = evaluate(

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from agentgym.cli.rows import Rows
-from agentgym.core.screen import printable
+from agentgym.core.screen import announce, printable
 from agentgym.episodes.episode import Episode
 from agentgym.evaluate.markdown import faults
 from agentgym.evaluate.replies import COLUMN, UNFINISHED
@@ -64,17 +64,21 @@ def effort(summary: Row) -> Rows:
 def money(summary: Row) -> list[str]:
     """Return the lines on tokens, price and the time of requests, as far as they are known."""
     lines: list[str] = []
+    uncounted = summary.get("uncounted", 0)
+    least = "at least " if uncounted else ""
     if usage := summary["usage"]:
         parts = {"cached": usage["cached"], "written to the cache": usage["written"]}
         of_input = ", ".join(f"{count:,} {what}" for what, count in parts.items() if count)
         of_output = f" ({usage['reasoning']:,} reasoning)" if usage["reasoning"] else ""
         lines.append(
-            f"tokens: {usage['input']:,} in{f' ({of_input})' if of_input else ''}, {usage['output']:,} out{of_output}"
+            f"tokens: {least}{usage['input']:,} in{f' ({of_input})' if of_input else ''}, {usage['output']:,} out{of_output}"
         )
+    if uncounted:
+        lines.append(f"the server did not count the tokens of {uncounted:,} of {summary['replies']:,} replies")
     if cost := summary["cost"]:
         by = {"server": "the server", "prices": "the table of prices"}[cost["by"]]
         won = "" if cost["per_success"] is None else f", ${cost['per_success']:.4f} per success"
-        lines.append(f"price: ${cost['total']:.4f}, ${cost['per_episode']:.4f} per episode{won}, by {by}")
+        lines.append(f"price: {least}${cost['total']:.4f}, ${cost['per_episode']:.4f} per episode{won}, by {by}")
     if latency := summary["latency"]:
         lines.append(
             f"a request took {latency['median']:.2f} s (median), {latency['p95']:.2f} s (95 %), without waiting and retries"
@@ -129,8 +133,9 @@ SECONDS = 30.0  # between two lines of progress where standard error is no termi
 class Bar:
     """A bar with the success so far, on standard error, or a line now and then in a log; with `quiet`, the counts alone."""
 
-    def __init__(self, *, quiet: bool = False, meter: Metered | None = None) -> None:
-        self.meter = meter
+    def __init__(self, *, quiet: bool = False, meter: Metered | None = None, estimate: str = "") -> None:
+        """`estimate`: what there is to play at most, printed before the first episode."""
+        self.meter, self.estimate = meter, "" if quiet else estimate
         self.before = meter.spent if meter else 0.0
         self.first = 0
         columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
@@ -142,6 +147,8 @@ class Bar:
 
     def start(self, there: int, total: int) -> None:
         """Take in the number of episodes of earlier sessions, and of all."""
+        if self.estimate:
+            announce(self.estimate)
         self.done = self.first = there
         self.total = total
         self.shown.update(self.row, completed=there, total=total)

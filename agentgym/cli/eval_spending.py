@@ -9,7 +9,6 @@ from typing import Protocol
 
 from agentgym.agents.base import Agent
 from agentgym.agents.message_agent import MessageAgent
-from agentgym.core.screen import announce
 from agentgym.core.tasks import Task
 from agentgym.episodes.episode import read_episodes
 from agentgym.errors import BadConfig, MissingExtra, UnknownName, no_such
@@ -43,35 +42,34 @@ class Spending(Protocol):
         """Whether infrastructure errors are played again."""
         ...
 
-    @property
-    def quiet(self) -> bool:
-        """Whether nothing but results is shown."""
-        ...
-
 
 def metered(
     config: Spending, agent: Agent | HarnessAgent, plan: EvaluationPlan, folder: Path
-) -> tuple[Price | None, Metered | None]:
-    """Return the model's price and, over plain chat, the engine that counts, which the agent has from now on.
+) -> tuple[Price | None, Metered | None, str]:
+    """Return the model's price and, over plain chat, the engine that counts, which the agent has from now on, and how much
+    there is to play at most.
 
     Earlier sessions in the folder count toward `--max-cost`. BadConfig for flags without an effect.
     """
-    if config.max_cost is not None and not 0 < config.max_cost < math.inf:
-        raise BadConfig(f"--max-cost is {config.max_cost}; expected US dollars above 0")
+    check_spending(config, chat=isinstance(agent, MessageAgent))
     if not isinstance(agent, MessageAgent):
-        flag = "--prices" if config.prices else "--max-cost" if config.max_cost is not None else ""
-        if flag:
-            raise BadConfig(f"{flag} has no effect here: it is for models over plain chat (chat:…)")
-        return None, None
+        return None, None, ""
     price = _price(config)
     episodes = folder / "episodes.jsonl"
     played = list(read_episodes(episodes)) if episodes.exists() else []
     spent = total_cost(played, price) if config.max_cost is not None else 0.0
     meter = agent.engine = Metered(agent.engine, price, config.max_cost, spent or 0.0)
-    if not config.quiet:
-        kept = Counter(episode.env for episode in played if not (config.retry_faults and episode.fault))
-        announce(at_most(plan, agent.sampling.max_tokens, price, kept))
-    return price, meter
+    kept = Counter(episode.env for episode in played if not (config.retry_faults and episode.fault))
+    return price, meter, at_most(plan, agent.sampling.max_tokens, price, kept)
+
+
+def check_spending(config: Spending, *, chat: bool) -> None:
+    """Raise BadConfig for flags that have no effect, as they have over plain chat alone."""
+    if config.max_cost is not None and not 0 < config.max_cost < math.inf:
+        raise BadConfig(f"--max-cost is {config.max_cost}; expected US dollars above 0")
+    flag = "--prices" if config.prices else "--max-cost" if config.max_cost is not None else ""
+    if flag and not chat:
+        raise BadConfig(f"{flag} has no effect here: it is for models over plain chat (chat:…)")
 
 
 def _price(config: Spending) -> Price | None:
@@ -90,6 +88,7 @@ def planned(config: Spending, plan: EvaluationPlan, named: Mapping[str, object],
     `named` is what the manifest says about the suite, `turn_tokens` the most tokens of a reply, 0 without a model. Nothing
     is loaded or played.
     """
+    check_spending(config, chat=(config.model or "").startswith("chat:"))
     lines: list[str] = []
     plans = {env: plan.of(env) for env in plan.envs}
     tasks: dict[str, list[Task]] = {}

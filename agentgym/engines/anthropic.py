@@ -11,13 +11,13 @@ import httpx2
 
 from agentgym.core.json_value import JSON, Object, table
 from agentgym.core.screen import storable
-from agentgym.engines.openai.answers import MOST_CALLS, count
+from agentgym.engines.openai.answers import MOST_CALLS
 from agentgym.engines.openai.chat import OpenAIChatEngine
 from agentgym.engines.openai.client import received
-from agentgym.engines.openai.http import Garbage, Servers, seconds_of
+from agentgym.engines.openai.http import Garbage, Servers, check_error, seconds_of
 from agentgym.engines.openai.traffic import Server
 from agentgym.engines.protocol import Completion, Sampling, ToolCall
-from agentgym.episodes.usage import Usage
+from agentgym.episodes.usage import Usage, count
 from agentgym.errors import MissingExtra, how_to_install
 
 BLOCKS = "blocks"
@@ -99,8 +99,11 @@ class AnthropicEngine(OpenAIChatEngine):
     def read(self, answer: Object) -> Completion:
         """Return the reply in a message; Garbage where there is none."""
         blocks, stopped = answer.get("content"), answer.get("stop_reason")
-        if not isinstance(blocks, list) or not isinstance(stopped, str) or stopped not in _ENDED:
-            raise Garbage("expected content and a stop_reason")
+        if not isinstance(stopped, str) or stopped not in _ENDED:
+            check_error(answer)
+            raise Garbage(f"stop_reason is {str(stopped)[:40]!r}; expected one of {', '.join(_ENDED)}")
+        if not isinstance(blocks, list):
+            raise Garbage(f"content is {str(blocks)[:40]!r}; expected blocks")
         parts = [table(block) for block in blocks]
         calls = [_call(part) for part in parts if part.get("type") == "tool_use"][:MOST_CALLS]
         done = Completion([], [], _ENDED[stopped], text=_text(parts, "text"), calls=calls)
@@ -167,9 +170,9 @@ def _text(blocks: Sequence[Object], kind: str) -> str:
 
 def _usage(raw: JSON) -> Usage | None:
     counts = table(raw)
-    fresh, output = count(counts, "input_tokens"), count(counts, "output_tokens")
-    if fresh is None or output is None:
+    fresh, output = count(counts.get("input_tokens")), count(counts.get("output_tokens"))
+    cached, written = (count(counts.get(name) or 0) for name in ("cache_read_input_tokens", "cache_creation_input_tokens"))
+    if fresh is None or output is None or cached is None or written is None:
         return None
-    cached, written = count(counts, "cache_read_input_tokens") or 0, count(counts, "cache_creation_input_tokens") or 0
-    thinking = count(table(counts.get("output_tokens_details")), "thinking_tokens") or 0
+    thinking = min(output, count(table(counts.get("output_tokens_details")).get("thinking_tokens")) or 0)
     return Usage(fresh + cached + written, output, cached, written, thinking)

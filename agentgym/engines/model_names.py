@@ -100,5 +100,7 @@ def as_chat(name: str) -> str:
     kind, _, model = name.partition(":")
     if model and kind in PROVIDERS:
         return f"A model of its API is chat:{kind}/{model}"
+    if name.partition("/")[0] in PROVIDERS:
+        return f"A model of its API is chat:{name}"
     forms = ", ".join(f"chat:{known}/{model or name}" for known in PROVIDERS)
     return f"A model behind an API is {forms}, or chat:URL#MODEL"

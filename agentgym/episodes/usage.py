@@ -1,6 +1,5 @@
 """What a request to a model took: tokens as its server counted them, what it says that they cost, and seconds."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -31,6 +30,10 @@ _KEYS = {
     "written": "cache_write_tokens",
     "reasoning": "reasoning_tokens",
 }
+MOST_TOKENS = 10**9
+"""Tokens of one request beyond which a server's count is no count."""
+MOST = 1e9
+"""US dollars, or seconds, beyond which a number that someone else wrote is no amount."""
 SECONDS = "request_seconds"
 """The key in `Turn.extra` of how long the request took that was answered, without waiting and retries."""
 
@@ -47,15 +50,20 @@ def to_extra(usage: Usage | None, seconds: float) -> dict[str, float]:
 
 def from_extra(extra: Mapping[str, Any]) -> Usage | None:
     """Return the usage that a turn keeps in its `extra`; None where there is none, or what is there is none."""
-    counts = {name: extra.get(key, 0) for name, key in _KEYS.items()}
-    if "completion_tokens" not in extra or not all(type(count) is int and count >= 0 for count in counts.values()):
+    counts = {name: count(extra.get(key, 0)) for name, key in _KEYS.items()}
+    known = {name: number for name, number in counts.items() if number is not None}
+    if "completion_tokens" not in extra or len(known) < len(counts):
         return None
-    cost = amount(extra.get("cost"))
-    return Usage(**counts, cost=cost)
+    return Usage(**known, cost=amount(extra.get("cost")))
+
+
+def count(value: object) -> int | None:
+    """Return a number of tokens that someone else wrote, from 0 to `MOST_TOKENS`; None for anything else."""
+    return value if type(value) is int and 0 <= value <= MOST_TOKENS else None
 
 
 def amount(value: object) -> float | None:
-    """Return a number from 0 that someone else wrote; None for anything else."""
+    """Return a number that someone else wrote, from 0 to `MOST`; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return float(value) if math.isfinite(value) and value >= 0 else None
+    return float(value) if 0 <= value <= MOST else None  # NaN is neither

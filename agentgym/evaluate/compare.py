@@ -48,7 +48,8 @@ class Comparison:
 def compare_folders(a: str | Path, b: str | Path) -> dict[str, object]:
     """Return the comparison of two folders of evaluations, or of training runs, as plain JSON.
 
-    `options` names what they were made with differently; `tasks` counts the paired ones, those that only one side
+    `same` says that both are one folder, or hold the same episodes to the second; `options` names what they were made with
+    differently; `tasks` counts the paired ones, those that only one side
     finished, and those left out since their instructions differ; `faults` counts episodes, and
     `not_comparable` says on which side they are too many to call the rates comparable; `pass_at` has pass@k of both sides
     where every task has several attempts (`pass_curves`); `all` and each of `envs` and their `by_type` and `by_difficulty`
@@ -70,6 +71,7 @@ def compare_evaluations(a: str | Path, b: str | Path) -> tuple[dict[str, Any], l
     comparison = {
         "a": str(a),
         "b": str(b),
+        "same": Path(a).resolve() == Path(b).resolve() or sides[0][1] == sides[1][1],
         "options": _differing(sides[0][0], sides[1][0]),
         "tasks": {
             "paired": len(paired),

@@ -43,8 +43,9 @@ def cut_warning(row: Mapping[str, Any], options: Mapping[str, Any]) -> str:
     counts = {name: count for name, share in ends.items() if isinstance(share, float) and (count := round(total * share))}
     if not counts:
         return ""
-    parts = [f"{count} of {total} replies ({count / total:.1%}) {UNFINISHED[name]}" for name, count in counts.items()]
-    if "length" not in counts:
-        return f"{'; '.join(parts)}: they count as what the model did"
+    parts = {name: f"{count} of {total} replies ({count / total:.1%}) {UNFINISHED[name]}" for name, count in counts.items()}
     advice = f"protocol {options.get('suite')} fixes that limit" if "protocol" in options else "raise --turn-tokens"
-    return f"{'; '.join(parts)} (the limit is {options.get('turn_tokens')} tokens): {advice}"
+    limit = f" (the limit is {options.get('turn_tokens')} tokens): {advice}"
+    sentences = [f"{cut}{limit}"] if (cut := parts.pop("length", "")) else []
+    sentences += [f"{'; '.join(parts.values())}: they count as what the model did"] if parts else []
+    return ". ".join(sentences)

@@ -12,7 +12,7 @@ import numpy as np
 from agentgym.core.outcome import Finish
 from agentgym.engines import ChatEngine, Completion, Sampling
 from agentgym.episodes.episode import Episode, Turn
-from agentgym.episodes.usage import SECONDS, Usage, amount, from_extra
+from agentgym.episodes.usage import MOST, SECONDS, Usage, amount, from_extra
 from agentgym.errors import BadConfig, BadData, EngineDead, no_such
 from agentgym.evaluate.replies import replies
 
@@ -68,7 +68,7 @@ def _price(where: str, table: object) -> Price:
             if not isinstance(value, str):
                 raise BadConfig(f"{where}: source is {value!r}; expected text")
         elif amount(value) is None:
-            raise BadConfig(f"{where}: {name} is {value!r}; expected US dollars for a million tokens, from 0")
+            raise BadConfig(f"{where}: {name} is {value!r}; expected US dollars for a million tokens, from 0 to {MOST:,.0f}")
     if not {"input", "output"} <= {*values}:
         raise BadConfig(f"{where} needs input and output: US dollars for a million tokens")
     return Price(**values)
@@ -96,17 +96,17 @@ def usage_of(turn: Turn) -> Usage | None:
     return Usage(sum(len(call.prompt_ids) for call in calls), turn.sampled) if calls else None
 
 
-def requests(episodes: Iterable[Episode]) -> Iterator[tuple[Turn, Usage]]:
-    """Yield the turns that began with a request, with what it took; without those that nobody counted."""
+def requests(episodes: Iterable[Episode]) -> Iterator[tuple[Turn, Usage | None]]:
+    """Yield the turns that began with a request that was answered, with what it took; None where nobody counted that."""
     for episode in episodes:
         for turn in replies(episode):
-            if usage := usage_of(turn):
-                yield turn, usage
+            if turn.finish not in (Finish.CONTEXT, Finish.ABORT):
+                yield turn, usage_of(turn)
 
 
 def total_cost(episodes: Iterable[Episode], price: Price | None) -> float | None:
-    """Return what episodes cost in US dollars; None where that of any request is not known."""
-    costs = [cost_of(usage, price) for _, usage in requests(episodes)]
+    """Return what counted requests cost in US dollars; None where one of them has no price."""
+    costs = [cost_of(usage, price) for _, usage in requests(episodes) if usage]
     known = [cost for cost in costs if cost is not None]
     return float(sum(known)) if costs and len(known) == len(costs) else None
 
@@ -114,9 +114,11 @@ def total_cost(episodes: Iterable[Episode], price: Price | None) -> float | None
 def spending(episodes: Sequence[Episode], price: Price | None) -> dict[str, object]:
     """Return `usage` (tokens of all requests), `cost` (US dollars) and `latency` (seconds of a request that was answered).
 
-    Each is None where nothing is known of it. Episodes that ended as faults count: they were paid for.
+    Each is None where nothing is known of it. Episodes that ended as faults count: they were paid for. `uncounted` requests
+    have no part in usage and cost, which are then too low.
     """
-    usages = [usage for _, usage in requests(episodes)]
+    counted = [usage for _, usage in requests(episodes)]
+    usages = [usage for usage in counted if usage]
     seconds = [
         value for episode in episodes for turn in replies(episode) if (value := amount(turn.extra.get(SECONDS))) is not None
     ]
@@ -132,6 +134,7 @@ def spending(episodes: Sequence[Episode], price: Price | None) -> dict[str, obje
     median, p95 = (float(np.quantile(seconds, share)) for share in (0.5, 0.95)) if seconds else (0.0, 0.0)
     return {
         "usage": {name: sum(getattr(usage, name) for usage in usages) for name in COUNTS} if usages else None,
+        "uncounted": len(counted) - len(usages),
         "cost": cost,
         "latency": {"median": median, "p95": p95, "requests": len(seconds)} if seconds else None,
     }
@@ -176,10 +179,13 @@ class Metered:
         cost = None if done.usage is None else cost_of(done.usage, self._price)
         if cost is not None:
             self.spent += cost
-        elif self._most is not None and done.finish != Finish.ABORT:
+        elif self._most is not None and done.finish not in (Finish.CONTEXT, Finish.ABORT):
             raise BadConfig(
                 f"--max-cost is {self._most:g}, and the server does not say what a request costs: name the model's prices "
                 "with --prices FILE"
+                if self._price is None
+                else f"--max-cost is {self._most:g}, and the server did not count the tokens of a reply (no `usage`), so "
+                "nobody knows what is spent: leave out --max-cost"
             )
         return done
 

@@ -7,7 +7,8 @@ from dataclasses import asdict
 from typing import Any
 
 from agentgym.episodes.confidence import calibration
-from agentgym.episodes.episode import Episode, Turn, fault_share, unhinted
+from agentgym.episodes.episode import Episode, fault_share, unhinted
+from agentgym.episodes.usage import from_extra
 from agentgym.evaluate.aggregates import (
     THRESHOLDS,
     Aggregate,
@@ -17,7 +18,7 @@ from agentgym.evaluate.aggregates import (
 )
 from agentgym.evaluate.attempts import avg_at_k, mean_over_tasks, pass_at_k, pass_hat_k, useful_ks
 from agentgym.evaluate.replies import finishes
-from agentgym.evaluate.spending import Price, spending
+from agentgym.evaluate.spending import Price, requests, spending
 from agentgym.evaluate.statistics import Outcomes, outcomes, success
 
 MEASURES = {"avg_at": avg_at_k, "pass_at": pass_at_k, "pass_hat": pass_hat_k}
@@ -26,9 +27,10 @@ MEASURES = {"avg_at": avg_at_k, "pass_at": pass_at_k, "pass_hat": pass_hat_k}
 def summarize(episodes: Sequence[Episode], price: Price | None = None) -> dict[str, object]:
     """Return the results of all episodes, by environment, and within each environment by task type and difficulty.
 
-    Every row has `success` (mean, low, high, tasks, episodes, faults), `fault_share`, `reward`, `turns`, `tokens` (sampled)
-    and `seconds` (of turns), means over episodes; `invalid` and `unparsed` (shares of turns); `replies` (their number) and
-    `finish` (the share of them that ended in each way); `usage`, `cost` and `latency` (see `spending`); `avg_at`, `pass_at`,
+    Every row has `success` (mean, low, high, tasks, episodes, faults), `fault_share`, `reward`, `turns`, `tokens` (sampled;
+    of episodes whose replies were all counted) and `seconds` (of turns), means over episodes; `invalid` and `unparsed`
+    (shares of turns); `replies` (their number) and `finish` (the share of them that ended in each way); `usage`, `cost`,
+    `latency` and `uncounted` (see `spending`); `avg_at`, `pass_at`,
     and `pass_hat` (by k, where every task had that many attempts), `reasons` (counts) and `metrics` (means); where replies
     state a confidence, `calibration` (see `agentgym.episodes.confidence`). The rows of
     all episodes and of environments have `iqm` and `profile` too (`agentgym.evaluate.aggregates`; None without a whole
@@ -67,7 +69,7 @@ def _row(episodes: Sequence[Episode], price: Price | None) -> dict[str, object]:
         "fault_share": fault_share(episodes),
         "reward": _mean(episode.reward for episode in counted),
         "turns": _mean(len(episode.turns) for episode in counted),
-        "tokens": _mean(sum(map(_sampled, episode.turns)) for episode in counted),
+        "tokens": _mean(tokens for episode in counted if (tokens := _sampled(episode)) is not None),
         "seconds": _mean(math.fsum(turn.seconds for turn in episode.turns) for episode in counted),
         "invalid": _mean(not turn.valid for turn in turns),
         "unparsed": _mean(not turn.parsed for turn in turns),
@@ -80,10 +82,11 @@ def _row(episodes: Sequence[Episode], price: Price | None) -> dict[str, object]:
     }
 
 
-def _sampled(turn: Turn) -> int:
-    """Return the tokens of a reply; of an engine that shows none, as many as its server counted."""
-    counted = turn.extra.get("completion_tokens", 0)
-    return turn.sampled or (counted if type(counted) is int else 0)
+def _sampled(episode: Episode) -> int | None:
+    """Return the tokens of an episode's replies, as the server counted them where it shows none; None where it did not."""
+    if any(usage is None for _, usage in requests([episode])):
+        return None
+    return sum(turn.sampled or (counted.output if (counted := from_extra(turn.extra)) else 0) for turn in episode.turns)
 
 
 def _finish(episodes: Sequence[Episode]) -> dict[str, object]:

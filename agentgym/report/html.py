@@ -18,6 +18,7 @@ import numpy as np
 from agentgym.core.folders import write_whole
 from agentgym.core.screen import printable
 from agentgym.episodes.episode import Episode, Turn
+from agentgym.episodes.usage import from_extra
 from agentgym.evaluate.replies import cut_warning
 from agentgym.evaluate.statistics import Interval, mean_interval
 from agentgym.evaluate.summary import level
@@ -143,6 +144,7 @@ def episode_entry(row: Row, episode: Episode, decode: Decode | None) -> dict[str
 
 def _turn(turn: Turn, decode: Decode | None, *, first: bool) -> dict[str, object]:
     messages = [(str(m.get("role", "")), cut(_text(m.get("content")))) for m in turn.messages] if first else []
+    counted = from_extra(turn.extra)
     return {
         "observation": cut(turn.observation),
         "text": cut(turn.text),
@@ -156,8 +158,8 @@ def _turn(turn: Turn, decode: Decode | None, *, first: bool) -> dict[str, object
         "reward": turn.reward,
         "rewards": turn.rewards,
         "advantage": _advantage(turn),
-        "tokens": turn.sampled,
-        "prompt": len(turn.prompt_ids),
+        "tokens": turn.sampled or (counted.output if counted else 0),
+        "prompt": len(turn.prompt_ids) or (counted.input if counted else 0),
         "logprob": float(np.mean(turn.logprobs)) if turn.logprobs else None,
         "version": turn.policy_version,
         "messages": messages,

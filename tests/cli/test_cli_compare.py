@@ -45,6 +45,17 @@ def test_many_different_options_do_not_push_the_result_away(
     assert notes == []  # the page has them in a table of their own
 
 
+def test_an_evaluation_is_not_compared_with_itself_in_silence(
+    folders: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    copy = str(shutil.copytree(folders[0], tmp_path / "copy"))
+    for other in (folders[0], f"{folders[0]}/../random", copy):
+        page = tmp_path / "page.html"
+        assert main(["compare", folders[0], other, "--page", str(page)]) == 0
+        assert "A and B hold the same episodes" in capsys.readouterr().out and "hold the same episodes" in page.read_text()
+    assert main(["compare", *folders]) == 0 and "the same episodes" not in capsys.readouterr().out
+
+
 def test_json_is_all_there_is(folders: tuple[str, str], capsys: pytest.CaptureFixture[str]):
     assert main(["compare", *folders, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)

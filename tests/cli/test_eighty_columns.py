@@ -1,5 +1,6 @@
 """What the commands print in a terminal of 80 columns: no line is longer, and no word or path is broken to fit."""
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -60,6 +61,11 @@ def test_eval_and_compare_break_sentences_between_words(shown: Callable[..., lis
         assert max(len(line) for line in after if "/" not in line) <= 80
         assert "no protocol: not comparable with published numbers" in joined(after)
         assert "report.html shows the episodes; summary.md, summary.json, episodes.jsonl, manifest.json" in joined(after)
+    manifest = Path(sides[1], "manifest.json")
+    long = json.loads(manifest.read_text())
+    long["options"]["model"] = f"chat:https://api.example.com/v1#{'owner/a-model-with-a-long-name'}"
+    manifest.write_text(json.dumps(long))
     lines = shown("compare", *sides)
+    assert lines[lines.index("model:") + 1 :][:2] == ["  A  null", f'  B  "{long["options"]["model"]}"']
     assert max(len(line) for line in lines if "/" not in line) <= 80
     assert "6 are paired" in joined(lines)

@@ -184,6 +184,31 @@ def test_every_token_is_counted_where_it_belongs(tmp_path: Path) -> None:
         ({"prompt_tokens": 9, "completion_tokens": 2, "cost": float("nan")}, Usage(9, 2)),
         ({"prompt_tokens": True, "completion_tokens": 2}, None),
         (None, None),
+        ({"prompt_tokens": 10**400, "completion_tokens": 2}, None),  # no float holds it
+        ({"prompt_tokens": 9, "completion_tokens": 10**9 + 1}, None),
+        ({"prompt_tokens": 9, "completion_tokens": 2, "cost": 10**400}, Usage(9, 2)),
+        ({"prompt_tokens": 9, "completion_tokens": 2, "cost": 1e308}, Usage(9, 2)),
+        ({"prompt_tokens": 9, "completion_tokens": 2, "cost": -1}, Usage(9, 2)),
+        (  # more of a kind than there are
+            {
+                "prompt_tokens": 9,
+                "completion_tokens": 2,
+                "prompt_tokens_details": {"cached_tokens": 99, "cache_write_tokens": 99},
+                "completion_tokens_details": {"reasoning_tokens": 99},
+            },
+            Usage(9, 2, cached=9, written=0, reasoning=2),
+        ),
+        (  # xAI: reasoning is no part of the completion's tokens, and is paid for
+            {
+                "prompt_tokens": 12,
+                "completion_tokens": 1,
+                "total_tokens": 399,
+                "completion_tokens_details": {"reasoning_tokens": 386},
+            },
+            Usage(12, 387, reasoning=386),
+        ),
+        ({"prompt_tokens": 20, "completion_tokens": 151, "total_tokens": 553}, Usage(20, 533, reasoning=382)),  # Gemini
+        ({"prompt_tokens": 20, "completion_tokens": 151, "total_tokens": 30}, Usage(20, 151)),
     ],
 )
 def test_odd_usage(usage: Any, expected: Usage | None) -> None:
@@ -191,11 +216,43 @@ def test_odd_usage(usage: Any, expected: Usage | None) -> None:
         assert one(client(url)).usage == expected
 
 
+def test_numbers_that_no_float_holds_end_no_evaluation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    usage = {"prompt_tokens": 10**400, "completion_tokens": 10**400, "cost": 10**400}
+    with loopback.faulty([], then=reply(usage=usage)) as (_, url):
+        assert evaluated(url, tmp_path / "e") == 0
+    assert "the server did not count the tokens of" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("reason", "finish"), [("eos", "stop"), ("eos_token", "stop"), ("model_length", "length"), ("tool_calls", "stop")]
+)
+def test_the_finish_reasons_of_other_servers(reason: str, finish: str) -> None:
+    with loopback.faulty([], then=reply(finish=reason)) as (server, url):
+        assert one(client(url)).finish == finish and server.asked == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ({"error": {"message": "upstream died", "code": 502}}, r"an error with status 200 \(.*upstream died"),
+        ({"choices": [{**reply(finish="error")["choices"][0], "error": {"message": "no capacity"}}]}, "no capacity"),
+        (reply(finish="because"), "finish_reason is 'because'; expected one of stop, length"),
+        ({"choices": reply()["choices"] * 2}, "2 choices; expected one"),
+        ({}, "no choices; expected one"),
+    ],
+)
+def test_an_answer_that_is_none_is_said_in_the_servers_words(answer: Any, words: str) -> None:
+    with loopback.faulty([], then=answer) as (_, url), pytest.raises(Fault, match=f"2 attempts: 2 x .*{words}"):
+        one(client(url, retries=1))
+
+
 def test_usage_of_a_strangers_file() -> None:
     whole = Usage(9, 2, 1, 1, 1, 0.5)
     assert from_extra(to_extra(whole, 0.1)) == whole and from_extra(to_extra(None, 0.0)) is None
     assert from_extra({"completion_tokens": -1, "prompt_tokens": 3}) is None
     assert from_extra({"completion_tokens": 1, "prompt_tokens": 3, "cost": float("inf")}) == Usage(3, 1)
+    assert from_extra({"completion_tokens": 10**400, "prompt_tokens": 3}) is None
+    assert from_extra({"completion_tokens": 1, "prompt_tokens": 3, "cost": 10**400}) == Usage(3, 1)
 
 
 def test_thoughts_are_stored_once_and_only_where_there_are_some() -> None:
@@ -315,6 +372,8 @@ def test_dotted_options_are_tables() -> None:
         ("gpt-5", "chat:openai/gpt-5"),
         ("gpt-5", "chat:URL#MODEL"),
         ("OWNER/NAME", "chat:openrouter/OWNER/NAME"),
+        ("openai/gpt-5", "A model of its API is chat:openai/gpt-5"),
+        ("anthropic/claude-x", "A model of its API is chat:anthropic/claude-x"),
         ("chat:gpt-5", "chat:openai/NAME"),
         ("chat:groq/llama", "chat:anthropic/NAME"),
         ("claude:opus", "chat:anthropic/opus"),

@@ -131,7 +131,7 @@ def test_a_server_that_never_answers_at_all_ends_the_evaluation(tmp_path: Path, 
             main(evaluation(url, tmp_path, "--engine.retries", "1", "--concurrency", "24", "--engine.timeout", "0.4")) == 2
         )
         assert server.asked <= 2 * 24  # nobody goes on after the first who has tried for the last time
-    assert f"2 attempts: no answer in 0.4 s, no answer in 0.4 s. {url} never answered anything" in capsys.readouterr().err
+    assert f"2 attempts: 2 x no answer in 0.4 s. {url} never answered anything" in capsys.readouterr().err
 
 
 def test_a_rollout_over_tokens_ends_complete() -> None:

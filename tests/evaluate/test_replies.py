@@ -70,7 +70,12 @@ def test_every_way_to_end_is_one_of_its_own(tmp_path: Path, capsys: pytest.Captu
     said = capsys.readouterr().out.splitlines()[0]
     for words in ("were cut by length", "were withheld by a filter", "were declined by the model"):
         assert words in said
-    assert "the limit is 4096 tokens" in said
+    turns = sum(len(episode.turns) for episode in read_episodes(tmp_path / "e" / "episodes.jsonl"))
+    assert (
+        said.startswith(f"1 of {turns} replies")
+        and "by length (the limit is 4096 tokens): raise --turn-tokens. 1 of" in said
+    )
+    assert said.endswith("were declined by the model: they count as what the model did")
 
 
 def test_replies_that_end_by_themselves_are_no_news(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -135,7 +135,8 @@ def test_max_cost_needs_a_price(tmp_path: Path, capsys: pytest.CaptureFixture[st
 def test_flags_that_cannot_be(flags: list[str], tmp_path: Path) -> None:
     with loopback.faulty([], then=reply()) as (server, url):
         assert main(evaluation(url, tmp_path / "e", *flags)) == 2
-        assert main(["eval", "guessnumber", "--policy", "random", "--max-cost", "1", "--out", str(tmp_path / "f")]) == 2
+        policy = ["eval", "guessnumber", "--policy", "random", "--out", str(tmp_path / "f")]
+        assert main([*policy, "--max-cost", "1"]) == 2 and main([*policy, "--max-cost", "1", "--plan"]) == 2
     assert server.asked == 0
 
 
@@ -147,6 +148,9 @@ def test_flags_that_cannot_be(flags: list[str], tmp_path: Path) -> None:
         ('["m"]\ninput = 1\noutput = -1\n', BadConfig),
         ('["m"]\ninput = 1\noutput = 1\ncache = 2\n', BadConfig),
         ("m = 3\n", BadConfig),
+        ('["m"]\ninput = 1e308\noutput = 1\n', BadConfig),  # of which two are infinite
+        ('["m"]\ninput = 9223372036854775807\noutput = 1\n', BadConfig),
+        ('["m"]\ninput = nan\noutput = 1\n', BadConfig),
     ],
 )
 def test_tables_that_are_none(text: str, error: type[Exception], tmp_path: Path) -> None:
@@ -178,6 +182,29 @@ def test_exact_tokens_are_counted_too_and_faults_were_paid() -> None:
     assert spending([fault], None)["cost"] == {"total": 1.0, "per_episode": 1.0, "per_success": None, "by": "server"}
 
 
+def test_replies_that_nobody_counted_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every second answer has no usage: the sums are of the others, and say so everywhere."""
+    script = [reply(), reply(None)] * 6
+    with loopback.faulty(script, then=reply()) as (server, url):
+        assert main(evaluation(url, tmp_path / "e", "--prices", table(tmp_path), "--concurrency", "1")) == 0
+        none = server.asked // 2
+        assert none and summary_of(tmp_path / "e")["uncounted"] == none
+        assert summary_of(tmp_path / "e")["usage"]["output"] == 200 * (server.asked - none)
+        said = capsys.readouterr().out
+        assert f"the server did not count the tokens of {none} of {server.asked} replies" in said
+        assert f"price: at least ${0.0031 * (server.asked - none):.4f}" in said and "tokens: at least" in said
+    assert summary_of(tmp_path / "e")["tokens"] is None  # of no episode are they known
+    with loopback.faulty([], then=reply(None)) as (server, url):
+        assert main(evaluation(url, tmp_path / "f", "--prices", table(tmp_path), "--max-cost", "1")) == 2
+    assert "did not count the tokens of a reply" in capsys.readouterr().err
+
+
+def test_policies_without_a_model_have_no_reply_to_count(tmp_path: Path) -> None:
+    assert main(["eval", "guessnumber", "--policy", "random", "--tasks", "2", "--out", str(tmp_path / "e")]) == 0
+    summary = summary_of(tmp_path / "e")
+    assert (summary["uncounted"], summary["tokens"], summary["usage"]) == (0, 0, None)
+
+
 def test_an_evaluation_is_extended_by_tasks_and_by_attempts(tmp_path: Path) -> None:
     out, command = tmp_path / "e", ["eval", "guessnumber", "--policy", "random", "--out", str(tmp_path / "e")]
     assert main([*command, "--tasks", "3"]) == 0
@@ -200,7 +227,8 @@ def test_an_evaluation_is_extended_by_tasks_and_by_attempts(tmp_path: Path) -> N
 def test_fewer_tasks_are_another_evaluation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["eval", "guessnumber", "--policy", "random", "--out", str(tmp_path / "e"), "--tasks"]
     assert main([*command, "3"]) == 0 and main([*command, "2"]) == 2
-    assert "other options" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "other options" in said and "nothing is played" not in said
     assert main([*command, "3", "--horizon", "2"]) == 2
 
 

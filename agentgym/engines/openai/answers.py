@@ -2,21 +2,28 @@
 
 import json
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 
 from agentgym.core.json_value import JSON, Object, entries, table
 from agentgym.core.screen import storable
-from agentgym.engines.openai.http import TOO_LONG, Garbage, only_choice
+from agentgym.engines.openai.http import TOO_LONG, Garbage, check_error, only_choice
 from agentgym.engines.protocol import Completion, ToolCall
-from agentgym.episodes.usage import Usage, amount
+from agentgym.episodes.usage import Usage, amount, count
 
 MOST_CALLS = 64
 """Calls of one reply that are read; no model means to make more."""
 _LONGEST_ID = 200
 _CONTENT = re.compile(rb'(?<!\\)"content"\s*:\s*"((?:[^"\\]|\\.)*)', re.DOTALL)
 _ESCAPED = re.compile(r'(?:[^"\\]|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*')
-_ENDED = {"stop": "stop", "length": "length", "tool_calls": "stop", "content_filter": "filter"}
+_ENDED = {
+    "stop": "stop",
+    "length": "length",
+    "tool_calls": "stop",
+    "content_filter": "filter",
+    "eos": "stop",  # Together's, of some models
+    "eos_token": "stop",  # of servers with the names of Text Generation Inference
+    "model_length": "length",  # Mistral's: cut by the model's context
+}
 
 
 def read_completion(answer: Object) -> Completion:
@@ -29,8 +36,11 @@ def read_completion(answer: Object) -> Completion:
     calls, refusal = _calls(said.get("tool_calls")), said.get("refusal")
     if text is None and isinstance(finish, str):  # calls, a refusal, or a reply that was all thought
         text = refusal or ""
-    if not isinstance(text, str) or not isinstance(finish, str) or finish not in _ENDED:
-        raise Garbage("expected text and a finish_reason")
+    if not isinstance(finish, str) or finish not in _ENDED:
+        check_error(choice)
+        raise Garbage(f"finish_reason is {str(finish)[:_LONGEST_ID]!r}; expected one of {', '.join(_ENDED)}")
+    if not isinstance(text, str):
+        raise Garbage(f"content is {str(text)[:_LONGEST_ID]!r}; expected text")
     ended = "refusal" if refusal and finish == "stop" else _ENDED[finish]
     done = Completion([], [], ended, text=storable(text), usage=_usage(answer.get("usage")), calls=calls)
     thoughts = said.get("reasoning_content") or said.get("reasoning")
@@ -103,21 +113,18 @@ def _calls(raw: JSON) -> list[ToolCall]:
 
 def _usage(raw: JSON) -> Usage | None:
     counts = table(raw)
-    asked, completion = count(counts, "prompt_tokens"), count(counts, "completion_tokens")
+    asked, completion = count(counts.get("prompt_tokens")), count(counts.get("completion_tokens"))
     if asked is None or completion is None:
         return None
     of_input, of_output = table(counts.get("prompt_tokens_details")), table(counts.get("completion_tokens_details"))
+    total = count(counts.get("total_tokens")) or 0
+    output = max(completion, total - asked)  # xAI and Gemini count reasoning in the total alone
+    cached = min(asked, count(of_input.get("cached_tokens")) or count(counts.get("prompt_cache_hit_tokens")) or 0)
     return Usage(
         asked,
-        completion,
-        cached=min(asked, count(of_input, "cached_tokens") or count(counts, "prompt_cache_hit_tokens") or 0),
-        written=count(of_input, "cache_write_tokens") or 0,
-        reasoning=count(of_output, "reasoning_tokens") or 0,
+        output,
+        cached=cached,
+        written=min(asked - cached, count(of_input.get("cache_write_tokens")) or 0),
+        reasoning=min(output, count(of_output.get("reasoning_tokens")) or output - completion),
         cost=amount(counts.get("cost")),
     )
-
-
-def count(counts: Mapping[str, JSON], name: str) -> int | None:
-    """Return a whole number from 0 of a server's; None where it is anything else."""
-    value = counts.get(name)
-    return value if type(value) is int and value >= 0 else None

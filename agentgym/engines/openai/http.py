@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from itertools import groupby
 from typing import Generic, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
@@ -165,7 +166,9 @@ class Servers:
                 pause = min(self._backoff * 2 ** (len(met) - 1), self._longest)
                 server.ill = asyncio.get_running_loop().time() + pause
                 await asyncio.sleep(pause)
-        said = f"no answer from {len(self.servers)} server(s) in {len(met)} attempts: {', '.join(met)}"
+        runs = [(problem, len(list(same))) for problem, same in groupby(met)]
+        troubles = [f"{times} x {problem}" if times > 1 else problem for problem, times in runs]
+        said = f"no answer from {len(self.servers)} server(s) in {len(met)} attempts: {', '.join(troubles)}"
         if not any(server.heard for server in self.servers):
             raise EngineDead(f"{said}. {', '.join(s.url for s in self.servers)} never answered anything")
         raise Fault(said, reason=Reason.ENGINE)
@@ -249,7 +252,14 @@ def only_choice(answer: Object) -> Object:
     choices = answer.get("choices")
     if isinstance(choices, list) and len(choices) == 1 and isinstance(choices[0], dict):
         return choices[0]
-    raise Garbage("expected one choice")
+    check_error(answer)
+    raise Garbage(f"{len(choices) if isinstance(choices, list) else 'no'} choices; expected one")
+
+
+def check_error(answer: Object) -> None:
+    """Raise Garbage with the error that an answer holds in spite of its status, as OpenRouter's may."""
+    if error := answer.get("error"):
+        raise Garbage(_quote(json.dumps(error, ensure_ascii=False).encode("utf-8", "replace")), "an error with status 200")
 
 
 def read_object(content: bytes) -> Object:

@@ -19,9 +19,11 @@ function header(data) {
     tile("turns", short(summary.turns), "mean of an episode");
     tile("reward", short(summary.reward), "mean of an episode");
     const met = Object.entries(summary.met || {});
-    if (summary.usage) tile("tokens", short(summary.usage.input) + " in", `${short(summary.usage.output)} out` +
+    const least = summary.uncounted ? "at least " : "";
+    if (summary.usage) tile("tokens", least + short(summary.usage.input) + " in", `${short(summary.usage.output)} out` +
       (summary.usage.cached ? `, ${short(summary.usage.cached)} cached` : "") + (summary.usage.reasoning ? `, ${short(summary.usage.reasoning)} reasoning` : ""));
-    if (summary.cost) tile("price", "$" + summary.cost.total.toPrecision(3), isNumber(summary.cost.per_success) ? `$${summary.cost.per_success.toPrecision(3)} per success` : "no success");
+    if (summary.uncounted) tile("not counted", short(summary.uncounted), `replies of ${short(summary.replies)}: the server gave no tokens`);
+    if (summary.cost) tile("price", least + "$" + summary.cost.total.toPrecision(3), isNumber(summary.cost.per_success) ? `$${summary.cost.per_success.toPrecision(3)} per success` : "no success");
     if (summary.latency) tile("request", summary.latency.median.toPrecision(2) + " s", `median; 95 %: ${summary.latency.p95.toPrecision(2)} s, without waiting`);
     if (met.length) tile("server errors", short(met.reduce((sum, [, n]) => sum + n, 0)), met.map(([kind, n]) => `${n} x ${kind}`).join(", "));
   } else {
