@@ -291,12 +291,12 @@ def horizons(under_test: EnvUnderTest) -> str:
         by_option = under_test.make()
         by_option.reset(seed=0, options={"task": task, "horizon": limit})
         for env, where in ((by_keyword, "keyword"), (by_option, "reset option")):
-            done = list(steps(env, ["no such action"] * (limit + 1)))
+            done = list(steps(env, [""] * (limit + 1)))  # no environment accepts it: see `nasty_actions`
             _, _, terminated, truncated, info = done[-1]
             ended = (len(done), terminated, truncated, info["success"], info["reason"])
             if ended != (limit, False, True, False, "horizon"):
                 text = f"horizon {limit} by {where}: (turns, terminated, truncated, success, reason) is {ended}"
-                raise Broken(text, task=task.id, seed=0, actions=["no such action"] * limit)
+                raise Broken(text, task=task.id, seed=0, actions=[""] * limit)
             _over(env, "after the end")
     _over(under_test.make(), "before the first reset")
     return "1 and 3 turns"

@@ -22,7 +22,7 @@ from agentgym.contract.shortcuts import FORGERIES
 from agentgym.core.env import TextEnv
 from agentgym.core.provenance import SECRETS, commit, hardware
 from agentgym.core.tasks import Task
-from agentgym.errors import BadData
+from agentgym.errors import BadConfig, BadData
 from agentgym.registry import foreign
 
 Certificate = dict[str, Any]
@@ -68,8 +68,16 @@ def subject(name: str, under_test: EnvUnderTest) -> dict[str, object]:
             "observations": _observations(under_test),
             "ids": [task.id for task in tasks],
         },
-        "splits": {split: env.task_count(split) for split in env.splits},
+        "splits": {split: _count(env, split) for split in env.splits},
     }
+
+
+def _count(env: TextEnv, split: str) -> int | None:
+    """Return the number of tasks of a split, None for an endless one; 0 where a file has none."""
+    try:
+        return env.task_count(split)
+    except BadConfig:
+        return 0
 
 
 def _described(env: TextEnv, task: Task) -> object:

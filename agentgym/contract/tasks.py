@@ -8,6 +8,7 @@ import gymnasium
 
 from agentgym.contract.env_under_test import EnvUnderTest
 from agentgym.contract.report import Broken, NotChecked, Note
+from agentgym.core.actions import Tool
 from agentgym.core.env import TextEnv
 from agentgym.core.play import steps
 from agentgym.core.tasks import Task
@@ -161,8 +162,9 @@ def faults_end_one_episode(under_test: EnvUnderTest) -> str:
     broken = cast("Callable[..., TextEnv]", broken_kind)(**under_test.options)
     task = under_test.tasks[0]
     broken.reset(seed=0, options={"task": task})
-    tool = next(iter(broken.tools.values()), None)
-    action = "look" if tool is None else _call(broken)
+    own = (tool for tool in broken.tools.values() if hasattr(kind, tool.name))  # others may reach it by another way
+    tool = next(iter([*own, *broken.tools.values()]), None)
+    action = "look" if tool is None else _call(tool)
     step = broken.step(action)
     ended = (step[1], step[2], step[3], step[4]["success"], step[4]["reason"])
     if ended != (0.0, False, True, None, "timeout"):
@@ -174,11 +176,10 @@ def faults_end_one_episode(under_test: EnvUnderTest) -> str:
     return "one in the first turn"
 
 
-def _call(env: TextEnv) -> str:
+def _call(tool: Tool) -> str:
     from agentgym.contract.env_under_test import argument, call
     from agentgym.core.seeding import generator
 
-    tool = next(iter(env.tools.values()))
     return call(tool, {name: argument(tool.properties[name], ["word"], generator("call")) for name in tool.required})
 
 

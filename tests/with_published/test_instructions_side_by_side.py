@@ -42,7 +42,10 @@ def ifeval_rows(rng, count):
     for name, check in ifeval.CHECKS.items():
         for _ in range(count):
             counts = [1, 2, 3, 4, 8, 20, 60]
-            yield name, {key: rng.choice(IFEVAL_VALUES.get(key, counts)) for key in check.takes}
+            values = {key: rng.choice(IFEVAL_VALUES.get(key, counts)) for key in check.takes}
+            if "nth_paragraph" in values:  # a later one is drawn at random there, and refused here
+                values["nth_paragraph"] = rng.randint(1, values["num_paragraphs"])
+            yield name, values
 
 
 def ifbench_rows():

@@ -35,7 +35,8 @@ def ordered(chosen: Mapping[str, int], order: str | None) -> list[str]:
 def write(rules: Rules, items: Sequence[Item], category: str) -> str:
     """Return a reply that keeps the rules."""
     chosen = ordered(eligible(rules, items, category), rules.get("order"))
-    chosen = chosen[: int(rules.get("count", len(chosen)))]
+    if "count" in rules:  # the last ones: what was read last is what small policies copy first
+        chosen = chosen[-int(rules["count"]) :]
     change = {"upper": str.upper, "capital": str.capitalize}.get(rules.get("case", ""), str.lower)
     lines = _list(rules.get("form", "lines"), [change(name) for name in chosen])
     if "opening" in rules:

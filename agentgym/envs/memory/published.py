@@ -2,7 +2,8 @@
 
 LongMemEval: a JSON list, or JSON lines, of `question_id` (ending in `_abs` where the answer was never given),
 `question_type`, `question`, `answer`, `question_date`, `haystack_dates` and `haystack_sessions`. Its published judge is a
-model; here an answer is right if it holds the expected one as whole words, and to abstain is to answer `unknown`.
+model; here an answer is right if it holds the expected one as whole words with few others, and to abstain is to answer
+`unknown`.
 
 MRCR: JSON lines of `prompt` (the messages as a JSON text), `answer` and `random_string_to_prepend`. An answer that does not
 begin with that string scores 0, and any other the ratio of `difflib.SequenceMatcher` after it.
@@ -25,6 +26,17 @@ from agentgym.tasks.reading import PLAIN, Reading, playable
 Row = dict[str, object]
 MOST_COMPARED = 20_000
 """Most characters of an answer of MRCR; a longer one scores 0, since the time to compare grows with the square."""
+MORE_WORDS = 10
+"""Most words of an answer of LongMemEval beyond the expected ones: an answer that copies everything is none."""
+_ALSO = re.compile(r"(.+?)\.? ([^.]+?) \(including the last day\) is also acceptable\.?", re.DOTALL)
+"""How LongMemEval writes two answers that are both right."""
+_SMALL = """
+    zero one two three four five six seven eight nine ten
+    eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen
+"""
+_UNITS = tuple(_SMALL.split())
+_TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
+_NUMBER = re.compile(rf"\b(?:({'|'.join(_TENS)})(?:[- ]({'|'.join(_UNITS[1:10])}))?|({'|'.join(_UNITS)}))\b")
 
 
 def load(path: str, reading: Reading = PLAIN) -> Library:
@@ -57,7 +69,7 @@ def _task(where: str, number: int, row: Row) -> Task:
     if "haystack_sessions" in row:
         data, id = _long_mem_eval(where, row), _text(row, "question_id", where)
     elif "random_string_to_prepend" in row:
-        data, id = _mrcr(where, row), str(row.get("id", f"mrcr/{number}"))
+        data, id = _mrcr(where, row), str(row.get("id") or f"mrcr/{number}")
     else:
         raise BadData(f"{where}: no haystack_sessions and no random_string_to_prepend; expected LongMemEval or MRCR")
     split = row.get("split")
@@ -67,7 +79,7 @@ def _task(where: str, number: int, row: Row) -> Task:
 
 def _text(row: Row, name: str, where: str) -> str:
     value = row.get(name)
-    if not isinstance(value, str | int) or isinstance(value, bool) or not str(value).strip():
+    if not isinstance(value, str | int | float) or isinstance(value, bool) or not str(value).strip():
         raise BadData(f"{where}: {name} is {str(value)[:60]!r}; expected text")
     return str(value)
 
@@ -91,10 +103,12 @@ def _long_mem_eval(where: str, row: Row) -> Data:
 
 
 def _mrcr(where: str, row: Row) -> Data:
-    try:
-        messages: object = json.loads(_text(row, "prompt", where))
-    except (ValueError, RecursionError) as error:
-        raise BadData(f"{where}: prompt is no JSON ({error}); expected the messages as a JSON text") from error
+    messages: object = row.get("prompt")
+    if not isinstance(messages, list):  # the published file has them as text
+        try:
+            messages = json.loads(_text(row, "prompt", where))
+        except (ValueError, RecursionError) as error:
+            raise BadData(f"{where}: prompt is no JSON ({error}); expected the messages as a JSON text") from error
     lines = _messages(messages, where)
     prefix, answer = _text(row, "random_string_to_prepend", where), _text(row, "answer", where)
     if not answer.startswith(prefix):
@@ -125,9 +139,31 @@ def score(data: Data, answer: str) -> float:
             return 0.0
         given, wanted = (text.removeprefix(data["prefix"]) for text in (answer, data["answer"]))
         return SequenceMatcher(None, given, wanted).ratio()
-    words, wanted_words = _words(answer), _words(data["answer"])
-    return float(f" {wanted_words} " in f" {words} " and (data["answer"] == UNKNOWN) == (words == UNKNOWN))
+    wanted = _ALSO.fullmatch(data["answer"].strip())
+    return float(any(_holds(answer, one, data["question"]) for one in (wanted.groups() if wanted else [data["answer"]])))
 
 
-def _words(text: str) -> str:
-    return " ".join(re.findall(r"\w+", text.lower()))
+def _holds(answer: str, wanted: str, question: str) -> bool:
+    """Return whether an answer has the expected words in their order, few others, and no second guess."""
+    words, expected = _words(answer), _words(wanted)
+    if not expected:  # a sign or an emoji
+        return answer.strip() == wanted.strip()
+    if (expected == [UNKNOWN]) != (words == [UNKNOWN]) or len(words) > len(expected) + MORE_WORDS:
+        return False
+    numbers = {word for word in words if word[-1].isdigit()} - {"1", *expected, *_words(question)}  # `one` is a pronoun too
+    guesses = {"yes", "no"} & {*words, *expected} if {"yes", "no"} & {*expected} else ()
+    if len(guesses) > 1 or (numbers and any(word[-1].isdigit() for word in expected)):
+        return False
+    return any(words[place : place + len(expected)] == expected for place in range(len(words)))
+
+
+def _words(text: str) -> list[str]:
+    """Return the words of a text in lower case; `1,300` and `$1300` are the same number, and so are `three` and `3`."""
+    text = re.sub(r"(?<=\d),(?=\d{3}\b)", "", text.lower().replace("\u2212", "-"))
+    text = re.sub(r"(?<=\d)(?=[a-z])", " ", _NUMBER.sub(_digits, text))
+    return re.findall(r"(?<!\w)-?\d+(?:[.:]\d+)*(?!\w)|\w+(?:\+\+|#)?", text)
+
+
+def _digits(match: re.Match[str]) -> str:
+    tens, unit, small = match.groups()
+    return str(_UNITS.index(small) if small else 20 + 10 * _TENS.index(tens) + (_UNITS.index(unit) if unit else 0))

@@ -50,7 +50,7 @@ class RecordedMemory(FromFile, Notes):
         self.score = 0.0
         rules = (
             "Sessions come one by one: read the next one with next. A question comes at the end; if the sessions do not "
-            'say it, answer "unknown".'
+            'say it, answer "unknown". Answer in a few words, with one answer.'
         )
         return f"{rules}{self.about_notes()}\n\n{self._session()}"
 

@@ -6,6 +6,7 @@ import pytest
 
 import agentgym
 from agentgym import BadData
+from agentgym.contract import check
 from agentgym.envs.functions.bfcl import backend
 from agentgym.envs.functions.bfcl.check import matches, right
 
@@ -21,6 +22,7 @@ def function(name="tile.area", required=("w",), **properties):
 
 
 TILE = function(w={"type": "integer"}, unit={"type": "string"}, scale={"type": "float"})
+OTHER = function("tile.color", (), tone={"type": "string"})
 ANSWER = {"w": [2], "unit": ["", "square cm"], "scale": ["", 1.5, 2.0]}
 
 
@@ -110,6 +112,29 @@ def test_an_episode(tmp_path):
         assert [env.step(action)[4]["success"] for action in actions][-1] is False
     env.reset(seed=0)
     assert [env.step(action)[4]["success"] for action in env.oracle()][-1] is True
+
+
+def test_a_simple_row_of_version_3_is_one_of_python(tmp_path):
+    path = write(tmp_path, [row("simple_0")], [{**GOLD, "id": "simple_0"}], name="BFCL_v3_simple.json")
+    env = agentgym.make(ID, data=path, split="all")
+    env.reset(seed=0)
+    assert [env.step(action)[4]["success"] for action in env.oracle()][-1] is True
+
+
+@pytest.mark.parametrize("ids", [("simple_python",), ("irrelevance", "live_relevance"), ("multiple", "parallel")])
+def test_files_keep_the_contract(tmp_path, ids):
+    rows = [row(f"{id}_{n}", [TILE, OTHER]) for id in ids for n in range(4)]
+    path = write(tmp_path, rows, [{**GOLD, "id": one["id"]} for one in rows], name="BFCL_v4_rows.json")
+    report = check(ID, data=path, split="all")
+    assert report.ok and sum(result.status == "holds" for result in report.results) >= 18, str(report)
+
+
+def test_after_a_call_that_no_answer_has_nobody_knows_a_solution(tmp_path):
+    env = agentgym.make(ID, data=write(tmp_path, [row()], [GOLD]), split="all")
+    env.reset(seed=0)
+    env.step('{"name": "tile_area", "arguments": {"w": 3}}')
+    with pytest.raises(NotImplementedError, match="simple_python_0"):
+        next(env.oracle())
 
 
 def test_no_call_is_right_where_nothing_fits_and_any_call_where_something_does(tmp_path):

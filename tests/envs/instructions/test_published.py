@@ -6,6 +6,7 @@ import pytest
 
 import agentgym
 from agentgym import BadConfig, BadData
+from agentgym.contract import check
 from agentgym.envs.instructions.published.checks import arguments
 from agentgym.envs.instructions.published.env import LONGEST, judge
 from agentgym.envs.instructions.published.rows import ALL_CHECKS
@@ -68,9 +69,16 @@ def test_an_episode_and_its_measures(tmp_path):
     env.reset(seed=0)
     assert env.step("Sure, I will:\nAn ox")[1] == 1
     env.reset(seed=0)
-    assert env.step("")[1:3] == (0, True)
+    _, reward, terminated, truncated, info = env.step("")
+    assert (reward, terminated, truncated, info["success"], info["valid"]) == (0, False, True, False, False)
     env.reset(seed=0)
     assert env.step("An ox " * (LONGEST // 6 + 1))[1:3] == (0, True)
+
+
+@pytest.mark.parametrize("split", ["all", "train"])
+def test_a_file_keeps_the_contract(tmp_path, split):
+    report = check(ID, data=write(tmp_path, *(row(n) for n in range(10, 15)), row("x", split="train"), TWO), split=split)
+    assert report.ok and sum(result.status == "holds" for result in report.results) >= 16, str(report)
 
 
 @pytest.mark.parametrize(
@@ -84,6 +92,10 @@ def test_an_episode_and_its_measures(tmp_path):
         (row(names=["count:numbers"], values=[{"N": -1}]), "expected a count"),
         (row(names=["keywords:letter_frequency"], values=[{"letter": "ab", "let_frequency": 1, "let_relation": "at least"}]),
          "expected a letter"),
+        (row(names=["length_constraints:nth_paragraph_first_word"],
+             values=[{"num_paragraphs": 2, "nth_paragraph": 3, "first_word": "ox"}]), "from 1 to num_paragraphs, 2"),
+        (row(names=["length_constraints:nth_paragraph_first_word"],
+             values=[{"num_paragraphs": 2, "nth_paragraph": 0, "first_word": "ox"}]), "is 0; expected a number from 1"),
         (row(values=[{}, {}]), "different lengths"),
         (row(key=None), "key is 'None'"),
         (row(prompt=" "), "prompt is ' '"),

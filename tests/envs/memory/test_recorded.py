@@ -7,7 +7,9 @@ import pytest
 
 import agentgym
 from agentgym import BadConfig, BadData
-from agentgym.envs.memory.published import MOST_COMPARED, score
+from agentgym.contract import check, examine
+from agentgym.contract.certificate import subject
+from agentgym.envs.memory.published import MORE_WORDS, MOST_COMPARED, score
 
 ID = "rlvr/Memory-v0"
 
@@ -91,11 +93,44 @@ def test_mrcr_grades_by_prefix_and_ratio(answer, value):
 
 
 @pytest.mark.parametrize(
+    "rows",
+    [[mrcr(id=f"m{n}") for n in range(6)], [long_mem("q2_abs", "Not said."), *(long_mem(f"q{n}") for n in range(5, 10))]],
+)
+def test_a_file_keeps_the_contract(tmp_path, rows):
+    path = write(tmp_path, *rows)
+    splits = subject(ID, examine(ID, data=path, split="all"))["splits"]
+    assert splits.pop("all") == 6 == sum(splits.values())  # one of MRCR's has no row
+    report = check(ID, data=path, split="all")
+    assert report.ok and sum(result.status == "holds" for result in report.results) >= 18, str(report)
+
+
+@pytest.mark.parametrize(
     ("expected", "answer", "value"),
     [
         ("three", "It was three times.", 1.0),
-        ("three", "thirty-three", 1.0),
+        ("three", "thirty-three", 0.0),
+        ("33", "Thirty-three of them", 1.0),
         ("three", "threes", 0.0),
+        ("3", "three", 1.0),
+        ("3", "1 2 3 4 5", 0.0),
+        ("3", "one of these: 3", 1.0),
+        ("3", "3 in 2024", 1.0),  # a number of the question
+        ("3.5 hours", "3.5 hours", 1.0),
+        ("3.5 hours", "5 hours", 0.0),
+        ("$1,300", "1300 dollars", 1.0),
+        ("5°C", "-5°C", 0.0),
+        ("-5", "\u22125", 1.0),
+        ("C++", "C#", 0.0),
+        ("C++", "In C++.", 1.0),
+        ("3:30 pm", "at 3:30pm", 1.0),
+        ("\u2764", "\u2764", 1.0),
+        ("\u2764", "\u2763", 0.0),
+        ("yes", "Yes, it is", 1.0),
+        ("yes", "yes no", 0.0),
+        ("7 days. 8 days (including the last day) is also acceptable.", "8 days", 1.0),
+        ("7 days. 8 days (including the last day) is also acceptable.", "It took 7 days", 1.0),
+        ("7 days. 8 days (including the last day) is also acceptable.", "7 or 8 days", 0.0),
+        ("Oslo", " ".join(["Oslo", *["Bergen"] * (MORE_WORDS + 1)]), 0.0),
         ("a blue bike", "A blue, bike", 1.0),
         ("a blue bike", "a bike", 0.0),
         ("unknown", "Unknown.", 1.0),
@@ -104,7 +139,7 @@ def test_mrcr_grades_by_prefix_and_ratio(answer, value):
     ],
 )
 def test_long_mem_eval_is_judged_by_its_words(expected, answer, value):
-    assert score({"prefix": "", "answer": expected}, answer) == value
+    assert score({"prefix": "", "answer": expected, "question": "How many, in 2024?"}, answer) == value
 
 
 @pytest.mark.parametrize(

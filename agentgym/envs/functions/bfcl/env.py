@@ -29,12 +29,12 @@ class BFCL(FromFile, replaces=("_respond",)):
     least one. Rows of several turns have services of the installed package bfcl-eval: after each turn, their state and the
     results have to be those of the expected calls.
 
-    Ceilings: rows of `irrelevance` ask for no call, so that ending at once is right.
+    Ceilings: rows of `irrelevance` ask for no call, so that ending at once is right; those of `live_relevance` ask for any.
     """
 
     horizon = 21
     # ending at once is right where no function fits, and any call is where one does
-    declared = Declarations(random_bound=1.0, expert_bound=0.0)
+    declared = Declarations(random_bound=1.0, expert_bound=0.0, ceilings={"first hit": 1.0, "form without content": 1.0})
     read_file = staticmethod(load)
 
     def setup(self) -> None:
@@ -157,11 +157,16 @@ class BFCL(FromFile, replaces=("_respond",)):
         return {"turns": self.number / len(self.task.data["turns"])}
 
     def oracle(self) -> Iterator[str]:
-        """Make the calls that are left of the present turn's; NotImplementedError where BFCL's answer is none of them."""
+        """Make the calls that are left of the present turn's.
+
+        NotImplementedError where BFCL's answer is none of them, and after another call, which nothing takes back.
+        """
         data = self.task.data
         while True:
-            calls = self._expected(data)
-            count = len(self.made[-1])
+            calls, made = self._expected(data), self.made[-1]
+            if data["kind"] != "any call" and made != calls[: len(made)]:
+                raise NotImplementedError(f"a call was made that the answer of {self.task.id} does not have in its place")
+            count = len(made)
             if count >= len(calls):
                 yield json.dumps({"name": "end_turn", "arguments": {"text": "Done."}})
             else:

@@ -32,6 +32,8 @@ KINDS: dict[str, tuple[str, ...]] = {
     "any call": ("live_relevance",),
     "state": ("multi_turn_base", "multi_turn_miss_func", "multi_turn_miss_param", "multi_turn_long_context"),
 }
+OLDER = {"simple": "simple_python"}
+"""Categories under the name that version 3 gives them."""
 KIND_OF = {category: kind for kind, categories in KINDS.items() for category in categories}
 END = "end_turn"
 _JSON_TYPES = {"dict": "object", "float": "number", "tuple": "array"}
@@ -71,6 +73,7 @@ def _task(where: str, row: Row, file: Path, answers: object) -> Task:
     if not isinstance(id, str) or not id:
         raise BadData(f"{where}: id is {str(id)[:60]!r}; expected text")
     category = re.sub(r"_\d+(-\d+)*$", "", id)
+    category = OLDER.get(category, category)
     kind = KIND_OF.get(category)
     if kind is None:
         raise BadData(f"{where}: rows of {category[:40]!r} are not played here; expected one of {', '.join(KIND_OF)}")

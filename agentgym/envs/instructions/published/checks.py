@@ -19,7 +19,8 @@ class Check:
 
     judge: Callable[..., bool]
     takes: Mapping[str, str]
-    """What each argument is: `count`, `number`, `word`, `words`, `literal`, `literals`, `letter`, `relation` or `text`."""
+    """What each argument is: `count`, `place` (1 to `num_paragraphs`), `number`, `word`, `words`, `literal`, `literals`,
+    `letter`, `relation` or `text`."""
     needs: str = ""
 
 
@@ -51,13 +52,18 @@ def arguments(table: Table, name: object, values: object, where: str) -> tuple[s
             f"{where}: kwargs of {name} are {', '.join(sorted(given)) or 'none'}; "
             f"expected {', '.join(check.takes) or 'none'}"
         )
-    return name, {key: _typed(kind, given[key], f"{where}: {key} of {name}") for key, kind in check.takes.items()}
+    typed = {key: _typed(kind, given[key], f"{where}: {key} of {name}") for key, kind in check.takes.items()}
+    for key in (key for key, kind in check.takes.items() if kind == "place"):
+        if not 1 <= typed[key] <= typed["num_paragraphs"]:  # published checkers draw another one at random
+            most = typed["num_paragraphs"]
+            raise BadData(f"{where}: {key} of {name} is {typed[key]}; expected a number from 1 to num_paragraphs, {most}")
+    return name, typed
 
 
-def _typed(kind: str, raw: object, where: str) -> object:
+def _typed(kind: str, raw: object, where: str) -> Any:
     value: Any = raw
     good = False
-    if kind in ("count", "number") and isinstance(value, int | float) and not isinstance(value, bool):
+    if kind in ("count", "place", "number") and isinstance(value, int | float) and not isinstance(value, bool):
         whole = 0 <= value < 1e9 and value == int(value)
         value, good = (int(value) if whole else value), whole or (kind == "number" and 0 <= value < 1e9)
     elif kind in ("words", "literals") and isinstance(raw, list):

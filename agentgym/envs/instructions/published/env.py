@@ -18,17 +18,27 @@ class PublishedInstructions(FromFile):
     """Write one reply to a prompt of IFEval (arXiv 2311.07911) or IFBench (arXiv 2507.02833) that keeps its instructions.
 
     Success is a reply that keeps all instructions, `strict` as it stands, or `loose` without its first line, its last line
-    and its asterisks, whichever way each instruction is kept. An empty reply fails.
+    and its asterisks, whichever way each instruction is kept. An empty reply is invalid, and there is one turn.
+
+    Ceilings: a row may ask only for something that any text has, such as no commas.
     """
 
-    horizon = 2
+    horizon = 1
     task_settings: ClassVar[tuple[str, ...]] = ("verdict",)
     settings: ClassVar[tuple[str, ...]] = (*FromFile.settings, *task_settings)
     verdict: str = "strict"
     """`strict` or `loose`: what success is."""
     read_file = staticmethod(load)
-    # a prompt may ask for what any text has ("no commas")
-    declared = Declarations(random_bound=1.0)
+    declared = Declarations(
+        random_bound=1.0,
+        ceilings=dict.fromkeys(
+            (
+                *("first admissible", "last admissible", "word overlap", "first hit", "echo", "form without content"),
+                *("claim of success", "prewritten verdict"),
+            ),
+            1.0,
+        ),
+    )
 
     def check_options(self) -> None:
         if self.verdict not in VERDICTS:
@@ -40,7 +50,9 @@ class PublishedInstructions(FromFile):
         """Of the reply, which instructions are kept, by verdict."""
         return task.instruction
 
-    def act(self, action: str) -> Outcome:
+    def act(self, action: str) -> str | Outcome:
+        if not action.strip():
+            return self.invalid("The reply is empty. Write a reply to the prompt.")
         checks = self.task.data["checks"]
         self.kept = {verdict: judge(action, checks, loose=verdict == "loose") for verdict in VERDICTS}
         broken = [name for (name, _), good in zip(checks, self.kept[self.verdict], strict=True) if not good]

@@ -53,7 +53,7 @@ def _words(text: str, num_words: int, relation: str) -> bool:
 
 
 @checker(
-    CHECKS, "length_constraints:nth_paragraph_first_word", num_paragraphs="count", nth_paragraph="count", first_word="text"
+    CHECKS, "length_constraints:nth_paragraph_first_word", num_paragraphs="count", nth_paragraph="place", first_word="text"
 )
 def _first_word(text: str, num_paragraphs: int, nth_paragraph: int, first_word: str) -> bool:
     """The place counts empty paragraphs, and the number of paragraphs does not."""
