@@ -109,7 +109,7 @@ def _mrcr(where: str, row: Row) -> Data:
             messages = json.loads(_text(row, "prompt", where))
         except (ValueError, RecursionError) as error:
             raise BadData(f"{where}: prompt is no JSON ({error}); expected the messages as a JSON text") from error
-    lines = _messages(messages, where)
+    lines = _messages(cast("object", messages), where)
     prefix, answer = _text(row, "random_string_to_prepend", where), _text(row, "answer", where)
     if not answer.startswith(prefix):
         raise BadData(f"{where}: the answer does not begin with {prefix[:40]!r}; expected it to")
