@@ -203,25 +203,23 @@ def same(what: str, tokenizer: Any, ours: list[int], theirs: list[int]) -> None:
 INTRODUCTION = """# Chat templates
 
 Every chat template in the wheel of TRL {version}, run through the agents' bridge by `python benchmarks/templates.py`. In all
-of them the agents' tokens are exactly those the tokenizer produces from the template's own rendering (first prompt, bridge,
-and, if the template keeps the past, the whole conversation), and no control string that the environment writes becomes its
-token. (The tokenizers are small ones made for this test, with the templates' control strings as added tokens.)
+of them the agents' tokens are those of the template's own rendering, and no control string that the environment writes
+becomes its token.
 
-- **observations**: the role in which observations are sent back. `tool` if the template allows it after a plain reply.
-- **system**: `no` means that the system prompt opens the first user message.
-- **opens**: what the generation prompt opens; it belongs to the prompt.
-- **ends with**: the token a model samples to end its turn, besides the tokenizer's `eos`.
-- **plain replies**, **with thoughts**: what the template itself does with earlier replies of either kind, written the way
-  the family writes them. `extends`: it keeps them, so `history="keep"` and `history="template"` are the same.
-  `new row`: it rewrites them, so `history="template"` starts a new row each time, while `history="keep"` keeps
-  what was sampled.
-- **tool calls**: the format that `tools="native"` reads and writes ([agents.md](agents.md#native-tool-calls)); empty if
-  it refuses the template.
-- **unsupported**: templates that cannot be continued. There are {unsupported}.
+| column | meaning |
+|---|---|
+| observations | the role of observations: `tool` if the template allows it after a plain reply |
+| system | `no`: the system prompt opens the first user message |
+| opens | what the generation prompt opens; it belongs to the prompt |
+| ends with | the token that ends a turn, in addition to the tokenizer's `eos` |
+| plain replies, with thoughts | `extends`: the template keeps earlier replies. `new row`: it rewrites them |
+| tool calls | the format of `tools="native"` ([agents.md](agents.md#native-tool-calls)); empty if it refuses the template |
 
-gpt-oss: what the model writes to the analysis channel can be kept (`history="keep"`), but its template refuses to take it
-back as content, so `history="template"` ends with an error that says so. In a kept conversation its turns
-end with the sampled `<|return|>`, while its template writes `<|end|>`.
+With `extends`, `history="keep"` and `history="template"` agree. With `new row`, `history="template"` starts a new row of
+tokens each time. Unsupported templates, which cannot be continued: {unsupported}.
+
+gpt-oss: `history="keep"` keeps the analysis channel. Its template refuses to take it back, so `history="template"` is an
+error. Kept turns end with the sampled `<|return|>`, while its template writes `<|end|>`.
 
 """
 
@@ -232,16 +230,16 @@ def page(rows: list[Row]) -> str:
 
     head = ("template", "observations", "system", "opens", "ends with", "plain replies", "with thoughts", "tool calls")
     lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
+    alike: dict[str, list[str]] = {}
     for row in rows:
-        if row.problem:
-            lines.append(f"| `{row.name}` | unsupported: {row.problem} |" + " |" * (len(head) - 2))
-            continue
         ends = " ".join(f"`{end.replace('|', chr(92) + '|')}`" for end in row.ends.split(", ") if end)
         opened = f"`{row.opened}`" if row.opened else ""
         system = "yes" if row.system else "no"
-        lines.append(
-            f"| `{row.name}` | {row.role} | {system} | {opened} | {ends} | {row.plain} | {row.thoughts} | {row.calls} |"
-        )
+        values = f" {row.role} | {system} | {opened} | {ends} | {row.plain} | {row.thoughts} | {row.calls} |"
+        if row.problem:
+            values = f" unsupported: {row.problem} |" + " |" * (len(head) - 2)
+        alike.setdefault(values, []).append(f"`{row.name}`")
+    lines += [f"| {', '.join(names)} |{values}" for values, names in alike.items()]
     unsupported = sum(bool(row.problem) for row in rows) or "none"
     return INTRODUCTION.format(version=trl.__version__, unsupported=unsupported) + "\n".join(lines) + "\n"
 
