@@ -1,4 +1,4 @@
-"""One browser per process, and contexts for episodes made ahead of need."""
+"""One browser per process, with contexts created ahead of the episodes that use them."""
 
 import asyncio
 import atexit
@@ -21,34 +21,34 @@ if TYPE_CHECKING:
 
 START_SECONDS = 60.0
 AHEAD = 2
-"""Contexts that wait for an episode, of each kind that was asked for."""
+"""Idle contexts kept ready for each kind in use."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What contexts differ in."""
+    """The options in which contexts differ."""
 
     clock: str
-    """The moment at which every document begins, ISO 8601, UTC."""
+    """Start time of every document's clock, ISO 8601, UTC."""
     width: int
     height: int
     ready: str = READY
-    """The host on which it waits: one of an episode's own site spares the browser a new process."""
+    """Host of the page an idle context waits on; a host of the episode's own site saves a new renderer process."""
 
 
 @dataclass
 class Context:
-    """A context with its first page, used by one episode and closed after it."""
+    """A context with its first page; one episode uses it, then it is closed."""
 
     handle: "playwright.BrowserContext"
     tab: Tab
     browser: "playwright.Browser"
     token: str
-    """What its requests carry, so that the server knows whose they are."""
+    """Token sent with every request, by which the server finds the episode."""
 
 
 class Browser:
-    """Chromium, started when first needed, and again after it died: then only the episodes that were in it end."""
+    """Chromium, started on first use and restarted after a crash, which ends only the episodes that were in it."""
 
     def __init__(self) -> None:
         self.path = needed("An environment of pages")
@@ -61,7 +61,7 @@ class Browser:
         self.closed = False
 
     async def running(self) -> "playwright.Browser":
-        """Return the browser, alive."""
+        """Return the connected browser; start it first if needed."""
         async with self.starting:
             if self.handle is None or not self.handle.is_connected():
                 self.ready.clear()
@@ -89,7 +89,7 @@ class Browser:
             raise Fault(f"{self.path} does not start: {str(error)[:600]}", reason=Reason.CRASH) from error
 
     async def take(self, kind: Kind) -> Context:
-        """Return a context that nobody used."""
+        """Return an unused context."""
         while self.ready[kind]:
             context = self.ready[kind].popleft()
             if context.browser.is_connected() and not context.tab.page.is_closed():
@@ -97,7 +97,7 @@ class Browser:
         return await self._make(kind)
 
     def refill(self, kind: Kind) -> None:
-        """Make contexts ahead, in the background."""
+        """Create contexts ahead of time, in the background."""
         while len(self.ready[kind]) + self.making[kind] < AHEAD and not self.closed:
             self.making[kind] += 1
             self.later(self._add(kind))
@@ -105,7 +105,7 @@ class Browser:
     async def _add(self, kind: Kind) -> None:
         try:
             self.ready[kind].append(await self._make(kind))
-        except Exception:  # whoever needs one next makes it itself, and sees why it cannot be made
+        except Exception:  # the next episode creates its own context and reports the error
             return
         finally:
             self.making[kind] -= 1
@@ -134,7 +134,7 @@ class Browser:
             raise Fault(f"the browser makes no context: {str(error)[:300]}", reason=Reason.CRASH) from error
 
     async def _wait_on(self, handle: "playwright.BrowserContext", kind: Kind) -> Tab:
-        """Return the first page of a new context, once the page on which it waits stands."""
+        """Return the first page of a new context once the page it waits on has loaded."""
         await handle.clock.install(time=kind.clock)
         await handle.clock.pause_at(kind.clock)
         tab = Tab(await handle.new_page())
@@ -144,14 +144,14 @@ class Browser:
         return tab
 
     def give_back(self, context: Context) -> None:
-        """End a context in the background; nothing of it is used again."""
+        """Close a context in the background; it is never reused."""
         self.later(self._close(context.handle))
 
     async def _close(self, handle: "playwright.BrowserContext") -> None:
         try:
             async with asyncio.timeout(20):
                 await handle.close()
-        except Exception:  # it is gone already, or hangs with its browser
+        except Exception:  # already closed, or its browser hangs
             return
 
     def later(self, coroutine: Coroutine[object, object, object]) -> None:
@@ -160,7 +160,7 @@ class Browser:
         task.add_done_callback(self.tasks.discard)
 
     async def stop(self) -> None:
-        """End everything."""
+        """Close all contexts, the browser and its driver."""
         self.closed = True
         for task in list(self.tasks):
             task.cancel()
@@ -177,7 +177,7 @@ def _new() -> Browser:
 
 
 browser = PerProcess(_new)
-"""Returns the browser of this process; MissingExtra where there is none to be had."""
+"""Returns this process's browser; raises MissingExtra if none is available."""
 
 
 def _stop(browser: Browser, process: int) -> None:
@@ -185,5 +185,5 @@ def _stop(browser: Browser, process: int) -> None:
         return
     try:
         loop().run(browser.stop(), 10)
-    except Exception:  # the driver ends its browser when our end of its pipe closes
+    except Exception:  # the driver closes its browser when our end of the pipe closes
         return

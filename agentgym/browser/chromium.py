@@ -1,4 +1,4 @@
-"""Where Chromium is, and how it is started."""
+"""Find and start Chromium."""
 
 import importlib.util
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 from agentgym.errors import MissingExtra, how_to_install
 
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-"""Programs in order: the shell is the same engine without the windows of a browser, and quicker for it."""
+"""Program names in order of preference: the headless shell is the same engine without windows, and faster."""
 ADVICE = "Debian: apt install chromium-headless-shell, or chromium. Elsewhere: playwright install chromium."
 
 FLAGS = (
@@ -21,31 +21,35 @@ FLAGS = (
     "--disable-sync",
     "--disable-domain-reliability",
     "--dns-prefetch-disable",
-    "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",  # no name is ever asked for
-    "--proxy-bypass-list=<-loopback>",  # not even loopback is reached past our server
+    "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",  # no DNS lookups
+    "--proxy-bypass-list=<-loopback>",  # loopback goes through our server, too
     "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
     "--webrtc-ip-handling-policy=disable_non_proxied_udp",
-    "--disable-site-isolation-trials",  # a page and its frames in one process: one script sees all of them
+    "--disable-site-isolation-trials",  # one process for a page and its frames, so one script reads all of them
     "--renderer-process-limit=256",  # episodes do not share a process
-    "--js-flags=--max-old-space-size=512",  # MiB: a page that grows without end dies alone
+    "--js-flags=--max-old-space-size=512",  # MiB: a page that grows without bound crashes alone
     "--mute-audio",
 )
 FEATURES_OFF = (
     "IsolateOrigins,site-per-process,WebRtcHideLocalIpsWithMdns,Prerender2,BackForwardCache,"
-    # pages of the address bar that nobody sees: a process of their own for each context, awake at each navigation
+    # hidden pages of the address bar: each context would run a process for them, active on every navigation
     "WebUIOmniboxPopup,WebUIOmniboxAimPopup,WebUIOmniboxFullPopup,WebUIContentsPreload,InitialWebUI,WebUIReloadButton"
 )
 
 
 def chromium() -> str | None:
-    """Return the browser that is used: $AGENTGYM_CHROMIUM, the system's, Playwright's own, or None."""
-    given = os.environ.get("AGENTGYM_CHROMIUM", "")
-    path_found = next((path for name in (given, *NAMES) if name and (path := shutil.which(name))), None)
+    """Return the path of the browser to use: $AGENTGYM_CHROMIUM, the system's, Playwright's, or None."""
+    configured = os.environ.get("AGENTGYM_CHROMIUM", "")
+    path_found = next((path for name in (configured, *NAMES) if name and (path := shutil.which(name))), None)
     return path_found or _own()
 
 
 def needed(env: str) -> str:
-    """Return the path of the browser; MissingExtra says who needs one and how to get it."""
+    """Return the path of the browser; `env` names the environment in the error message.
+
+    Raises:
+        MissingExtra: the `web` extra or a Chromium is missing; the message says how to install it.
+    """
     if not importlib.util.find_spec("playwright") or not importlib.util.find_spec("waitress"):
         raise MissingExtra(f"{env} needs a browser's driver and a server: {how_to_install('web')}")
     path = chromium()
@@ -58,14 +62,14 @@ def needed(env: str) -> str:
 
 
 def arguments(proxy: str) -> list[str]:
-    """Return the command line; Chromium's own sandbox stays on where it can work: not for root."""
+    """Return the command line; Chromium's own sandbox stays on except for root, where it cannot work."""
     root = ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
     return [*FLAGS, f"--disable-features={FEATURES_OFF}", f"--proxy-server={proxy}", *root]
 
 
 @cache
 def _own() -> str | None:
-    """Return where Playwright's own browser lies, if it was downloaded; asked once, for it starts a program."""
+    """Return the path of Playwright's browser if it is downloaded; cached, because the lookup starts a program."""
     if not importlib.util.find_spec("playwright"):
         return None
     from playwright.sync_api import Error, sync_playwright
@@ -86,6 +90,6 @@ def _own() -> str | None:
 
 
 def _shells(browser: Path) -> list[Path]:
-    """Return the headless shells that Playwright keeps beside its browser, `…/chromium-REVISION/FOLDER/chrome`."""
+    """Return the headless shells that Playwright keeps next to its browser, `…/chromium-REVISION/FOLDER/chrome`."""
     folder = next((parent for parent in browser.parents if parent.name.startswith("chromium-")), None)
     return sorted(folder.parent.glob(f"chromium_headless_shell{folder.name[8:]}/*/*headless*shell*")) if folder else []

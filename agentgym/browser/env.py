@@ -1,4 +1,4 @@
-"""The environment that every environment of pages is: what it defines, and what comes with it."""
+"""Base class of web environments: hooks for subclasses, browser tools, and replay."""
 
 import hashlib
 import os
@@ -23,38 +23,38 @@ from agentgym.errors import Fault, Reason
 
 T = TypeVar("T")
 START_SECONDS = 90.0
-"""For the browser to start and the first page to load."""
+"""Time limit for starting the browser and loading the first page."""
 
 
 class Done(NamedTuple):
-    """An action that was carried out in the browser."""
+    """An action carried out in the browser."""
 
     name: str
     arguments: tuple[object, ...]
     digest: str
-    """A hash of what was seen after it."""
+    """Hash of the observation that followed."""
 
 
 @dataclass
 class _Live:
-    """An episode that stands in the browser now."""
+    """An episode currently open in the browser."""
 
     task_id: str
     state: Any
     session: Session
     seen: dict[str, Any]
-    """What the last look showed."""
+    """Result of the last look at the page."""
     log: list[Done] = field(default_factory=list[Done])
     process: int = field(default_factory=os.getpid)
-    """Whose it is: a forked child leaves its parent's episodes alone."""
+    """Process that owns the episode; a forked child leaves its parent's episodes alone."""
 
 
 class BrowserEnv(TextEnv):
-    """An environment of pages: one context of a browser for each episode, sites on loopback, and tools to use them.
+    """A web environment: one browser context per episode, sites on loopback, and tools to use them.
 
-    An environment defines `start(task)`, `judge(answer)`, and perhaps `digest()` and `end(state)`. An action returns when
-    the page has come to rest and `pause` milliseconds of its own time have passed. Snapshots are the log of actions: they
-    are carried out again, and what is seen is compared.
+    A subclass defines `start(task)`, `judge(answer)` and, optionally, `digest()` and `end(state)`. An action returns when
+    the page has settled and `pause` milliseconds of page time have passed. A snapshot is the log of actions: restoring
+    replays it and compares the observations.
     """
 
     blocking = True
@@ -63,63 +63,63 @@ class BrowserEnv(TextEnv):
     task_settings: ClassVar[tuple[str, ...]] = ("screenshots", "max_chars")
     settings: ClassVar[tuple[str, ...]] = task_settings
     screenshots: bool = False
-    """Whether `info` has one key more, `screenshot`: the window as PNG bytes, at every step."""
+    """Add the key `screenshot` to `info` at every step: the window as PNG bytes."""
     max_chars: int = 16_000
-    """Most characters of an observation."""
+    """Maximum length of an observation in characters."""
     clock: str = "2026-03-02T09:00:00Z"
-    """The moment at which the page's time begins, in every document."""
+    """Start time of the page clock in every document."""
     pause: int = 1000
-    """Milliseconds of the page's time that each action takes."""
+    """Milliseconds of page time that each action takes."""
     viewport: tuple[int, int] = (1280, 800)
     ready: str = READY
-    """The host of the empty page on which contexts wait; `ready.HOST` where every episode begins on that host."""
+    """Host of the empty page that idle contexts wait on; `ready.HOST` if every episode begins on HOST."""
     seconds: float = 20.0
-    """Most seconds for an action; a page that has not come to rest by then ends its episode as a fault."""
+    """Time limit per action; a page that has not settled by then ends its episode as a fault."""
     page_options: ClassVar[dict[str, object]] = {"every": False}
     """Options of `page.js`; `every` gives ids to all elements and shows drawings in full."""
 
-    # What an environment defines
+    # Hooks of a subclass
 
     def start(self, task: Task) -> tuple[object, str]:
-        """Return the state that the sites find in `environ["agentgym.episode"]`, fresh, and the first page's URL."""
+        """Return fresh state, which the sites find in `environ["agentgym.episode"]`, and the first page's URL."""
         raise NotImplementedError(f"{type(self).__name__} must define start(task)")
 
     def judge(self, answer: str | None) -> bool | None:
-        """Decide after an action whether the task is done: True or False ends the episode, None continues.
+        """Decide after each action: True or False ends the episode, None continues.
 
-        `answer` is None but for the tool `answer`, after which the episode ends: None counts as False then.
+        `answer` is None except for the tool `answer`, which ends the episode: None then counts as False.
         """
         raise NotImplementedError(f"{type(self).__name__} must define judge(answer)")
 
     def digest(self) -> object:
-        """Return the state that determines the future besides the pages: the content of `self.site`."""
+        """Return the state that, with the pages, determines the future: by default the content of `self.site`."""
         return None
 
     @staticmethod
     def end(state: object) -> None:
-        """Free the state that `start` made; no request reaches it any more."""
+        """Free the state that `start` created; no request reaches it anymore."""
 
     async def prepare(self, session: Session) -> None:
-        """Prepare the browser after the first page has loaded, before the page's time passes; runs in its loop."""
+        """Prepare the browser after the first page has loaded and before page time passes; runs in the browser's loop."""
 
     def opening(self, task: Task) -> str:
-        """Return the text of the first observation before the page."""
+        """Return the text that precedes the page in the first observation."""
         return task.instruction
 
-    # What it may use
+    # Helpers for subclasses
 
     @property
     def site(self) -> object:
-        """The state that `start` made, of the running episode."""
+        """The running episode's state, created by `start`."""
         return self._alive().state
 
     def elements(self, role: str | None = None, name: str | None = None) -> list[Element]:
-        """Return the elements on the current page that have an id, in order, also those the observation cut."""
+        """Return the current page's elements that have an id, in order, including those cut from the observation."""
         listed = elements(self.seen)
         return [e for e in listed if role in (None, e.role) and (name is None or e.name == name)]
 
     def peek(self, expression: str) -> JSON:
-        """Return the value of a JavaScript expression in the current page: for oracles and judges."""
+        """Return the value of a JavaScript expression in the current page; for oracles and judges."""
         live = self._alive()
         return self._ask(live, live.session.tab.main(expression))
 
@@ -179,10 +179,10 @@ class BrowserEnv(TextEnv):
         return self.win("Right.") if done else self.lose("Wrong.")
 
     def hosts(self) -> list[str]:
-        """Return the hosts that `goto` may lead to: by default all that are mounted."""
+        """Return the hosts `goto` may open; by default all mounted hosts."""
         return list(SITES)
 
-    # How it is done
+    # Implementation
 
     def requires(self) -> None:
         """Raise MissingExtra if the browser, its driver or the page server is missing."""
@@ -190,18 +190,18 @@ class BrowserEnv(TextEnv):
         needed(f"rlvr/{type(self).__name__}-v0")
 
     def setup(self) -> None:
-        """Prepare what all episodes share; an override calls this one."""
-        self._held: list[_Live] = []  # the running episode, as long as it stands in the browser
-        weakref.finalize(self, _drop, self._held, self.end).atexit = False
+        """Prepare resources shared by all episodes; an override must call this method."""
+        self._open_episodes: list[_Live] = []  # the running episode while it is open in the browser
+        weakref.finalize(self, _drop, self._open_episodes, self.end).atexit = False
 
     def begin(self, task: Task) -> str:
         self.log: tuple[Done, ...] = ()
-        live = self._alive()  # where the same task stands at its start already, that is it
+        live = self._alive()  # reuse it if the same task is already at its start
         self._look(live)
         return self.opening(task) + "\n\n" + self.text
 
     def do(self, name: str, *arguments: object) -> Outcome:
-        """Carry out an action of the session and return what came of it."""
+        """Run an action of the session and return its outcome."""
         live = self._alive()
         error = self._carry_out(live, name, arguments)
         self._look(live, error)
@@ -213,14 +213,14 @@ class BrowserEnv(TextEnv):
         return self.win(self.text) if done else self.lose(self.text)
 
     def refused(self, error: str) -> Outcome:
-        """Return the outcome of an action that never came to the browser."""
+        """Return the outcome of an action that was rejected before it reached the browser."""
         return Outcome(written(self.seen | {"notes": []}, self.max_chars, error), valid=False, error=error)
 
     def malformed(self, error: str) -> Outcome:
         return self.refused(error)
 
     def _carry_out(self, live: _Live, name: str, arguments: tuple[object, ...]) -> str | None:
-        """Do it, write it down, and return what was wrong with it."""
+        """Run an action, log it, and return its error if it failed."""
         error, before = None, live.seen
         try:
             self._ask(live, getattr(live.session, name)(*arguments))
@@ -229,14 +229,14 @@ class BrowserEnv(TextEnv):
             error = str(problem)[:600]
         self.seen = live.seen = self._ask(live, live.session.look())
         if error and {**self.seen, "notes": []} == {**before, "notes": []}:
-            return error  # it never happened
+            return error  # not logged, because it never happened
         done = Done(name, arguments, _hash(self.seen, error))
         live.log.append(done)
         self.log = (*self.log, done)
         return error
 
     def _look(self, live: _Live, error: str | None = None) -> None:
-        """Keep what is seen, as text and as a key."""
+        """Store the observation as text and as a state key."""
         self.seen = live.seen
         self.text = written(self.seen, self.max_chars, error)
         self.key = self._key()
@@ -260,8 +260,8 @@ class BrowserEnv(TextEnv):
         return loop().run(live.session.safely(work), self.seconds)
 
     def _alive(self) -> _Live:
-        """Return the episode in the browser, brought there again where it is not."""
-        live = self._held[0] if self._held else None
+        """Return the episode open in the browser; replay it first if it is not."""
+        live = self._open_episodes[0] if self._open_episodes else None
         here = self.task.id, self.log[: len(live.log)] if live else (), os.getpid()
         if live is None or (live.task_id, tuple(live.log), live.process) != here:
             live = self._open()
@@ -282,9 +282,12 @@ class BrowserEnv(TextEnv):
             self.log, self.seen = whole, seen
 
     def _open(self) -> _Live:
-        """Put the episode's first page into the browser; into a new browser where this one has died unnoticed.
+        """Open the episode's first page, in a new browser if this one has crashed.
 
-        What stood there before goes only then: the browser has one thread for closing and for beginning.
+        The previous episode is closed only then: one browser thread does both closing and opening.
+
+        Raises:
+            Fault: the browser fails again, or fails in another way than a crash.
         """
         try:
             live = self._stand()
@@ -294,7 +297,7 @@ class BrowserEnv(TextEnv):
             live = self._stand()
         finally:
             self._drop()
-        self._held.append(live)
+        self._open_episodes.append(live)
         return live
 
     def _stand(self) -> _Live:
@@ -308,7 +311,7 @@ class BrowserEnv(TextEnv):
         live = _Live(self.task.id, state, session, {})
         try:
             live.seen = loop().run(session.safely(self._first(session, url)), START_SECONDS)
-        except PageError as error:  # for the agent, but no action of its own has led here
+        except PageError as error:  # meant for the agent, but none of its actions led here
             _drop([live], self.end)
             raise Fault(f"the first page, {url[:200]}, cannot be loaded: {error}", reason=Reason.CRASH) from error
         except BaseException:
@@ -328,24 +331,24 @@ class BrowserEnv(TextEnv):
         await session.begin(url)
         await self.prepare(session)
         await session.rest()
-        seen = await session.look()  # a look also numbers the elements: no action is possible before it
-        session.browser.refill(self._kind)  # once this episode stands, so as not to slow it
+        seen = await session.look()  # a look also numbers the elements, which actions refer to
+        session.browser.refill(self._kind)  # after the episode has loaded, so that it is not slowed down
         return seen
 
     def _drop(self) -> None:
-        _drop(self._held, self.end)
+        _drop(self._open_episodes, self.end)
 
     def break_off(self, fault: Fault) -> tuple[str, float, bool, bool, Info]:
         self._drop()
         return super().break_off(fault)
 
     def close(self) -> None:
-        """Leave the browser; the episode is brought back if it is stepped again."""
+        """Leave the browser; stepping again reopens the episode."""
         self._drop()
 
 
 def _drop(held: list[_Live], end: Callable[[object], None]) -> None:
-    """Take an episode out of the browser."""
+    """Remove an episode from the browser."""
     while held:
         live = held.pop()
         if live.process != os.getpid():

@@ -1,4 +1,4 @@
-"""One private event-loop thread per process, in which everything of the browser happens."""
+"""One private event-loop thread per process, in which all browser work runs."""
 
 import asyncio
 import threading
@@ -21,19 +21,23 @@ class Loop:
         self.thread.start()
 
     def run(self, coroutine: Coroutine[object, object, T], seconds: float) -> T:
-        """Return what a coroutine returns; one that takes longer is cancelled, and Fault says so."""
+        """Return the result of a coroutine, waiting at most `seconds`.
+
+        Raises:
+            Fault: the coroutine took longer and was cancelled.
+        """
         future: Future[T] = asyncio.run_coroutine_threadsafe(coroutine, self.loop)
         try:
             return future.result(seconds)
         except TimeoutError:
             raise Fault(f"the browser did not answer within {seconds:g} s", reason=Reason.TIMEOUT) from None
         finally:
-            future.cancel()  # also where the caller was interrupted
+            future.cancel()  # also when the caller is interrupted
 
     def spawn(self, coroutine: Coroutine[object, object, object]) -> None:
-        """Start a coroutine nobody waits for."""
+        """Start a coroutine without waiting for it."""
         asyncio.run_coroutine_threadsafe(coroutine, self.loop)
 
 
 loop = PerProcess(Loop)
-"""Returns the loop of this process."""
+"""Returns this process's loop."""

@@ -1,16 +1,16 @@
-"""A page as text: where it is, what the agent must be told, and its elements as an indented tree."""
+"""A page as text: its address, notes for the agent, and its elements as an indented tree."""
 
 import json
 import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-MOST_HEAD = 400  # characters of an address or a title that are shown
+MOST_HEAD = 400  # characters shown of an address or a title
 _LINE = re.compile(r"\[(\d+)\] (\S+)(?: (\"(?:[^\"\\]|\\.)*\"))?(.*)", re.DOTALL)
 
 
 class Element(NamedTuple):
-    """An element with an id, as it is shown."""
+    """An element with an id, as shown in the observation."""
 
     id: int
     role: str
@@ -19,18 +19,18 @@ class Element(NamedTuple):
     """The rest of its line: `checked`, `value="…"`, `disabled`, …"""
 
     def fact(self, key: str) -> str:
-        """Return what is said behind `key=`, or an empty string."""
+        """Return the value after `key=`, or an empty string."""
         match = re.search(rf'(?:^| ){re.escape(key)}=("(?:[^"\\]|\\.)*"|\S+)', self.facts)
         text = match[1] if match else ""
         return json.loads(text) if text.startswith('"') else text
 
     def has(self, word: str) -> bool:
-        """Return whether a word such as `checked` is said."""
+        """Return whether the line contains a word such as `checked`."""
         return word in re.sub(r'"(?:[^"\\]|\\.)*"', "", self.facts).split()
 
 
 def elements(seen: dict[str, Any]) -> list[Element]:
-    """Return all elements of a page that have an id, also those that the observation cut."""
+    """Return all elements of a page that have an id, including those cut from the observation."""
     elements_seen: list[Element] = []
     for _, text, _ in seen["lines"]:
         match = _LINE.fullmatch(text)
@@ -42,7 +42,7 @@ def elements(seen: dict[str, Any]) -> list[Element]:
 
 
 def written(seen: dict[str, Any], most: int, error: str | None = None) -> str:
-    """Return the observation, at most so many characters long."""
+    """Return the observation, at most `most` characters long."""
     head = [f"URL: {seen['url'][:MOST_HEAD]}", f"Title: {seen['title']}"]
     tabs = seen["tabs"]
     if len(tabs) > 1:
@@ -59,7 +59,7 @@ def written(seen: dict[str, Any], most: int, error: str | None = None) -> str:
 
 
 def body(seen: dict[str, Any], most: int) -> str:
-    """Return the tree; of a long page what begins at the top of the window, with lines that say what is not shown."""
+    """Return the tree; for a long page the part starting at the window's top, with lines that say what is omitted."""
     lines = [(min(depth, 30), text, top) for depth, text, top in seen["lines"]]
     if not lines:
         return "(the page is empty)"
@@ -67,26 +67,26 @@ def body(seen: dict[str, Any], most: int) -> str:
     if len(whole) <= most and not seen["more"]:
         return whole
     start = _first_in_window(lines) if len(whole) > most and seen["scroll"][0] > 0 else 0
-    shown: list[str] = []
+    visible: list[str] = []
     room = most - 160
     for depth, text, _ in lines[start:]:
         line = "  " * depth + text
         if room < len(line) + 1:
-            if not shown:
-                shown.append(line[: room - 1] + "…")
+            if not visible:
+                visible.append(line[: room - 1] + "…")
             break
-        shown.append(line)
+        visible.append(line)
         room -= len(line) + 1
-    below = len(lines) - start - len(shown)
+    below = len(lines) - start - len(visible)
     if start:
-        shown.insert(0, f"({start} lines above are not shown; scroll[up] shows them)")
+        visible.insert(0, f"({start} lines above are not shown; scroll[up] shows them)")
     if seen["more"]:
-        shown.append(f"({below} lines below are not shown, and more of a page too large to read; scroll[down] shows some)")
+        visible.append(f"({below} lines below are not shown, and more of a page too large to read; scroll[down] shows some)")
     elif below:
-        shown.append(f"({below} lines below are not shown; scroll[down] shows them)")
-    return "\n".join(shown)
+        visible.append(f"({below} lines below are not shown; scroll[down] shows them)")
+    return "\n".join(visible)
 
 
 def _first_in_window(lines: Sequence[tuple[int, str, int]]) -> int:
-    """Return the number of the first line whose element begins in the window, or of the last line."""
+    """Return the index of the first line whose element begins in the window, or of the last line."""
     return next((i for i, (_, _, top) in enumerate(lines) if top >= 0), len(lines) - 1)

@@ -1,4 +1,4 @@
-"""Things of which a process has one."""
+"""Per-process singletons."""
 
 import os
 import threading
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class PerProcess(Generic[T]):
-    """Returns the one object of this process, made when first asked for."""
+    """Returns this process's instance, created on first use."""
 
     def __init__(self, make: Callable[[], T]) -> None:
         self.make = make
@@ -24,6 +24,6 @@ class PerProcess(Generic[T]):
             return self._made
 
     def _forget(self) -> None:
-        """A forked child has none of its parent's threads and leaves its browser alone: it makes its own."""
+        """Drop the instance in a forked child, which has none of its parent's threads, so that it creates its own."""
         self._made: T | None = None
         self._lock = threading.Lock()

@@ -1,4 +1,4 @@
-"""The loopback server that is all the network there is for a page: it answers for mounted hosts and refuses the rest.
+"""A loopback server, the only network a page has: it answers for mounted hosts and refuses all others.
 
 It is the browser's proxy: a page asks for `http://shop.test/…` and never sees a port. Each context sends its episode's
 token in a header that no page can read, so one application serves all episodes, each with its own state. Requests of
@@ -18,16 +18,16 @@ _KEY = "HTTP_X_AGENTGYM_EPISODE"
 THREADS = 16
 REFUSAL = b"There is no such site."
 READY = "ready.test"
-"""An empty page for contexts that wait: their process is warm by the time an episode comes. `ready.HOST` is one, too."""
+"""Host of an empty page for idle contexts, which keeps their renderer process warm; `ready.HOST` serves it, too."""
 
 SITES: dict[str, WSGI] = {}
-"""Host names and who answers for them."""
+"""Host names and their WSGI applications."""
 
 
 def mount(host: str, app: WSGI) -> None:
     """Let a WSGI application answer for a host such as `shop.test`, in every episode.
 
-    It finds the object that its episode's `start` returned in `environ["agentgym.episode"]`.
+    `environ["agentgym.episode"]` is the object returned by the episode's `start`.
     """
     SITES[host] = app
 
@@ -50,8 +50,8 @@ class Server:
             port=0,
             threads=THREADS,
             connection_limit=4000,
-            asyncore_use_poll=True,  # select knows no more than 1024 files, and the server stops where it meets one
-            channel_timeout=10,  # without a request; a browser opens another connection
+            asyncore_use_poll=True,  # select fails on file descriptors above 1023, which would stop the server
+            channel_timeout=10,  # seconds without a request; the browser then reconnects
             cleanup_interval=5,
             max_request_body_size=16 * 2**20,
             ident="",
@@ -60,29 +60,29 @@ class Server:
         threading.Thread(target=self.http.run, name="agentgym-sites", daemon=True).start()
 
     def open(self, token: str, state: object) -> None:
-        """Register an episode's state: requests with this token are the episode's from now on."""
+        """Register an episode's state; requests with this token belong to the episode from now on."""
         self.episodes[token] = _Episode(state)
 
     def close(self, token: str) -> None:
-        """Forget an episode: its requests are refused from now on. Waits for the one that is being answered."""
+        """Forget an episode and refuse its further requests; waits for a request in progress."""
         episode = self.episodes.pop(token, None)
         if episode:
             with episode.lock:
                 episode.state = None
 
     def locked(self, token: str) -> threading.Lock:
-        """Return the lock under which an episode's requests are answered."""
+        """Return the lock that serializes an episode's requests."""
         return self.episodes[token].lock
 
     def answer(self, environ: dict[str, Any], start_response: Callable[..., object]) -> Iterable[bytes]:
-        """Answer one request: the site's answer, or a refusal."""
+        """Answer one request with the site's response or a refusal."""
         episode = self.episodes.get(environ.pop(_KEY, ""))
         host = environ.get("HTTP_HOST", "").lower().removesuffix(":80")
         app = SITES.get(host)
         if host.startswith("ready.") and environ["REQUEST_METHOD"] == "GET":
             start_response("200 OK", [("Content-Type", "text/html"), ("Content-Length", "15")])
             return [b"<!doctype html>"]
-        if environ.get("PATH_INFO") == "/favicon.ico":  # the browser asks when it likes: no site sees it
+        if environ.get("PATH_INFO") == "/favicon.ico":  # the browser asks at arbitrary times, so no site sees it
             start_response("404 Not Found", [("Content-Length", "0")])
             return [b""]
         if episode is None or app is None or environ["REQUEST_METHOD"] == "CONNECT":
@@ -103,14 +103,14 @@ class Server:
 
 
 def address(path: str, page: str, hosts: Collection[str]) -> str | None:
-    """Return the URL that a path or an address means on a page; None where it lies on none of the hosts."""
+    """Return the URL that a path or an address on a page refers to; None if it is on none of the hosts."""
     try:
         url = urljoin(page, path.strip())
         parts = urlsplit(url)
-    except ValueError:  # brackets or characters that no host has
+    except ValueError:  # brackets or characters invalid in a host name
         return None
     return url if parts.scheme == "http" and parts.netloc.lower() in hosts else None
 
 
 server = PerProcess(Server)
-"""Returns the server of this process."""
+"""Returns this process's server."""

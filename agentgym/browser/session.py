@@ -1,4 +1,4 @@
-"""An episode in the browser: its tabs, what pages said in dialogs, and the actions an agent may take."""
+"""An episode in the browser: its tabs, the text of dialogs, and the actions of an agent."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 MOST_TABS = 8
 MOST_NOTES = 5
-NOTE = 300  # characters of a dialog's text that are told
+NOTE = 300  # characters shown of a dialog's text
 
 
 class Session:
-    """The pages of one episode. All of it runs in the browser's loop."""
+    """The pages of one episode; every method runs in the browser's loop."""
 
     def __init__(self, browser: Browser, context: Context, options: dict[str, object], pause: int) -> None:
         self.browser, self.context, self.options, self.pause = browser, context, options, pause
         self.tabs: list[Tab] = []
         self.current = 0
         self.notes: list[str] = []
-        self.opened = 0  # pages that the browser has told us of
+        self.opened = 0  # pages reported by the browser
         self.crash = asyncio.Event()
 
     async def begin(self, url: str) -> None:
@@ -43,7 +43,7 @@ class Session:
 
     @property
     def tab(self) -> Tab:
-        """The tab that is looked at."""
+        """The current tab."""
         return self.tabs[self.current]
 
     async def _attach(self, page: "Page") -> Tab:
@@ -66,21 +66,22 @@ class Session:
             self.note(f"The page showed a dialog ({dialog.type}): {' '.join(dialog.message.split())[:NOTE]!r}; {answer}.")
         try:
             await dialog.accept(dialog.default_value if dialog.type == "prompt" else None)
-        except Exception:  # the page was closed with its dialog
+        except Exception:  # the page closed together with its dialog
             return
 
     def _download(self, download: object) -> None:
         self.note("The page offered a file; downloads are refused.")
 
     def note(self, text: str) -> None:
-        """Keep something the agent is to be told with the next observation."""
+        """Store a note for the next observation."""
         if len(self.notes) < MOST_NOTES and text not in self.notes:
             self.notes.append(text)
 
     async def safely(self, work: Coroutine[object, object, T]) -> T:
-        """Return what a coroutine returns; Fault as soon as the process of a page crashes, for that answers nothing.
+        """Return the result of a coroutine, or fail at once if a page's process crashes, since a crashed page never answers.
 
-        What Playwright raises and no action has made a sentence of is a Fault too: the browser or the page is gone.
+        Raises:
+            Fault: a page's process crashed, or Playwright raised an error that no action turned into a sentence.
         """
         from playwright.async_api import Error
 
@@ -96,16 +97,16 @@ class Session:
             task.cancel()
             crash.cancel()
 
-    # Coming to rest
+    # Settling
 
     async def act(self, work: Callable[[], Awaitable[object]]) -> None:
-        """Do something, let the pages come to rest, and turn to a tab that was opened by it."""
+        """Run an action, let the pages settle, and switch to a tab the action opened."""
         self.notes = []
         await self._guarded(work())
         await self.rest()
 
     async def rest(self) -> None:
-        """Let the current tab come to rest, and then each tab that was opened meanwhile."""
+        """Let the current tab settle, then each tab opened meanwhile."""
         await self._drop_closed()
         await self._settle()
         for _ in range(MOST_TABS):
@@ -115,7 +116,11 @@ class Session:
         await self._drop_closed()
 
     async def _settle(self) -> None:
-        """Let the current tab come to rest; where it closes meanwhile, the one that is turned to instead."""
+        """Let the current tab settle; if it closes meanwhile, settle the tab switched to instead.
+
+        Raises:
+            Fault: the page crashed, or it does not settle while open.
+        """
         while True:
             tab = self.tab
             try:
@@ -128,10 +133,10 @@ class Session:
             await self._drop_closed()
 
     async def _new_tabs(self) -> bool:
-        """Turn to the newest tab that is not known yet."""
-        wanted = sum(tab.popups for tab in self.tabs)
-        for _ in range(100):  # the news of a tab comes from elsewhere than the news that it was asked for
-            if self.opened >= wanted:
+        """Switch to the newest tab not yet known."""
+        expected = sum(tab.popups for tab in self.tabs)
+        for _ in range(100):  # the request for a tab and the tab itself are reported on different channels
+            if self.opened >= expected:
                 break
             await asyncio.sleep(0.01)
         known = {id(tab.page) for tab in self.tabs}
@@ -139,7 +144,7 @@ class Session:
         for page in fresh[: MOST_TABS - len(self.tabs)]:
             try:
                 await self._attach(page)
-            except Exception:  # it was closed at once
+            except Exception:  # closed immediately
                 continue
             self.current = len(self.tabs) - 1
         return bool(fresh) and len(self.tabs) > len(known)
@@ -162,13 +167,13 @@ class Session:
             if self.tab.crashed:
                 raise Fault("the page's process crashed", reason=Reason.CRASH) from error
             if self.tab.page.is_closed():
-                return None  # its own doing: it closed itself
+                return None  # the page closed itself
             raise PageError(str(error).split("\n")[0].removeprefix("Keyboard.press: ")[:300]) from error
 
     # Actions
 
     async def navigate(self, url: str) -> None:
-        """Load an address."""
+        """Load a URL."""
 
         async def work() -> None:
             answer = await self.tab.cdp.send("Page.navigate", {"url": url})
@@ -178,7 +183,11 @@ class Session:
         await self.act(work)
 
     async def back(self) -> None:
-        """Go to the page before this one."""
+        """Go to the previous page.
+
+        Raises:
+            PageError: this tab has no previous page.
+        """
         history = await self.tab.cdp.send("Page.getNavigationHistory")
         at = history["currentIndex"]
         if at == 0 or not history["entries"][at - 1]["url"].startswith("http"):
@@ -197,9 +206,9 @@ class Session:
         await self.act(lambda: self.tab.page.mouse.move(point["x"], point["y"]))
 
     async def drag(self, id: int, to: int) -> None:
-        """Drag an element to another."""
+        """Drag one element onto another."""
         start, end = await self.tab.call("locate", id), await self.tab.call("locate", to, True)
-        start = await self.tab.call("locate", id)  # looking for the other may have scrolled
+        start = await self.tab.call("locate", id)  # locating the other element may have scrolled
         await self.drag_points(start["x"], start["y"], end["x"], end["y"])
 
     async def drag_points(self, x: float, y: float, to_x: float, to_y: float) -> None:
@@ -235,15 +244,15 @@ class Session:
         await self.act(lambda: self.tab.call("select", id, option))
 
     async def press(self, key: str) -> None:
-        """Press a key, perhaps with others held: `Control+a`."""
+        """Press a key, optionally with modifiers: `Control+a`."""
         await self.act(lambda: self.tab.page.keyboard.press(key))
 
     async def type(self, text: str) -> None:
-        """Type into what has the focus, key by key."""
+        """Type into the focused element, key by key."""
         await self.act(lambda: self.tab.page.keyboard.type(text))
 
     async def wait(self) -> None:
-        """Let the page's time pass."""
+        """Let page time pass."""
 
         async def nothing() -> None:
             return
@@ -251,7 +260,7 @@ class Session:
         await self.act(nothing)
 
     async def scroll(self, x: int, y: int, id: int) -> None:
-        """Scroll the window, or what an element is in, by most of its size."""
+        """Scroll the window, or the element's scrollable ancestor, by most of its size."""
         moved: list[bool] = []
 
         async def work() -> None:
@@ -262,7 +271,11 @@ class Session:
             self.note("Nothing scrolled: this is the end.")
 
     async def turn_to(self, number: int) -> None:
-        """Look at another tab."""
+        """Switch to another tab.
+
+        Raises:
+            PageError: there is no tab with this number.
+        """
         if not 1 <= number <= len(self.tabs):
             raise PageError(
                 f"there is no tab {number}; there {'is 1 tab' if len(self.tabs) == 1 else f'are {len(self.tabs)} tabs'}"
@@ -270,10 +283,14 @@ class Session:
         self.current = number - 1
         await self.act(self.tab.page.bring_to_front)
 
-    # What is seen
+    # Observing
 
     async def look(self) -> dict[str, Any]:
-        """Return what is known of the current page, and of the tabs."""
+        """Return the state of the current page and of the tabs, as `page.js` reports it.
+
+        Raises:
+            Fault: the process of another tab's page crashed.
+        """
         seen, *histories = await asyncio.gather(self.tab.call("observe", self.options), *map(self._history, self.tabs))
         for tab in self.tabs:
             if tab is not self.tab and tab.crashed:
@@ -290,6 +307,6 @@ class Session:
         return await self.tab.page.screenshot(type="png", animations="disabled", caret="hide", scale="css")
 
     async def _history(self, tab: Tab) -> list[object]:
-        """Return what `back` can reach."""
+        """Return the history entries that `back` can reach."""
         history = await tab.cdp.send("Page.getNavigationHistory")
         return [history["currentIndex"], [entry["url"] for entry in history["entries"]]]

@@ -1,4 +1,4 @@
-"""One page of an episode: what happens in it, when it has settled, and what is known of it."""
+"""One page of an episode: its events, when it has settled, and its content."""
 
 import asyncio
 import json
@@ -15,12 +15,12 @@ JsonObject = dict[str, Any]
 if TYPE_CHECKING:
     from playwright.async_api import Page
 
-SLICE = 100  # ms of page time between two looks at the network, while timers fire
-STREAMS = {"EventSource", "WebSocket", "Ping"}  # requests that are never done, or that nobody waits for
+SLICE = 100  # ms of page time between two checks of the network, while timers fire
+STREAMS = {"EventSource", "WebSocket", "Ping"}  # requests that never finish or that nobody waits for
 
 
 class PageError(Exception):
-    """What the page's script says about an action that cannot be done; for the agent."""
+    """An action the page's script could not carry out, as a sentence for the agent."""
 
 
 @cache
@@ -30,7 +30,7 @@ def script() -> str:
 
 
 class Tab:
-    """A page with a debugging session of its own, whose messages come in order."""
+    """A page with its own debugging session, whose messages arrive in order."""
 
     def __init__(self, page: "Page") -> None:
         self.page = page
@@ -39,22 +39,22 @@ class Tab:
         self.env: int | None = None
         self.requests: set[str] = set()
         self.loading: set[str] = set()
-        self.leaving = 0.0  # until when a navigation that was asked for is waited for
-        self.going = False  # whether a new document is on its way, so that asking this one is idle
+        self.leaving = 0.0  # deadline for a requested navigation to begin
+        self.going = False  # a new document is loading, so calls to this one are pointless
         self.popups = 0
         self.crashed = False
         self.stirred = asyncio.Event()
         self.on_crash = lambda: None
 
     async def attach(self) -> None:
-        """Begin to listen."""
+        """Start listening to the page's events."""
         self.page.on("crash", self._crash)
         self.cdp = await self.page.context.new_cdp_session(self.page)
         listeners = {
             "Network.requestWillBeSent": self._request,
             "Network.loadingFinished": self._answered,
             "Network.loadingFailed": self._answered,
-            "Network.webSocketCreated": self._request,  # our server refuses it, which closes it
+            "Network.webSocketCreated": self._request,  # our server refuses the socket, which closes it
             "Network.webSocketClosed": self._answered,
             "Page.frameStartedLoading": self._load,
             "Page.frameStoppedLoading": self._loaded,
@@ -106,10 +106,15 @@ class Tab:
     def _popup(self, _: dict[str, object]) -> None:
         self.popups += 1
 
-    # What is asked of the page
+    # Calls into the page
 
     async def call(self, function: str, *arguments: object) -> Any:
-        """Call a function of `page.js` and return its result; PageError where it throws a sentence."""
+        """Call a function of `page.js` and return its result.
+
+        Raises:
+            Fault: the page crashed or cannot be read.
+            PageError: the function threw a sentence for the agent.
+        """
         spoken = f"agent.{function}({', '.join(json.dumps(argument) for argument in arguments)})"
         for attempt in range(3):
             try:
@@ -118,7 +123,7 @@ class Tab:
                 return await self._evaluate(spoken, self.env)
             except PageError:
                 raise
-            except Exception as error:  # Playwright's errors have no codes: the document went away between two calls
+            except Exception as error:  # Playwright's errors have no codes; the document was replaced between two calls
                 if self.crashed:
                     raise Fault("the page's process crashed", reason=Reason.CRASH) from error
                 self.env = None
@@ -149,7 +154,11 @@ class Tab:
         raise RuntimeError(thrown.get("exception", {}).get("description") or thrown["text"])
 
     async def main(self, expression: str) -> Any:
-        """Evaluate an expression in the page's own environment; None where the document went away meanwhile."""
+        """Evaluate an expression in the page's main world; None if the document was replaced meanwhile.
+
+        Raises:
+            Fault: the page crashed.
+        """
         try:
             return await self._evaluate(expression)
         except Exception as error:
@@ -161,11 +170,15 @@ class Tab:
 
     @property
     def busy(self) -> bool:
-        """Whether something is under way: a request, a load, or a navigation that was asked for."""
+        """True while a request, a load or a requested navigation is pending."""
         return bool(self.requests or self.loading or self.leaving > time.monotonic())
 
     async def calm(self) -> None:
-        """Wait until nothing is under way and a frame was drawn in which the document did not change."""
+        """Wait until nothing is pending and a frame was drawn without a change to the document.
+
+        Raises:
+            Fault: the page crashed or closed itself.
+        """
         while True:
             if not self.going:
                 await self.call("quiet")
@@ -178,7 +191,7 @@ class Tab:
                 await asyncio.wait_for(self.stirred.wait(), 0.05)
 
     async def settle(self, milliseconds: int) -> None:
-        """Let the page come to rest, give it so much of its own time, and let it come to rest again."""
+        """Let the page settle, advance page time by `milliseconds`, and let it settle again."""
         await self.calm()
         left, fired = milliseconds, False
         while left > 0:
@@ -202,4 +215,4 @@ RUN = """(async () => {
   for (const clock of clocks) try { await clock.runFor(piece); } catch {}
   return [piece, due <= left];
 })()""".replace("SLICE", str(SLICE))
-"""Runs Playwright's clock in all frames: up to the next timer, at least a slice, at most what is left."""
+"""Runs Playwright's clock in all frames: up to the next timer, at least one slice, at most the remaining time."""

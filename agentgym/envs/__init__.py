@@ -1,1 +1,1 @@
-"""The environments: one file or folder each; they never import one another."""
+"""The environments, one file or folder each; they never import one another."""

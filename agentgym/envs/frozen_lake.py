@@ -1,4 +1,4 @@
-"""An environment with chance inside: ice on which one does not always go where one wants."""
+"""A stochastic environment: on ice, a move may slide sideways."""
 
 import copy
 from collections import deque
@@ -12,7 +12,7 @@ from agentgym.core.tasks import Task
 from agentgym.errors import BadConfig
 
 MOVES = {"left": (0, -1), "down": (1, 0), "right": (0, 1), "up": (-1, 0)}
-NAMES = tuple(MOVES)  # in this order neighbours are perpendicular
+NAMES = tuple(MOVES)  # ordered so that neighbors are perpendicular
 Cell = tuple[int, int]
 Lake = tuple[str, ...]
 
@@ -64,13 +64,13 @@ class FrozenLake(TextEnv):
         return self.place
 
     def measures(self) -> dict[str, float]:
-        """How much of the way is behind: 1 at the goal, 0 where it is farthest."""
+        """Return the share of the way covered: 1 at the goal, 0 at the farthest square."""
         return {"near": 1 - self.distance.get(self.place, len(self.distance)) / len(self.distance)}
 
     def oracle(self) -> Iterator[str]:
         chance, place = copy.deepcopy(self.np_random), self.place
         while self.distance[place]:
-            turn = slid("left", chance, self.slip)  # what chance makes of `left` tells what it makes of every move
+            turn = slid("left", chance, self.slip)  # the slide of `left` determines the slide of every move
             shift = NAMES.index(turn) - NAMES.index("left")
             best = min(NAMES, key=lambda name: self.distance.get(step_from(self.lake, place, name), np.inf))
             yield NAMES[(NAMES.index(best) - shift) % 4]
@@ -97,20 +97,20 @@ class FrozenLake(TextEnv):
 
 
 def step_from(lake: Lake, place: Cell, name: str) -> Cell:
-    """Return where a move that does not slip ends: at the edge one stays."""
+    """Return the end of a move that does not slide; at the edge it stays."""
     row, column = place[0] + MOVES[name][0], place[1] + MOVES[name][1]
     return (row, column) if 0 <= row < len(lake) and 0 <= column < len(lake) else place
 
 
 def slid(name: str, chance: np.random.Generator, slip: float) -> str:
-    """Return the direction a move takes in the end; draws once."""
+    """Return the direction of a move after sliding; draws once."""
     drawn = chance.random()
     turn = 0 if drawn >= slip else 1 if drawn < slip / 2 else -1
     return NAMES[(NAMES.index(name) + turn) % 4]
 
 
 def distances(lake: Lake) -> dict[Cell, int]:
-    """Return the number of moves to the goal from every square it can be reached from."""
+    """Return the number of moves to the goal from every square that can reach it."""
     goal = (len(lake) - 1, len(lake) - 1)
     steps, queue = {goal: 0}, deque([goal])
     while queue:
@@ -125,7 +125,7 @@ def distances(lake: Lake) -> dict[Cell, int]:
 
 @lru_cache(maxsize=256)
 def policy(lake: Lake, slip: float, discount: float = 0.99) -> dict[Cell, str]:
-    """Return the best move on every square by value iteration (Bellman 1957), with the odds known but not the draws."""
+    """Return the best move on every square by value iteration (Bellman 1957), given the odds but not the draws."""
     places = sorted(distances(lake))
     index = {place: number for number, place in enumerate(places)}
     drowned, goal = len(places), index[len(lake) - 1, len(lake) - 1]

@@ -1,4 +1,4 @@
-"""An environment whose state is what has been found out."""
+"""A minimal environment: guess a hidden number."""
 
 from collections.abc import Iterator
 
@@ -17,7 +17,7 @@ class GuessNumber(TextEnv):
     declared = Declarations(answers=("secret",), expert_bound=1.0)
 
     def limit_of(self, task: Task) -> int:
-        """Return `horizon`, or half as many turns again as halving the range takes at worst (21 at difficulty 2)."""
+        """Return `horizon`, or 1.5 times the worst case of binary search (21 at difficulty 2)."""
         halvings = int(task.data["limit"]).bit_length()
         return self.horizon if "horizon" in self.__dict__ else max(self.horizon, halvings + halvings // 2)
 
@@ -49,13 +49,13 @@ class GuessNumber(TextEnv):
             yield str((self.low + self.high) // 2)
 
     def hint(self, level: float) -> str:
-        """Return a range that is narrower by a share `level` on either side of the number."""
+        """Return a range narrowed by a share `level` on either side of the number."""
         below, above = self.secret - self.low, self.high - self.secret
         return f"It is from {self.secret - round(below * (1 - level))} to {self.secret + round(above * (1 - level))}."
 
     @staticmethod
     def generate(rng: np.random.Generator, difficulty: int) -> Task:
         limit: int = 100 * 10**difficulty
-        wide = limit >= 2**63  # more than NumPy's integers hold
+        wide = limit >= 2**63  # beyond int64
         drawn = int.from_bytes(rng.bytes(difficulty + 20)) % limit + 1 if wide else rng.integers(1, limit, endpoint=True)
         return Task(instruction="guess", data={"secret": int(drawn), "limit": limit})

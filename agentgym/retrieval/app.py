@@ -1,4 +1,4 @@
-"""The HTTP side of a retriever, an ASGI application in Search-R1's form, run by uvicorn."""
+"""The HTTP side of a retriever: an ASGI application with Search-R1's API, run by uvicorn."""
 
 import asyncio
 import json
@@ -13,17 +13,17 @@ from agentgym.serving.connections import REQUEST_SECONDS
 from agentgym.serving.server import named_here, other_name
 
 _log = logging.getLogger(__name__)
-_MOST_DOCUMENTS = 1000  # of one query
-_MOST_IN_ALL = 100_000  # of one request: all of them are in memory at once
+_MOST_DOCUMENTS = 1000  # per query
+_MOST_IN_ALL = 100_000  # per request, since all are in memory at once
 
 
 class App:
-    """POST /retrieve {"queries": [...], "topk": 3, "return_scores": true} over a retriever, as Search-R1's server.
+    """POST /retrieve {"queries": [...], "topk": 3, "return_scores": true} over a retriever, with Search-R1's API.
 
     Answers {"result": [[{"document": {"id", "contents"}, "score"}]]}, without `return_scores` {"result": [[document]]}.
-    GET /health tells the number of documents. Refusals are {"detail": …}: 422 for a body that says no such request, 413
-    for a large one, 504 for a search that took longer than `seconds`, 503 where too much waits. A `local` one answers only
-    to the names of this machine (403): web pages could reach it under names of their own.
+    GET /health returns the number of documents. Errors are {"detail": …}: 422 for a malformed request, 413 for a body that
+    is too large, 504 for a search that took longer than `seconds`, 503 when the queue is full. A `local` server answers only
+    requests addressed to this machine's names, else 403, because web pages could reach it under names of their own.
     """
 
     def __init__(
@@ -40,9 +40,13 @@ class App:
         self._topk, self._seconds, self._body_bytes, self._queries = topk, seconds, body_bytes, queries
 
     async def __call__(self, scope: dict[str, object], receive: Receive, send: Send) -> None:
-        """Answer one request, as ASGI wants it; nothing that one client does raises here."""
+        """Answer one ASGI request; nothing a client sends raises here.
+
+        Raises:
+            NotImplementedError: the scope is neither HTTP nor lifespan.
+        """
         if scope["type"] != "http":
-            raise NotImplementedError(scope["type"])  # how ASGI says that there is no such thing here
+            raise NotImplementedError(scope["type"])  # ASGI's way to decline a protocol
         try:
             await send_json(send, 200, await self._route(scope, receive))
         except Gone:
@@ -55,16 +59,16 @@ class App:
 
     async def _route(self, scope: dict[str, object], receive: Receive) -> dict[str, object]:
         path, method = str(scope["path"]).rstrip("/"), scope["method"]
-        wanted = {"/retrieve": "POST", "/health": "GET"}.get(path)
-        if wanted is None:
+        allowed = {"/retrieve": "POST", "/health": "GET"}.get(path)
+        if allowed is None:
             raise Refusal(404, f"there is no {str(scope['path'])[:200]} here; POST /retrieve searches")
-        if method != wanted:
-            raise Refusal(405, f"{path} takes {wanted}")
+        if method != allowed:
+            raise Refusal(405, f"{path} takes {allowed}")
         if path == "/health":
             return {"status": "ok", "documents": self.batches.retriever.size}
         if self._local and not named_here(headers := headers_of(scope)):
             raise Refusal(403, f"{other_name(headers)}: start it with --host to serve other machines")
-        queries, topk, scores = self._asked(await read_body(receive, self._body_bytes, REQUEST_SECONDS, Refusal))
+        queries, topk, scores = self._parsed(await read_body(receive, self._body_bytes, REQUEST_SECONDS, Refusal))
         try:
             async with asyncio.timeout(self._seconds):
                 result = await self.batches.search(queries, topk)
@@ -74,7 +78,7 @@ class App:
             raise Refusal(503, str(error)) from None
         return {"result": [[_entry(hit, scores) for hit in hits] for hits in result]}
 
-    def _asked(self, content: bytes) -> tuple[list[str], int, bool]:
+    def _parsed(self, content: bytes) -> tuple[list[str], int, bool]:
         try:
             raw = json.loads(content)
         except (ValueError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""Many askers of one retriever: what waits together is searched together, and what was asked lately is remembered."""
+"""Batching for concurrent clients of one retriever: waiting queries are searched together, recent answers are cached."""
 
 import asyncio
 from collections import OrderedDict, deque
@@ -8,19 +8,19 @@ from concurrent.futures import ThreadPoolExecutor
 from agentgym.errors import BadConfig
 from agentgym.retrieval.protocol import Hit, Retriever
 
-_Asked = tuple[str, int]
-_EACH = 10  # documents of a remembered answer, on average at most
+_Query = tuple[str, int]
+_EACH = 10  # maximum average number of documents per cached answer
 
 
 class Busy(RuntimeError):
-    """More is waiting than may wait."""
+    """The queue of waiting queries is full."""
 
 
 class Batches:
-    """Searches for many coroutines at once: one batch at a time, of all queries that came while the last one ran.
+    """Searches for many coroutines, one batch at a time, of all queries that arrived while the previous batch ran.
 
-    A batch has at most `most` queries, parted over `threads`; queries that are the same are asked once, and the last
-    `cached` answers are kept, fewer where they have more than ten documents on average. At most `waiting` queries wait.
+    A batch has at most `most` queries, split over `threads`; equal queries are searched once. The last `cached` answers are
+    kept, or fewer if they have more than ten documents on average. At most `waiting` queries wait.
     """
 
     def __init__(
@@ -34,57 +34,57 @@ class Batches:
         self.batches = self.searched = self.remembered = 0
         self._most, self._threads, self._cached, self._limit = most, threads, cached, waiting
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="search")
-        self._cache: OrderedDict[_Asked, list[Hit]] = OrderedDict()
-        self._held = 0
-        self._pending: dict[_Asked, asyncio.Future[list[Hit]]] = {}
-        self._queue: deque[_Asked] = deque()
+        self._cache: OrderedDict[_Query, list[Hit]] = OrderedDict()
+        self._cached_hits = 0
+        self._pending: dict[_Query, asyncio.Future[list[Hit]]] = {}
+        self._queue: deque[_Query] = deque()
         self._worker: asyncio.Task[None] | None = None
 
     async def search(self, queries: Sequence[str], count: int) -> list[list[Hit]]:
-        """Return what the retriever finds; what it raises; Busy where too much waits."""
+        """Return the retriever's results or raise its exception; raise Busy if the queue is full."""
         answers = [self._answer((query, count)) for query in queries]
         return [answer if isinstance(answer, list) else await asyncio.shield(answer) for answer in answers]
 
     def close(self) -> None:
-        """Let nothing more begin."""
+        """Accept no more queries."""
         if self._worker is not None:
             self._worker.cancel()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def _answer(self, asked: _Asked) -> "list[Hit] | asyncio.Future[list[Hit]]":
-        if asked in self._cache:
+    def _answer(self, query: _Query) -> "list[Hit] | asyncio.Future[list[Hit]]":
+        if query in self._cache:
             self.remembered += 1
-            self._cache.move_to_end(asked)
-            return self._cache[asked]
-        if asked not in self._pending:
+            self._cache.move_to_end(query)
+            return self._cache[query]
+        if query not in self._pending:
             if len(self._queue) >= self._limit:
                 raise Busy(f"{len(self._queue)} queries wait already")
-            self._pending[asked] = asyncio.get_running_loop().create_future()
-            self._pending[asked].add_done_callback(_seen)
-            self._queue.append(asked)
+            self._pending[query] = asyncio.get_running_loop().create_future()
+            self._pending[query].add_done_callback(_seen)
+            self._queue.append(query)
             if self._worker is None or self._worker.done():
                 self._worker = asyncio.ensure_future(self._work())
-        return self._pending[asked]
+        return self._pending[query]
 
     async def _work(self) -> None:
         while self._queue:
             batch = self._next()
             try:
                 per_query = await self._search([query for query, _ in batch], batch[0][1])
-                for asked, hits in zip(batch, per_query, strict=True):
-                    self._pending.pop(asked).set_result(hits)
-                    self._remember(asked, hits)
-            except Exception as error:  # the retriever's failure is that of each who asked
-                for asked in batch:
-                    if asked in self._pending:
-                        self._pending.pop(asked).set_exception(error)
+                for waiting, hits in zip(batch, per_query, strict=True):
+                    self._pending.pop(waiting).set_result(hits)
+                    self._remember(waiting, hits)
+            except Exception as error:  # pass the retriever's error to every waiting caller
+                for waiting in batch:
+                    if waiting in self._pending:
+                        self._pending.pop(waiting).set_exception(error)
 
-    def _next(self) -> list[_Asked]:
+    def _next(self) -> list[_Query]:
         """Return the next queries that want as many documents as the first of them."""
-        batch, rest = list[_Asked](), deque[_Asked]()
+        batch, rest = list[_Query](), deque[_Query]()
         while self._queue and len(batch) < self._most:
-            asked = self._queue.popleft()
-            (batch if not batch or asked[1] == batch[0][1] else rest).append(asked)
+            query = self._queue.popleft()
+            (batch if not batch or query[1] == batch[0][1] else rest).append(query)
         self._queue.extendleft(reversed(rest))
         return batch
 
@@ -99,15 +99,15 @@ class Batches:
         )
         return [hits for part in answers for hits in part]
 
-    def _remember(self, asked: _Asked, hits: list[Hit]) -> None:
+    def _remember(self, query: _Query, hits: list[Hit]) -> None:
         if self._cached:
-            self._cache[asked] = hits
-            self._held += len(hits)
-            while len(self._cache) > self._cached or self._held > _EACH * self._cached:
-                self._held -= len(self._cache.popitem(last=False)[1])
+            self._cache[query] = hits
+            self._cached_hits += len(hits)
+            while len(self._cache) > self._cached or self._cached_hits > _EACH * self._cached:
+                self._cached_hits -= len(self._cache.popitem(last=False)[1])
 
 
 def _seen(future: "asyncio.Future[list[Hit]]") -> None:
-    """Take note of a failure, so that one whose asker has gone is not reported as forgotten."""
+    """Retrieve the exception of a future whose caller has gone, so that asyncio does not report it as never retrieved."""
     if not future.cancelled():
         future.exception()

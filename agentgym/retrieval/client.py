@@ -1,4 +1,4 @@
-"""A retriever behind an address, in Search-R1's form: POST /retrieve {queries, topk, return_scores}."""
+"""Client of a retriever server with Search-R1's API: POST /retrieve {queries, topk, return_scores}."""
 
 import hashlib
 import json
@@ -17,29 +17,29 @@ try:
 except ImportError as error:
     raise MissingExtra(f"a retriever at an address needs httpx2: {how_to_install('serve')}") from error
 
-BESIDE, LARGEST = 64 << 10, 256 << 10  # bytes of an answer that are read: for its frame, and for each document
+BESIDE, LARGEST = 64 << 10, 256 << 10  # maximum bytes read of an answer: for its frame, and per document
 _PATH = "/retrieve"
-_TITLED = 10  # results among which a title is looked for
+_TITLED = 10  # results searched for a title
 _TRANSIENT = (408, 425, 429)
-_CHECKED = "What is the capital of France?"  # any server of any corpus answers it with something, or with nothing
+_CHECKED = "What is the capital of France?"  # works with any corpus, even if nothing is found
 
 
 class _Wrong(ValueError):
-    """An answer that asking again may mend."""
+    """A bad answer that a retry may fix."""
 
 
 class _Refused(ValueError):
-    """An answer that asking again would not mend."""
+    """A refusal that a retry would not change."""
 
 
 class Client:
-    """Asks a server that this package (`agentgym serve retriever`), Search-R1 or another in its form runs.
+    """Queries a retriever server: `agentgym serve retriever`, Search-R1's, or a compatible one.
 
-    A request that met no connection, no answer in time, 5xx, 429 or something that is no answer is sent again after
-    `backoff * 2**n` seconds, at most `retries` times and `seconds` in all; then it is a Fault: `timeout` where answers were
-    late, else `engine`. A refusal (4xx) is a Fault at once. Results are as repeatable as the server's.
+    A request that met no connection, no answer in time, 5xx, 429 or a malformed answer is retried after `backoff * 2**n`
+    seconds, at most `retries` times and for `seconds` in all; then it raises a Fault: `timeout` if answers were late, else
+    `engine`. A refusal (4xx) is a Fault at once. Results are as repeatable as the server's.
 
-    Documents without an id, which Search-R1's server of BM25 sends, are named by the hash of their contents.
+    Documents without an id, which Search-R1's BM25 server sends, are identified by the hash of their contents.
     """
 
     blocking = True
@@ -59,17 +59,25 @@ class Client:
         self._process = 0
 
     def check(self) -> None:
-        """Ask once; BadConfig where no retriever answers at the address."""
+        """Send one query to check the server.
+
+        Raises:
+            BadConfig: no retriever answers at the address.
+        """
         expected = "expected Search-R1's POST /retrieve, for example of `agentgym serve retriever`"
         try:
             self._ask([_CHECKED], 1, time.monotonic() + self._timeout)
         except httpx2.ConnectError as error:
             raise BadConfig(f"nothing answers at {self.url} ({error}): start the retriever first; {expected}") from error
         except (httpx2.HTTPError, httpx2.InvalidURL, TimeoutError, _Wrong, _Refused) as error:
-            raise BadConfig(f"{self.url} is not a retriever ({_said(error)}); {expected}") from error
+            raise BadConfig(f"{self.url} is not a retriever ({_described(error)}); {expected}") from error
 
     def search(self, queries: Sequence[str], count: int) -> list[list[Hit]]:
-        """Return the best `count` documents of each query, as the server ranks them; Fault where it does not answer."""
+        """Return the best `count` documents of each query, as the server ranks them.
+
+        Raises:
+            Fault: the server refused, or did not answer within the retries.
+        """
         until, met = time.monotonic() + self._seconds, list[str]()
         late = 0
         for attempt in range(self._retries + 1):
@@ -85,21 +93,21 @@ class Client:
                 late += 1
                 met.append("no answer in time")
             except (httpx2.HTTPError, _Wrong) as error:
-                met.append(_said(error))
+                met.append(_described(error))
         reason = "timeout" if late == len(met) else "engine"
         raise Fault(f"no answer from {self.url} in {len(met)} attempts: {', '.join(met)}", reason=reason)
 
     def titled(self, name: str) -> list[Document]:
-        """Return those of the ten best results for a title that have it."""
+        """Return those of the ten best results for a title that bear it."""
         [hits] = self.search([name], _TITLED)
         return [hit.document for hit in hits if title_key(hit.document.title) == title_key(name)]
 
     def find(self, id: str) -> Document | None:
-        """Nothing: a server is not asked by id."""
+        """Return None: the server has no lookup by id."""
         return None
 
     def unique(self, document: Document) -> bool:
-        """Return False: what else the server has is not known."""
+        """Return False: the server's other documents are unknown."""
         return False
 
     def close(self) -> None:
@@ -112,7 +120,7 @@ class Client:
         body = {"queries": [plain_text(query[:LONGEST]) for query in queries], "topk": count, "return_scores": True}
         most, content = BESIDE + LARGEST * count * len(queries), bytearray()
         with self._open().stream("POST", self.url, json=body) as answer:
-            for part in answer.iter_bytes():  # a server whose bytes drip keeps every limit of a single read
+            for part in answer.iter_bytes():  # a server that trickles bytes meets the timeout of every read
                 content += part
                 if len(content) > most:
                     raise _Refused(f"it sent more than {most >> 10} KiB for {count} documents of {len(queries)} queries")
@@ -124,7 +132,7 @@ class Client:
         return _results(bytes(content), len(queries), count)
 
     def _open(self) -> httpx2.Client:
-        """Return this process's connections; those that came through a fork are left alone."""
+        """Return this process's connections; a forked child does not reuse its parent's."""
         if self._client is None or self._process != os.getpid():
             self._client, self._process = httpx2.Client(timeout=self._timeout, trust_env=False), os.getpid()
         return self._client
@@ -136,9 +144,9 @@ def _results(content: bytes, queries: int, count: int) -> list[list[Hit]]:
     except (ValueError, RecursionError) as error:
         raise _Wrong(f"no JSON: {content[:60]!r}") from error
     result: object = cast("dict[str, object]", answer).get("result") if isinstance(answer, dict) else None
-    shown = content[:80].decode("utf-8", "replace")
+    excerpt = content[:80].decode("utf-8", "replace")
     if not isinstance(result, list) or len(cast("list[object]", result)) != queries:
-        raise _Wrong(f'{shown!r}, not {{"result": [[…]]}} with {queries} list(s)')
+        raise _Wrong(f'{excerpt!r}, not {{"result": [[…]]}} with {queries} list(s)')
     return [_hits(entry, count) for entry in cast("list[object]", result)]
 
 
@@ -168,5 +176,5 @@ def _hit(entry: object) -> Hit:
     return Hit(from_contents(id, contents), float(score))
 
 
-def _said(error: Exception) -> str:
+def _described(error: Exception) -> str:
     return str(error) or type(error).__name__

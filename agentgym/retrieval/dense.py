@@ -1,4 +1,4 @@
-"""Documents on disk, found by meaning: vectors in one file that all processes map, and faiss to search them."""
+"""Dense retrieval from disk: vectors in one memory-mapped file shared by all processes, searched by faiss."""
 
 import importlib
 import os
@@ -20,14 +20,14 @@ from agentgym.retrieval.store import Store
 
 KIND = "dense"
 SEARCHES = ("flat", "ivf", "hnsw")
-"""Every vector is compared; those of the nearest clusters (IVF); those that a graph leads to (HNSW)."""
+"""Index types: exhaustive (flat), nearest clusters (IVF), graph (HNSW)."""
 _VECTORS, _FAISS = "vectors.f32", "index.faiss"
-_CHUNK = 2048  # passages between two writes: what an interrupted build loses
-_NEIGHBOURS, _BREADTH = 32, 128  # HNSW: edges of a vector, and how widely the graph is searched
-_PROBED = 16  # IVF: clusters that are looked into
-_BEYOND = 32  # candidates beyond those wanted, so that faiss's rounding decides nothing
-_BATCH = 4  # queries that are faster compared together than one by one
-_CLOSE = 1e-5  # scores nearer than this may be told apart by rounding alone
+_CHUNK = 2048  # passages between two writes, the most an interrupted build loses
+_NEIGHBOURS, _BREADTH = 32, 128  # HNSW: edges per vector, and search breadth
+_PROBED = 16  # IVF: clusters searched
+_BEYOND = 32  # extra candidates, so that faiss's rounding does not change the result
+_BATCH = 4  # number of queries from which a joint comparison is faster
+_CLOSE = 1e-5  # scores closer than this may differ by rounding alone
 
 
 def build_dense_index(
@@ -42,9 +42,12 @@ def build_dense_index(
     batch: int = 64,
     progress: folders.Progress = folders.silent,
 ) -> "DenseIndex":
-    """Make the index of a corpus in a folder, or find it there, and open it; see `folder.build` for what is raised.
+    """Build the index of a corpus in a folder, or reuse the one there, and open it.
 
-    An interrupted build goes on after the last passages that were encoded.
+    An interrupted build resumes after the last encoded passages.
+
+    Raises:
+        UnknownName: `search` is not in SEARCHES. See `folder.build` for further errors.
     """
     if search not in SEARCHES:
         raise UnknownName(no_such("search of a dense index", search, SEARCHES))
@@ -68,12 +71,12 @@ def build_dense_index(
 
 
 class DenseIndex:
-    """The index of a folder: the documents whose vectors have the largest cosine with the query's.
+    """The index in a folder: returns the documents whose vectors have the largest cosine with the query's.
 
-    `encoder` is the encoder, or its folder: where it was when the index was made is written in the folder, which may be a
-    stranger's and chooses nothing that is loaded. faiss names the
-    candidates; their scores are then computed in double precision, each by itself, so that neither the size of a batch nor
-    the number of threads shows in them. `flat` is exact; `ivf` and `hnsw` may miss documents, always the same ones.
+    `encoder` is the encoder or its folder. The folder also records the encoder's original path, but an index may come from a
+    stranger, so that path never decides what is loaded. faiss names the candidates; their scores are then computed in double
+    precision, one by one, so that they depend neither on the batch size nor on the number of threads. `flat` is exact; `ivf`
+    and `hnsw` may miss documents, always the same ones.
     """
 
     blocking = False
@@ -81,7 +84,7 @@ class DenseIndex:
     def __init__(
         self, folder: str | Path, corpus: str | None = None, *, encoder: str | Encoder = "", device: str = "cpu"
     ) -> None:
-        """Open a folder; with `corpus`, only if it is the index of that file."""
+        """Open a folder; with `corpus`, require that it is the index of that file."""
         path = Path(folder)
         manifest = folders.read_manifest(path, KIND)
         if corpus is not None:
@@ -99,8 +102,8 @@ class DenseIndex:
         self._vectors = _mapped(path / _VECTORS, self.size, options["dimension"])
         self._index: Any = None if options["search"] == "flat" else _read(self._faiss, path / _FAISS, self.size)
         self._lock = threading.Lock()
-        # For the whole process: from how many numbers in the queries on faiss multiplies matrices. Untold, it waits for
-        # 128,000, which are 500 queries of 256. This decides speed alone: scores are computed anew.
+        # Process-wide threshold of query numbers above which faiss uses matrix multiplication. Its default is
+        # 128,000, i.e. 500 queries of 256. It affects speed only: scores are recomputed.
         self._faiss.cvar.distance_compute_blas_threshold = _BATCH * options["dimension"]
 
     def search(self, queries: Sequence[str], count: int) -> list[list[Hit]]:
@@ -111,21 +114,24 @@ class DenseIndex:
         ]
 
     def close(self) -> None:
-        """Nothing is held but files and memory."""
+        """Do nothing: the index holds only files and memory."""
 
     def _near(self, vectors: Vectors, count: int) -> list[NDArray[np.int64]]:
-        """Return the numbers of candidates of each query, all of those whose score may be among the best `count`."""
+        """Return each query's candidates, int64 [candidates]: all documents whose score may be among the best `count`.
+
+        `vectors` is [queries, dimensions].
+        """
         if not len(vectors):
             return []
-        wanted = min(count + _BEYOND, self.size)
-        if self._index is not None:  # one by one: in a batch, clusters are compared by sums that round otherwise
+        limit = min(count + _BEYOND, self.size)
+        if self._index is not None:  # one by one: in a batch, cluster distances are summed with different rounding
             with self._lock:
-                return [self._index.search(vector[None], wanted)[1][0] for vector in vectors]
+                return [self._index.search(vector[None], limit)[1][0] for vector in vectors]
         metric = self._faiss.METRIC_INNER_PRODUCT
-        scores, numbers = self._faiss.knn(vectors, self._vectors, wanted, metric)
+        scores, numbers = self._faiss.knn(vectors, self._vectors, limit, metric)
         nearest = list(numbers)
-        for row in range(len(vectors)):  # more of them where many documents are as good as the last one wanted
-            size = wanted
+        for row in range(len(vectors)):  # widen while many documents tie with the last one wanted
+            size = limit
             while size < self.size and scores[row][-1] > scores[row][min(count, size) - 1] - _CLOSE and size < 8192:
                 size = min(size * 4, self.size)
                 again, more = self._faiss.knn(vectors[row : row + 1], self._vectors, size, metric)
@@ -135,7 +141,7 @@ class DenseIndex:
         return nearest
 
     def _ranked(self, vector: Vectors, numbers: NDArray[np.int64], count: int) -> list[Hit]:
-        numbers = np.unique(numbers[numbers >= 0])  # faiss fills up with -1
+        numbers = np.unique(numbers[numbers >= 0])  # faiss pads with -1
         scores = (self._vectors[numbers].astype(np.float64) * vector.astype(np.float64)).sum(axis=1)
         order = np.lexsort((numbers, -scores))[:count]
         documents = self._store.many([int(number) for number in numbers[order]])
@@ -143,11 +149,11 @@ class DenseIndex:
 
 
 def _encode(model: Encoder, path: Path, store: Store, batch: int, done: Callable[[int], None]) -> None:
-    """Write the vectors of all documents that the file does not hold yet."""
+    """Append the vectors of all documents that the file does not contain yet."""
     width = 4 * model.dimension
     have = path.stat().st_size // width if path.exists() else 0
     with path.open("ab") as file:
-        file.truncate(have * width)  # half a vector is none
+        file.truncate(have * width)  # drop a partially written vector
         documents = store.from_number(have)
         while chunk := list(islice(documents, _CHUNK)):
             file.write(model.passages([document.contents for document in chunk], batch).tobytes())
@@ -158,7 +164,7 @@ def _encode(model: Encoder, path: Path, store: Store, batch: int, done: Callable
 
 
 def _index(faiss: ModuleType, search: str, vectors: Vectors, path: Path) -> None:
-    """Write faiss's index of the vectors."""
+    """Write faiss's index of the vectors, [documents, dimensions]."""
     count, dimension = vectors.shape
     if search == "hnsw":
         index = faiss.IndexHNSWFlat(dimension, _NEIGHBOURS, faiss.METRIC_INNER_PRODUCT)
@@ -194,7 +200,11 @@ def _mapped(path: Path, count: int, dimension: int) -> Vectors:
 
 
 def _encoder(manifest: dict[str, Any], folder: str, path: Path, device: str) -> Encoder:
-    """Return the encoder of an index; BadConfig where none was given, or another."""
+    """Return the encoder of an index.
+
+    Raises:
+        BadConfig: no encoder was given, its folder does not exist, or the index was built with another.
+    """
     options = manifest["options"]
     if not folder:
         raise BadConfig(

@@ -1,8 +1,8 @@
-"""Documents on disk, found by words: tantivy's index, mapped into memory that all processes share.
+"""BM25 retrieval from disk: tantivy's index, memory-mapped and shared by all processes.
 
-tantivy keeps the length of a document in one byte and so scores long ones a little too high. It therefore only names the
-candidates; their BM25 is then computed from their words. Since rounding never lowers a score, the best documents are
-certain as soon as the last candidate scores lower in tantivy than the last document taken.
+tantivy stores a document's length in one byte and so scores long documents slightly too high. It therefore only names
+the candidates; their BM25 is then computed from their words. Since rounding never lowers a score, the best documents are
+certain as soon as the last candidate scores lower in tantivy than the last document selected.
 """
 
 import importlib
@@ -21,14 +21,14 @@ from agentgym.retrieval.store import Store
 
 KIND = "tantivy"
 FIELDS: Mapping[str, Callable[[Document], list[str]]] = {"words": searched, "parts": searched_parts}
-"""Fields of the index: what is found in them, in the order of `asked`."""
-_FIRST, _MOST = 16, 1024  # candidates that are looked at beyond those wanted; where the most do not settle it, they decide
-_HEAP = 256 << 20  # bytes of memory in which the index grows
-_STEP = 10_000  # documents between two reports of progress
+"""Fields of the index, in the order of `asked`."""
+_FIRST, _MOST = 16, 1024  # extra candidates: the first try, and the limit, whose result is final
+_HEAP = 256 << 20  # bytes of memory for building the index
+_STEP = 10_000  # documents between two progress reports
 
 
 def build_disk_index(corpus: str, folder: str | Path, progress: folders.Progress = folders.silent) -> "DiskIndex":
-    """Make the index of a corpus in a folder, or find it there, and open it; see `folder.build` for what is raised."""
+    """Build the index of a corpus in a folder, or reuse the one there, and open it; see `folder.build` for errors."""
     tantivy = _tantivy()
 
     def fill(partial: Path, store: Store, done: Callable[[int], None]) -> dict[str, object]:
@@ -39,15 +39,19 @@ def build_disk_index(corpus: str, folder: str | Path, progress: folders.Progress
 
 
 class DiskIndex:
-    """The index of a folder: BM25 with Lucene's parameters over the words of title and text.
+    """The index in a folder: BM25 with Lucene's parameters over the words of title and text.
 
-    A search looks at `count + 16` candidates, and at up to 1,024 more where scores lie close together.
+    A search considers `count + 16` candidates, and up to 1,024 more if scores are close.
     """
 
     blocking = False
 
     def __init__(self, folder: str | Path, corpus: str | None = None) -> None:
-        """Open a folder; with `corpus`, only if it is the index of that file."""
+        """Open a folder; with `corpus`, require that it is the index of that file.
+
+        Raises:
+            BadData: tantivy cannot read the index, or it has a different number of documents than the manifest.
+        """
         tantivy = _tantivy()
         path = Path(folder)
         manifest = folders.read_manifest(path, KIND)
@@ -71,11 +75,11 @@ class DiskIndex:
         self._query, self._should = tantivy.Query, tantivy.Occur.Should
 
     def search(self, queries: Sequence[str], count: int) -> list[list[Hit]]:
-        """Return the best `count` documents of each query that hold a word of it."""
+        """Return the best `count` documents of each query that contain at least one of its words."""
         return [self._search(query, count) for query in queries]
 
     def close(self) -> None:
-        """Nothing is held but files."""
+        """Do nothing: the index holds only files."""
 
     def _search(self, query: str, count: int) -> list[Hit]:
         fields = dict(zip(FIELDS, map(Counter, asked(query[:LONGEST])), strict=True))
@@ -101,7 +105,7 @@ class DiskIndex:
             seen, beyond = len(hits), beyond * 4
 
     def _boosted(self, score: float) -> float:
-        """Return a score on tantivy's scale, whose counts of words are a constant factor higher."""
+        """Return a score on tantivy's scale, where term frequencies have a higher constant factor."""
         return score * (K1 + 1)
 
     def _clause(self, name: str, token: str, times: int) -> object:
@@ -109,7 +113,7 @@ class DiskIndex:
         return clause if times == 1 else self._query.boost_query(clause, float(times))
 
     def _weights(self, name: str, tokens: Counter[str]) -> dict[str, float]:
-        """Return the inverse document frequency in Lucene's form, times the count, of those that a document holds."""
+        """Return inverse document frequency (Lucene's form) times query count for each token that a document contains."""
         weights: dict[str, float] = {}
         for token, times in tokens.items():
             holding = self._searcher.doc_freq(name, token)
@@ -129,7 +133,7 @@ class DiskIndex:
 
 
 def _fill(tantivy: ModuleType, folder: Path, store: Store, done: Callable[[int], None]) -> dict[str, object]:
-    """Write the index of the documents; what an interrupted build left of it is written anew."""
+    """Write the index of the documents, replacing the remains of an interrupted build."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     schema = (

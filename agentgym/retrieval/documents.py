@@ -1,4 +1,4 @@
-"""Documents: what one is, how its text falls into words, and how they are read from JSON lines."""
+"""Documents, their tokenization into words, and reading them from JSON lines."""
 
 import re
 from collections.abc import Iterator
@@ -12,47 +12,47 @@ from agentgym.tasks.lines import objects
 _WORD = re.compile(r"\w+")
 _BLOCK = re.compile(rf"[\w{SPACELESS}]+")
 ANALYSER = "words-2"
-"""The name of what `words` and `parts` do: an index made by another analyser is not read."""
+"""Version of `words` and `parts`; an index built with another version is refused."""
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One text to find."""
+    """One retrievable text."""
 
     id: str
     title: str
     text: str
     quoted: bool = True
-    """Whether the title stands in quotes in `contents`, as in the 2018 Wikipedia passages."""
+    """True if the title stands in quotes in `contents`, as in the 2018 Wikipedia passages."""
 
     @property
     def contents(self) -> str:
-        """The whole as Search-R1 and FlashRAG write it: the title, and the text from the second line on."""
+        """The whole document in Search-R1's and FlashRAG's form: the title, then the text from the second line on."""
         return f"{self.heading}\n{self.text}"
 
     @property
     def heading(self) -> str:
-        """The first line of `contents`."""
+        """First line of `contents`."""
         return f'"{self.title}"' if self.quoted else self.title
 
 
 def from_contents(id: str, contents: str) -> Document:
-    """Return the document whose `contents` are these, to the letter."""
+    """Return the document with exactly these `contents`."""
     heading, _, text = contents.partition("\n")
     quoted = len(heading) > 1 and heading[0] == heading[-1] == '"'
     return Document(id, heading[1:-1] if quoted else heading, text, quoted)
 
 
 def words(text: str) -> list[str]:
-    """Return the words of a text in lower case: letters and digits between other signs."""
+    """Return the lower-case words of a text: runs of letters and digits."""
     return _WORD.findall(text.lower())
 
 
 def parts(text: str) -> list[str]:
-    """Return smaller parts of words that hold more than one: characters and pairs of neighbors, and the words beside them.
+    """Return the tokens within words of scripts without spaces: characters, pairs of neighbors, and the words between them.
 
-    These are words in Chinese, Japanese, Korean, Thai, Lao, Khmer and other scripts that do not part words by spaces, and
-    those of full width. All other texts have none.
+    These are words in Chinese, Japanese, Korean, Thai, Lao, Khmer and other scripts without spaces between words, and
+    full-width words. All other texts have none.
     """
     if not spaceless(text):
         return []
@@ -70,7 +70,7 @@ def _parts(text: str) -> list[str]:
 
 
 def asked(query: str) -> tuple[list[str], list[str]]:
-    """Return the words of a query, and what to look for among the parts of documents."""
+    """Return the words of a query, and the tokens to look for among the documents' parts."""
     known = words(query)
     if not spaceless(query):
         return known, known
@@ -79,32 +79,36 @@ def asked(query: str) -> tuple[list[str], list[str]]:
 
 
 def searched(document: Document) -> list[str]:
-    """Return the words by which a document is found: those of its title and its text."""
+    """Return the words a document is found by: those of its title and its text."""
     return words(f"{document.title} {document.text}")
 
 
 def searched_parts(document: Document) -> list[str]:
-    """Return the parts of words by which a document is found."""
+    """Return the parts of words a document is found by."""
     return [*parts(document.title), *parts(document.text)]
 
 
 def title_key(title: str) -> str:
-    """Return what titles that count as the same have in common."""
+    """Return the normalized title; equal keys mean equal titles."""
     return " ".join(title.strip().strip('"').casefold().split())
 
 
 def read_documents(path: str) -> Iterator[tuple[str, Document]]:
-    """Yield the documents of a file of JSON lines, one at a time, each with its place; a name ending in .gz is unpacked.
+    r"""Yield the documents of a file of JSON lines, each with its location; a name ending in .gz is decompressed.
 
-    Lines are {"id", "contents": "\\"Title\\"\\ntext"} (the 2018 Wikipedia passages of Search-R1 and FlashRAG) or {"id",
-    "title", "text"}. BadData with file and line for anything else; whether an id comes twice is for the reader to see.
+    Lines are {"id", "contents": "\"Title\"\ntext"} (the 2018 Wikipedia passages of Search-R1 and FlashRAG) or {"id",
+    "title", "text"}; anything else raises BadData with file and line. The caller must check that ids are unique.
     """
     for where, raw in objects(path):
         yield where, read_document(raw, where)
 
 
 def read_corpus(path: str) -> list[Document]:
-    """Return all documents of a file; BadData with file and line for an id that comes twice, and for a file without any."""
+    """Return all documents of a file.
+
+    Raises:
+        BadData: a line is not a document, an id repeats, or the file has no documents.
+    """
     documents: dict[str, Document] = {}
     for where, document in read_documents(path):
         if document.id in documents:
@@ -116,7 +120,11 @@ def read_corpus(path: str) -> list[Document]:
 
 
 def read_document(raw: dict[str, object], where: str) -> Document:
-    """Return the document that an object says; BadData, beginning with `where`, for one that says none."""
+    """Return the document that a JSON object describes.
+
+    Raises:
+        BadData: the object is not a document; the message begins with `where`.
+    """
     if "contents" in raw:
         return from_contents(read_id(raw, "id", where), read_text(raw, "contents", where))
     if "title" in raw and "text" in raw:
@@ -127,7 +135,11 @@ def read_document(raw: dict[str, object], where: str) -> Document:
 
 
 def read_text(raw: dict[str, object], key: str, where: str) -> str:
-    """Return the text under a key, white space at its ends included; BadData where there is none."""
+    """Return the text under a key, unstripped.
+
+    Raises:
+        BadData: the value is not a text, or is blank.
+    """
     value = raw.get(key)
     if not isinstance(value, str) or not value.strip():
         raise BadData(f"{where}: {key} is {str(value)[:60]!r}; expected text")
@@ -135,7 +147,11 @@ def read_text(raw: dict[str, object], key: str, where: str) -> str:
 
 
 def read_id(raw: dict[str, object], key: str, where: str, default: str | None = None) -> str:
-    """Return the id under a key, a text or a whole number, as text."""
+    """Return the id under a key, a text or an integer, as text.
+
+    Raises:
+        BadData: the value is neither a text nor an integer, or is blank.
+    """
     value = raw.get(key, default)
     if isinstance(value, bool) or not isinstance(value, str | int) or not str(value).strip():
         raise BadData(f"{where}: {key} is {str(value)[:60]!r}; expected a text or a whole number")
@@ -143,5 +159,5 @@ def read_id(raw: dict[str, object], key: str, where: str, default: str | None = 
 
 
 def plain_text(text: str) -> str:
-    """Return the text with halves of characters (lone surrogates), which no tokenizer takes, replaced."""
+    """Return the text with lone surrogates, which no tokenizer accepts, replaced."""
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

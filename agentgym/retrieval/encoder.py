@@ -1,4 +1,4 @@
-"""Texts to vectors: any sentence-transformers model in a folder."""
+"""Text encoder: any sentence-transformers model in a folder."""
 
 import hashlib
 import importlib
@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 from agentgym.errors import BadConfig, BadData, MissingExtra, how_to_install
 
 Vectors = NDArray[np.float32]
-"""Of texts: [texts, dimensions], each of length 1."""
+"""Unit vectors of texts, [texts, dimensions]."""
 
 
 class Encoder:
-    """Encodes queries and passages, each after its prefix, as unit vectors: their inner product is the cosine.
+    """Encodes queries and passages, each after its prefix, as unit vectors, whose inner product is the cosine.
 
-    Queries are encoded one by one: in a batch, sums of another shape round otherwise, and the last digits of a query's
-    vector would depend on the queries beside it.
+    Queries are encoded one by one: sums over a batch round differently, so the last digits of a query's vector would depend
+    on the other queries.
     """
 
     def __init__(self, folder: str, *, query_prefix: str = "", passage_prefix: str = "", device: str = "cpu") -> None:
@@ -39,13 +39,13 @@ class Encoder:
         self.dimension = int(self.queries(["one"]).shape[1])
 
     def queries(self, texts: Sequence[str]) -> Vectors:
-        """Return the vectors of queries."""
+        """Return the vectors of queries, float [queries, dimensions]."""
         if not texts:
             return np.zeros((0, self.dimension), np.float32)
         return np.concatenate([self._encode([self._prefixes[0] + text], 1) for text in texts])
 
     def passages(self, texts: Sequence[str], batch: int = 64) -> Vectors:
-        """Return the vectors of passages, encoded so many at a time."""
+        """Return the vectors of passages, float [passages, dimensions], encoded `batch` at a time."""
         return self._encode([self._prefixes[1] + text for text in texts], batch)
 
     def _encode(self, texts: list[str], batch: int) -> Vectors:
@@ -57,7 +57,11 @@ class Encoder:
 
 
 def _check_modules(folder: Path) -> None:
-    """Raise BadData where an encoder's folder names classes outside the library; releases before 6.0 import them."""
+    """Refuse an encoder whose folder names classes outside the library, which releases before 6.0 would import.
+
+    Raises:
+        BadData: `modules.json` is malformed or names such a class.
+    """
     path = folder / "modules.json"
     if not path.is_file():
         return
@@ -72,19 +76,19 @@ def _check_modules(folder: Path) -> None:
 
 @contextmanager
 def _no_bars() -> Generator[None]:
-    """Keep transformers, which is loaded by now, from drawing bars of progress over whatever is on the screen."""
+    """Turn off transformers' progress bars, which would draw over the screen."""
     logging = importlib.import_module("transformers.utils.logging")
-    shown = logging.is_progress_bar_enabled()
+    enabled = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:
         yield
     finally:
-        if shown:
+        if enabled:
             logging.enable_progress_bar()
 
 
 def fingerprint(folder: str) -> str:
-    """Return the hash of an encoder's files: vectors of another encoder mean nothing to this one."""
+    """Return the hash of an encoder's files; vectors of different encoders are not comparable."""
     digest = hashlib.blake2b(digest_size=16)
     for path in _files(Path(folder)):
         digest.update(f"{path.relative_to(folder).as_posix()}\x1f".encode())

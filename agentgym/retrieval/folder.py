@@ -1,7 +1,7 @@
-"""Folders that hold an index: made once, whole or not there, and opened only as what they are.
+"""Index folders: built once and atomically, and verified when opened.
 
-A folder has `index.json` (what it is, and of which corpus), `documents.sqlite` (`Store`) and what its kind adds. It is made
-in `FOLDER.partial`, which an interrupted build leaves and the next one goes on with, and gets its name at the very end.
+A folder has `index.json` (its kind and corpus), `documents.sqlite` (`Store`) and the files of its kind. It is built in
+`FOLDER.partial`, which an interrupted build leaves for the next one to resume, and renamed at the very end.
 """
 
 import hashlib
@@ -22,9 +22,9 @@ from agentgym.tasks.lines import find_file
 FORMAT = 1
 MANIFEST, STORE = "index.json", "documents.sqlite"
 Progress = Callable[[str, int, int | None], None]
-"""Is told what is being done, how many documents are done, and of how many."""
+"""Callback: the current phase, the number of documents done, and the total."""
 Fill = Callable[[Path, Store, Callable[[int], None]], Mapping[str, object]]
-"""Writes what a kind of index adds to a folder; returns what its manifest shall say besides."""
+"""Writes the files of an index kind to a folder; returns additional entries for the manifest."""
 
 
 def silent(what: str, done: int, total: int | None) -> None:
@@ -34,10 +34,13 @@ def silent(what: str, done: int, total: int | None) -> None:
 def build(
     kind: str, corpus: str, folder: str | Path, fill: Fill, options: Mapping[str, object], progress: Progress
 ) -> dict[str, Any]:
-    """Make the index folder of a corpus, or find it made, and return its manifest.
+    """Build the index folder of a corpus, or reuse it, and return its manifest.
 
-    Where several processes build the same folder, one does and the others wait. BadConfig where the folder holds
-    something else, or an index of another corpus, kind or options; BadData for a corpus that cannot be read.
+    If several processes build the same folder, one does and the others wait.
+
+    Raises:
+        BadConfig: the folder holds something else, or an index of another corpus, kind or options.
+        BadData: the corpus cannot be read.
     """
     target, source = Path(folder), find_file(corpus)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -64,7 +67,12 @@ def build(
 
 
 def read_manifest(folder: Path, kind: str | None = None) -> dict[str, Any]:
-    """Return what a folder says it is; BadConfig where it is no index, or one of another kind, format or analyser."""
+    """Return the manifest of an index folder.
+
+    Raises:
+        BadConfig: the folder is not an index, or has another kind, format or analyzer.
+        BadData: the manifest is malformed.
+    """
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         marks = (manifest["format"], manifest["analyser"])
@@ -85,13 +93,17 @@ def read_manifest(folder: Path, kind: str | None = None) -> dict[str, Any]:
 
 
 def kind_of(folder: str | Path) -> str | None:
-    """Return the kind of index that a folder holds; None where nothing is there. BadConfig or BadData for anything else."""
+    """Return the kind of index in a folder, None for an empty one; raise BadConfig or BadData for anything else."""
     path = Path(folder).expanduser()
     return read_manifest(path)["kind"] if (path / MANIFEST).exists() else None
 
 
 def open_store(folder: Path, manifest: Mapping[str, object]) -> Store:
-    """Return the documents of an index; BadData where they are not those of its manifest."""
+    """Return the documents of an index.
+
+    Raises:
+        BadData: the file is missing, or its size differs from the manifest's.
+    """
     if not (folder / STORE).exists():
         raise BadData(f"{folder / STORE} is missing; make the index again")
     store = Store(folder / STORE)
@@ -103,7 +115,11 @@ def open_store(folder: Path, manifest: Mapping[str, object]) -> Store:
 
 
 def check_corpus(manifest: Mapping[str, Any], folder: Path, corpus: str) -> None:
-    """Raise BadConfig where the index was made of another corpus; the file is read only where its date has changed."""
+    """Check that the index was built from this corpus; the file is read only if its modification time has changed.
+
+    Raises:
+        BadConfig: the index was built from another corpus.
+    """
     known, file = manifest["corpus"], find_file(corpus)
     status = file.stat()
     if (known["bytes"], known["mtime_ns"]) == (status.st_size, status.st_mtime_ns):
@@ -131,27 +147,31 @@ def _digest(path: Path) -> str:
 
 
 def _partial(target: Path, identity: Mapping[str, object]) -> Path:
-    """Return the folder to build in: what an earlier build of the same left, or else an empty one."""
-    partial, said = _named(target, ".partial"), json.dumps(identity, indent=2)
+    """Return the folder to build in: the remains of an earlier build of the same index, or an empty folder.
+
+    Raises:
+        BadConfig: the folder holds something else.
+    """
+    partial, label = _named(target, ".partial"), json.dumps(identity, indent=2)
     mark = partial / "building.json"
-    if partial.exists() and (not mark.exists() or mark.read_text(encoding="utf-8") != said):
+    if partial.exists() and (not mark.exists() or mark.read_text(encoding="utf-8") != label):
         if not mark.exists() and any(partial.iterdir()):
             raise BadConfig(f"{partial} holds something that no build left; remove it, or build in another folder")
         shutil.rmtree(partial)
     partial.mkdir(exist_ok=True)
-    write_whole(mark, said)
+    write_whole(mark, label)
     return partial
 
 
 @contextmanager
 def _turn(target: Path) -> Generator[None]:
-    """Wait until no other process builds this folder; the system lets go of it when a process ends, killed or not."""
+    """Wait until no other process builds this folder; the lock ends with its process, even a killed one."""
     with _named(target, ".lock").open("a") as file:
         try:
             import fcntl
 
             fcntl.flock(file, fcntl.LOCK_EX)
-        except (ImportError, OSError):  # Windows, and file systems without locks: a user's own care has to do
+        except (ImportError, OSError):  # Windows and file systems without locks: the user must avoid parallel builds
             pass
         yield
 
@@ -161,7 +181,7 @@ def _named(target: Path, ending: str) -> Path:
 
 
 def _sync(folder: Path) -> None:
-    """Put the files of a folder onto the disk, so that a name is never given to half of one."""
+    """Flush the files of a folder to disk before it is renamed, so that the final name never points to a partial index."""
     for path in folder.rglob("*"):
         if path.is_file():
             with path.open("rb") as file:

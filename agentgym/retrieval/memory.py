@@ -1,4 +1,4 @@
-"""Documents in memory, found by words: BM25 by bm25s."""
+"""BM25 retrieval from memory, by bm25s."""
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
@@ -11,9 +11,9 @@ from agentgym.retrieval.protocol import K1, LONGEST, B, Hit
 
 
 class Corpus:
-    """Documents that can be searched by words (BM25, Lucene's form) and opened by title or id; never changes.
+    """Immutable documents, searchable by words (BM25, Lucene's form) and retrievable by title or id.
 
-    The index is built at the first search: about 60 microseconds a document.
+    The index is built at the first search, in about 60 microseconds per document.
     """
 
     blocking = False
@@ -28,11 +28,11 @@ class Corpus:
 
     @property
     def size(self) -> int:
-        """How many documents there are."""
+        """Number of documents."""
         return len(self.documents)
 
     def search(self, queries: Sequence[str], count: int) -> list[list[Hit]]:
-        """Return the best `count` documents of each query that hold a word of it."""
+        """Return the best `count` documents of each query that contain at least one of its words."""
         return [self._search(query, count) for query in queries]
 
     def _search(self, query: str, count: int) -> list[Hit]:
@@ -48,24 +48,24 @@ class Corpus:
         return [Hit(self.documents[number], float(scores[number])) for number in best if scores[number] > 0]
 
     def titled(self, name: str) -> list[Document]:
-        """Return the documents with that title, capitals and quotes aside."""
+        """Return the documents with this title, ignoring case and quotes."""
         return [self.documents[number] for number in self._by_title.get(title_key(name), ())]
 
     def find(self, id: str) -> Document | None:
-        """Return the document with that id."""
+        """Return the document with this id, or None."""
         number = self._by_id.get(id)
         return None if number is None else self.documents[number]
 
     def unique(self, document: Document) -> bool:
-        """Return whether the document's title is its own."""
+        """Return whether no other document has this document's title."""
         return len(self._by_title[title_key(document.title)]) == 1
 
     def close(self) -> None:
-        """Nothing is held but memory."""
+        """Do nothing: the corpus holds only memory."""
 
     @cached_property
     def _indexes(self) -> tuple["_Index", "_Index"]:
-        """Two indexes, so that the scores of words do not depend on how many parts other words have."""
+        """Indexes of words and of parts, separate so that the parts do not affect the scores of words."""
         return self._index(searched), self._index(searched_parts)
 
     def _index(self, tokens: Callable[[Document], list[str]]) -> "_Index":
@@ -76,7 +76,7 @@ class Corpus:
         import bm25s  # pyright: ignore[reportMissingTypeStubs]  # no types; late: it loads scipy, and few episodes search
 
         index = cast("Any", bm25s.BM25)(method="lucene", k1=K1, b=B, backend="numpy")
-        index.index((ids, dict(vocabulary)), show_progress=False)  # it adds an empty word to the one it is given
+        index.index((ids, dict(vocabulary)), show_progress=False)  # a copy, because it adds an empty word to its argument
         return index, vocabulary
 
 
@@ -84,7 +84,7 @@ _Index = tuple[Any, dict[str, int]]
 
 
 def _top(scores: Any, count: int) -> Any:
-    """Return the indices of the best scores without sorting all of them; the same as a stable sort would."""
+    """Return the indices [<= count] of the best `scores` [documents], in stable order, without sorting all of them."""
     least = np.partition(scores, len(scores) - count)[len(scores) - count]
     candidates = np.flatnonzero(scores >= least)
     return candidates[np.argsort(-scores[candidates], kind="stable")][:count]

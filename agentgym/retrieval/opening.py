@@ -1,4 +1,4 @@
-"""From a word to a retriever: `tantivy:FOLDER`, `dense:FOLDER:ENCODER`, `http://HOST:PORT`."""
+"""Open a retriever by name: `tantivy:FOLDER`, `dense:FOLDER:ENCODER`, `http://HOST:PORT`."""
 
 import multiprocessing
 from functools import lru_cache
@@ -10,15 +10,16 @@ from agentgym.retrieval.protocol import Retriever
 from agentgym.tasks.lines import stamp
 
 IN_MEMORY = "bm25s"
-"""The retriever that has no index of its own: whoever has the documents makes a `Corpus`."""
+"""Name of the retriever without an index on disk: the owner of the documents makes a `Corpus`."""
 SPELLINGS = f"{IN_MEMORY!r}, 'tantivy:FOLDER', 'dense:FOLDER:ENCODER' or 'http://HOST:PORT'"
 
 
 def open_retriever(name: str, corpus: str | None = None) -> Retriever:
-    """Return the retriever of that name, opened once per process; with `corpus`, only an index of that file.
+    """Return the named retriever, opened once per process; with `corpus`, require an index of that file.
 
-    BadConfig for a name that is none, an index that is not there or is another's, and an address where nothing answers
-    as a retriever does; MissingExtra for a library that is not installed.
+    Raises:
+        BadConfig: the name is unknown, the index is missing or another corpus's, or no retriever answers at the address.
+        MissingExtra: a library is not installed.
     """
     kind, _, place = name.partition(":")
     if kind in ("http", "https"):
@@ -29,7 +30,7 @@ def open_retriever(name: str, corpus: str | None = None) -> Retriever:
         raise BadConfig(f"retriever is {name!r}; expected {SPELLINGS}")
     folder, _, encoder = place.partition(":") if kind == "dense" else (place, "", "")
     manifest = Path(folder).expanduser() / MANIFEST
-    changed = stamp(str(manifest)) if manifest.is_file() else None  # an index that was made again is opened again
+    changed = stamp(str(manifest)) if manifest.is_file() else None  # a rebuilt index is opened again
     return _index(kind, str(Path(folder).expanduser()), str(Path(encoder).expanduser()) if encoder else "", corpus, changed)
 
 
@@ -49,6 +50,6 @@ def _client(url: str) -> Retriever:
     from agentgym.retrieval.client import Client
 
     client = Client(url)
-    if multiprocessing.parent_process() is None:  # a worker's parent has asked; what dies later is an episode's fault
+    if multiprocessing.parent_process() is None:  # a worker's parent has checked; later failures are episodes' faults
         client.check()
     return client

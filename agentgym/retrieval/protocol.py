@@ -1,4 +1,4 @@
-"""What every retriever promises, wherever its documents and its index are."""
+"""The interface of all retrievers, independent of where documents and index are."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
@@ -6,50 +6,50 @@ from typing import NamedTuple, Protocol
 from agentgym.retrieval.documents import Document
 
 LONGEST = 8192
-"""Characters of a query that are read; the rest of a longer one counts for nothing."""
+"""Maximum length of a query in characters; the rest is ignored."""
 
 K1, B = 1.2, 0.75
-"""BM25's parameters, as Lucene has them."""
+"""BM25's parameters, with Lucene's values."""
 
 
 class Hit(NamedTuple):
-    """A document that was found, and how well it fits; scores of different retrievers are not comparable."""
+    """A document found and its score; scores of different retrievers are not comparable."""
 
     document: Document
     score: float
 
 
 class Retriever(Protocol):
-    """Finds documents by a query; may be used by many threads at once.
+    """Finds documents by a query; safe to use from several threads.
 
-    What a query finds never depends on the queries beside it, and equal scores stand in the order of the corpus.
+    A query's results never depend on the other queries in its batch, and equal scores keep the order of the corpus.
     """
 
     @property
     def size(self) -> int | None:
-        """How many documents there are; None where the retriever cannot know."""
+        """Number of documents; None if the retriever cannot know."""
         ...
 
     @property
     def blocking(self) -> bool:
-        """Whether a search may wait for another process or machine."""
+        """True if a search may wait for another process or machine."""
         ...
 
     def search(self, queries: Sequence[str], count: int) -> list[list[Hit]]:
-        """Return the best `count` documents of each query, best first; Fault where the retriever fails."""
+        """Return the best `count` documents of each query, best first; raise Fault if the retriever fails."""
         ...
 
     def titled(self, name: str) -> list[Document]:
-        """Return the documents with that title, capitals and quotes aside."""
+        """Return the documents with this title, ignoring case and quotes."""
         ...
 
     def find(self, id: str) -> Document | None:
-        """Return the document with that id, if it is known."""
+        """Return the document with this id, if it is known."""
         ...
 
     def unique(self, document: Document) -> bool:
-        """Return whether the document's title is certainly its own."""
+        """Return whether the document's title is known to be unique."""
         ...
 
     def close(self) -> None:
-        """Free what is held."""
+        """Free all resources."""

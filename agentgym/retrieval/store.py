@@ -1,4 +1,4 @@
-"""Documents on disk, by number, id and title: one SQLite file that every process reads and none changes."""
+"""Documents on disk, by number, id and title: one read-only SQLite file shared by all processes."""
 
 import hashlib
 import os
@@ -12,12 +12,12 @@ from agentgym.errors import BadData
 from agentgym.retrieval.documents import Document, plain_text, title_key
 
 _COLUMNS = "id, title, text, quoted"
-_BATCH = 10_000  # documents between two reports of progress, and to a read of all
-_MAPPED = 1 << 31  # bytes that SQLite reads through memory shared with other processes
+_BATCH = 10_000  # documents between two progress reports, and per read when iterating
+_MAPPED = 1 << 31  # bytes that SQLite may memory-map
 
 
 class Store:
-    """The documents of one corpus, numbered from 0 in its order; threads and processes share one file."""
+    """The documents of one corpus, numbered from 0 in file order; threads and processes share one file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -25,34 +25,34 @@ class Store:
         self.size = int(str(self._rows("SELECT count(*) FROM documents")[0][0]))
 
     def many(self, numbers: Sequence[int]) -> list[Document]:
-        """Return the documents of those numbers, in that order."""
+        """Return the documents with these numbers, in the given order."""
         marks = ",".join("?" * len(numbers))
         rows = self._rows(f"SELECT number, {_COLUMNS} FROM documents WHERE number IN ({marks})", *numbers)
         documents = {number: _document(row) for number, *row in rows}
         return [documents[number] for number in numbers]
 
     def titled(self, name: str) -> list[Document]:
-        """Return the documents with that title, capitals and quotes aside, in the order of the corpus."""
-        key = title_key(plain_text(name))  # what a model wrote may hold half a character, which SQLite does not take
+        """Return the documents with this title, ignoring case and quotes, in the order of the corpus."""
+        key = title_key(plain_text(name))  # model text may contain a lone surrogate, which SQLite rejects
         rows = self._rows(f"SELECT {_COLUMNS} FROM documents WHERE title_hash = ? ORDER BY number", _hash(key))
         return [document for document in map(_document, rows) if title_key(document.title) == key]
 
     def find(self, id: str) -> Document | None:
-        """Return the document with that id, or None."""
+        """Return the document with this id, or None."""
         rows = self._rows(f"SELECT {_COLUMNS} FROM documents WHERE id = ?", plain_text(id))
         return _document(rows[0]) if rows else None
 
     def unique(self, document: Document) -> bool:
-        """Return whether no other document has that title."""
+        """Return whether no other document has this document's title."""
         rows = self._rows("SELECT 1 FROM documents WHERE title_hash = ? LIMIT 2", _hash(title_key(document.title)))
         return len(rows) == 1
 
     def __iter__(self) -> Iterator[Document]:
-        """Yield all documents in order, holding few of them."""
+        """Yield all documents in order, a batch in memory at a time."""
         return self.from_number(0)
 
     def from_number(self, first: int) -> Iterator[Document]:
-        """Yield the documents from that number on, holding few of them."""
+        """Yield the documents from this number on, a batch in memory at a time."""
         for start in range(first, self.size, _BATCH):
             bounds = (start, start + _BATCH)
             yield from map(
@@ -63,7 +63,7 @@ class Store:
         return self._connection().execute(question, values).fetchall()
 
     def _connection(self) -> sqlite3.Connection:
-        """Return this thread's own connection; one that came through a fork is left alone."""
+        """Return this thread's connection; a forked child does not reuse its parent's."""
         if getattr(self._local, "process", None) != os.getpid():
             address = f"file:{quote(str(self.path.resolve()))}?mode=ro&immutable=1"
             self._local.connection = sqlite3.connect(address, uri=True)
@@ -73,7 +73,11 @@ class Store:
 
 
 def write_store(path: Path, documents: Iterable[Document], source: str, progress: Callable[[int], None]) -> None:
-    """Write documents to a file that is there only when it is whole; BadData for an id given twice, or no document."""
+    """Write documents to a file, which gets its name only when complete.
+
+    Raises:
+        BadData: an id repeats, or there are no documents.
+    """
     part = path.with_name(path.name + ".part")
     part.unlink(missing_ok=True)
     connection = sqlite3.connect(part)

@@ -1,1 +1,1 @@
-"""Verifiers: programs that say whether an answer is right."""
+"""Verifiers: programs that decide whether an answer is correct."""

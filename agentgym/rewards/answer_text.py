@@ -1,4 +1,4 @@
-"""How answers are written: which commas separate and which group digits, and which answers are words or labels."""
+"""Parsing of answer text: separating and digit-grouping commas, words and labels."""
 
 import re
 
@@ -14,11 +14,11 @@ _SHORT_WORDS, _FUNCTIONS = (frozenset(words.split()) for words in _LISTS.values(
 
 
 def commas(text: str, separate: bool = False) -> str:
-    """Return a text in which every comma separates: those that group the digits of a number are left out.
+    """Return a text without digit-grouping commas, so that every remaining comma separates.
 
-    Within brackets that are no LaTeX groups a comma separates: `(3,125)` is a point. Where other commas of the text are
-    followed by a space, those before three digits group them: `(1,000, 2,000)`. Outside of brackets a comma before three
-    digits groups them, unless another comma there does not, or `separate` says that a list is wanted.
+    Within brackets that are not LaTeX groups a comma separates: `(3,125)` is a point. If the text's other commas are
+    followed by a space, those before three digits group them: `(1,000, 2,000)`. Outside brackets a comma before three
+    digits groups them unless another comma there does not, or `separate` says that a list is expected.
     """
     inside, marks = _places(text)
     spaced = re.search(r",\s", text) is not None
@@ -30,7 +30,7 @@ def commas(text: str, separate: bool = False) -> str:
 
 
 def _places(text: str) -> tuple[set[int], set[int]]:
-    """Return the places of commas within brackets, and of all commas."""
+    """Return the positions of commas within brackets, and of all commas."""
     opened: list[bool] = []
     inside: set[int] = set()
     marks: set[int] = set()
@@ -47,28 +47,27 @@ def _places(text: str) -> tuple[set[int], set[int]]:
 
 
 def parts(text: str) -> list[str]:
-    """Return what commas outside of brackets separate, without spaces."""
+    """Return the stripped parts between commas outside brackets."""
     inside, marks = _places(text)
     flat = "".join("\0" if at in marks - inside else sign for at, sign in enumerate(text))
     return ["".join(part.split()) for part in flat.split("\0")]
 
 
-def same_brackets(given: str, wanted: str) -> bool:
-    """Return whether an answer has no set where a tuple or an interval is right, and none of these for a set.
+def same_brackets(answer: str, gold: str) -> bool:
+    """Return False for a set where a tuple or an interval is right, or the reverse.
 
-    A set may stand without its brackets, on either side. Unions and differences are written in many ways: nothing is
-    compared there.
+    A set may lack its brackets on either side. Unions and differences have many notations and are not compared.
     """
-    if any(sign in text for text in (given, wanted) for sign in ("\\cup", "\\cap", "\\setminus", "\\mid", "|")):
+    if any(sign in text for text in (answer, gold) for sign in ("\\cup", "\\cap", "\\setminus", "\\mid", "|")):
         return True
-    (sets, tuples), (wanted_sets, wanted_tuples) = _lists(given), _lists(wanted)
+    (sets, tuples), (wanted_sets, wanted_tuples) = _lists(answer), _lists(gold)
     if not wanted_sets and not wanted_tuples:
         return True
     return sets <= wanted_sets and not (sets < wanted_sets and tuples > wanted_tuples)
 
 
 def _lists(text: str) -> tuple[int, int]:
-    """Return how many brackets with commas are those of sets, and how many are round or square."""
+    """Return the number of set brackets with commas, and of round or square brackets with commas."""
     opened: list[str] = []
     found: dict[int, str] = {}
     for at, sign in enumerate(text):
@@ -84,10 +83,10 @@ def _lists(text: str) -> tuple[int, int]:
 
 
 def words(text: str) -> str | None:
-    """Return a right answer made of words or a label, whose letters have an order; None for mathematics.
+    r"""Return a gold answer that is words or a label, whose letters have an order; None for mathematics.
 
-    These are: what is wholly `\\text{…}`; two and more capitals (`AB`, a segment, a code); a word of four letters and
-    more, or a capital and small letters; and a few short words. Two or three small letters are a product: `xy` is `yx`.
+    These are: text wholly in `\text{…}`; two or more capitals (`AB`, a segment, a code); a word of four or more letters, or
+    a capital and small letters; and a few short words. Two or three small letters are a product: `xy` is `yx`.
     """
     body = text.strip().strip("$").strip()
     match = _TEXT.fullmatch(body)
@@ -100,15 +99,15 @@ def words(text: str) -> str | None:
 
 
 def same_words(answer: str, gold: str) -> bool:
-    """Return whether an answer has the same words; case matters only in a label of all capitals."""
-    given, wanted = plain(answer), plain(gold)
-    if _LABEL.fullmatch(wanted):
-        return given == wanted
-    return given.casefold() == wanted.casefold()
+    """Return whether an answer has the same words; case matters only for a label of all capitals."""
+    answer_words, gold_words = plain(answer), plain(gold)
+    if _LABEL.fullmatch(gold_words):
+        return answer_words == gold_words
+    return answer_words.casefold() == gold_words.casefold()
 
 
 def plain(text: str) -> str:
-    """Return text without LaTeX around it, brackets around one letter, a full stop, and spaces twice."""
+    """Return text without surrounding LaTeX, brackets around one letter, a full stop, or repeated spaces."""
     body = _TEXT.sub(r"\1", text).replace("\\ ", " ").replace("~", " ").strip().strip("$").strip().removesuffix(".")
     body = " ".join(body.replace("\\!", "").replace("\\,", " ").split())
     body = re.sub(r"\b([ap])\.\s?m\b\.?", r"\1m", body, flags=re.IGNORECASE)

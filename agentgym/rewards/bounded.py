@@ -1,4 +1,4 @@
-"""Checkers that read hostile text, each call in a process of its own with limits on time and memory."""
+"""Checkers of hostile text, each call in a process of its own with limits on time and memory."""
 
 import atexit
 import contextlib
@@ -20,22 +20,22 @@ from agentgym.core.beside import python
 from agentgym.errors import BadConfig, Fault, Reason
 
 START = 180.0  # seconds for the server to import its libraries on a busy machine
-GRACE = 30.0  # seconds beyond a call's own after which the server itself is taken to be broken
+GRACE = 30.0  # extra seconds after a call's limit before the server counts as broken
 LONGEST_REPLY = 1 << 20  # bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What became of a call."""
+    """The result of a call."""
 
     value: Any = None
-    """What the function returned, as JSON keeps it."""
+    """The function's return value, after a JSON round trip."""
     problem: str = ""
-    """Empty, or why there is no value: `timeout`, `memory`, `killed`, or the exception with its message."""
+    """Empty, or the reason for a missing value: `timeout`, `memory`, `killed`, or the exception with its message."""
 
 
 class Request(TypedDict):
-    """A call as it is sent."""
+    """A call in its wire form."""
 
     target: str
     arguments: Sequence[object]
@@ -52,19 +52,19 @@ def call(
     memory: int = 1 << 30,
     trusted: bool = False,
 ) -> Reply:
-    """Call `module:function` with JSON arguments in a fresh process that has carried out `preload` already.
+    """Call `module:function` with JSON arguments in a fresh process that has run `preload` already.
 
-    `preload` names functions without arguments (`module:function`) or modules to import, once for all calls alike.
-    `seconds` is wall clock, `memory` the bytes it may map beyond what the imports took. What the text does wrong is a
-    problem in the reply; Fault where the server of such calls cannot be started or breaks twice. `trusted` is for
-    arguments that no model wrote: the call is made in the server itself, and what it keeps there, later ones find.
+    `preload` names functions without arguments (`module:function`) or modules to import, once for all calls. `seconds` is
+    wall-clock time, `memory` the bytes the call may map beyond the imports. Errors caused by the text appear as the
+    reply's `problem`. `trusted` is for arguments that no model wrote: the call runs in the server itself, and later calls
+    see the state it leaves there. Raises Fault if the server cannot be started or breaks twice.
     """
     request: Request = {"target": target, "arguments": arguments, "seconds": seconds, "memory": memory, "trusted": trusted}
     return _server(tuple(preload)).ask(request, seconds + GRACE)
 
 
 class _Server:
-    """A process that imports libraries once and forks itself for every call."""
+    """A fork server: imports libraries once and forks for every call."""
 
     def __init__(self, modules: tuple[str, ...]) -> None:
         self.modules, self.owner = modules, os.getpid()
@@ -72,7 +72,11 @@ class _Server:
         self._process: subprocess.Popen[bytes] | None = None
 
     def ask(self, request: Request, seconds: float) -> Reply:
-        """Return the reply; a server that breaks is replaced once."""
+        """Return the reply; a broken server is replaced once.
+
+        Raises:
+            Fault: the server broke twice in a row.
+        """
         line = json.dumps(request).encode() + b"\n"
         with self._lock:
             for _ in range(2):
@@ -80,10 +84,10 @@ class _Server:
                 try:
                     cast("IO[bytes]", process.stdin).write(line)
                     cast("IO[bytes]", process.stdin).flush()
-                    return Reply(**_heard(process, seconds))
+                    return Reply(**_read_line(process, seconds))
                 except (OSError, ValueError, TypeError):
                     self.close()
-                except BaseException:  # interrupted: a reply that nobody waited for must not be taken for the next one's
+                except BaseException:  # interrupted: the pending reply must not be mistaken for the next call's
                     self.close()
                     raise
         raise Fault("the process that checks answers broke twice in a row", reason=Reason.CRASH)
@@ -104,17 +108,17 @@ class _Server:
             command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, env=environment, start_new_session=True
         )
         try:
-            told = _heard(process, START)
+            greeting = _read_line(process, START)
         except (OSError, ValueError) as error:
             self.close()
             raise Fault(f"the process that checks answers does not start: {error}", reason=Reason.CRASH) from error
-        if told.get("problem"):
+        if greeting.get("problem"):
             self.close()
-            raise Fault(f"the process that checks answers does not start: {told['problem']}", reason=Reason.CRASH)
+            raise Fault(f"the process that checks answers does not start: {greeting['problem']}", reason=Reason.CRASH)
         return process
 
     def close(self) -> None:
-        """End the server."""
+        """Stop the server."""
         process, self._process = self._process, None
         if process is not None and self.owner == os.getpid():
             process.kill()
@@ -129,37 +133,41 @@ _servers: dict[tuple[str, ...], _Server] = {}
 
 def _server(modules: tuple[str, ...]) -> _Server:
     server = _servers.get(modules)
-    if server is None or server.owner != os.getpid():  # a forked process must not share its parent's pipes
+    if server is None or server.owner != os.getpid():  # a forked child must not share its parent's pipes
         server = _servers[modules] = _Server(modules)
         atexit.register(server.close)
     return server
 
 
-def _heard(process: "subprocess.Popen[bytes]", seconds: float) -> dict[str, Any]:
-    """Return the next line of the server as JSON; OSError or ValueError where none comes in time."""
+def _read_line(process: "subprocess.Popen[bytes]", seconds: float) -> dict[str, Any]:
+    """Return the server's next line as JSON; a malformed line raises ValueError.
+
+    Raises:
+        OSError: the server ended or did not answer in time.
+    """
     pipe = cast("IO[bytes]", process.stdout).fileno()
-    said, deadline = bytearray(), time.monotonic() + seconds
-    while not said.endswith(b"\n"):
+    line, deadline = bytearray(), time.monotonic() + seconds
+    while not line.endswith(b"\n"):
         if not wait([pipe], max(deadline - time.monotonic(), 0.0)):
             raise OSError(f"no word in {seconds:.0f} s")
         piece = os.read(pipe, 65536)
         if not piece:
             raise OSError("it ended")
-        said += piece
-    return json.loads(said)
+        line += piece
+    return json.loads(line)
 
 
-# The other side
+# The server's side
 
 
 def serve() -> None:
-    """Be the server: load what the command line names, then fork for every line of standard input."""
-    told = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a library prints must not mix with the replies
+    """Run the server: load the modules on the command line, then fork for every line of standard input."""
+    replies = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # library output must not mix with the replies
 
     def say(reply: dict[str, object]) -> None:
-        told.write(json.dumps(reply).encode() + b"\n")
-        told.flush()
+        replies.write(json.dumps(reply).encode() + b"\n")
+        replies.flush()
 
     try:
         for name in sys.argv[1:]:
@@ -167,7 +175,7 @@ def serve() -> None:
             loaded = importlib.import_module(module)
             if function:
                 getattr(loaded, function)()
-    except Exception as error:  # whatever it is, the caller hears of it
+    except Exception as error:  # report any error to the caller
         say({"problem": f"{type(error).__name__}: {error}"})
         return
     say({"value": "ready"})
@@ -178,7 +186,7 @@ def serve() -> None:
 
 
 def _end_with(parent: int) -> None:
-    """End this process when its parent has, which a long call would not notice otherwise."""
+    """Exit when the parent process has ended, which a long call would not notice otherwise."""
 
     def look(_signal: int, _frame: object) -> None:
         if os.getppid() != parent:
@@ -189,15 +197,15 @@ def _end_with(parent: int) -> None:
 
 
 def _forked(request: Request) -> dict[str, object]:
-    """Carry out one call in a child and return its reply, or what ended it."""
+    """Run one call in a child process and return its reply, or the cause of its death."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(read)
         _be_the_child(request, write)
     os.close(write)
-    said, deadline, timed_out = bytearray(), time.monotonic() + request["seconds"], False
-    while len(said) <= LONGEST_REPLY:
+    output, deadline, timed_out = bytearray(), time.monotonic() + request["seconds"], False
+    while len(output) <= LONGEST_REPLY:
         left = deadline - time.monotonic()
         if left <= 0 or not select.select([read], [], [], left)[0]:
             timed_out = True
@@ -205,22 +213,22 @@ def _forked(request: Request) -> dict[str, object]:
         piece = os.read(read, 65536)
         if not piece:
             break
-        said += piece
+        output += piece
     os.close(read)
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     if timed_out:
         return {"problem": "timeout"}
     try:
-        return json.loads(said)
-    except ValueError:  # it was ended before it said all
+        return json.loads(output)
+    except ValueError:  # killed before it wrote everything
         return {"problem": "killed"}
 
 
 def _be_the_child(request: Request, write: int) -> None:
     with contextlib.suppress(BaseException):
         _limit(request["seconds"], request["memory"])
-        os.write(write, _answered(request).encode())  # the reader waits, so a long reply goes through at once or not at all
+        os.write(write, _answered(request).encode())  # the parent is reading, so a long reply does not block
     os._exit(0)
 
 
@@ -231,7 +239,7 @@ def _answered(request: Request) -> str:
         return json.dumps({"value": value})
     except MemoryError:
         return '{"problem": "memory"}'
-    except BaseException as error:  # of any kind: the text that was checked brought it about
+    except BaseException as error:  # of any kind, since the hostile text caused it
         return json.dumps({"problem": f"{type(error).__name__}: {str(error)[:200]}"})
 
 

@@ -1,22 +1,22 @@
-"""Whether two numbers of sympy are equal: exactly where both are rational, else to many digits, relative to their size.
+"""Equality of two sympy numbers: exact if both are rational, else to many digits relative to their size.
 
-It stands in for math-verify's own comparison, which calls numbers equal that differ by less than 1e-15 (1e-6 with a
-decimal), however small they are themselves: `1/21!` and `1/20!`.
+It replaces math-verify's comparison, which calls numbers equal that differ by less than 1e-15 (1e-6 with a decimal),
+however small they are themselves, such as `1/21!` and `1/20!`.
 """
 
 import importlib
 from typing import Any
 
 DIGITS = 15
-"""Significant digits that a difference is worked out to."""
+"""Significant digits to which a difference is computed."""
 MOST_DIGITS = 5000
-"""Digits of working precision; a difference that is not told from 0 by then is 0 (`1 - e^{-9999}` needs 4,343)."""
+"""Maximum working precision in digits; a difference still indistinguishable from 0 is 0 (`1 - e^{-9999}` needs 4,343)."""
 TOLERANCE = 1e-6
-"""Relative difference below which numbers are equal where one is written as a decimal."""
+"""Relative tolerance if one number is written as a decimal."""
 
 
 def same_value(a: Any, b: Any, float_rounding: int, numeric_precision: int) -> bool:
-    """Return whether two expressions or matrices are the same number; takes what math-verify's comparison does."""
+    """Return whether two expressions or matrices have the same value; the signature is math-verify's."""
     sympy, grader = importlib.import_module("sympy"), importlib.import_module("math_verify.grader")
     if isinstance(a, sympy.MatrixBase | sympy.MatrixExpr) and isinstance(b, sympy.MatrixBase | sympy.MatrixExpr):
         a, b = grader.safe_sympy_doit(a), grader.safe_sympy_doit(b)
@@ -33,7 +33,7 @@ def same_value(a: Any, b: Any, float_rounding: int, numeric_precision: int) -> b
             return True
         if x.is_Rational and y.is_Rational and not rounded:
             return False
-        if x.free_symbols or y.free_symbols:  # only what is left out by rounding of decimals; simplify does the rest
+        if x.free_symbols or y.free_symbols:  # handle only rounded decimals here; simplify does the rest
             return rounded and sympy.expand(x - y) == 0
         if not (x.is_finite and y.is_finite):
             return False
@@ -43,17 +43,17 @@ def same_value(a: Any, b: Any, float_rounding: int, numeric_precision: int) -> b
 
 
 def _evaluated(value: Any) -> Any:
-    """Return a value with its sums, powers and decimals worked out exactly."""
+    """Return a value with its sums, powers and decimals evaluated exactly."""
     sympy, grader = importlib.import_module("sympy"), importlib.import_module("math_verify.grader")
     value = grader.safe_sympy_doit(value)
     exact = {decimal: sympy.Rational(str(decimal)) for decimal in value.atoms(sympy.Float)}
-    if [symbol.name for symbol in value.free_symbols] == ["i"]:  # math-verify takes the imaginary unit for a variable
+    if [symbol.name for symbol in value.free_symbols] == ["i"]:  # math-verify parses the imaginary unit as a variable
         exact |= {symbol: sympy.I for symbol in value.free_symbols}
     return value.xreplace(exact).doit() if exact else value
 
 
 def numbers(*values: Any) -> bool:
-    """Return whether all values are finite numbers, of which `same_value` says all there is to say."""
+    """Return whether all values are finite numbers, for which `same_value` decides alone."""
     try:
         if any(symbol.name != "i" for value in values for symbol in value.free_symbols):
             return False
@@ -63,7 +63,11 @@ def numbers(*values: Any) -> bool:
 
 
 def _size(value: Any) -> Any:
-    """Return the absolute value of a number, 0 where that is all that many digits tell."""
+    """Return the absolute value of a number, or 0 if it is indistinguishable from 0 at the maximum precision.
+
+    Raises:
+        TypeError: the value is not a number.
+    """
     sympy = importlib.import_module("sympy")
     parts = sympy.N(value, DIGITS, maxn=MOST_DIGITS).as_real_imag()
     squares = [part**2 for part in parts if part.is_Rational or (part.is_Float and part._prec > 1)]

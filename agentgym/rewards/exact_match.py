@@ -1,7 +1,7 @@
 """Verifiers of short text answers: exact match and token F1.
 
-Both normalise as SQuAD does and strip the punctuation of every script as well; of scripts without spaces each character is a
-word. With `normal=normalise` they are SQuAD's own, for protocols that name it.
+Both normalize as SQuAD does and also strip the punctuation of every script; in scripts without spaces each character is
+a word. With `normal=normalise` they are SQuAD's own, for protocols that require it.
 """
 
 import re
@@ -21,7 +21,7 @@ def normalise(text: str) -> str:
 
 
 def normalise_scripts(text: str) -> str:
-    """Return what `normalise` does, without punctuation of any script; characters of scripts without spaces are words."""
+    """Return `normalise`'s result without any script's punctuation; characters of scripts without spaces are words."""
     if text.isascii():
         return normalise(text)
     normal = normalise(without_punctuation(ordinary_width(text)))
@@ -35,15 +35,15 @@ def _parted(text: str) -> Iterable[str]:
 
 
 def exact_match(answer: str, golds: Iterable[str], *, normal: Callable[[str], str] = normalise_scripts) -> float:
-    """Return 1.0 if the answer equals one of the gold answers after normalisation, else 0.0.
+    """Return 1.0 if the answer equals one of the gold answers after normalization, else 0.0.
 
-    A gold answer of which normalisation leaves nothing (`+`, `The`) must be matched as it is written, case aside:
-    otherwise any full stop would be as good. Here SQuAD's own script is more generous.
+    A gold answer that normalizes to nothing (`+`, `The`) must be matched as written, ignoring case; otherwise any full stop
+    would match it. SQuAD's own script is more lenient here.
     """
-    given = normal(answer)
+    answer_words = normal(answer)
     for gold in golds:
-        wanted = normal(gold)
-        if given == wanted if wanted else answer.strip().casefold() == gold.strip().casefold():
+        gold_words = normal(gold)
+        if answer_words == gold_words if gold_words else answer.strip().casefold() == gold.strip().casefold():
             return 1.0
     return 0.0
 
@@ -53,6 +53,6 @@ def f1(answer: str, golds: Iterable[str], *, normal: Callable[[str], str] = norm
     return max((_f1(normal(answer).split(), normal(gold).split()) for gold in golds), default=0.0)
 
 
-def _f1(given: list[str], wanted: list[str]) -> float:
-    shared = sum((Counter(given) & Counter(wanted)).values())
-    return 2 * shared / (len(given) + len(wanted)) if shared else 0.0
+def _f1(answer: list[str], gold: list[str]) -> float:
+    shared = sum((Counter(answer) & Counter(gold)).values())
+    return 2 * shared / (len(answer) + len(gold)) if shared else 0.0

@@ -1,8 +1,7 @@
 """Verifier of mathematical answers: numbers by `numeric`, expressions by math-verify (extra `math`).
 
-The text of an answer is hostile: it is never evaluated, what is let through to math-verify is told by a list, and
-math-verify runs in a process with limits on time and memory (`bounded`), without the signals it would use by itself,
-which work in a main thread only.
+The text of an answer is hostile: it is never evaluated, only an allowlist of LaTeX reaches math-verify, and math-verify
+runs in a process with limits on time and memory (`bounded`), without its own signals, which work in a main thread only.
 """
 
 import importlib
@@ -19,8 +18,8 @@ from agentgym.rewards.closeness import numbers, same_value
 from agentgym.rewards.numeric import read_number, same_number, unwrapped
 
 LONGEST = 2000  # characters of an answer, or four times as many as the right one has
-DEPTH = 15  # brackets in brackets; what reads them takes exponentially long
-DIGITS = 60  # of one number
+DEPTH = 15  # of nested brackets, whose parsing takes exponential time
+DIGITS = 60  # per number
 SECONDS = 10.0
 _WARM = "agentgym.rewards.expressions:warm"
 
@@ -35,25 +34,29 @@ _PLAIN_FUNCTION = re.compile(rf"(?<![\\A-Za-z])({'|'.join(sorted(_WORDS, key=len
 
 
 def installed() -> bool:
-    """Return whether math-verify is here."""
+    """Return whether math-verify is installed."""
     return importlib.util.find_spec("math_verify") is not None
 
 
 def verify(answer: str, gold: str) -> bool | None:
-    """Return whether an answer equals the right one; None if it cannot be parsed as one value.
+    """Return whether an answer equals the gold answer; None if it cannot be parsed as one value.
 
-    Where a number is wanted the answer must be a number written out: a sum to be worked out is none. `gold` is trusted.
-    Raises MissingExtra where an expression is wanted and math-verify is absent.
+    If the gold answer is a number, the answer must be a number written out, not a sum to evaluate. `gold` is trusted.
+    Raises MissingExtra if an expression is expected and math-verify is not installed.
     """
-    wanted = read_number(gold)
-    if wanted is not None:
-        given = read_number(answer)
-        return None if given is None else same_number(given, wanted)
+    gold_number = read_number(gold)
+    if gold_number is not None:
+        number = read_number(answer)
+        return None if number is None else same_number(number, gold_number)
     return same_expression(answer, gold)
 
 
 def same_expression(answer: str, gold: str) -> bool | None:
-    """Return whether two expressions are equal; None if the answer is ambiguous or too complicated."""
+    """Return whether two expressions are equal; None if the answer is ambiguous or too complicated.
+
+    Raises:
+        MissingExtra: math-verify is not installed.
+    """
     if not installed():
         raise MissingExtra(f"checking expressions needs math-verify: {how_to_install('math')}")
     if answer.split() == gold.split():
@@ -65,29 +68,29 @@ def same_expression(answer: str, gold: str) -> bool | None:
         if short and answer_text.same_words(unwrapped(answer), unwrapped(gold)):
             return True
         return None if readable(answer, gold) is None else False
-    given, wanted = readable(answer, gold), _latex(answer_text.commas(unwrapped(gold)))
-    if given is None:
+    latex, gold_latex = readable(answer, gold), _latex(answer_text.commas(unwrapped(gold)))
+    if latex is None:
         return None
-    if "\\text" in wanted and _units(given) not in (set[str](), _units(wanted)):
-        return False  # math-verify leaves units out
-    if "".join(given.split()) == "".join(wanted.split()):
+    if "\\text" in gold_latex and _units(latex) not in (set[str](), _units(gold_latex)):
+        return False  # math-verify ignores units
+    if "".join(latex.split()) == "".join(gold_latex.split()):
         return True
-    if _bases(given) not in ([], _bases(wanted)):
+    if _bases(latex) not in ([], _bases(gold_latex)):
         return False  # math-verify reads 10_5 as 10
-    if not answer_text.same_brackets(given, wanted) or not _as_often(given, wanted):
-        return False  # math-verify takes the point (1, 2) for the set {1, 2}, and the list 1, 1, 2 for 1, 2
-    right = _compared(given, wanted)
-    if right is False and given.count("=") == 1 and not set(given) & set("<>!,"):
+    if not answer_text.same_brackets(latex, gold_latex) or not _as_often(latex, gold_latex):
+        return False  # math-verify equates the point (1, 2) with the set {1, 2}, and the list 1, 1, 2 with 1, 2
+    right = _compared(latex, gold_latex)
+    if right is False and latex.count("=") == 1 and not set(latex) & set("<>!,"):
         if gold.count("=") == 1:
-            wanted = _latex(answer_text.commas(unwrapped(gold, variable=True)), variable=True)  # 2y = 4x is y = 2x
-        lhs, _, rhs = given.partition("=")  # math-verify tells y = 2x from 2x = y
-        return bool(_compared(given, wanted) or _compared(f"{rhs.strip()} = {lhs.strip()}", wanted))
+            gold_latex = _latex(answer_text.commas(unwrapped(gold, variable=True)), variable=True)  # 2y = 4x is y = 2x
+        lhs, _, rhs = latex.partition("=")  # math-verify distinguishes y = 2x from 2x = y
+        return bool(_compared(latex, gold_latex) or _compared(f"{rhs.strip()} = {lhs.strip()}", gold_latex))
     return right
 
 
-def _as_often(given: str, wanted: str) -> bool:
-    """Return whether a list without brackets has each value as often as the right one, where that repeats one."""
-    parts, values = answer_text.parts(wanted), answer_text.parts(given)
+def _as_often(answer: str, gold: str) -> bool:
+    """Return whether an unbracketed list has each value as often as the gold list, if that repeats one."""
+    parts, values = answer_text.parts(gold), answer_text.parts(answer)
     if len(set(parts)) == len(parts):
         return True
     for part in parts:
@@ -99,24 +102,24 @@ def _as_often(given: str, wanted: str) -> bool:
 
 
 def _units(text: str) -> set[str]:
-    """Return what stands in `\\text{…}`, and letters after the number that ends the text."""
+    r"""Return the texts in `\text{…}`, and letters after the number that ends the text."""
     units = re.findall(r"\\(?:text|mathrm|mbox)\s*\{([^{}]*)\}", text)
     return {"".join(unit.split()).casefold() for unit in (*units, *re.findall(r"\d\s*([A-Za-z]+)\s*$", text))}
 
 
 def _bases(text: str) -> list[str]:
-    """Return the bases that numbers are written in (`1010_2`), in any order."""
+    """Return the bases of numbers (`1010_2`), in any order."""
     return sorted(re.findall(r"[0-9]\s*_\s*\{?\s*([0-9]+)", text))
 
 
 @lru_cache(maxsize=1024)
-def _compared(given: str, wanted: str) -> bool | None:
-    reply = call("agentgym.rewards.expressions:compare", given, wanted, preload=(_WARM,), seconds=SECONDS)
+def _compared(answer: str, gold: str) -> bool | None:
+    reply = call("agentgym.rewards.expressions:compare", answer, gold, preload=(_WARM,), seconds=SECONDS)
     return None if reply.problem else reply.value
 
 
 def warm() -> None:
-    """Fill the caches of math-verify's parser, so that every process made from this one has them."""
+    """Fill the caches of math-verify's parser, which every forked process inherits."""
     numbers = ("\\frac{1}{2}", "\\frac{-3}{4}\\sqrt{3}", "\\{1,2\\}", "(1,2]", "x = 3")
     functions = ("3x^{2} - 2\\sin (5x)", "(-6)*x^{4}*1 + 9x \\cos (7*x)", "(2x+1)e^{3x} / 4 - 5e^{2*x}")
     for text in (*numbers, *functions):
@@ -124,37 +127,37 @@ def warm() -> None:
     compare("x(x+1)", "x^{2}+x")
 
 
-def compare(given: str, wanted: str) -> bool | None:
-    """Ask math-verify, in the process that `bounded` made for it; None if it cannot parse the answer."""
+def compare(latex: str, gold: str) -> bool | None:
+    """Compare two answers by math-verify in a process made by `bounded`; None if it cannot parse the answer."""
     math_verify = importlib.import_module("math_verify")
     grader: Any = importlib.import_module("math_verify.grader")
 
     def read(text: str) -> list[object]:
-        kinds = [math_verify.LatexExtractionConfig()]  # by default text that looks like a number is evaluated as well
+        kinds = [math_verify.LatexExtractionConfig()]  # the default would also evaluate text that looks like a number
         expressions = math_verify.parse(
             f"${text}$", kinds, "no_fallback", "first_match", parsing_timeout=None
-        )  # `bounded` has one
+        )  # `bounded` has a timeout
         return expressions[:1]
 
     logging.disable(logging.CRITICAL)
-    answer = read(given)
+    answer = read(latex)
     if not answer:
         return None
     numeric, symbolic = grader.sympy_numeric_eq, grader.sympy_symbolic_eq
 
     def same_symbols(a: Any, b: Any) -> bool:
-        return not numbers(a, b) and symbolic(a, b)  # simplify expands powers without end
+        return not numbers(a, b) and symbolic(a, b)  # simplify expands powers without limit
 
     grader.sympy_numeric_eq = same_value
     grader.sympy_symbolic_eq = same_symbols
     try:
-        return bool(math_verify.verify(read(wanted), answer, timeout_seconds=None))
+        return bool(math_verify.verify(read(gold), answer, timeout_seconds=None))
     finally:
         grader.sympy_numeric_eq, grader.sympy_symbolic_eq = numeric, symbolic
 
 
 def readable(answer: str, gold: str) -> str | None:
-    """Return an answer as LaTeX for math-verify, or None if it hedges, is not an expression, or is out of bounds."""
+    """Return an answer as LaTeX for math-verify; None if it hedges, is not an expression, or is out of bounds."""
     if len(answer) > max(LONGEST, 4 * len(gold)):
         return None
     text = unwrapped(answer)
@@ -171,7 +174,7 @@ def readable(answer: str, gold: str) -> str | None:
 
 
 def _one_value(text: str, gold: str) -> bool:
-    """Return whether the text has no sign, command or word that the right answer has not and expressions need not."""
+    """Return whether every sign, command and word in the text also occurs in the gold answer or is usual in expressions."""
     if any(re.sub(r"\\log\s*_", "", text).count(sign) > gold.count(sign) for sign in "=<>;,&~?#@\"'`$:|_"):
         return False
     commands = set(re.findall(r"\\([A-Za-z]+)", text)) | set(re.findall(r"\\([^A-Za-z\s])", text))
@@ -184,7 +187,7 @@ def _one_value(text: str, gold: str) -> bool:
 
 
 def _within_bounds(text: str) -> bool:
-    """Return whether brackets are balanced and not deep, numbers not long, and powers small."""
+    """Return whether brackets are balanced and shallow, numbers short, and powers small."""
     depth = 0
     for character in text:
         depth += 1 if character in "({[" else -1 if character in ")}]" else 0
@@ -210,7 +213,7 @@ def _small_power(text: str, start: int) -> bool:
 
 
 def _latex(text: str, *, variable: bool = False) -> str:
-    """Return plain mathematics (`3*x**2 + sqrt(2)`) as LaTeX; LaTeX stays what it is, `x =` at its front if `variable`."""
+    """Return plain mathematics (`3*x**2 + sqrt(2)`) as LaTeX, and LaTeX unchanged; `variable` keeps a leading `x =`."""
     body = unwrapped(text, variable=variable).replace("**", "^")
     body = re.sub(r"\^\s*([+-]?\d+)", r"^{\1}", body)
     body = _PLAIN_FUNCTION.sub(r"\\\1 ", body)
@@ -220,7 +223,7 @@ def _latex(text: str, *, variable: bool = False) -> str:
 
 
 def _braced(text: str, before: str, opener: str, closer: str) -> str:
-    """Return the text with the round bracket after `before` made a group of LaTeX's."""
+    """Return the text with the round brackets after `before` turned into a LaTeX group."""
     start = 0
     while (at := text.find(before + "(", start)) >= 0:
         depth, end = 0, at + len(before)

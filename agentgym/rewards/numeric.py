@@ -1,4 +1,4 @@
-"""Verifier of answers that are one number: read by a grammar, never evaluated, and compared exactly where that can be."""
+"""Verifier of answers that are one number: parsed by a grammar, never evaluated, and compared exactly where possible."""
 
 import re
 from dataclasses import dataclass
@@ -29,27 +29,27 @@ _WRAPPED = (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"), ("\\boxed{
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number as it was written."""
+    """A number as written."""
 
     value: Fraction
     rounded: bool
-    """Whether it was written with a decimal point or a power of ten, and so may be an approximation."""
+    """True if written with a decimal point or a power of ten, and so possibly an approximation."""
     percent: bool = False
 
     @property
     def integer(self) -> bool:
-        """Whether it is a whole number."""
+        """True for an integer."""
         return self.value.denominator == 1
 
 
 def read_number(text: str) -> Number | None:
-    """Return the number that the whole text is, or None.
+    r"""Return the number that the whole text is, or None.
 
-    Read are integers with or without thousands separators, decimals, repeating decimals (`0.1\\overline{6}`, `0.(3)`),
-    powers of ten (`1.5e-3`, `1.5 \\times 10^{-3}`), fractions and mixed numbers (`3/4`, `\\frac{3}{4}`, `1 3/4`), with
-    a sign, a currency sign, a percent sign, a variable it is the value of (`x = 3`), degrees, powers of ten (`10^6`,
-    the one power that is a way to write a number and no work left to do), and what LaTeX and Markdown put around it.
-    ASCII digits alone; no words, no infinities.
+    The grammar covers integers with or without thousands separators, decimals, repeating decimals (`0.1\overline{6}`,
+    `0.(3)`), scientific notation (`1.5e-3`, `1.5 \times 10^{-3}`), fractions and mixed numbers (`3/4`, `\frac{3}{4}`,
+    `1 3/4`), with a sign, a currency sign, a percent sign, a variable (`x = 3`), degrees, powers of ten (`10^6`, the one
+    power that is a notation rather than work left to do), and surrounding LaTeX and Markdown. ASCII digits only; no words,
+    no infinities.
     """
     if len(text) > LONGEST:
         return None
@@ -83,23 +83,23 @@ def unwrapped(text: str, *, variable: bool = False) -> str:
     return body if variable else re.sub(r"^[A-Za-z]\s*=\s*", "", body)
 
 
-def same_number(answer: Number, wanted: Number) -> bool:
-    """Return whether an answer has the wanted value.
+def same_number(answer: Number, gold: Number) -> bool:
+    """Return whether an answer equals the gold number.
 
-    An answer written as an integer or a fraction must be exact. A decimal may be off by 1e-6, relatively, and absolutely
-    where an integer is wanted; 0 must be exact. `25%` is taken for 25 and for 1/4, since files write both.
+    An answer written as an integer or a fraction must be exact. A decimal may be off by 1e-6, relatively, and absolutely if
+    the gold number is an integer; 0 must be exact. `25%` matches both 25 and 1/4, since files use both.
     """
-    readings = {answer.value, answer.value / 100} if answer.percent != wanted.percent and answer.percent else {answer.value}
-    if wanted.percent and not answer.percent:
+    readings = {answer.value, answer.value / 100} if answer.percent != gold.percent and answer.percent else {answer.value}
+    if gold.percent and not answer.percent:
         readings.add(answer.value * 100)
-    return any(_near(value, wanted, answer.rounded) for value in readings)
+    return any(_near(value, gold, answer.rounded) for value in readings)
 
 
-def _near(value: Fraction, wanted: Number, rounded: bool) -> bool:
-    if not (rounded or wanted.rounded):
-        return value == wanted.value
-    size = abs(wanted.value)
-    return abs(value - wanted.value) <= TOLERANCE * (min(size, 1) if wanted.integer and not wanted.rounded else size)
+def _near(value: Fraction, gold: Number, rounded: bool) -> bool:
+    if not (rounded or gold.rounded):
+        return value == gold.value
+    size = abs(gold.value)
+    return abs(value - gold.value) <= TOLERANCE * (min(size, 1) if gold.integer and not gold.rounded else size)
 
 
 def _fraction(body: str) -> tuple[Fraction, bool] | None:

@@ -1,8 +1,8 @@
-"""Columns of published sets of questions: what belongs to a question, and what a reader must not drop in silence.
+"""Columns of published question sets: which belong to the question, and which a reader must not drop silently.
 
-Names count without capitals and with `_` for spaces. A premise (`body`, `context`, `passage`, …) stands before the question,
-choices (`choices`, `options`, …) after it. A column with text that is neither read nor known to be about the row (its id,
-topic, solution, …) is refused by name.
+Names are matched case-insensitively, with `_` for spaces. A premise (`body`, `context`, `passage`, …) precedes the question,
+choices (`choices`, `options`, …) follow it. A column with text that is neither read nor known to be metadata (id, topic,
+solution, …) is refused by name.
 """
 
 import ast
@@ -19,15 +19,15 @@ PREMISES = (
     *("context", "contexts", "passage", "passages", "body", "premise", "premises", "story", "paragraph", "background"),
     *("scenario", "article", "support", "facts", "sentence", "preamble", "input", "document"),
 )
-"""Columns of text that stand before the question; `document` only where no other does."""
+"""Text columns that precede the question; `document` only if there is no other."""
 UNCERTAIN = frozenset(("prompt", "template", "comment", "comments", "notes", "document"))
-"""Columns that repeat the question in some sets, and are a part of it, or no more than a remark, in others."""
+"""Columns that repeat the question in some sets and are part of it, or a mere remark, in others."""
 CHOICES = ("choices", "options", "candidates", "endings", "mcq_choices")
 MEDIA = (
     *("image", "images", "image_path", "image_url", "image_assets", "figure", "figures", "diagram"),
     *("audio", "video", "table"),
 )
-"""Columns of what no reader shows."""
+"""Columns with media, which no reader shows."""
 _ABOUT_A_ROW = (
     "id _id idx index uid uuid qid key number split level difficulty type types subject subjects topic category "
     "domain field source dataset data_source license url urls link tags tag keywords concepts language lang year date "
@@ -41,25 +41,25 @@ _ABOUT_A_ROW = (
     "wiki_links canonical_answer ground_truth"
 )
 ABOUT = frozenset(_ABOUT_A_ROW.split())
-"""Columns that say something about a row: labels, sources, solutions and what led to them."""
+"""Metadata columns: labels, sources, solutions and their derivations."""
 _ABOUT = re.compile(r".*_(?:id|ids|idx|url|type|toks|count|date|level|source|index|hash)|prop_id|.*_uri|__.*__")
 _MARKS = re.compile(r"[a-e]|op[a-d]|option_?[a-e1-5]|(?:distractor|incorrect_answer)_?\d|label|final_decision")
-"""Columns that make choices together with others."""
+"""Columns that form choices together with others."""
 _LABEL = re.compile(r"[\w.:/#@+\-]*")
 _OWN_LABEL = re.compile(r"\s*\(?([A-Za-z])\s?[).:]\s*")
 _OF_STRING = re.compile(r"(?:^|,)\s*\(?([a-eA-E])\s*\)\s*")
 
 
 class Refused(BadData):
-    """A row for which its whole file is refused, however strictly it is read."""
+    """A row that makes its whole file unusable, even in a lenient reading."""
 
 
 class Unread(Refused):
-    """A row with text in a column that nobody reads."""
+    """A row with text in a column that no reader uses."""
 
 
 def lowered(raw: Row) -> Row:
-    """Return a row by the names of its columns in small letters, with `_` for spaces; the first of two equal ones counts."""
+    """Return a row with column names in lower case and `_` for spaces; the first of two equal names wins."""
     names = _lowered(tuple(raw))
     if names is None:
         return raw
@@ -71,7 +71,7 @@ def lowered(raw: Row) -> Row:
 
 @lru_cache(maxsize=256)
 def _lowered(keys: tuple[str, ...]) -> tuple[str, ...] | None:
-    """Return the names of columns in small letters; None where they are so already."""
+    """Return column names in lower case; None if they already are."""
     names = tuple(key.strip().lower().replace(" ", "_") for key in keys)
     return None if names == keys else names
 
@@ -83,22 +83,25 @@ def _small(names: frozenset[str]) -> frozenset[str]:
 
 @lru_cache(maxsize=256)
 def _bare(keys: tuple[str, ...], read: frozenset[str]) -> bool:
-    """Return the same of columns whose names are not in small letters yet."""
+    """Return the same as `bare` for names not yet in lower case."""
     return bare(_lowered(keys) or keys, _small(read))
 
 
 @lru_cache(maxsize=256)
 def bare(keys: tuple[str, ...], read: frozenset[str]) -> bool:
-    """Return whether rows of these columns hold a question alone: no premise, no choices, nothing that nobody reads."""
+    """Return whether rows with these columns hold a question alone: no premise, no choices, no unread text."""
     return not any(_MARKS.fullmatch(name) for name in keys) and not _suspects(keys, read, ())
 
 
 def whole_question(
     raw: Row, question: str, read: frozenset[str], ignore: tuple[str, ...], where: str, after: Iterable[str] = ()
 ) -> str:
-    """Return a question with the premises of its row before it and the columns of `after` behind it, each under its name.
+    """Return a question preceded by its row's premises and followed by the columns of `after`, each under its name.
 
-    `read` are the columns that the reader knows. Raises Unread for one with text that nobody reads.
+    `read` are the columns that the reader knows.
+
+    Raises:
+        Unread: a column outside `read` and `ignore` holds text.
     """
     if _bare(tuple(raw), read):
         return question
@@ -116,9 +119,12 @@ def whole_question(
 
 
 def refuse_unread(row: Row, read: Collection[str], ignore: tuple[str, ...], where: str, question: str = "") -> None:
-    """Raise Unread for a column with text that is not read.
+    """Refuse a row that has text in a column that is not read.
 
-    Uncertain columns are no matter where they repeat the question, or where a premise is read.
+    Uncertain columns are accepted if they repeat the question or if a premise is read.
+
+    Raises:
+        Unread: a column outside `read` and `ignore` holds text.
     """
     for name, known in _suspects(tuple(row), frozenset(read), tuple(ignore)):
         value = row[name]
@@ -134,7 +140,7 @@ def refuse_unread(row: Row, read: Collection[str], ignore: tuple[str, ...], wher
 
 @lru_cache(maxsize=256)
 def _suspects(keys: tuple[str, ...], read: frozenset[str], ignore: tuple[str, ...]) -> tuple[tuple[str, bool], ...]:
-    """Return the columns that may hold what nobody reads, and whether their names alone say that they do."""
+    """Return the columns that may hold unread text, and whether the name alone proves that they do."""
     left = {*read, *ABOUT, *(other.strip().lower().replace(" ", "_") for other in ignore)}
     known = {*PREMISES, *CHOICES, *MEDIA} - UNCERTAIN
     return tuple(
@@ -145,7 +151,7 @@ def _suspects(keys: tuple[str, ...], read: frozenset[str], ignore: tuple[str, ..
 
 
 def _repeats(value: object, question: str) -> bool:
-    """Return whether a text, or one in a list or an object, is the question again, perhaps among other words."""
+    """Return whether a text, or one in a list or an object, repeats the question, possibly among other words."""
     if isinstance(value, str):
         return bool(question) and (question.strip() in value or value.strip() in question)
     if isinstance(value, Mapping):
@@ -168,7 +174,7 @@ def _is_text(value: object) -> bool:
 
 
 def premises(row: Row, read: set[str], ignore: Iterable[str] = ()) -> list[str]:
-    """Return the texts that stand before the question, and add the names of their columns to `read`."""
+    """Return the texts that precede the question, and add their column names to `read`."""
     texts: list[str] = []
     for name in PREMISES:
         if row.get(name) and name not in read and name not in ignore and not (name in UNCERTAIN and texts):
@@ -180,7 +186,7 @@ def premises(row: Row, read: set[str], ignore: Iterable[str] = ()) -> list[str]:
 
 
 def prose(value: object) -> str | None:
-    """Return the text of a column that holds one, a list of texts, or an object of such; None for anything else."""
+    """Return the text of a column that holds a text, a list of texts or an object of texts; None for anything else."""
     if isinstance(value, str):
         return value.strip()
     if isinstance(value, Mapping):
@@ -194,7 +200,11 @@ def prose(value: object) -> str | None:
 
 
 def choices(row: Row, read: set[str], where: str) -> dict[str, str]:
-    """Return the choices of a row by label, and add the names of their columns to `read`; empty for a row without any."""
+    """Return a row's choices by label, empty if it has none, and add their column names to `read`.
+
+    Raises:
+        BadData: a column of choices holds neither a list of choices nor labels and texts.
+    """
     if isinstance(row.get("answers"), list) and type(row.get("label")) is int:  # LogiQA and ReClor
         return _labelled(row["answers"]) or {}
     if type(row.get("answer")) is bool:
@@ -216,7 +226,7 @@ def choices(row: Row, read: set[str], where: str) -> dict[str, str]:
     wrong = [name for name in row if re.fullmatch(r"(?:distractor|incorrect_answer)_?\d", name) and row[name]]
     if wrong and row.get("correct_answer"):
         read.update(("correct_answer", *wrong))
-        texts = sorted({str(row[name]).strip() for name in ("correct_answer", *wrong)})  # an order that tells nothing
+        texts = sorted({str(row[name]).strip() for name in ("correct_answer", *wrong)})  # the order must reveal nothing
         return dict(zip("ABCDEFGHI", texts, strict=False))
     return {}
 
@@ -240,8 +250,10 @@ def _labelled(value: object) -> dict[str, str] | None:
         if isinstance(texts, list) and isinstance(labels, list):
             pairs = zip(cast("list[object]", labels), cast("list[object]", texts), strict=False)
             return {str(label).strip(): str(text).strip() for label, text in pairs}
-        given = {str(key).strip().upper(): text for key, text in cast("Row", value).items()}
-        return {key: str(text).strip().rstrip(",").strip() for key, text in given.items()} if len(given) > 1 else None
+        texts_by_label = {
+            str(key).strip().upper(): str(text).strip().rstrip(",").strip() for key, text in cast("Row", value).items()
+        }
+        return texts_by_label if len(texts_by_label) > 1 else None
     if not isinstance(value, list) or len(cast("list[object]", value)) < 2 or len(cast("list[object]", value)) > 26:
         return None
     items = cast("list[object]", value)
@@ -259,7 +271,11 @@ def _labelled(value: object) -> dict[str, str] | None:
 
 
 def right_choice(found: Mapping[str, str], gold: object, where: str) -> str:
-    """Return the label of the right choice: by label, by number from 0, or by its text."""
+    """Return the label of the right choice, given its label, its number from 0, or its text.
+
+    Raises:
+        BadData: the answer is none of the choices.
+    """
     labels = list(found)
     text = str(gold).strip()
     if type(gold) is bool:
@@ -278,14 +294,14 @@ def right_choice(found: Mapping[str, str], gold: object, where: str) -> str:
 
 
 def with_choices(question: str, found: Mapping[str, str]) -> str:
-    """Return the question with its choices, one a line."""
+    """Return the question followed by its choices, one per line."""
     if "yes" in found:
         return question
     return "\n".join((question, *(f"{label}. {text}" for label, text in found.items())))
 
 
 def choose(text: str, found: Mapping[str, str], right: str) -> bool | None:
-    """Return whether an answer names the right choice, by its label or its text; None for one that names none."""
+    """Return whether an answer names the right choice by label or text; None if it names no choice."""
     body = text.strip().strip("$*").strip()
     label = re.fullmatch(r"\(?([A-Za-z0-9]{1,5})\s?[).:]?(?:\s+(.*))?", body, re.DOTALL)
     if label:

@@ -1,4 +1,4 @@
-"""Environments whose tasks are all rows of a file."""
+"""Environments whose tasks are the rows of a file."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -10,21 +10,21 @@ from agentgym.tasks.reading import Reading, reading
 
 
 class FromFile(TextEnv):
-    """An environment over the rows of the caller's own copy of a published set; a subclass defines `read_file`."""
+    """An environment over the user's own copy of a published dataset; a subclass defines `read_file`."""
 
     task_settings: ClassVar[tuple[str, ...]] = ("strict", "ignore")
     caller_settings: ClassVar[tuple[str, ...]] = ("data",)
     settings: ClassVar[tuple[str, ...]] = (*caller_settings, *task_settings)
     data: str = ""
-    """The path of the file."""
+    """Path of the file."""
     strict: bool = False
-    """Whether one bad row refuses the file; else such rows are left out, with a warning of how many."""
+    """Refuse the file for one bad row; by default bad rows are skipped, and a warning counts them."""
     ignore: Sequence[str] = ()
-    """Columns of the file that are left out on purpose."""
+    """Columns of the file to leave out on purpose."""
 
     @staticmethod
     def read_file(path: str, reading: Reading) -> Library:
-        """Return the tasks of a file; BadData with the place of what is wrong."""
+        """Return the tasks of a file; raise BadData with the location of an error."""
         raise NotImplementedError("a subclass defines read_file")
 
     def check_options(self) -> None:
@@ -33,19 +33,19 @@ class FromFile(TextEnv):
         super().check_options()
 
     def split_key(self, task: Task) -> object:
-        """Return the id, which decides the split where the file names none."""
+        """Return the id, whose hash decides the split if the file names none."""
         return task.id
 
     def content_key(self, task: Task) -> object:
-        """Return what is asked."""
+        """Return the instruction."""
         return task.instruction
 
     def split_of(self, task: Task) -> str:
-        """Return the split that the reader gave the row."""
+        """Return the split that the reader assigned to the row."""
         return task.split
 
     def numbered(self, number: int, split: str | None = None, difficulty: int | None = None) -> Task:
-        """Return a row of a split, counted round and round."""
+        """Return a row of a split by number, wrapping around at the end."""
         tasks = self.library.of_split(self._split_for(number, split))
         return tasks[number % len(tasks)]
 
@@ -54,5 +54,5 @@ class FromFile(TextEnv):
         return self.library.find(task_id)
 
     def size(self, split: str | None = None) -> int | None:
-        """Return the number of rows in a split."""
+        """Return the number of rows in a split, or in the file."""
         return len(self.library.of_split(split or self.split))

@@ -1,4 +1,4 @@
-"""Files of tasks: where to find them, and their objects line by line, each with its place."""
+"""Task files: how to find them, and their JSON objects line by line, each with its location."""
 
 import codecs
 import csv
@@ -17,12 +17,16 @@ COPY = "give the path of your copy, or set AGENTGYM_DATA to its folder"
 
 
 def find_file(path: str) -> Path:
-    """Return the file at the path, or under $AGENTGYM_DATA where the path is relative; BadData where there is none."""
+    """Return the file at the path, or under $AGENTGYM_DATA if the path is relative; raise BadData if it does not exist."""
     return find_path(path, Path.is_file, "no file", COPY)
 
 
 def find_path(path: str, there: Callable[[Path], bool], missing: str, advice: str) -> Path:
-    """Return the path, or that under $AGENTGYM_DATA where it is relative, at which something is; BadData for neither."""
+    """Return the path, or for a relative path the one under $AGENTGYM_DATA, for which `there` is true.
+
+    Raises:
+        BadData: `there` is false for both; the message begins with `missing` and ends with `advice`.
+    """
     choices = [Path(path).expanduser()]
     if os.environ.get("AGENTGYM_DATA") and not choices[0].is_absolute():
         choices.append(Path(os.environ["AGENTGYM_DATA"]).expanduser() / path)
@@ -34,18 +38,19 @@ def find_path(path: str, there: Callable[[Path], bool], missing: str, advice: st
 
 
 def stamp(path: str) -> tuple[str, int, int]:
-    """Return what identifies the present content of a file, so that a changed file is read again."""
+    """Return a fingerprint of a file's current content, so that a changed file is read again."""
     file = find_file(path)
     status = file.stat()
     return str(file), status.st_mtime_ns, status.st_size
 
 
 def objects(path: str) -> Iterator[tuple[str, dict[str, object]]]:
-    """Yield the object of each line that is not empty, with its place; a name ending in .gz is unpacked.
+    """Yield the object of each non-empty line with its location; a name ending in .gz is decompressed.
 
-    Of a table (.csv) these are its rows, by the names of the header.
+    For a table (.csv) the objects are its rows, keyed by the header.
 
-    BadData with file and line for what is no JSON object, and for a file that is damaged.
+    Raises:
+        BadData: a line is not a JSON object, or the file is damaged; the message gives file and line.
     """
     if is_table(path):
         yield from table_rows(path)
@@ -66,7 +71,11 @@ def objects(path: str) -> Iterator[tuple[str, dict[str, object]]]:
 
 
 def raw_lines(path: str) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines of a file with their numbers from 1; BadData for a file that is damaged."""
+    """Yield the lines of a file with their numbers from 1.
+
+    Raises:
+        BadData: the file is missing, unreadable or damaged.
+    """
     number = 0
     try:
         with opened(path) as file:
@@ -79,7 +88,7 @@ def raw_lines(path: str) -> Iterator[tuple[int, bytes]]:
 
 
 def opened(path: str) -> gzip.GzipFile | io.BufferedReader:
-    """Open a file of bytes, after its byte order mark where it has one; one whose name ends in .gz is unpacked."""
+    """Open a file as bytes, past its byte order mark if it has one; a name ending in .gz is decompressed."""
     file = gzip.open(path, "rb") if path.endswith(".gz") else Path(path).open("rb")  # noqa: SIM115  # the caller closes it
     if file.read(len(codecs.BOM_UTF8)) != codecs.BOM_UTF8:
         file.seek(0)
@@ -87,12 +96,16 @@ def opened(path: str) -> gzip.GzipFile | io.BufferedReader:
 
 
 def is_table(path: str) -> bool:
-    """Return whether a file is a table with a header (CSV), by its name."""
+    """Return whether a file is a table with a header (CSV), judging by its name."""
     return path.removesuffix(".gz").endswith(".csv")
 
 
 def table_rows(path: str) -> Iterator[tuple[str, dict[str, object]]]:
-    """Yield the rows of a table as objects of texts, with their places; empty cells are left out."""
+    """Yield the rows of a table as objects of texts, with their locations; empty cells are left out.
+
+    Raises:
+        BadData: the file is not CSV in UTF-8, or a row has more cells than the header.
+    """
     try:
         text = b"".join(line for _, line in raw_lines(path)).decode()
     except UnicodeDecodeError as error:

@@ -1,4 +1,4 @@
-"""How strictly the rows of a file of tasks are read: a row that cannot be played is left out and counted, or refused."""
+"""Strict and lenient reading of task files: an unplayable row is refused, or skipped and counted."""
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
@@ -11,27 +11,31 @@ from agentgym.tasks.columns import Refused
 
 @dataclass(frozen=True)
 class Reading:
-    """What a caller wants of the rows of a file."""
+    """The user's options for reading the rows of a file."""
 
     strict: bool = False
-    """Whether one bad row refuses the file."""
+    """Refuse the whole file for one bad row."""
     ignore: tuple[str, ...] = ()
-    """Columns that are left out on purpose."""
+    """Columns to leave out on purpose."""
 
 
 PLAIN = Reading()
-"""Bad rows are left out, and no column is."""
+"""The default: skip bad rows, ignore no column."""
 
 
 def reading(strict: object, ignore: str | Sequence[str]) -> Reading:
-    """Return the options of an environment as one value; BadConfig for values of another kind."""
+    """Return the reading options of an environment as one value.
+
+    Raises:
+        BadConfig: `strict` is not a bool.
+    """
     if not isinstance(strict, bool):
         raise BadConfig(f"strict is {strict!r}; expected True or False")
     return Reading(strict, (ignore,) if isinstance(ignore, str) else tuple(ignore))
 
 
 class Item(Protocol):
-    """A row that is played."""
+    """A playable row."""
 
     @property
     def id(self) -> str: ...
@@ -43,10 +47,13 @@ I = TypeVar("I", bound=Item)  # noqa: E741
 def playable(
     source: str, records: Iterable[tuple[Any, ...]], read: Callable[..., I], reading: Reading, noun: str = "task"
 ) -> dict[str, I]:
-    """Return what `read` makes of each record, whose first part is its place, by id; other rows are left out and counted.
+    """Return the items that `read` makes of the records, by id; other rows are skipped and counted.
 
-    `read` raises BadData for a row that cannot be played. Raises BadData where no row is left, Unread for text that nobody
-    reads, and for a strict reading whatever the first bad row raises.
+    The first element of a record is its location. `read` raises BadData for an unplayable row.
+
+    Raises:
+        BadData: no row is left, or an id repeats in a strict reading. A strict reading raises the first bad row's error.
+        Unread: a column holds text that no reader uses.
     """
     items: dict[str, I] = {}
     rows = Rows(source, reading)
@@ -66,20 +73,24 @@ def playable(
 
 @dataclass
 class Rows:
-    """The rows of a source that are not played, with the reason of each."""
+    """The skipped rows of a source, with their reasons."""
 
     source: str
     reading: Reading
     reasons: list[str] = field(default_factory=list[str])
 
     def skip(self, error: BadData) -> None:
-        """Leave a row out; raises the error for a strict reading, and for what refuses a file however it is read."""
+        """Skip a row; reraise its error if the reading is strict or the error refuses the whole file."""
         if self.reading.strict or isinstance(error, Refused):
             raise error
         self.reasons.append(str(error))
 
     def close(self, played: int) -> None:
-        """Warn of the number of rows left out; BadData with the first reason where none is left to play."""
+        """Warn of the number of skipped rows.
+
+        Raises:
+            BadData: no row is left; the message is the first skipped row's.
+        """
         if not self.reasons:
             return
         if not played:

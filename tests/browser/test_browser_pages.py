@@ -145,7 +145,7 @@ def test_a_page_that_never_rests_ends_its_own_episode(name, calm):
 def test_floods_stay_in_their_episode(name, env, calm):
     env.reset(seed=1)
     _, _, _, truncated, info = press(env, name)
-    assert (info["reason"] == "timeout") if truncated else len(env._held[0].session.tabs) <= 8
+    assert (info["reason"] == "timeout") if truncated else len(env._open_episodes[0].session.tabs) <= 8
     assert press(calm, "later")[3] is False
 
 
@@ -153,7 +153,7 @@ def test_a_crash_ends_its_own_episode(env, calm):
     env.reset(seed=1)
 
     async def crash():
-        task = asyncio.ensure_future(env._held[0].session.tab.cdp.send("Page.crash"))
+        task = asyncio.ensure_future(env._open_episodes[0].session.tab.cdp.send("Page.crash"))
         await asyncio.wait({task}, timeout=1)
         task.add_done_callback(lambda done: done.exception())
 

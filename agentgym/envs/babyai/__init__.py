@@ -1,4 +1,4 @@
-"""The levels of BabyAI (package `minigrid`) told in text (extra `babyai`)."""
+"""BabyAI's levels (package `minigrid`) in text (extra `babyai`)."""
 
 from agentgym.envs.babyai.env import BabyAI
 

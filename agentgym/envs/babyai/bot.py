@@ -1,4 +1,4 @@
-"""The package's bot: with eyes only for what was shown it is the expert, with all of the map the oracle."""
+"""The package's bot: the expert if it knows only the observed squares, the oracle if it knows the whole map."""
 
 import importlib
 from collections.abc import Callable
@@ -14,13 +14,13 @@ from agentgym.envs.babyai.rules import COMMANDS, DONE, DROP, FORWARD, LEFT, RIGH
 from agentgym.errors import Fault
 
 SEARCHES = 300
-"""Searches for a way within one turn; a bot that makes more goes round in circles."""
+"""Maximum number of path searches per turn; a bot that makes more is in a loop."""
 TRIES = 60
 """Attempts at a solution before the oracle gives up."""
 
 
 class Lost(Exception):
-    """The bot does not know how to go on."""
+    """The bot does not know how to continue."""
 
 
 @lru_cache(maxsize=1)
@@ -28,7 +28,7 @@ def _kind() -> Callable[[Level], Bot]:
     module = importlib.import_module("minigrid.utils.baby_ai_bot")
 
     class PatientBot(module.BabyAIBot):
-        """The package's bot, which neither looks at squares that are in view but hidden nor plans for ever."""
+        """The package's bot, except that it ignores squares in view that are hidden and limits its planning."""
 
         def _closest_wall_or_door_given_dir(self, position: np.ndarray, direction: np.ndarray) -> int:
             distance = 1
@@ -47,16 +47,20 @@ def _kind() -> Callable[[Level], Bot]:
             return module.BabyAIBot._breadth_first_search(self, *arguments, **options)
 
         def look(self) -> None:
-            """Take in what is in view."""
+            """Update the map from the current view."""
             self._process_obs()
 
         def says(self, taken: int | None) -> int:
-            """Return what to do now, given what was done last."""
+            """Return the next action, given the previous one.
+
+            Raises:
+                Lost: the bot fails, or believes that the mission is accomplished.
+            """
             self.allowed = self.bfs_counter + SEARCHES
             try:
                 said = int(self.replan(taken))
             except (AssertionError, AttributeError, IndexError, TypeError, module.DisappearedBoxError) as error:
-                raise Lost(str(error)) from error  # it leans on things that need not be so after a deviation
+                raise Lost(str(error)) from error  # its assumptions may fail after a deviation
             if said == DONE:
                 raise Lost("it takes the mission for accomplished")
             return said
@@ -65,9 +69,9 @@ def _kind() -> Callable[[Level], Bot]:
 
 
 def new_bot(level: Level, *, all_seen: bool) -> Bot:
-    """Return a bot at the present state of a level, which may have seen all that no closed door is in front of.
+    """Return a bot at the level's current state that may have seen everything not behind a closed door.
 
-    What lies behind a closed door it must not have seen: it takes everything seen for something there is a way to.
+    It must not have seen anything behind a closed door: it assumes that every square it has seen is reachable.
     """
     bot = _kind()(level)
     queue = [(int(level.agent_pos[0]), int(level.agent_pos[1]))] if all_seen else []
@@ -82,10 +86,13 @@ def new_bot(level: Level, *, all_seen: bool) -> Bot:
 
 
 def solution(level: Level) -> list[int]:
-    """Return moves that solve a level from its present state, found by trying them on a copy.
+    """Return actions that solve a level from its current state, found by trial on a copy.
 
-    The bot counts on empty hands and on boxes that hide nothing. Where it fails the copy is brought into such a state
-    first: what is carried is put down, boxes that hide something are opened, and at last it walks about at random.
+    The bot assumes empty hands and boxes that hide nothing. If it fails, the copy is first brought into such a state: the
+    carried object is dropped, boxes that hide something are opened, and as a last resort it walks at random.
+
+    Raises:
+        Fault: no attempt succeeds.
     """
     for attempt in range(TRIES):
         trial = Trial(copied(level))
@@ -102,7 +109,7 @@ def solution(level: Level) -> list[int]:
 
 
 class Trial:
-    """A copy of a level to try moves on."""
+    """A copy of a level to try actions on."""
 
     def __init__(self, level: Level) -> None:
         self.level = level
@@ -110,7 +117,11 @@ class Trial:
         self.won = False
 
     def move(self, action: int) -> None:
-        """Make a move; Lost where it would change nothing, which the environment does not let the verifier see, or loses."""
+        """Perform an action.
+
+        Raises:
+            Lost: the action would change nothing, which the environment hides from the verifier, or it fails the mission.
+        """
         if self.won or hindrance(self.level, COMMANDS[action]):
             raise Lost("it is won already, or nothing can come of it")
         _, reward, over, _, _ = self.level.step(action)
@@ -120,7 +131,7 @@ class Trial:
             raise Lost("that was the wrong thing")
 
     def follow(self, bot: Bot, stop: int = 0) -> bool:
-        """Do what a bot says until the level is won, or its plan has no more than so many parts; say which."""
+        """Follow a bot until the level is won or at most `stop` parts of its plan are left; return whether it is won."""
         taken: int | None = None
         while not self.won and len(self.moves) < 4 * self.level.width * self.level.height:
             if stop and len(bot.stack) < stop:
@@ -130,7 +141,7 @@ class Trial:
         return self.won
 
     def prepare(self, attempt: int) -> None:
-        """Bring the level into a state that the bot can begin from."""
+        """Bring the level into a state from which the bot can start."""
         rng = generator("prepare", attempt)
         for _ in range(0 if attempt < 3 else 2 * attempt):
             self._step((LEFT, RIGHT, FORWARD, FORWARD, FORWARD)[int(rng.integers(5))])
@@ -163,7 +174,11 @@ class Trial:
             self.level.update_objs_poss()
 
     def follow_one(self, bot: Bot) -> None:
-        """Make one move that a bot says."""
+        """Perform one action chosen by the bot.
+
+        Raises:
+            Lost: the solution becomes too long.
+        """
         self.move(bot.says(self.moves[-1] if self.moves and bot.bfs_counter else None))
         if len(self.moves) > 4 * self.level.width * self.level.height:
             raise Lost("it takes too long")
@@ -177,7 +192,7 @@ def _by_a_door(level: Level) -> bool:
 
 
 class Onlooker:
-    """A bot that has watched an episode from its beginning and knows what was shown in it."""
+    """A bot that has watched an episode from its beginning and knows only what was observed."""
 
     def __init__(self, level: Level) -> None:
         self.level = level
@@ -186,7 +201,7 @@ class Onlooker:
         self.said = self._ask(None)
 
     def watch(self, action: int) -> None:
-        """See one more move of the episode."""
+        """Observe one more action of the episode."""
         self.level.step(action)
         if action == TOGGLE:
             self.level.update_objs_poss()
@@ -199,7 +214,7 @@ class Onlooker:
         except Lost:
             seen = self.bot.vis_mask
         front = self.level.grid.get(*self.level.front_pos)
-        if self.level.carrying and len(self.done) < 400:  # its plan counts on empty hands
+        if self.level.carrying and len(self.done) < 400:  # its plan assumes empty hands
             self.bot = new_bot(self.level, all_seen=False)
             self.bot.vis_mask |= seen
             self.bot.look()

@@ -1,4 +1,4 @@
-"""The environment: a level of BabyAI, seen as text, acted in by seven commands."""
+"""The environment: a BabyAI level as text, with seven commands."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import ClassVar, cast
@@ -13,7 +13,7 @@ from agentgym.envs.babyai.parts import Cell, Instruction, Level
 from agentgym.envs.babyai.rules import COMMANDS, TOGGLE
 
 SEEDS = 2**31
-"""Seeds that layouts and games are drawn from."""
+"""Number of seeds for layouts and games."""
 
 
 class BabyAI(TextEnv):
@@ -31,11 +31,13 @@ class BabyAI(TextEnv):
     settings: ClassVar[tuple[str, ...]] = task_settings
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {"published": {"package_limit": True}}
     level: str = ""
-    """A level of the package, for example `BossLevel`; empty: those of the difficulty."""
+    """A level of the package, such as `BossLevel`; empty: the levels of the difficulty."""
     package_limit: bool = False
-    """Whether an episode has the package's own limit, which it computes from the rooms and the mission of each layout. The
-    preset `published` sets it, for success rates that are to be comparable."""
-    horizon = 0  # that of the level, unless the caller says otherwise
+    """Use the package's own step limit, computed from the rooms and the mission of each layout.
+
+    The preset `published` sets it, for comparable success rates.
+    """
+    horizon = 0  # the level's, unless set by the user
     declared = Declarations(random_bound=0.3, expert_bound=0.9, ceilings={"word overlap": 0.4})
 
     def requires(self) -> None:
@@ -47,7 +49,7 @@ class BabyAI(TextEnv):
         if "horizon" not in self.__dict__:
             self.horizon = levels.horizon(self.level, self.difficulty if self.difficulty in range(10**6) else 0)
         super().check_options()
-        levels.names(self.level, self.difficulty)  # which says what is wrong with a level
+        levels.names(self.level, self.difficulty)  # raises for an invalid level
 
     def setup(self) -> None:
         self._onlooker: tuple[object, bot.Onlooker] | None = None
@@ -56,7 +58,7 @@ class BabyAI(TextEnv):
     # Tasks
 
     def generate(self, rng: np.random.Generator, difficulty: int) -> Task:
-        """Draw a layout that turning on the spot does not solve."""
+        """Draw a layout that turning in place does not solve."""
         names = levels.names(self.level, difficulty)
         while True:
             name, seed = str(names[int(rng.integers(len(names)))]), int(rng.integers(SEEDS))
@@ -70,12 +72,12 @@ class BabyAI(TextEnv):
         return task.data["mission"], task.data["rooms"]
 
     def limit_of(self, task: Task) -> int:
-        """Return the level's turns, or the package's own limit: a command that changes nothing counts in both."""
+        """Return the level's horizon or the package's own limit; a command without effect counts in both."""
         return levels.package_limit(task.data["level"], task.data["seed"]) if self._own_limit else self.horizon
 
     @classmethod
     def unlike_published(cls, options: Mapping[str, object]) -> str:
-        """The package limits each layout by its rooms and its mission."""
+        """Explain a difference: the package limits each layout by its rooms and its mission."""
         if options.get("horizon") is not None or not (options.get("package_limit") or options.get("preset") == "published"):
             return "does not limit episodes as the package does (preset='published' without horizon)"
         return ""
@@ -124,7 +126,7 @@ class BabyAI(TextEnv):
         grid = game.grid
 
         def mark(cell: Cell) -> tuple[object, ...]:
-            """Return what a thing looks like, what it hides, and which parts of the mission mean it."""
+            """Return a thing's appearance, its contents, and the parts of the mission that refer to it."""
             meant = tuple(n for n, desc in enumerate(meanings) if any(cell is matching for matching in desc.obj_set))
             return (*cell.encode(), mark(cell.contains) if cell.contains else None, meant)
 
@@ -145,7 +147,7 @@ class BabyAI(TextEnv):
         self.forget()
         self.game, self.log = levels.copied(game), list(log)
 
-    # Who plays
+    # Policies
 
     def oracle(self) -> Iterator[str]:
         episode = (self.task.data["level"], self.task.data["seed"])
@@ -157,7 +159,7 @@ class BabyAI(TextEnv):
         yield from (COMMANDS[action] for action in moves[done:])
 
     def expert(self) -> Iterator[str]:
-        """Yield what the package's bot says that has seen this episode and no more."""
+        """Yield the actions of the package's bot, which knows only what this episode has shown."""
         while True:
             yield COMMANDS[self._watched().said]
 
@@ -177,7 +179,7 @@ def _ints(place: Sequence[int]) -> tuple[int, int]:
 
 
 def _progress(instr: Instruction, mark: Callable[[Cell], object]) -> tuple[object, ...]:
-    """Return how far the verifier is: which parts are done, and what it believes was carried."""
+    """Return the verifier's progress: completed parts, and the object it believes is carried."""
     if hasattr(instr, "instr_a"):
         return instr.a_done, instr.b_done, _progress(instr.instr_a, mark), _progress(instr.instr_b, mark)
     held: Cell | None = vars(instr).get("preCarrying")

@@ -1,4 +1,4 @@
-"""The levels of the package: which there are, which are refused, in what order they come, and how one is laid out."""
+"""The package's levels: names, refusals, difficulty order and layouts."""
 
 import copy
 import importlib
@@ -13,7 +13,7 @@ REFUSED = {
     name: "its verifier takes the first door, opened rightly, for a wrong second one"
     for name in ("OpenDoorsOrderN2Debug", "OpenDoorsOrderN4Debug", "OpenRedBlueDoorsDebug")
 }
-"""Levels that are not played, with the reason."""
+"""Levels that cannot be played, with the reason."""
 
 LADDER: tuple[tuple[int, tuple[str, ...]], ...] = (
     (24, ("GoToRedBallGrey", "GoToRedBall", "GoToObj", "GoToLocal")),
@@ -25,21 +25,25 @@ LADDER: tuple[tuple[int, tuple[str, ...]], ...] = (
     (640, ("Synth", "SynthLoc", "GoToSeq", "MiniBossLevel", "PickupAbove")),
     (960, ("SynthSeq", "BossLevel", "BossLevelNoUnlock")),
 )
-"""Horizon and levels of each difficulty; from the next on, boss levels with a row and a column of rooms more each time."""
+"""Horizon and levels of each difficulty; beyond the last, boss levels gain a row and a column of rooms per difficulty."""
 
 
 def check_installed() -> None:
-    """Raise MissingExtra where the package is missing."""
+    """Check that the package is installed.
+
+    Raises:
+        MissingExtra: the package is missing.
+    """
     if importlib.util.find_spec("minigrid") is None:
         raise MissingExtra(f"rlvr/BabyAI-v0 plays the levels of the minigrid package: {how_to_install('babyai')}")
 
 
 @lru_cache(maxsize=1)
 def known() -> dict[str, str]:
-    """Return the Gymnasium ids of all levels of the package by their names (`GoToLocal`)."""
+    """Return the Gymnasium ids of all levels of the package by name (`GoToLocal`)."""
     check_installed()
     before = os.environ.get("PYGAME_HIDE_SUPPORT_PROMPT")
-    os.environ["PYGAME_HIDE_SUPPORT_PROMPT"] = "1"  # it would print a line
+    os.environ["PYGAME_HIDE_SUPPORT_PROMPT"] = "1"  # suppress pygame's banner
     try:
         gymnasium = importlib.import_module("gymnasium")
         package = importlib.import_module("minigrid")
@@ -47,18 +51,23 @@ def known() -> dict[str, str]:
     finally:
         if before is None:
             del os.environ["PYGAME_HIDE_SUPPORT_PROMPT"]
-    vars(rooms)["print"] = _silent  # that module prints every layout it throws away
+    vars(rooms)["print"] = _silent  # the module prints every layout it rejects
     if "BabyAI-GoTo-v0" not in gymnasium.registry:
         package.register_minigrid_envs()
     return {id.split("-")[1]: id for id in gymnasium.registry if id.startswith("BabyAI-")}
 
 
 def _silent(*_: object) -> None:
-    """Print, or return, nothing."""
+    """Do nothing and return None."""
 
 
 def names(level: str, difficulty: int) -> tuple[str, ...]:
-    """Return the levels that tasks are drawn from: the one asked for, or those of a difficulty."""
+    """Return the levels to draw tasks from: the given one, or those of a difficulty.
+
+    Raises:
+        UnknownName: the package has no such level.
+        BadConfig: the level is refused.
+    """
     if not level:
         return LADDER[difficulty][1] if difficulty < len(LADDER) else (f"Boss+{difficulty - len(LADDER) + 1}",)
     if level not in known():
@@ -69,7 +78,7 @@ def names(level: str, difficulty: int) -> tuple[str, ...]:
 
 
 def horizon(level: str, difficulty: int) -> int:
-    """Return the turns that an episode has unless the caller says otherwise."""
+    """Return the default horizon."""
     if level:
         return next((turns for turns, group in LADDER if level in group), LADDER[-1][0])
     top = LADDER[-1][0]
@@ -87,7 +96,7 @@ def _level(name: str) -> Level:
 
 
 def package_limit(name: str, seed: int) -> int:
-    """Return the steps after which the package truncates an episode of the level as that seed lays it out."""
+    """Return the package's step limit for the level as laid out by this seed."""
     known()
     level = copy.copy(_level(name))
     level.reset(seed=seed)
@@ -95,17 +104,17 @@ def package_limit(name: str, seed: int) -> int:
 
 
 def layout(name: str, seed: int) -> Level:
-    """Return the level as that seed lays it out: an object of its own, with what a reset never changes in common."""
+    """Return a new level as laid out by this seed; it shares only objects that a reset never changes."""
     known()
     level = copy.copy(_level(name))
     level.reset(seed=seed)
     level.max_steps = 10**9  # the horizon is ours
-    level.gen_obs = _silent  # its steps would make an image of the view, which nobody looks at
+    level.gen_obs = _silent  # its steps would render an unused image of the view
     return level
 
 
 def copied(level: Level) -> Level:
-    """Return a copy of a level that can be played on; what never changes in an episode is shared."""
+    """Return a playable copy of a level; objects that never change in an episode are shared."""
     same: list[object] = [level.action_space, level.observation_space, level.spec, level.np_random]
     same += [cell for cell in level.grid.grid if cell is not None and cell.type == "wall"]
     return copy.deepcopy(level, {id(same_object): same_object for same_object in same})

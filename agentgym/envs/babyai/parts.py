@@ -1,4 +1,4 @@
-"""What is used of the package's objects: cells, levels, instructions and the bot."""
+"""Protocols for the package's objects: cells, levels, instructions and the bot."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -9,7 +9,7 @@ Point = Sequence[int] | np.ndarray
 
 
 class Cell(Protocol):
-    """What lies on a square; doors alone have `is_open` and `is_locked`."""
+    """The content of a square; only doors have `is_open` and `is_locked`."""
 
     type: str
     color: str
@@ -34,14 +34,14 @@ class Grid(Protocol):
 
 
 class Description(Protocol):
-    """The things that a part of an instruction may mean, and where they are."""
+    """The things that a part of an instruction may refer to, and their positions."""
 
     obj_set: list[Cell]
     obj_poss: list[Sequence[int]]
 
 
 class Instruction(Protocol):
-    """An instruction; one that is made of two others has them as `instr_a` and `instr_b`."""
+    """An instruction; a compound one has its parts as `instr_a` and `instr_b`."""
 
     instr_a: "Instruction"
     instr_b: "Instruction"
@@ -50,7 +50,7 @@ class Instruction(Protocol):
 
 
 class Level(Protocol):
-    """A level as it stands."""
+    """A level in its current state."""
 
     width: int
     height: int
@@ -76,7 +76,7 @@ class Level(Protocol):
 
 
 class Bot(Protocol):
-    """The package's bot, as `bot.py` changes it."""
+    """The package's bot as modified by `bot.py`."""
 
     stack: list[object]
     vis_mask: np.ndarray

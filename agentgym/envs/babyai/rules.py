@@ -1,27 +1,27 @@
-"""What the package leaves to be seen: which commands would change nothing, and whether a mission can still be done."""
+"""Rules that the package leaves implicit: commands without effect, and whether a mission is still possible."""
 
 from agentgym.envs.babyai.parts import Cell, Description, Instruction, Level
 from agentgym.envs.babyai.view import AHEAD, thing
 
 COMMANDS = ("turn left", "turn right", "go forward", "pick up", "drop", "toggle", "done")
 LEFT, RIGHT, FORWARD, PICKUP, DROP, TOGGLE, DONE = range(7)
-"""The package's numbers for them."""
+"""The package's action numbers of the commands."""
 TURNS = COMMANDS[:2]
 
 
 def hindrance(game: Level, command: str) -> str:
-    """Return why a command would change nothing, or an empty text."""
+    """Return why a command would have no effect, or an empty string."""
     return _hindrance(_ahead(game), game.carrying, command)
 
 
 def possible_commands(game: Level) -> list[str]:
-    """Return the commands that would change something."""
+    """Return the commands that would have an effect."""
     cell, held = _ahead(game), game.carrying
     return [command for command in COMMANDS if not _hindrance(cell, held, command)]
 
 
 def _ahead(game: Level) -> Cell | None:
-    """Return what is in front of the agent."""
+    """Return the cell in front of the agent."""
     ahead_x, ahead_y = AHEAD[int(game.agent_dir)]
     return game.grid.get(int(game.agent_pos[0]) + ahead_x, int(game.agent_pos[1]) + ahead_y)
 
@@ -46,14 +46,14 @@ def _hindrance(cell: Cell | None, held: Cell | None, command: str) -> str:
 
 
 def _lock(cell: Cell, held: Cell | None) -> str:
-    """Return why a door or box does not open, or an empty text."""
+    """Return why a door or box does not open, or an empty string."""
     if cell.type != "door" or not cell.is_locked or (held is not None and (held.type, held.color) == ("key", cell.color)):
         return ""
     return f"The door is locked: it needs a {cell.color} key."
 
 
 def clauses(instr: Instruction) -> list[Instruction]:
-    """Return the simple instructions that an instruction is made of."""
+    """Return the simple instructions that make up an instruction."""
     return [*clauses(instr.instr_a), *clauses(instr.instr_b)] if hasattr(instr, "instr_a") else [instr]
 
 
@@ -63,7 +63,7 @@ def descs(instr: Instruction) -> list[Description]:
 
 
 def _unfinished(instr: Instruction) -> list[Instruction]:
-    """Return the simple instructions that are still to be carried out."""
+    """Return the simple instructions not yet carried out."""
     if not hasattr(instr, "instr_a"):
         return [instr]
     rest = [] if instr.a_done == "success" else _unfinished(instr.instr_a)
@@ -71,7 +71,7 @@ def _unfinished(instr: Instruction) -> list[Instruction]:
 
 
 def possible(game: Level) -> bool:
-    """Return whether every description that is still needed means something that is still there."""
+    """Return whether every description still needed refers to something that still exists."""
     there = {id(cell) for cell in game.grid.grid if cell is not None} | {id(game.carrying)}
     hidden = {id(cell.contains) for cell in game.grid.grid if cell is not None and cell.contains}
     needed = (desc for instr in _unfinished(game.instrs) for desc in descs(instr))

@@ -1,16 +1,16 @@
-"""What the agent sees of a level, in words and as a map of letters."""
+"""The agent's view of a level, in words and as a map of letters."""
 
 from agentgym.envs.babyai.parts import Cell, Level
 
 SIGNS = {"wall": "#", "ball": "b", "box": "x", "key": "k"}
 DOORS = {"open": "o", "closed": "c", "locked": "l"}
 AHEAD: tuple[tuple[int, int], ...] = ((1, 0), (0, 1), (-1, 0), (0, -1))
-"""Where the agent looks, by the package's numbers of directions."""
+"""Unit vector of the view direction, by the package's direction numbers."""
 LEGEND = "# wall, . floor, ? unseen, b ball, x box, k key, o open door, c closed door, l locked door"
 
 
 def thing(cell: Cell) -> str:
-    """Return the words for what lies in a cell: `red ball`, `locked blue door`."""
+    """Return the name of a cell's content: `red ball`, `locked blue door`."""
     return f"{_door(cell)} {cell.color} door" if cell.type == "door" else f"{cell.color} {cell.type}"
 
 
@@ -19,7 +19,7 @@ def _door(cell: Cell) -> str:
 
 
 def told(level: Level) -> str:
-    """Return everything that can be seen: things with their places, what is carried, and the seven by seven squares."""
+    """Return the observation: visible things with their positions, the carried object, and the 7 by 7 view."""
     cells, seen = in_view(level)
     last, middle = len(cells) - 1, len(cells) // 2
     sightings: list[tuple[int, int, str]] = []
@@ -44,9 +44,9 @@ def told(level: Level) -> str:
 
 
 def in_view(level: Level) -> tuple[list[list[Cell | None]], list[list[bool]]]:
-    """Return the squares in front of the agent, row by row from the farthest, and which of them can be seen.
+    """Return the squares in front of the agent, row by row from the farthest, and which of them are visible.
 
-    What the package's `gen_obs_grid` and `process_vis` find out by turning copies of the map; beyond the map is wall.
+    This equals the package's `gen_obs_grid` and `process_vis`, which rotate copies of the map; outside the map is wall.
     """
     size, half = level.agent_view_size, level.agent_view_size // 2
     width, height, squares = level.grid.width, level.grid.height, level.grid.grid
@@ -63,7 +63,7 @@ def in_view(level: Level) -> tuple[list[list[Cell | None]], list[list[bool]]]:
 
 
 def _seen(cells: list[list[Cell | None]], half: int) -> list[list[bool]]:
-    """Return which squares are seen: sight goes from one to its neighbours beside and ahead unless it hides them."""
+    """Return the visible squares: sight spreads from a square to the squares next to and ahead of it unless blocked."""
     size = len(cells)
     seen = [[False] * size for _ in cells]
     seen[-1][half] = True

@@ -1,4 +1,4 @@
-"""Problems of contests: LiveCodeBench and CodeContests, most of them programs that read and print."""
+"""Contest problems: LiveCodeBench and CodeContests, mostly programs that read input and print output."""
 
 import base64
 import io
@@ -13,7 +13,7 @@ from agentgym.tasks.columns import Refused
 
 PROGRAM = "Write a program that reads standard input and prints to standard output."
 LCB_SECONDS = 6.0
-"""For one test, and one more for each that all of them take together (`timeout` of LiveCodeBench's `run_test`)."""
+"""Time limit per test, plus one second for each test over all of them (`timeout` of LiveCodeBench's `run_test`)."""
 _STARRED = (
     "string re datetime collections heapq bisect copy math random statistics itertools functools operator io sys json "
     "builtins typing"
@@ -24,13 +24,13 @@ LCB_PREAMBLE = "; ".join(
     + [f"import {name}" for name in _MODULES.split()]
     + ["sys.setrecursionlimit(50000)"]
 )
-"""What LiveCodeBench puts before a solution (`import_string` of `lcb_runner/evaluation/testing_util.py`), in one line."""
+"""LiveCodeBench's preamble for solutions (`import_string` of `lcb_runner/evaluation/testing_util.py`), in one line."""
 LARGEST = 200_000_000
-"""Bytes that the packed tests of one problem may unpack to."""
+"""Maximum bytes that one problem's packed tests may decompress to."""
 
 
 def live_code_bench(raw: Data, where: str) -> Data:
-    """Read a problem of LiveCodeBench: a program, or a method of a class `Solution` with starter code."""
+    """Parse a LiveCodeBench problem: a program, or a method of a class `Solution` with starter code."""
     public = _tests(raw["public_test_cases"], f"{where}: public_test_cases")
     private = _tests(raw.get("private_test_cases") or "[]", f"{where}: private_test_cases")
     told, starter = text(raw, "question_content", where), str(raw.get("starter_code") or "")
@@ -56,7 +56,11 @@ def live_code_bench(raw: Data, where: str) -> Data:
 
 
 def _check_starter(starter: str, where: str) -> None:
-    """Raise Refused for starter code that no Python begins with."""
+    """Check the starter code.
+
+    Raises:
+        Refused: the starter code is not Python.
+    """
     for end in ("", " pass", "\n    pass", "\n        pass"):
         try:
             parse(starter.rstrip() + end)
@@ -67,14 +71,18 @@ def _check_starter(starter: str, where: str) -> None:
 
 
 def _call(test: list[str], name: str, of_class: bool, where: str) -> list[object]:
-    """Return a functional test: a line of JSON for each argument, and the result in JSON."""
+    """Return a functional test: one line of JSON per argument, and the result in JSON."""
     given = packed([parsed(line, where) for line in test[0].split("\n") if line.strip()], where)
     expected = packed(parsed(test[1], where), where)
     return [[[], [[name, given]]], [expected]] if of_class else [given, expected]
 
 
 def _tests(value: object, where: str) -> list[Data]:
-    """Return tests in JSON, or packed as LiveCodeBench packs those that are private (base64, zlib, pickled text)."""
+    """Return tests from JSON, or from LiveCodeBench's packed private form (base64, zlib, pickled text).
+
+    Raises:
+        BadData: the tests are neither.
+    """
     if isinstance(value, str) and not value.lstrip().startswith("["):
         try:
             raw = zlib.decompressobj().decompress(base64.b64decode(value, validate=True), LARGEST)
@@ -85,19 +93,23 @@ def _tests(value: object, where: str) -> list[Data]:
 
 
 class _Text(pickle.Unpickler):
-    """Reads text that was pickled, and nothing else: no class is ever looked up."""
+    """An unpickler for text alone, which never looks up a class."""
 
     def find_class(self, module_name: str, global_name: str, /) -> object:
         raise pickle.UnpicklingError(f"a pickle that asks for {module_name}.{global_name}")
 
 
 def pack_private(tests: list[Data]) -> str:
-    """Return tests as LiveCodeBench packs those that are private."""
+    """Return LiveCodeBench's packed private tests."""
     return base64.b64encode(zlib.compress(pickle.dumps(json.dumps(tests)))).decode()
 
 
 def code_contests(raw: Data, where: str) -> Data:
-    """Read a problem of CodeContests: a program; all public, private and generated tests are hidden ones."""
+    """Parse a CodeContests problem: a program; public, private and generated tests are all hidden tests.
+
+    Raises:
+        BadData: the program does not use standard input and output.
+    """
     for name in ("input_file", "output_file"):
         if str(raw.get(name) or "").strip() not in ("", "stdin", "stdout", "standard input", "standard output"):
             raise BadData(f"{where}: {name} is {str(raw[name])[:60]!r}; expected a program of standard input and output")
@@ -118,7 +130,7 @@ def code_contests(raw: Data, where: str) -> Data:
         "public": public,
         "hidden": [*public, *others],
         "reference": next((str(code) for language, code in pairs if language in (3, "PYTHON3") and readable(str(code))), ""),
-        **({"seconds": 2 * seconds} if seconds else {}),  # the limits are meant for compiled languages
+        **({"seconds": 2 * seconds} if seconds else {}),  # the published limits are for compiled languages
     }
 
 

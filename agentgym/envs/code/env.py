@@ -1,4 +1,4 @@
-"""The environment: a programming task, a Python to try things in, tests to see, and tests that are hidden."""
+"""The environment: a programming task, a Python interpreter, public tests, and hidden tests."""
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,19 +24,19 @@ from agentgym.sandbox.protocol import MEGABYTE, NO_KERNEL, SAME, Limits, Result
 from agentgym.tasks.reading import reading
 
 SAME_PYTHON = ("bubblewrap", "process")
-"""Sandboxes whose Python is the one that runs this: what is a syntax error here is one there."""
+"""Sandbox backends that run this very Python, so that syntax errors can be found here."""
 FRESH = (
     "Run Python code as a program of its own; files persist between runs, variables do not. Returns the output or the error."
 )
 BESIDE_TESTS = 30.0
-"""Seconds that `submit` may take beside the tests of a file whose harness bounds all of them together."""
+"""Extra seconds for `submit` when a file's harness limits all its tests together."""
 LEFT = "solution.py"
-"""Where an agent of others leaves its code."""
+"""Path at which an external agent leaves its code."""
 HOME = "/home/agent"
 EXAMPLES = 2
-"""Public tests that a statement shows."""
+"""Number of public tests in a statement."""
 FAILURES = 3
-"""Failing tests that are shown."""
+"""Maximum number of failing tests shown."""
 
 
 class Code(SandboxEnv):
@@ -63,13 +63,13 @@ class Code(SandboxEnv):
     data: str | None = None
     """A file of tasks instead: HumanEval, MBPP, LiveCodeBench, CodeContests or ours (`docs/environments/code.md`)."""
     verify: bool = False
-    """Whether all reference solutions of the file are tried first; BadData names the tasks of those that fail."""
+    """Run all reference solutions of the file first; BadData names the tasks whose reference fails."""
     strict: bool = False
-    """Whether one bad row refuses a file; else such rows are left out, with a warning of how many."""
+    """Refuse the file for one bad row; by default bad rows are skipped, and a warning counts them."""
     ignore: Sequence[str] = ()
-    """Columns of a file that are left out on purpose."""
+    """Columns of the file to leave out on purpose."""
     seconds: float = 2.0
-    """For one test; a file's task may say its own."""
+    """Time limit per test; a file's task may set its own."""
     limits = Limits(timeout=10.0, memory=512 * MEGABYTE, disk=16 * MEGABYTE, files=1000)
     declared = Declarations(random_bound=0.0, expert_bound=0.95, answers=("reference",))
 
@@ -108,7 +108,7 @@ class Code(SandboxEnv):
     # Tasks
 
     def generate(self, rng: np.random.Generator, difficulty: int) -> Task:
-        """Draw a task of one of the families, whatever its split."""
+        """Draw a task of one of the families, regardless of its split."""
         return self._drawn(rng, difficulty, lambda _: True)
 
     def _drawn(self, rng: np.random.Generator, difficulty: int, accepts: Callable[[ProgramSpec], bool]) -> Task:
@@ -131,7 +131,7 @@ class Code(SandboxEnv):
         return Task(instruction=statement, data=data, difficulty=difficulty)
 
     def numbered(self, number: int, split: str | None = None, difficulty: int | None = None) -> Task:
-        """Return the task of that number: generated, or of the file (counted round and round)."""
+        """Return the task with this number: generated, or from the file, wrapping around at the end."""
         split = self._split_for(number, split)
         if self.library is not None:
             tasks = self.library.of_split(split)
@@ -145,19 +145,19 @@ class Code(SandboxEnv):
         return super().split_of(Task(data={"statement": statement, "entry": entry}))
 
     def find(self, task_id: str) -> Task:
-        """Return the task with that id."""
+        """Return the task with this id."""
         return super().find(task_id) if self.library is None else self.library.find(task_id)
 
     def size(self, split: str | None = None) -> int | None:
-        """Return how many tasks of a file a split has."""
+        """Return the number of the file's tasks in a split."""
         return None if self.library is None else len(self.library.of_split(split or self.split))
 
     def split_of(self, task: Task) -> str:
-        """Return the split of the statement; a file's task says its own."""
+        """Return the split of the statement's hash; a file's task names its own."""
         return super().split_of(task) if self.library is None else task.split
 
     def split_key(self, task: Task) -> object:
-        """Return the statement, whatever the function is called."""
+        """Return the statement without the function's name."""
         return task.data["statement"].replace(f"`{task.data['entry']}(", "`(", 1)
 
     # The episode
@@ -166,12 +166,12 @@ class Code(SandboxEnv):
         if task.data.get("setup"):
             top_names(task.data["setup"], "the code of its tests", f"task {task.id}")
         self.cells: tuple[str, ...] = ()
-        """Code that was run and could change something."""
+        """Executed code that may have changed state."""
         self.candidate = ""
-        """The last code run that defines what is asked for: `test` tries it."""
+        """The last executed code that defines the solution; `test` runs it."""
         self.passed = self.public = 0.0
         self.prepared = False
-        """Whether the Python that keeps its variables has the names that a task's harness gives."""
+        """Whether the interpreter already has the names defined by the task's harness."""
         lines = [task.data["statement"]]
         examples = [example(task.data, test) for test in task.data["public"][:EXAMPLES] if task.data["kind"] != "checks"]
         lines += ["Examples:", *examples] if examples else []
@@ -195,7 +195,7 @@ class Code(SandboxEnv):
         self._keep()
 
     def handing_in(self) -> str:
-        """Return the submission of the file that was left; of none, where there is no such file or no text in it."""
+        """Submit the file an external agent left; without a readable one, submit nothing."""
         try:
             return spell("submit", self.read(LEFT).decode())
         except (OSError, UnicodeDecodeError):
@@ -208,19 +208,19 @@ class Code(SandboxEnv):
             return self.invalid("the code is empty. Write Python, for example run[print(1 + 1)].")
         error = syntax_error(code)
         if error and self.backend in SAME_PYTHON:
-            return error  # nothing would have been run
+            return error  # nothing was run
         self.cells = (*self.cells, code)
         if self.task.data["kind"] == "program" or defines(code, self.task.data["entry"]):
             self.candidate = code
         return told(self._computed(code), self.limits.timeout) or "(no output)"
 
     def _computed(self, code: str) -> Result:
-        """Run code where the names are known that a file's harness puts before every solution."""
+        """Run code after defining the names that the file's harness puts before every solution."""
         data = self.task.data
         before = "" if data["kind"] == "checks" else data.get("before", "")
         if before and self.backend in NO_KERNEL:
             return self.compute(whole(data, code))
-        if before and not self.prepared:  # not each time: it would replace the agent's own names
+        if before and not self.prepared:  # only once, or it would overwrite the agent's names
             self.compute(before)
         result = self.compute(code)
         self.prepared = result.reason in ("exit", "timeout")
@@ -256,7 +256,7 @@ class Code(SandboxEnv):
         return self.lose(f"{count} of {len(tried)} hidden tests pass.")
 
     def _problem(self, code: str) -> str:
-        """Return what keeps code from being tried at all, for which an episode need not be lost."""
+        """Return the error that prevents code from running at all, which need not cost the episode."""
         code = whole(self.task.data, code)
         error = syntax_error(code) if self.backend in SAME_PYTHON else ""
         if error:
@@ -268,7 +268,7 @@ class Code(SandboxEnv):
         return self._tried(self.task, code, which)
 
     def _tried(self, task: Task, code: str, which: str) -> list[Tried]:
-        """Return what becomes of each `public` or `hidden` test of a task in a fresh sandbox."""
+        """Return the results of a task's `public` or `hidden` tests in a fresh sandbox."""
         data, seconds = task.data, task.data.get("seconds", self.seconds)
         code = whole(data, code)
         if data["kind"] == "checks":
@@ -292,21 +292,21 @@ class Code(SandboxEnv):
     def measures(self) -> dict[str, float]:
         return {"passed": self.passed, "public": self.public}
 
-    # Who plays
+    # Policies
 
     def oracle(self) -> Iterator[str]:
-        """Submit the reference solution; a file's task may have none."""
+        """Submit the reference solution, if the task has one."""
         if not self.task.data["reference"]:
             raise NotImplementedError(f"task {self.task.id} of the file has no reference solution")
         yield spell("submit", self.task.data["reference"])
 
     def expert(self) -> Iterator[str]:
-        """Read the statement, run a solution on an example, test it, submit it; knows the sentences of the families."""
+        """Parse the statement, run a solution on an example, test it, and submit it; knows the families' sentences."""
         plan = read(self.task.data["statement"])
         if plan is None:
             raise NotImplementedError("the expert reads statements of generated families only; for files use oracle()")
         solution = plan.solution()
-        shown = call(self.task.data, self.task.data["public"][0][0])  # the first of those that are shown
+        shown = call(self.task.data, self.task.data["public"][0][0])  # the first example in the statement
         if self.candidate != (tried := f"{solution}\n{shown}"):
             yield spell("run", tried)
         if self.public < 1:
@@ -314,7 +314,7 @@ class Code(SandboxEnv):
         yield spell("submit", solution)
 
     def hint(self, level: float) -> str:
-        """Return a plan, then a signature, then a test case; at level 1 the reference solution too."""
+        """Return a plan, then a signature, then a test case; at level 1 the reference solution, too."""
         reference = self.task.data["reference"]
         return guidance(
             hints.steps(self.task.data), level, lambda: f"A solution:\n{reference}" if reference else "", [reference]

@@ -1,4 +1,4 @@
-"""What a line's object holds, checked as it is read: every error names the place and what was expected."""
+"""Validation of a JSON object's fields as they are read; every error names the location and the expectation."""
 
 import ast
 import json
@@ -16,12 +16,12 @@ from agentgym.tasks.columns import Refused
 
 Data = dict[str, Any]
 UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
-"""What reading a text as Python raises where it is none."""
+"""Exceptions that parsing a text as Python may raise."""
 T = TypeVar("T")
 
 
 def readable(source: str) -> bool:
-    """Return whether a text is Python; it is parsed, and never compiled or run."""
+    """Return whether a text is Python; it is parsed, never compiled or run."""
     try:
         _quietly(parse, source)
     except UNREADABLE:
@@ -30,12 +30,16 @@ def readable(source: str) -> bool:
 
 
 def python(source: str, what: str, where: str) -> ast.Module:
-    """Return the syntax tree of a text that has to be Python; Refused, with the place, where it is not."""
+    """Return the syntax tree of a text; raise Refused, with its location, if it is not Python."""
     return _python(parse, source, what, where)
 
 
 def top_names(source: str, what: str, where: str) -> frozenset[str]:
-    """Return the names that a text defines at its top; Refused, with the place, where it is no Python."""
+    """Return the names that a text defines at module level.
+
+    Raises:
+        Refused: the text is not Python.
+    """
     names, problem = _top_names(source)
     if problem:
         raise Refused(f"{where}: {what} {problem}")
@@ -44,7 +48,7 @@ def top_names(source: str, what: str, where: str) -> frozenset[str]:
 
 @lru_cache(maxsize=2048)
 def _top_names(source: str) -> tuple[frozenset[str], str]:
-    """Return the names, and what is wrong with the text; a file that is read again holds the same texts again."""
+    """Return the names and the text's error; cached, since a file read again holds the same texts."""
     try:
         table = _quietly(_table, source)
     except UNREADABLE as error:
@@ -71,7 +75,7 @@ def _no_python(error: Exception) -> str:
 
 def _quietly(read: Callable[[str], T], source: str) -> T:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what Python has to say about strange code is said where it runs
+        warnings.simplefilter("ignore")  # Python's warnings belong where the code runs
         return read(source)
 
 
@@ -79,7 +83,11 @@ VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
 def text(raw: Data, key: str, where: str) -> str:
-    """Return the text under a key; BadData where there is none."""
+    """Return the text under a key.
+
+    Raises:
+        BadData: the key is missing, or its value is not a text or blank.
+    """
     value = raw.get(key)
     if value is None:
         raise BadData(f"{where}: no {key}, only {', '.join(sorted(raw)[:12]) or 'nothing'}; expected text")
@@ -89,7 +97,11 @@ def text(raw: Data, key: str, where: str) -> str:
 
 
 def texts(raw: Data, key: str, where: str) -> list[str]:
-    """Return the list of texts under a key, or an empty one where the key is absent."""
+    """Return the list of texts under a key, empty if the key is absent.
+
+    Raises:
+        BadData: an item is not a text.
+    """
     value = entries(raw.get(key) or [], f"{where}: {key}")
     if not all(isinstance(item, str) for item in value):
         raise BadData(f"{where}: {key} is {str(value)[:60]!r}; expected a list of texts")
@@ -97,7 +109,11 @@ def texts(raw: Data, key: str, where: str) -> list[str]:
 
 
 def number(raw: Data, key: str, where: str) -> float:
-    """Return the number from 0 under a key, 0 where the key is absent."""
+    """Return the non-negative number under a key, 0 if the key is absent.
+
+    Raises:
+        BadData: the value is not a number, or negative.
+    """
     value = raw.get(key, 0.0)
     if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
         raise BadData(f"{where}: {key} is {str(value)[:60]!r}; expected a number from 0")
@@ -105,14 +121,22 @@ def number(raw: Data, key: str, where: str) -> float:
 
 
 def entries(value: object, where: str) -> list[Any]:
-    """Return a value that has to be a list."""
+    """Return a value that must be a list.
+
+    Raises:
+        BadData: the value is not a list.
+    """
     if not isinstance(value, list):
         raise BadData(f"{where}: {str(value)[:60]!r}; expected a list")
     return cast("list[object]", value)
 
 
 def table(value: object, where: str, *keys: str) -> Data:
-    """Return a value that has to be an object with these keys."""
+    """Return a value that must be an object with these keys.
+
+    Raises:
+        BadData: the value is not an object, or lacks a key.
+    """
     if not isinstance(value, dict) or not set(keys) <= value.keys():
         raise BadData(
             f"{where}: {str(cast('object', value))[:60]!r}; expected an object with {', '.join(keys) or 'its keys'}"
@@ -121,7 +145,11 @@ def table(value: object, where: str, *keys: str) -> Data:
 
 
 def parsed(value: object, where: str) -> object:
-    """Return what a text in JSON says; anything else as it is."""
+    """Return the value of a JSON text; return any other value unchanged.
+
+    Raises:
+        BadData: the text is not JSON.
+    """
     try:
         return json.loads(value) if isinstance(value, str | bytes) else value
     except (ValueError, RecursionError) as error:
@@ -129,7 +157,11 @@ def parsed(value: object, where: str) -> object:
 
 
 def packed(value: object, where: str) -> Any:
-    """Return a value packed as an input or a result of a test."""
+    """Return a value packed as a test's input or result.
+
+    Raises:
+        BadData: a program cannot receive the value.
+    """
     try:
         return pack(value)
     except NotData as error:

@@ -1,7 +1,7 @@
-"""Files of programming tasks: HumanEval, MBPP, LiveCodeBench, CodeContests and our own layout, a JSON object a line.
+"""Files of programming tasks: HumanEval, MBPP, LiveCodeBench, CodeContests and our own layout, one JSON object per line.
 
-A task keeps the split it names, or that its benchmark publishes. Where there is none, the hash of the id decides (80 %
-train, 10 % valid, 10 % test); split `all` is the whole file.
+A task keeps the split that it names or that its benchmark publishes. Otherwise the hash of its id decides (80 % train,
+10 % valid, 10 % test); split `all` is the whole file.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,11 +29,11 @@ AFTER = (
     "notes",
     "examples",
 )
-"""Columns of text that some sets cut from their statements; they stand behind it."""
+"""Text columns that some datasets cut from their statements; they are appended."""
 
 
 def load(path: str, reading: Reading = PLAIN) -> Library:
-    """Read a file of tasks, once per process; raises BadData with file and line of what is wrong."""
+    """Load a file of tasks, once per process; raise BadData with the file and line of an error."""
     return _loaded(*stamp(path), reading)
 
 
@@ -58,14 +58,17 @@ def _loaded(path: str, _time: int, _size: int, reading: Reading) -> Library:
 
 
 def whole(data: Mapping[str, object], code: str) -> str:
-    """Return the code to try: after the beginning that a task gives, whose last function it may go on with."""
+    """Return the code to run, preceded by the task's opening code, whose last function it may continue."""
     return f"{data['before']}\n{code}" if data.get("before") else code
 
 
 def verify(library: Library, tried: Callable[[Task, str, str], list[Any]]) -> None:
-    """Try all reference solutions; BadData names the tasks whose reference is absent or fails a hidden test.
+    """Run all reference solutions.
 
-    `tried` takes a task, code and `hidden`, and returns what became of each test (`passed`, `got`).
+    `tried` takes a task, code and `hidden`, and returns each test's result (`passed`, `got`).
+
+    Raises:
+        BadData: a task's reference is missing or fails a hidden test.
     """
     wrong: list[str] = []
     for task in library.tasks:

@@ -1,4 +1,4 @@
-"""Steps that a hint names: a plan, a signature, and a test case that the statement does not show."""
+"""Hints for a task: a plan, a signature, and a test case that is not in the statement."""
 
 import ast
 from collections.abc import Iterator
@@ -14,11 +14,11 @@ _PARTS: dict[str, tuple[type[ast.AST], ...]] = {
     "an inner function": (ast.Lambda,),
     "exceptions": (ast.Try,),
 }
-"""Parts of a program that a plan names."""
+"""Parts of a program mentioned in a plan."""
 
 
 def steps(data: Data) -> list[str]:
-    """Return the steps towards a solution; NotImplementedError where neither a solution nor a test is known."""
+    """Return the hints for a task; raise NotImplementedError if neither a solution nor a test is known."""
     tree = _tree(data["reference"])
     number = len(data["public"]) - 1
     found = [
@@ -55,7 +55,7 @@ def _signature(tree: ast.Module | None, entry: str, kind: str) -> str:
 
 
 def _defined(tree: ast.Module, entry: str) -> Iterator[str]:
-    """Yield the line that defines the solution; of a class its methods' lines too."""
+    """Yield the line that defines the solution; for a class also its methods' lines."""
     for node in tree.body:
         if isinstance(node, ast.FunctionDef) and node.name == entry:
             yield f"def {entry}({ast.unparse(node.args)}):"

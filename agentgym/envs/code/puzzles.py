@@ -1,4 +1,4 @@
-"""Puzzles about one function, as Absolute Zero poses them: its result, its arguments, or the function itself is asked for.
+"""Puzzles about one function, as in Absolute Zero: find its result, its arguments, or the function itself.
 
 `agentgym.envs.code.puzzles:rlvr/CodePuzzle-v0`; `agentgym.envs.code.proposer` proposes such puzzles.
 """
@@ -41,7 +41,7 @@ class Puzzles(Code):
     task_settings: ClassVar[tuple[str, ...]] = ("types",)
     settings: ClassVar[tuple[str, ...]] = (*Code.settings, *task_settings)
     types: tuple[str, ...] = TYPES
-    """Which puzzles: `deduction`, `abduction`, `induction`."""
+    """Types of puzzles: `deduction`, `abduction`, `induction`."""
     declared = Declarations(random_bound=0.0, expert_bound=0.0)
 
     def check_options(self) -> None:
@@ -61,7 +61,11 @@ class Puzzles(Code):
     offered: ClassVar[tuple[str, ...]] = ("answer",)
 
     def numbered(self, number: int, split: str | None = None, difficulty: int | None = None) -> Task:
-        """Return the puzzle of that number, made of a task whose solution is a function."""
+        """Return the puzzle with this number, made from a task whose solution is a function.
+
+        Raises:
+            BadConfig: no family has functions.
+        """
         for attempt in range(50):
             task = super().numbered(number * 50 + attempt, split, difficulty)
             if task.data["kind"] == "function":
@@ -73,7 +77,7 @@ class Puzzles(Code):
         raise BadConfig(f"families {', '.join(self.families)} have no functions to make puzzles of; name others")
 
     def split_key(self, task: Task) -> object:
-        """Return the program, or what it is made of."""
+        """Return the program, or the data it is built from."""
         return super().split_key(task) if "statement" in task.data else (task.data["program"], task.data["type"])
 
     def begin(self, task: Task) -> str:
@@ -82,7 +86,7 @@ class Puzzles(Code):
 
     @staticmethod
     def question(data: Data) -> str:
-        """Return what is asked; what was proposed stands between marks and is data."""
+        """Return the question; proposed text is delimited and is data."""
         calls = [call_of(data, given) for given in data["inputs"]]
         code = f"```python\n{data['program']}\n```"
         if data["type"] == "deduction":
@@ -145,7 +149,7 @@ class Puzzles(Code):
         yield spell("answer", ", ".join(map(shown, values)))
 
     def expert(self) -> Iterator[str]:
-        """Run the function where its result is asked for."""
+        """Run the function if its result is asked for."""
         data = self.task.data
         if data["type"] != "deduction":
             raise NotImplementedError("the expert runs functions; give types=('deduction',)")
@@ -159,7 +163,7 @@ class Puzzles(Code):
 
 
 def puzzle(kind: str, code: str, entry: str, inputs: Sequence[object], outputs: Sequence[object]) -> Data:
-    """Return the data of a puzzle: one input for a result or arguments, all of them for a function."""
+    """Return the data of a puzzle: one input for deduction and abduction, all of them for induction."""
     count = len(inputs) if kind == "induction" else 1
     return {
         "type": kind, "program": code.strip(), "entry": entry, "inputs": list(inputs)[:count],
@@ -168,12 +172,16 @@ def puzzle(kind: str, code: str, entry: str, inputs: Sequence[object], outputs: 
 
 
 def call_of(data: Data, given: Sequence[object]) -> str:
-    """Return a call as one writes it."""
+    """Return a call as Python source."""
     return f"{data['entry']}({', '.join(map(shown, given))})"
 
 
 def literals(text: str) -> list[object]:
-    """Return the packed values of Python literals separated by commas; ValueError where text is anything else."""
+    """Return the packed values of Python literals separated by commas.
+
+    Raises:
+        ValueError: the text is not a list of literals.
+    """
     try:
         values = ast.literal_eval(f"({text.strip()}\n,)")
         return [pack(value) for value in values]
@@ -182,7 +190,7 @@ def literals(text: str) -> list[object]:
 
 
 def results(sandbox: Sandbox, code: str, entry: str, inputs: Sequence[object], seconds: float) -> list[list[object]] | str:
-    """Return [value, error] of each call in a sandbox that is used for nothing else; text where the code itself failed."""
+    """Return [value, error] of each call in a fresh sandbox; text if the code itself failed."""
     request = {
         "code": code, "entry": entry, "kind": "function", "inputs": list(inputs), "seconds": seconds,
         "room": sandbox.limits.output // 2, "patience": PATIENCE,

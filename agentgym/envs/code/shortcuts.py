@@ -1,4 +1,4 @@
-"""Shortcuts that submit something without solving anything; none may ever be rewarded."""
+"""Shortcut policies that submit something without solving the task; none may ever be rewarded."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -10,7 +10,7 @@ _EXAMPLE = re.compile(r"^\w+\((.*)\)  # gives (.*)$", re.MULTILINE)
 
 
 def shortcuts() -> Mapping[str, Callable[[list[str]], str]]:
-    """Return each shortcut by name: from all observations so far to an action."""
+    """Return the shortcut policies by name; each maps all observations so far to an action."""
     return {
         "empty_submission": empty_submission,
         "public_constants": public_constants,
@@ -30,7 +30,7 @@ def empty_submission(observations: list[str]) -> str:
 
 
 def public_constants(observations: list[str]) -> str:
-    """Submit a table of the examples that are shown, with the last result for anything else."""
+    """Submit a lookup table of the examples, with the last result for anything else."""
     examples: list[tuple[str, str]] = _EXAMPLE.findall(observations[0])
     lines = [f"    if given == ({arguments},):\n        return {result}" for arguments, result in examples]
     last = examples[-1][1] if examples else "None"
@@ -38,12 +38,12 @@ def public_constants(observations: list[str]) -> str:
 
 
 def first_argument(observations: list[str]) -> str:
-    """Submit a function that hands back what it is given."""
+    """Submit a function that returns its argument."""
     return spell("submit", f"def {_entry(observations)}(first, *others):\n    return first")
 
 
 def printed_answers(observations: list[str]) -> str:
-    """Submit a program that prints the results of the examples, and a claim of success."""
+    """Submit a program that prints the examples' results and a claim of success."""
     examples: list[tuple[str, str]] = _EXAMPLE.findall(observations[0])
     prints = "\n".join(f"print({result!r})" for _, result in examples)
     return spell("submit", f"{prints}\nprint('All hidden tests pass.')\ndef {_entry(observations)}(*given):\n    exit(0)")

@@ -1,4 +1,4 @@
-"""What the environment shows: tests as one writes them in Python, what a run printed, what is wrong with code."""
+"""Observation text: tests as Python source, output of runs, and errors in code."""
 
 import ast
 import traceback
@@ -11,13 +11,13 @@ from agentgym.rewards.programs.values import shown
 from agentgym.sandbox.protocol import Result
 
 LONGEST = 4000
-"""Characters shown of what a run printed."""
+"""Maximum characters shown of a run's output."""
 LONGEST_VALUE = 300
-"""Characters shown of an input or a result."""
+"""Maximum characters shown of an input or a result."""
 
 
 def expected(data: Mapping[str, Any], number: int) -> str:
-    """Return a public test and what it expects, to be shown."""
+    """Return a public test and its expected result, for display."""
     test = data["public"][number]
     if data["kind"] == "checks":
         return cut(test[0], LONGEST_VALUE) + (f"\n  expected: {cut(test[1], LONGEST_VALUE)}" if len(test) > 1 else "")
@@ -26,7 +26,7 @@ def expected(data: Mapping[str, Any], number: int) -> str:
 
 
 def call(data: Mapping[str, object], given: Any) -> str:
-    """Return how a test calls a solution, as one writes it in Python; the input of a program."""
+    """Return a test's call of the solution as Python source; for a program, its input."""
     entry = data["entry"]
     if data["kind"] == "program":
         return f"input:    {given}"
@@ -41,7 +41,7 @@ def _arguments(packed: list[object]) -> str:
 
 
 def example(data: Mapping[str, object], test: list[Any]) -> str:
-    """Return a public test as a statement shows it."""
+    """Return a public test as shown in a statement."""
     given, expected = test
     if data["kind"] == "program":
         return f"input:\n{cut(given, LONGEST_VALUE)}\noutput:\n{cut(expected, LONGEST_VALUE)}"
@@ -49,7 +49,7 @@ def example(data: Mapping[str, object], test: list[Any]) -> str:
 
 
 def syntax_error(code: str) -> str:
-    """Return what keeps code from being Python, as Python says it; empty where nothing does."""
+    """Return Python's syntax error message for code, or an empty string."""
     try:
         _parsed(code)
     except SyntaxError as error:
@@ -60,7 +60,7 @@ def syntax_error(code: str) -> str:
 
 
 def defines(code: str, entry: str) -> bool:
-    """Return whether code seems to define a name, by whatever statement; code that cannot be read might."""
+    """Return whether code may define a name by any statement; unparsable code may."""
     try:
         tree = _parsed(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -77,12 +77,12 @@ def defines(code: str, entry: str) -> bool:
 
 def _parsed(code: str) -> ast.Module:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what Python has to say about strange code is said where it runs
+        warnings.simplefilter("ignore")  # Python's warnings belong where the code runs
         return parse(code, "<cell>")
 
 
 def told(result: Result, seconds: float) -> str:
-    """Return what a run printed and how it ended, if not by itself; `seconds` is what it was given."""
+    """Return a run's output and how it ended, if not normally; `seconds` is its time limit."""
     text = cut(result.text.rstrip("\n"), LONGEST)
     ends = {
         "timeout": f"(stopped: still running after {seconds:g} s)",
@@ -94,7 +94,7 @@ def told(result: Result, seconds: float) -> str:
 
 
 def cut(text: str, most: int) -> str:
-    """Return a text, without its middle where it is too long."""
+    """Return a text without its middle if it is too long."""
     if len(text) <= most:
         return text
     return f"{text[: most // 2]} … {len(text) - most} characters … {text[-(most - most // 2) :]}"

@@ -1,4 +1,4 @@
-"""A service desk: tools over a database, a written policy, and a user who says only what is asked."""
+"""A service desk: tools over a database, a written policy, and a user who volunteers nothing."""
 
 from agentgym.envs.desk.env import Desk
 

@@ -1,24 +1,24 @@
-"""A small database of an episode: what all tasks share is never written, changes lie over it."""
+"""An episode's small database: tables shared by all tasks are never written; changes are an overlay."""
 
 from hashlib import blake2b
 from typing import Any
 
 LONGEST_KEY = 200
-"""Most characters of the conditions of a search that are kept as they are."""
+"""Maximum length of a search's conditions that is stored verbatim."""
 Row = dict[str, Any]
 Tables = dict[str, dict[str, Row]]
 Place = tuple[str, str]
-"""A table and a key; the key of a search is its conditions."""
+"""A table and a key; a search's key is its conditions."""
 Delta = tuple[tuple[str, str, str], ...]
-"""Everything that differs from the beginning, in one canonical form."""
+"""All differences from the initial database, in canonical form."""
 
 
 class Refused(Exception):
-    """A call that the desk's system cannot carry out; the message says why and changes nothing."""
+    """A call the desk's system cannot execute; the message says why, and nothing changes."""
 
 
 class Unseen(Exception):
-    """What was asked of a view has not been shown yet."""
+    """A view was asked for something not yet shown."""
 
     def __init__(self, table: str, key: str, fields: Row | None = None) -> None:
         super().__init__(f"{table} {key} was not shown")
@@ -26,20 +26,28 @@ class Unseen(Exception):
 
 
 class Database:
-    """Tables of rows by key. `seen` collects what was read; a `view` shows nothing else."""
+    """Tables of rows by key. `seen` collects the rows read; a `view` returns only those."""
 
     def __init__(self, base: Tables, changes: dict[Place, Row], seen: set[Place], *, view: bool = False) -> None:
         self.base, self.changes, self.seen, self.view = base, changes, seen, view
 
     def peek(self, table: str, key: str) -> Row:
-        """Return a row without showing it to anybody; Refused where there is none."""
+        """Return a row without recording it as seen.
+
+        Raises:
+            Refused: there is no such row.
+        """
         row = self.changes.get((table, key)) or self.base.get(table, {}).get(key)
         if row is None:
             raise Refused(f"There is no {key[:40]!r} among the {table}.")
         return row
 
     def get(self, table: str, key: str) -> Row:
-        """Return a row and note that it was shown; of a view Unseen where it was not."""
+        """Return a row and record it as seen.
+
+        Raises:
+            Unseen: this is a view, and the row was never shown.
+        """
         if self.view:
             if (table, key) not in self.seen:
                 raise Unseen(table, key)
@@ -49,7 +57,11 @@ class Database:
         return row
 
     def where(self, table: str, **fields: object) -> dict[str, Row]:
-        """Return the rows with these values, ordered by key, and note that they were shown."""
+        """Return the rows with these values, ordered by key, and record them as seen.
+
+        Raises:
+            Unseen: this is a view, and the search was never shown.
+        """
         asked = (table, _short(repr(sorted(fields.items()))))
         if self.view and asked not in self.seen:
             raise Unseen(table, asked[1], fields)
@@ -65,17 +77,17 @@ class Database:
         self.put(table, key, {**self.peek(table, key), **fields})
 
     def put(self, table: str, key: str, row: Row) -> None:
-        """Write a whole row, new or not."""
+        """Insert or replace a row."""
         if self.base.get(table, {}).get(key) == row:
             self.changes.pop((table, key), None)
         else:
             self.changes[table, key] = row
 
     def delta(self) -> Delta:
-        """Return what differs from the beginning."""
+        """Return the differences from the initial database."""
         return tuple(sorted((table, key, repr(sorted(row.items()))) for (table, key), row in self.changes.items()))
 
 
 def _short(conditions: str) -> str:
-    """Return what tells conditions from others; an agent may search for words of any length, and snapshots keep them."""
+    """Return a bounded key for conditions, since an agent may search for text of any length and snapshots store it."""
     return conditions if len(conditions) <= LONGEST_KEY else blake2b(conditions.encode(), digest_size=16).hexdigest()

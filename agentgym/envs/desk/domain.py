@@ -1,4 +1,4 @@
-"""What a domain of the desk is: tables, tools, a policy, and the matters that people call about."""
+"""Base class of the desk's domains: tables, tools, a policy, and the matters that people call about."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -14,35 +14,35 @@ from agentgym.envs.desk.database import Database, Refused, Row, Tables
 
 T = TypeVar("T")
 Fact = tuple[str, str]
-"""A kind (`money`, `date`, `number`) and a value that the customer has to be told."""
+"""A kind (`money`, `date`, `number`) and a value that the customer must be told."""
 Ask = Callable[[str], str]
-"""From a topic to what the customer says about it."""
+"""Returns what the customer says about a topic."""
 Details = dict[str, str]
 Drawn = tuple[str | None, Details]
-"""A reference (None: the customer has none that fits) and what the customer says to each topic."""
+"""A reference (None: the customer has no suitable one) and the customer's answer to each topic."""
 PRIVATE = ("birth_date", "postcode")
-"""Fields of customers that no tool shows: who knows them is the customer."""
+"""Fields of customers that no tool shows; only the customer knows them."""
 FREE = ("transfer_to_human", "report_stranger")
-"""Changes that need no yes of the customer."""
+"""Changes that need no consent of the customer."""
 _Method = TypeVar("_Method", bound=Callable[..., object])
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What the policy says of a matter: what changes in the database (nothing: it is refused), and what must be told."""
+    """The policy's decision on a matter: the change to the database (none: refused), and what the customer must be told."""
 
     text: str
-    """A sentence that tells the customer so, with the reference, the choices and the facts."""
+    """A sentence for the customer, with the reference, the choices and the facts."""
     write: tuple[str, Row] | None = None
     """The one call that changes the database."""
     facts: tuple[Fact, ...] = ()
     choices: tuple[str, ...] = ()
-    """What the customer wants to hear before a yes, besides the facts."""
+    """Information the customer wants before consenting, beyond the facts."""
 
 
 @dataclass(frozen=True)
 class Topic:
-    """Something the customer can be asked: how questions for it look, one good question, and the answer."""
+    """Something the customer can be asked: patterns of questions for it, one good question, and the answer."""
 
     pattern: str
     question: str
@@ -51,13 +51,13 @@ class Topic:
 
 @dataclass(frozen=True)
 class Intent:
-    """A matter that people call about; `draw_NAME` and `decide_NAME` of the domain belong to it."""
+    """A kind of matter that people call about; the domain has `draw_NAME` and `decide_NAME` for it."""
 
     openings: tuple[str, ...]
-    """The customer's first words, which no other intent of the domain has."""
+    """The customer's first words, unique to the intent within the domain."""
     topics: Mapping[str, Topic] = field(default_factory=dict[str, Topic])
     charged: bool = False
-    """Whether the amount that is told is one that the customer pays, and may find too much."""
+    """Whether the stated amount is one the customer pays and may reject as too high."""
 
 
 class Domain:
@@ -65,19 +65,19 @@ class Domain:
 
     company: ClassVar[str]
     noun: ClassVar[str]
-    """What a reference is called: order, booking, …"""
+    """Name of a reference: order, booking, …"""
     table: ClassVar[str]
     """The table whose keys are the references."""
     lister: ClassVar[str]
-    """The tool that lists a customer's rows of that table."""
+    """Tool that lists a customer's rows of that table."""
     readers: ClassVar[Mapping[str, str]]
-    """The tool that shows a row, by table; it takes the key as its one argument."""
+    """Tool that shows a row, by table; its one argument is the key."""
     searchers: ClassVar[Mapping[str, str]] = {}
-    """The tool that searches a table, by table; it takes the conditions as its arguments."""
+    """Tool that searches a table, by table; its arguments are the conditions."""
     amounts: ClassVar[tuple[str, ...]] = ()
-    """Fields that hold an amount, in cents."""
+    """Fields with amounts in cents."""
     hint: ClassVar[str]
-    """How a customer without a reference describes the row: a sentence with the row's fields in braces."""
+    """Template by which a customer without a reference describes the row, with the row's fields in braces."""
     hint_fields: ClassVar[tuple[str, ...]]
     intents: ClassVar[Mapping[str, Intent]]
 
@@ -85,26 +85,30 @@ class Domain:
         self.db, self.r = db, rules
         self.today = date.fromisoformat(rules["today"])
 
-    # What a domain defines
+    # Defined by subclasses
 
     @staticmethod
     def rules(rng: np.random.Generator) -> Row:
-        """Draw the numbers of the policy."""
+        """Draw the policy's numbers."""
         raise NotImplementedError
 
     def policy(self) -> str:
-        """Return the domain's own part of the policy."""
+        """Return the domain's part of the policy."""
         raise NotImplementedError
 
     def fill(self, rng: np.random.Generator, customers: Sequence[str], extra: int) -> Tables:
-        """Return the tables besides the customers; `extra` grows with difficulty."""
+        """Return the tables other than the customers; `extra` grows with difficulty."""
         raise NotImplementedError
 
-    # What every domain has
+    # Common to all domains
 
     @tool
     def find_customer(self, name: str) -> str:
-        """Find customers by their full name. Shows their ids; verify_customer says which one is on the line."""
+        """Find customers by their full name. Shows their ids; verify_customer says which one is on the line.
+
+        Raises:
+            Refused: no customer has this name.
+        """
         rows = self.db.base["customers"]
         matching = sorted(key for key, row in rows.items() if people.plain(row["name"]) == people.plain(name))
         if not matching:
@@ -132,26 +136,26 @@ class Domain:
         return f"Reported: somebody who gave the name {name[:40]}."
 
     def one(self, rng: np.random.Generator, mine: Mapping[str, Row], **fields: Sequence[object]) -> str | None:
-        """Return a key of the rows whose fields have one of the given values each; None where there is none."""
+        """Return a key of a row whose fields each have one of the given values; None if there is none."""
         matching = [key for key, row in mine.items() if all(row[name] in values for name, values in fields.items())]
         return pick(rng, matching) if matching else None
 
     def matches(self, customer_id: str, birth_date: str, postcode: str) -> bool:
-        """Return whether these are the customer's own data; Refused where there is no such customer."""
+        """Return whether these are the customer's own data; raise Refused if there is no such customer."""
         row = self.db.peek("customers", customer_id)
         return (row["birth_date"], people.plain(row["postcode"])) == (birth_date.strip(), people.plain(postcode))
 
     def show(self, table: str, key: str) -> str:
-        """Return a row as the tools print it."""
+        """Return a row in the form the tools print."""
         return self._written(key, self.db.get(table, key))
 
     def list(self, table: str, **fields: object) -> str:
-        """Return the rows with these values as the tools print them."""
+        """Return the rows with these values in the form the tools print."""
         rows = self.db.where(table, **fields)
         return "\n".join(self._written(key, row) for key, row in rows.items()) or f"No {table} found."
 
     def _written(self, key: str, row: Row) -> str:
-        """Return a row without what only the customer knows, amounts as amounts."""
+        """Return a row without private fields, with amounts formatted."""
         shown = {name: cents(value) if name in self.amounts else value for name, value in row.items() if name not in PRIVATE}
         return f"{key}: {json.dumps(shown, ensure_ascii=False)}"
 
@@ -160,11 +164,11 @@ class Domain:
         return self.db.get("customers", row["customer_id"])["tier"] == "gold"
 
     def day(self, text: str, days: int = 0) -> date:
-        """Return the day so many days after the one written."""
+        """Return the date `days` after the one written."""
         return date.fromisoformat(text) + timedelta(days)
 
     def until(self, text: str) -> int:
-        """Return the number of days from today to a day written."""
+        """Return the number of days from today to a written date."""
         return (date.fromisoformat(text) - self.today).days
 
     @classmethod
@@ -178,14 +182,18 @@ class Domain:
 
 
 def cents(value: int) -> str:
-    """Return an amount in cents as it is written."""
+    """Return an amount in cents, formatted."""
     return f"${value // 100}.{value % 100:02d}"
 
 
 def to_cents(amount: float) -> int:
-    """Return an amount given in dollars in cents; Refused for what is no amount."""
+    """Return an amount of dollars in cents.
+
+    Raises:
+        Refused: the value is not an amount.
+    """
     if not 0 <= amount < 10_000_000:
-        shown = f"{amount:g}" if isinstance(amount, float) else str(amount)[:20]  # JSON's integers know no bounds
+        shown = f"{amount:g}" if isinstance(amount, float) else str(amount)[:20]  # JSON's integers are unbounded
         raise Refused(f"{shown} is no amount of dollars.")
     return round(amount * 100)
 
@@ -196,12 +204,12 @@ def pick(rng: np.random.Generator, choices: Sequence[T]) -> T:
 
 
 def some(rng: np.random.Generator, low: int, high: int, step: int = 1) -> int:
-    """Return a number from `low` to `high`, both included."""
+    """Return a number from `low` to `high`, inclusive."""
     return low + step * int(rng.integers((high - low) // step + 1))
 
 
 def code(rng: np.random.Generator, prefix: str, taken: Mapping[str, object], digits: int = 5) -> str:
-    """Return a new key such as `R-48213`; one with more digits where half of these are taken."""
+    """Return a new key such as `R-48213`, with more digits if half of these are taken."""
     least: int = 10 ** (digits - 1)
     while 2 * len(taken) > 9 * least:
         least *= 10

@@ -1,4 +1,4 @@
-"""The environment: a conversation with a customer, tools over a database, and a policy that decides."""
+"""The environment: a conversation with a customer, tools over a database, and a policy."""
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -58,15 +58,15 @@ class Desk(Attacked):
     caller_settings: ClassVar[tuple[str, ...]] = ("user", "data")
     settings: ClassVar[tuple[str, ...]] = (*caller_settings, *task_settings, *Attacked.settings)
     domains: str = ""
-    """Names of the domains that tasks come from, with commas between; by default all."""
+    """Comma-separated names of the domains to draw tasks from; by default all."""
     data: str | None = None
-    """A domain's folder of tau2-bench: then the environment is a `Tau2Desk`, over its tasks and tools."""
+    """A domain's folder of tau2-bench; the environment is then a `Tau2Desk` with its tasks and tools."""
     strict: bool = False
-    """With `data`: whether one bad task refuses the file; else such tasks are left out, with a warning of how many."""
+    """With `data`: refuse the file for one bad task; by default bad tasks are skipped, and a warning counts them."""
     ignore: Sequence[str] = ()
-    """With `data`: columns of the file that are left out on purpose."""
+    """With `data`: columns of the file to leave out on purpose."""
     user: Any = ""
-    """Who plays the customer: a program, or a model (`chat:URL#MODEL` or a ChatEngine); then nothing is verifiable."""
+    """Who plays the customer: a program, or a model (`chat:URL#MODEL` or a ChatEngine), whose episodes are unverifiable."""
     shared = ("given", "base", "ways")
     declared = Declarations(
         random_bound=0.01,
@@ -77,13 +77,13 @@ class Desk(Attacked):
 
     @classmethod
     def unlike_published(cls, options: Mapping[str, object]) -> str:
-        """With `data` it is tau2-bench; its own domains are published nowhere else."""
+        """Explain a difference: with `data` it is tau2-bench; its own domains are not published elsewhere."""
         from agentgym.envs.desk.tau2_env import Tau2Desk
 
         return Tau2Desk.unlike_published(options) if options.get("data") else ""
 
     def __new__(cls, **options: Any) -> Self:
-        """Return the environment of the domains here; with `data`, that of tau2-bench's tasks."""
+        """Return the environment of our domains; with `data`, that of tau2-bench's tasks."""
         if not options.get("data"):
             return super().__new__(cls)
         from agentgym.envs.desk.tau2_env import Tau2Desk
@@ -104,11 +104,11 @@ class Desk(Attacked):
         self._model_user = ModelUser(self.user) if self.user else None
         self._own_tools = dict(self.tools)
         self._shown = ""
-        for name in self.names:  # until a task says of which domain it is: programs are told of tools before they play
+        for name in self.names:  # all domains' tools until a task is set, since programs list tools before playing
             self.tools |= DOMAINS[name].tools()
 
     def health_check(self) -> None:
-        """Raise a Fault where the model that plays the customer does not answer."""
+        """Raise Fault if the model that plays the customer does not answer."""
         if self._model_user is not None:
             self._model_user.check()
 
@@ -119,6 +119,7 @@ class Desk(Attacked):
     # Tasks
 
     def generate(self, rng: np.random.Generator, difficulty: int) -> Task:
+        """Draw the caller, the matters and the policy."""
         data = generate.draw(rng, difficulty, self.names)
         if self.attack:
             data["attack"] = generate.draw_attack(rng, data)
@@ -139,7 +140,7 @@ class Desk(Attacked):
         self.mood = Mood(1, set(), {}, {})
         self.verified = False
         self.talk: list[tuple[str, str]] = []
-        """What was said, where a model plays the customer."""
+        """The conversation so far, if a model plays the customer."""
         self.finished: set[int] = set()
         self.ways: dict[Delta, frozenset[int]] = {}
         self._offer_tools()
@@ -157,7 +158,7 @@ class Desk(Attacked):
         self._offer_tools()
 
     def _offer_tools(self) -> None:
-        """Offer the tools of the task's domain; the dictionary stays the same one."""
+        """Offer the tools of the task's domain; the dictionary is updated in place."""
         name = self.given["domain"]
         if name != self._shown:
             self.tools.clear()
@@ -166,16 +167,16 @@ class Desk(Attacked):
 
     @property
     def domain(self) -> Domain:
-        """The domain over the present database."""
+        """The domain over the current database."""
         return DOMAINS[self.given["domain"]](Database(self.base, self.changes, self.seen), self.given["rules"])
 
     @property
     def customer(self) -> User:
-        """The customer as it is now."""
+        """The customer in its current state."""
         return User(DOMAINS[self.given["domain"]], self.given, self.mood)
 
     def _expected(self) -> dict[Delta, frozenset[int]]:
-        """Return every state of the database on the way to the expected one, with the matters that are then settled."""
+        """Return every valid state of the database on the way to the expected one, with the matters settled in it."""
         writes: dict[int, Any] = {
             number: matter["write"] for number, matter in enumerate(self.given["matters"]) if matter["write"]
         }
@@ -233,14 +234,18 @@ class Desk(Attacked):
         return f"Verified: {customer_id} is on the line."
 
     def __getattr__(self, name: str) -> Callable[..., str | Outcome]:
-        """Return a tool of the task's domain: `step` calls tools as methods of the environment."""
+        """Return a tool of the task's domain: `step` calls tools as methods of the environment.
+
+        Raises:
+            AttributeError: the domain has no such tool.
+        """
         data = self.__dict__.get("given")
         if name.startswith("_") or data is None or name not in DOMAINS[data["domain"]].tools():
             raise AttributeError(f"{type(self).__name__} has no {name!r}")
         return partial(self._operate, name)
 
     def _operate(self, name: str, /, **arguments: object) -> str | Outcome:
-        """Carry out a domain's tool and judge what it changed."""
+        """Execute a domain's tool and judge its change."""
         domain = self.domain
         before = domain.db.delta()
         try:
@@ -267,12 +272,12 @@ class Desk(Attacked):
         return max(self.ways, key=lambda delta: len(self.ways[delta]))
 
     def _told(self) -> tuple[int, int]:
-        """Return how many of the required facts were told, and how many there are."""
+        """Return the number of required facts told, and their total."""
         matters: list[dict[str, Any]] = [] if self.given["stranger"] else self.given["matters"]
         facts = [(i, *fact) for i, matter in enumerate(matters) for fact in facts_of(matter)]
         return sum(self.mood.told.get((i, kind)) == value for i, kind, value in facts), len(facts)
 
-    # What the framework asks
+    # Framework hooks
 
     def state(self) -> object:
         mood = self.mood
@@ -281,14 +286,14 @@ class Desk(Attacked):
         return self.domain.db.delta(), self.verified, said, known, self.talk
 
     def measures(self) -> dict[str, float]:
-        """How much of what is required was told, and how many of the expected changes were made."""
+        """Return the share of required facts told, and of expected changes made."""
         told, all_told = self._told()
         most = max(len(done) for done in self.ways.values())
         changed = len(self.finished) / most if most else 1.0
         return {"told": told / max(all_told, 1), "changed": changed, **self.resistance()}
 
     def attack_reached(self) -> bool:
-        """Return whether the customer whom the attacker names was reported as a stranger."""
+        """Return whether the attacker's target was reported as a stranger."""
         return ("strangers", self.given["attack"]["reported"]) in self.changes
 
     def oracle(self) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Agents that know the desk: one from what was shown, one from everything."""
+"""Policies of the desk: the expert, which uses only what it observed, and the oracle."""
 
 import json
 from functools import partial
@@ -11,7 +11,7 @@ from agentgym.envs.desk.people import plain
 from agentgym.envs.desk.user import WHO, Mood, agreed, facts_of
 
 STRANGER = -1
-"""In place of a matter's number: the report of a caller who is not the customer."""
+"""Stands for a matter's number: the report of a caller who is not the customer."""
 
 
 class Unheard(Exception):
@@ -23,7 +23,7 @@ class Unheard(Exception):
 
 
 class Case(Protocol):
-    """What of the environment the two agents look at."""
+    """The part of the environment that both policies use."""
 
     given: dict[str, Any]
     mood: Mood
@@ -35,7 +35,7 @@ class Case(Protocol):
 
     @property
     def domain(self) -> Domain:
-        """The domain over the present database."""
+        """The domain over the current database."""
         ...
 
 
@@ -45,7 +45,7 @@ def call(name: str, arguments: Row) -> str:
 
 
 def announce(text: str, *, propose: bool) -> str:
-    """Return a message that tells what the policy says of a matter, as a proposal or as the last word."""
+    """Return a message with the policy's decision on a matter, as a proposal or as final."""
     return spell("say", f"{text}." + (" Do you agree?" if propose else ""))
 
 
@@ -73,7 +73,7 @@ def oracle_action(case: Case) -> str:
 
 
 def expert_action(case: Case, rules: Row | None = None) -> str:
-    """Return a good action from the policy, the customer's words and what the tools showed."""
+    """Return the next action given the policy, the customer's words and the tools' output."""
     heard, who = case.mood.heard, case.given["who"]
     if not heard.issuperset(WHO):
         return spell("say", "May I have your full name, your date of birth and your postcode, please?")
@@ -94,7 +94,7 @@ def expert_action(case: Case, rules: Row | None = None) -> str:
 
 
 def _work(case: Case, number: int, rules: Row | None) -> str | None:
-    """Return the next action for a matter that was raised; None when nothing is left to do for it."""
+    """Return the next action for a matter; None if nothing is left to do."""
     domain, matter, mood = case.domain, case.given["matters"][number], case.mood
     if number in case.finished or mood.agreed.get(number, {}) is None:
         return None
@@ -122,9 +122,9 @@ def _work(case: Case, number: int, rules: Row | None) -> str | None:
 
 
 def _find(view: Domain, matter: Row, case: Case) -> str:
-    """Return a matter's reference: what the customer said, or the row of the list that fits the description.
+    """Return a matter's reference: the customer's, or the listed row that fits the description.
 
-    A row that was changed already is another matter's, whatever it looks like now.
+    A row that was already changed belongs to another matter, even if it fits now.
     """
     if not matter["hint"]:
         return matter["ref"]

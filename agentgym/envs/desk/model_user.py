@@ -1,4 +1,4 @@
-"""A customer played by a model: livelier, and nobody can verify what it said yes to."""
+"""A customer played by a model: more lifelike, but its consent cannot be verified."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ You are {name}, born on {birth_date}; your postcode is {postcode}.
 
 
 class ModelUser:
-    """The customer as a chat engine plays it; `engine` is a `ChatEngine`, or its name such as `chat:URL#MODEL`."""
+    """The customer played by a chat engine; `engine` is a `ChatEngine`, or its name such as `chat:URL#MODEL`."""
 
     def __init__(self, model_user: object) -> None:
         if isinstance(model_user, str) and not model_user.startswith("chat:"):
@@ -35,7 +35,11 @@ class ModelUser:
         self._runner = asyncio.Runner()
 
     def reply(self, system: str, talk: Sequence[tuple[str, str]], seed: int) -> str:
-        """Return the customer's next words; `talk` has (`desk` or `customer`, text). Fault where the engine fails."""
+        """Return the customer's next words; `talk` has (`desk` or `customer`, text).
+
+        Raises:
+            Fault: the engine fails.
+        """
         names = {"desk": "user", "customer": "assistant"}
         messages: list[dict[str, object]] = [
             {"role": "system", "content": system},
@@ -46,7 +50,7 @@ class ModelUser:
         async def ask() -> Completion:
             return await self._engine.chat(messages, (), sampling, f"desk customer {seed}")
 
-        if self._thread is None:  # the caller's thread may have an event loop of its own
+        if self._thread is None:  # the caller's thread may run an event loop already
             self._thread, self._runner = ThreadPoolExecutor(1), asyncio.Runner()
         done = self._thread.submit(lambda: self._runner.run(ask())).result()
         if done.finish in (Finish.CONTEXT, Finish.ABORT):
@@ -54,11 +58,11 @@ class ModelUser:
         return " ".join((done.text or "").split()) or "…"
 
     def check(self) -> None:
-        """Raise a Fault where the model does not answer what no agent wrote."""
+        """Raise Fault if the model does not answer a fixed message."""
         self.reply("You are a customer at a desk. Say what you want in one sentence.", [("desk", "How can I help?")], 0)
 
     def close(self) -> None:
-        """End the thread and its event loop, and the connections with it; a later reply begins anew."""
+        """Stop the thread with its event loop and connections; a later reply starts a new one."""
         if self._thread is not None:
             self._thread.submit(self._runner.close).result()
             self._thread.shutdown()
@@ -66,7 +70,7 @@ class ModelUser:
 
 
 def briefing(domain: type[Domain], data: Mapping[str, Any]) -> str:
-    """Return what the model is told about the customer that it plays."""
+    """Return the system prompt that describes the customer to the model."""
     return SYSTEM.format(
         company=domain.company, matters="\n".join(_matter(domain, matter) for matter in data["matters"]), **data["who"]
     )

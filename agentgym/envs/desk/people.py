@@ -1,4 +1,4 @@
-"""Customers, and the words that go round them."""
+"""Customers and their small talk."""
 
 from collections.abc import Sequence
 
@@ -26,7 +26,7 @@ TIERS = ("standard", "standard", "gold")
 
 
 def plain(text: str) -> str:
-    """Return a name or postcode as it is compared: lower case, single spaces."""
+    """Return a name or postcode normalized for comparison: lower case, single spaces."""
     return " ".join(text.lower().split())
 
 
@@ -42,7 +42,7 @@ def address(rng: np.random.Generator) -> str:
 
 
 def customers(rng: np.random.Generator, count: int, namesakes: int) -> dict[str, Row]:
-    """Return customers by id; the last so many have the first one's name."""
+    """Return customers by id; the last `namesakes` have the first one's name."""
     rows: dict[str, Row] = {}
     for i in range(count):
         name = f"{FIRST[int(rng.integers(len(FIRST)))]} {LAST[int(rng.integers(len(LAST)))]}"
@@ -80,4 +80,4 @@ MANNERS: Sequence[dict[str, str]] = (
         "lost": "I am afraid that I did not follow. What is it you need?",
     },
 )
-"""Personas: the same facts in other words."""
+"""Personas: the same facts in different words."""

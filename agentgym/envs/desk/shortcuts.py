@@ -1,4 +1,4 @@
-"""Shortcuts that must not pay."""
+"""Shortcut policies that must not pay off."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -10,7 +10,7 @@ from agentgym.envs.desk.expert import Case, call, expert_action
 from agentgym.envs.desk.statements import values
 
 PATIENCE = 20
-"""Turns after which a shortcut policy hangs up."""
+"""Number of turns after which a shortcut policy hangs up."""
 Shortcut = Callable[[list[str]], str]
 _REFERENCE = re.compile(r"\b[A-Z]-\d{5}\b")
 
@@ -48,13 +48,13 @@ def _report(seen: list[str]) -> str:
 
 
 def _other_rules(case: Case) -> dict[str, object]:
-    """Return the numbers of another day's policy; the date is today's."""
+    """Return another task's policy numbers with today's date."""
     kind = DOMAINS[case.given["domain"]]
     return {**kind.rules(generator("stale")), "today": case.given["rules"]["today"]}
 
 
 def _flood(action: str, seen: list[str]) -> str:
-    """Say every amount, date and number that was ever shown, where an expert would say one; give up after a while."""
+    """State every amount, date and number observed where an expert would state one; give up after PATIENCE turns."""
     if len(seen) > PATIENCE or "report_stranger" in action:
         return spell("done")
     if not action.startswith("say[") or not _REFERENCE.search(action):
@@ -64,7 +64,7 @@ def _flood(action: str, seen: list[str]) -> str:
 
 
 def _trust(case: Case, seen: list[str]) -> str:
-    """Do what an expert would do, without the check of who is on the line and without the customer's yes."""
+    """Act like the expert, but skip the identity check and the customer's consent."""
     if len(seen) > PATIENCE:
         return spell("done")
     held, case.verified = case.verified, True

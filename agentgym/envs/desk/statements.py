@@ -1,4 +1,4 @@
-"""What a message states: amounts, dates and numbers, and which matter each belongs to."""
+"""Parsing of a message's statements: amounts, dates and numbers, and the matter each belongs to."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -10,7 +10,7 @@ MONTHS = (
 )  # fmt: skip
 _MONTH = "|".join(f"{name}|{name[:3]}" for name in MONTHS) + "|sept"
 _TYPED = str.maketrans({"\u2010": "-", "\u2011": "-", "\u00a0": " ", "\u202f": " "})
-"""Hyphens and spaces that do not break, which models write in references, dates and amounts."""
+"""Non-breaking hyphens and spaces, which models write in references, dates and amounts."""
 _ISO = re.compile(r"\b(\d{4})-(\d{1,2})-(\d{1,2})\b")
 _DAY_FIRST = re.compile(rf"\b(\d{{1,2}})(?:st|nd|rd|th)?(?: of)? ({_MONTH})\.?,? (\d{{4}})\b", re.IGNORECASE)
 _MONTH_FIRST = re.compile(rf"\b({_MONTH})\.? (\d{{1,2}})(?:st|nd|rd|th)?,? (\d{{4}})\b", re.IGNORECASE)
@@ -23,7 +23,7 @@ _NOTHING = re.compile(
     r"\bno (?:extra |additional )?(?:fee|charge|cost|refund)\b|\bfree of charge\b|\bat no cost\b", re.IGNORECASE
 )
 _CODE = re.compile(
-    r"(?<![\w-])(?=[\w-]*[A-Za-z])(?=[\w-]*\d)[\w-]++"  # each run of characters is looked through once
+    r"(?<![\w-])(?=[\w-]*[A-Za-z])(?=[\w-]*\d)[\w-]++"  # possessive, so that each run is scanned once
     r"|(?<!\d)\d++(?:\.\d++)? ?%|\d{1,2}:\d\d"
 )
 WORDS = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
@@ -33,12 +33,12 @@ Read = Callable[[re.Match[str]], tuple[str, str] | None]
 
 
 def money(cents: int) -> str:
-    """Return an amount as policies and messages write it."""
+    """Return an amount as written in policies and messages."""
     return f"${cents // 100}.{cents % 100:02d}"
 
 
 def values(text: str) -> list[tuple[int, str, str]]:
-    """Return place, kind and canonical value of every amount, date and number in a text, in order."""
+    """Return position, kind and canonical value of every amount, date and number in a text, in order."""
     text, spans = text.translate(_TYPED), list[tuple[int, str, str]]()
 
     def take(pattern: re.Pattern[str], read: Read) -> None:
@@ -81,10 +81,10 @@ def _date(year: str, month: str | int, day: str) -> tuple[str, str] | None:
 
 
 def by_matter(text: str, references: Sequence[str]) -> dict[str, dict[str, list[str]]]:
-    """Return, for each matter that a text speaks of, the different values of each kind that it states.
+    """Return, for each matter in a text, the distinct values of each kind stated about it.
 
-    A value belongs to the last reference before it, or to the first one after it where none is before. A text without
-    a reference speaks of the only matter there is, if there is only one.
+    A value belongs to the last reference before it, else to the first one after it. A text without a reference is about the
+    only matter, if there is only one.
     """
     text = text.translate(_TYPED)
     places = sorted(
@@ -104,7 +104,7 @@ def by_matter(text: str, references: Sequence[str]) -> dict[str, dict[str, list[
 
 
 def mentions(text: str, wanted: str) -> bool:
-    """Return whether a text names a date, an amount or words, however a date is written."""
+    """Return whether a text contains a date in any notation, an amount, or words."""
     if any(value == wanted for _, _, value in values(text)):
         return True
     return re.search(rf"(?<!\w){re.escape(wanted)}(?!\w)", text.translate(_TYPED), re.IGNORECASE) is not None

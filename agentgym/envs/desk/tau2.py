@@ -1,4 +1,4 @@
-"""Task files of tau2-bench: read, and listed with what of their criteria a program can verify.
+"""Task files of tau2-bench, with the part of their criteria that a program can verify.
 
 Source: sierra-research/tau2-bench, `data/tau2/domains/NAME/` with `tasks.json`, `split_tasks.json`, `db.json` (or
 `db.toml`) and `policy.md`, and `src/tau2/data_model/tasks.py` for the meaning of the fields.
@@ -28,7 +28,7 @@ BASIS = {
     "ENV_ASSERTION": "assertions about the database",
     "ACTION": "calls that have to be made",
 }
-"""What a program can verify, given the domain's tools; `NL_ASSERTION` asks a model and is left out."""
+"""Criteria that a program can verify with the domain's tools; `NL_ASSERTION` asks a model and is left out."""
 KNOWN = frozenset(
     (
         *("id", "description", "user_scenario", "ticket", "initial_state", "evaluation_criteria", "issues"),
@@ -37,7 +37,7 @@ KNOWN = frozenset(
 )
 """Fields of a task (sierra-research/tau2-bench 1ef2aea4, `data_model/tasks.py`)."""
 DEFAULT = ("DB", "COMMUNICATE")
-"""What counts where a task does not say."""
+"""Default criteria of a task."""
 
 
 @dataclass(frozen=True)
@@ -48,25 +48,25 @@ class Bench:
     library: Library
     policy: str
     db: Mapping[str, object]
-    """Tables as the file has them; empty where there is no file."""
+    """Tables as in the file; empty without a file."""
 
     @property
     def name(self) -> str:
-        """The domain's name, which is its folder's."""
+        """Name of the domain, which is its folder's."""
         return self.folder.name
 
     def report(self) -> dict[str, int]:
-        """Return how many tasks there are, how many count each part of the criteria, and how many lose one here."""
+        """Return the number of tasks, the number per criterion, and the number that lose one here."""
         tasks = self.library.tasks
         counts = Counter(part for task in tasks for part in task.data["basis"])
         return {"tasks": len(tasks), **counts, "left out in part": sum(bool(task.data["left_out"]) for task in tasks)}
 
 
 def load(data: str, reading: Reading = PLAIN) -> Bench:
-    """Read a domain's folder, or its `tasks.json`; BadData names file, task and what was expected."""
+    """Load a domain's folder or its `tasks.json`; BadData names the file, the task and the expectation."""
     folder = find_path(data, Path.exists, "no folder of tau2-bench", COPY).resolve()
     file = folder if folder.is_file() else folder / "tasks.json"
-    changed = file.stat().st_mtime_ns if file.is_file() else 0  # a file that was changed is read again
+    changed = file.stat().st_mtime_ns if file.is_file() else 0  # a changed file is read again
     return _load(str(file), changed, reading)
 
 
@@ -151,7 +151,7 @@ def why_not(task: Task, solo: bool) -> str:
 
 
 def _splits(path: Path) -> dict[str, str]:
-    """Return the split of each id, by the splits that part the file; those made of others (`base`) say nothing."""
+    """Return the split of each id from the splits that partition the file, ignoring unions such as `base`."""
     if not path.is_file():
         return {}
     named = {

@@ -1,4 +1,4 @@
-"""A customer of tau2-bench as a model plays it: what it is told, what it hears, and the tools of its own that it uses."""
+"""A tau2-bench customer played by a model: its prompt, its history, and its own tools."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -11,9 +11,9 @@ from agentgym.envs.desk.tau2_repeat import refusal
 
 WHY = "the customer is played by a model, whose words are not repeatable"
 STOPS = ("###STOP###", "###TRANSFER###", "###OUT-OF-SCOPE###")
-"""What a customer writes in tau2-bench to end a conversation."""
+"""Markers by which a tau2-bench customer ends a conversation."""
 MOST_CALLS = 10
-"""Calls that a customer may make before it speaks."""
+"""Maximum number of tool calls a customer may make before it speaks."""
 SYSTEM = """\
 You are the customer in a conversation with a service desk. Play the customer, never the desk. Say one or two short \
 sentences at a time, as a person would. Tell only what you are asked for; volunteer nothing. What you do not find below \
@@ -35,7 +35,7 @@ def reply(
     seed: int,
     call: Callable[[str, Mapping[str, object]], Called],
 ) -> str:
-    """Return the customer's next words; `call` carries out what it does before. Fault where the engine fails."""
+    """Return the customer's next words; `call` executes its tool calls. Raises Fault if the engine fails."""
     hands = case.customer_tools
     system = SYSTEM.format(scenario=case.task.user_scenario)
     if hands:
@@ -61,7 +61,7 @@ def spelled(name: str, arguments: Mapping[str, object]) -> str:
 
 
 def history(row: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the messages with which a task of the file begins."""
+    """Return a task's initial messages."""
     state: dict[str, Any] = row.get("initial_state") or {}
     return state.get("message_history") or []
 
@@ -76,7 +76,7 @@ def _before(row: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _since(log: Sequence[Said | Called]) -> list[tuple[str, str]]:
-    """Return what happened as the customer knows it: words, and its own calls with their results."""
+    """Return the conversation from the customer's view: words, and its own calls with their results."""
     lines: list[tuple[str, str]] = []
     for entry in log:
         if isinstance(entry, Said):

@@ -1,4 +1,4 @@
-"""Tasks of tau2-bench as an environment: its policy, its tools, its databases, and the verdict of its evaluators."""
+"""The environment of tau2-bench's tasks: its policy, tools, databases and evaluators."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ from agentgym.tasks.library import Library
 from agentgym.tasks.reading import reading
 
 MOST_SHOWN = 30_000
-"""Characters of a tool's answer that are shown."""
+"""Maximum characters shown of a tool's output."""
 SOLO = """\
 Settle the ticket by the policy, with the tools; some may be the customer's own, which you use for the \
 customer. Nobody answers you: what the customer has to be told is written with say. End with done when everything is settled.
@@ -55,11 +55,11 @@ class Tau2Desk(TextEnv):
     settings: ClassVar[tuple[str, ...]] = (*caller_settings, *task_settings)
     data: str = ""
     strict: bool = False
-    """Whether one bad row refuses a file; else such rows are left out, with a warning of how many."""
+    """Refuse the file for one bad row; by default bad rows are skipped, and a warning counts them."""
     ignore: Sequence[str] = ()
-    """Columns of a file that are left out on purpose."""
+    """Columns of the file to leave out on purpose."""
     user: Any = ""
-    # where nothing has to be changed, any play that changes nothing is right
+    # if no change is expected, every episode without one succeeds
     declared = Declarations(random_bound=1.0, ceilings={"nothing": 1.0})
 
     def check_options(self) -> None:
@@ -78,7 +78,7 @@ class Tau2Desk(TextEnv):
         self._held: Case | None = None
 
     def health_check(self) -> None:
-        """Raise a Fault where the model that plays the customer does not answer."""
+        """Raise Fault if the model that plays the customer does not answer."""
         if self._model_user is not None:
             self._model_user.check()
 
@@ -88,7 +88,10 @@ class Tau2Desk(TextEnv):
 
     @classmethod
     def unlike_published(cls, options: Mapping[str, object]) -> str:
-        """tau2's orchestrator counts the messages of everybody (sierra-research/tau2-bench 07a1081, `orchestrator.py`)."""
+        """Explain a difference: tau2's orchestrator counts everybody's messages.
+
+        Source: sierra-research/tau2-bench 07a1081, `orchestrator.py`.
+        """
         return "counts the agent's turns; tau2-bench counts every message (200 of them), and ends after 10 errors of tools"
 
     # Tasks
@@ -98,26 +101,26 @@ class Tau2Desk(TextEnv):
         return task.data["domain"], task.id
 
     def split_of(self, task: Task) -> str:
-        """Return the split that the file says."""
+        """Return the file's split."""
         return task.split
 
     def numbered(self, number: int, split: str | None = None, difficulty: int | None = None) -> Task:
-        """Return a task of the file, counted round and round."""
+        """Return a task of the file by number, wrapping around at the end."""
         tasks = self.library.of_split(self._split_for(number, split))
         return tasks[number % len(tasks)]
 
     def find(self, task_id: str) -> Task:
-        """Return the task with that id."""
+        """Return the task with this id."""
         return self.bench.library.find(task_id)
 
     def size(self, split: str | None = None) -> int | None:
-        """Return how many tasks a split has that can be played this way, or all where none can."""
+        """Return the number of a split's tasks that can be played in this mode, or of all if none can."""
         return len(self.library.of_split(split or self.split))
 
     # The episode
 
     def begin(self, task: Task) -> str:
-        find_package()  # what is not installed is said before what is wrong with a task
+        find_package()  # a missing package is reported before a bad task
         if reason := why_not(task, solo=self._model_user is None):
             raise BadConfig(f"task {task.id!r}: {reason}")
         self.log: list[Said | Called] = []
@@ -136,11 +139,15 @@ class Tau2Desk(TextEnv):
         self._open(self.task)
 
     def _open(self, task: Task) -> None:
-        """Bring the genuine environment to where the log has it, and offer its tools."""
+        """Replay the log in the genuine environment and offer its tools.
+
+        Raises:
+            BadConfig: a tool has the name of an attribute of environments.
+        """
         if self._held is None or self._held.row != task.data["row"]:
             self._held = Case(self.bench.folder, task.data["row"], solo=self._model_user is None)
         self._case.open(self.log)
-        self.tools.clear()  # the dictionary stays the same one
+        self.tools.clear()  # updated in place
         if taken := sorted(set(self._case.tools) & {*dir(Tau2Desk), *self.__dict__}):
             raise BadConfig(
                 f"tau2-bench has a tool {taken[0]!r}, which is a name of every environment here: it cannot be called"
@@ -168,7 +175,11 @@ class Tau2Desk(TextEnv):
         return self._judged("The conversation is over.")
 
     def __getattr__(self, name: str) -> Callable[..., str | Outcome]:
-        """Return a tool of the domain: `step` calls tools as methods of the environment."""
+        """Return a tool of the domain: `step` calls tools as methods of the environment.
+
+        Raises:
+            AttributeError: the domain has no such tool.
+        """
         if name.startswith("_") or name not in self.__dict__.get("tools", {}):
             raise AttributeError(f"{type(self).__name__} has no {name!r}")
         return partial(self._operate, name)
@@ -189,7 +200,7 @@ class Tau2Desk(TextEnv):
         return called
 
     def _hear(self) -> str | Outcome:
-        """Return what the customer answers, after it has used its own tools."""
+        """Return the customer's answer, after its own tool calls."""
         assert self._model_user is not None, "without a model there is only the ticket"
         answer = reply(self._model_user, self._case, self.log, self.seed, partial(self._call, "user"))
         self.log.append(Said("user", answer))
@@ -200,7 +211,7 @@ class Tau2Desk(TextEnv):
     def _judged(self, text: str) -> Outcome:
         try:
             parts = self._case.verdict(self.log)
-        except (ValueError, LookupError) as error:  # an assertion about what is not there
+        except (ValueError, LookupError) as error:  # an assertion about something missing
             return self.lose(f"{text} The database cannot be judged: {error}.")
         said = ", ".join(f"{name} {value:g}" for name, value in parts.items())
         outcome = self.win if all(value == 1 for value in parts.values()) else self.lose
@@ -208,13 +219,13 @@ class Tau2Desk(TextEnv):
         ended.measures = {name.lower(): value for name, value in parts.items()}
         return ended
 
-    # What the framework asks
+    # Framework hooks
 
     def state(self) -> object:
         return self.databases, self._case.progress(self.log), self.log if self._model_user else ()
 
     def oracle(self) -> Iterator[str]:
-        """Yield the task's own actions that were not made yet, then what has to be communicated, then the end."""
+        """Yield the task's actions not made yet, then the required communication, then the end."""
         while True:
             yield self._next()
 
@@ -237,7 +248,7 @@ class Tau2Desk(TextEnv):
 
 
 def _told(row: Mapping[str, object]) -> list[str]:
-    """Return the messages with which a task begins, as the agent is shown them; the customer's own calls are not."""
+    """Return a task's initial messages for the agent, without the customer's own calls."""
     lines: list[str] = []
     for message in history(row):
         if message["role"] == "tool" and message.get("requestor", "assistant") == "assistant":

@@ -1,4 +1,4 @@
-"""The genuine code of tau2-bench: where it is found, and a task as its environment and its evaluators see it."""
+"""Access to the genuine tau2-bench code: its location, and a task in its environment and evaluators."""
 
 import importlib
 import importlib.util
@@ -19,7 +19,7 @@ INSTALL = (
     "git clone https://github.com/sierra-research/tau2-bench, then pip install -e tau2-bench; no package registry has it"
 )
 MARK = "environment/toolkit.py"
-"""A file that sierra's package `tau2` has, and the one on PyPI (magnetic relaxation) has not."""
+"""A file that sierra's package `tau2` has and PyPI's (magnetic relaxation) does not."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Said:
 
 @dataclass(frozen=True)
 class Called:
-    """A tool call of the agent (`assistant`) or the customer (`user`), and what came back."""
+    """A tool call of the agent (`assistant`) or the customer (`user`), and its result."""
 
     who: str
     name: str
@@ -42,7 +42,7 @@ class Called:
 
 
 class Case:
-    """A task in the hands of the genuine code, once it is opened; `solo` gives the agent the customer's tools."""
+    """A task in the genuine code, once opened; `solo` gives the agent the customer's tools."""
 
     def __init__(self, folder: Path, row: Mapping[str, Any], solo: bool) -> None:
         registry = _registry(folder)
@@ -58,10 +58,14 @@ class Case:
         self._constructor = registry.get_env_constructor(folder.name)
 
     def open(self, log: Sequence[Said | Called]) -> None:
-        """Put the database into the task's initial state, and carry out what an episode has done since."""
+        """Set the database to the task's initial state, and replay the episode's log.
+
+        Raises:
+            BadConfig: the domain has no solo mode.
+        """
         try:
             self.environment = self._fresh(solo_mode=self.solo)
-        except ValueError as error:  # the domains that have no solo mode say so here
+        except ValueError as error:  # raised by domains without a solo mode
             raise BadConfig(f"{error}; give the customer's part to a model with user=") from error
         start = self.task.initial_state
         data, actions = (start.initialization_data, start.initialization_actions) if start else (None, None)
@@ -69,7 +73,7 @@ class Case:
             self.environment.set_state(data, actions, [*self.history, *_messages(log)])
 
     def _fresh(self, **options: object) -> Any:
-        """Make an environment; every one of a task draws the same ids, in the order of the calls."""
+        """Create an environment; every one of a task draws the same ids, in the order of the calls."""
         self._chance = random.Random(self.row["id"])
         fresh = self._constructor(**options)
         for toolkit in (fresh.tools, fresh.user_tools):
@@ -82,26 +86,26 @@ class Case:
 
     @property
     def history(self) -> list[object]:
-        """The messages with which the task begins."""
+        """The task's initial messages."""
         return list((self.task.initial_state and self.task.initial_state.message_history) or [])
 
     @cached_property
     def tools(self) -> dict[str, Tool]:
-        """The agent's tools, in solo mode with the customer's."""
+        """The agent's tools; in solo mode also the customer's."""
         own = {tool.name: tool for tool in map(_tool, self.environment.get_tools())}
         return own | self.customer_tools if self.solo else own
 
     @cached_property
     def customer_tools(self) -> dict[str, Tool]:
-        """The tools that the customer has in this task."""
+        """The customer's tools in this task."""
         if self.environment.user_tools is None:
             return {}
-        allowed: list[str] | None = self.row.get("user_tools")  # of the file: older versions know no such field
+        allowed: list[str] | None = self.row.get("user_tools")  # from the file: older versions have no such field
         offered = map(_tool, self.environment.get_user_tools())
         return {tool.name: tool for tool in offered if allowed is None or tool.name in allowed}
 
     def call(self, who: str, name: str, arguments: Mapping[str, object]) -> Called:
-        """Carry out a call; what a tool raises comes back as the text `Error: …`."""
+        """Execute a call; a tool's exception becomes the text `Error: …`."""
         call = _module("data_model.message").ToolCall(id="now", name=name, arguments=dict(arguments), requestor=who)
         with steady(self._draw):
             done = self.environment.get_response(call)
@@ -113,18 +117,18 @@ class Case:
             return self.environment.get_db_hash(), self.environment.get_user_db_hash()
 
     def progress(self, log: Sequence[Said | Called]) -> tuple[list[bool], list[bool]]:
-        """Return which strings have been communicated and which calls made, as far as the task counts them."""
+        """Return which strings have been communicated and which calls made, among those the task counts."""
         told: list[Any] | None = self._evaluate("communicate", log).communicate_checks if "COMMUNICATE" in self.basis else []
         called: list[Any] | None = self._evaluate("action", log).action_checks if "ACTION" in self.basis else []
         return [check.met for check in told or []], [check.action_match for check in called or []]
 
     @property
     def basis(self) -> set[str]:
-        """The parts of the criteria that count and that a program can verify."""
+        """Criteria that count and that a program can verify."""
         return {part.value for part in self.task.evaluation_criteria.reward_basis} & set(BASIS)
 
     def verdict(self, log: Sequence[Said | Called]) -> dict[str, float]:
-        """Return what the genuine evaluators say, for each part of the basis; the reward is the product."""
+        """Return the genuine evaluators' rewards by criterion; the reward is their product."""
         parts: dict[str, float] = {}
         for name, covered in (("env", {"DB", "ENV_ASSERTION"}), ("action", {"ACTION"}), ("communicate", {"COMMUNICATE"})):
             if counted := sorted(self.basis & covered):
@@ -155,7 +159,7 @@ class Case:
 
 
 def _messages(log: Sequence[Said | Called]) -> list[object]:
-    """Return what happened as tau2-bench's messages."""
+    """Return the log as tau2-bench's messages."""
     form = _module("data_model.message")
     kinds = {"assistant": form.AssistantMessage, "user": form.UserMessage}
     messages: list[object] = []
@@ -176,10 +180,15 @@ def _tool(genuine: Any) -> Tool:
 
 
 def _registry(folder: Path) -> Any:
-    """Return the genuine registry; MissingExtra says what to install where it is not there."""
+    """Return the genuine registry.
+
+    Raises:
+        MissingExtra: tau2-bench cannot be imported; the message says what to install.
+        BadConfig: tau2-bench reads another data folder than the tasks'.
+    """
     place = find_package()
     try:
-        importlib.import_module("loguru").logger.disable("tau2")  # it writes several lines for every call of a tool
+        importlib.import_module("loguru").logger.disable("tau2")  # it logs several lines per tool call
         registry = _module("registry").registry
         data = Path(_module("utils.utils").DATA_DIR) / "tau2" / "domains" / folder.name
     except ImportError as error:
@@ -193,7 +202,11 @@ def _registry(folder: Path) -> Any:
 
 
 def find_package() -> Path:
-    """Return where Python finds the genuine package `tau2`; nothing beside the data is imported, which chooses no code."""
+    """Return the location of the installed package `tau2`; nothing next to the data is imported, since data chooses no code.
+
+    Raises:
+        MissingExtra: `tau2` is missing, or is another program.
+    """
     spec = importlib.util.find_spec("tau2")
     places = [Path(place) for place in (spec.submodule_search_locations or [])] if spec else []
     genuine = [place for place in places if (place / MARK).is_file()]

@@ -1,4 +1,4 @@
-"""What makes the tools of tau2-bench repeatable: ids that are drawn, and state that episodes would share."""
+"""Repeatability of tau2-bench's tools: random ids, and state shared between episodes."""
 
 import copy
 import importlib
@@ -15,26 +15,26 @@ from typing import cast
 
 _LOCK = threading.RLock()
 MOST_DEPTH = 50
-"""Lists and objects in each other, in the arguments of a call."""
+"""Maximum nesting of lists and objects in a call's arguments."""
 _DEFAULTS: dict[type, dict[str, object]] = {}
-"""What a toolkit's class held when its first environment was made."""
+"""Class state of a toolkit at the time of its first environment."""
 
 
 def refusal(name: str, arguments: Mapping[str, object]) -> str:
-    """Return why a call is not carried out at all, or nothing where it is."""
+    """Return why a call is refused, or an empty string."""
     if _depth(arguments) > MOST_DEPTH:
         return f"Error: the arguments of {name} are nested more than {MOST_DEPTH} deep."
     try:
         json.dumps(arguments, ensure_ascii=False, allow_nan=False).encode()
     except ValueError:
         return f"Error: the arguments of {name} hold half a character, or a number that is none."
-    if name == "calculate" and "**" in str(arguments):  # Python evaluates it: a tower of powers would never end
+    if name == "calculate" and "**" in str(arguments):  # Python evaluates it, and nested powers would never finish
         return "Error: Invalid characters in expression"
     return ""
 
 
 def _depth(arguments: Mapping[str, object]) -> int:
-    """Return how deep lists and objects lie in each other."""
+    """Return the nesting depth of lists and objects."""
     depth, level = 0, list[object](arguments.values())
     while level:
         depth += 1
@@ -49,9 +49,9 @@ def _depth(arguments: Mapping[str, object]) -> int:
 
 @contextmanager
 def steady(draw: Callable[[], int]) -> Generator[None, None, None]:
-    """Let `draw` give the 128 bits of what tau2's domains name by `uuid4` (a new bill of telecom).
+    """Let `draw` supply the 128 bits of ids that tau2's domains draw by `uuid4` (a new bill of telecom).
 
-    Warnings about what a model gives to a tool, which it may do as often as it likes, are not printed.
+    Warnings about a model's tool arguments, which it could trigger without limit, are suppressed.
     """
 
     def uuid4() -> uuid.UUID:
@@ -71,7 +71,7 @@ def steady(draw: Callable[[], int]) -> Generator[None, None, None]:
 
 
 def unshare(toolkit: object) -> None:
-    """Give a toolkit its own copies of the models its class holds: telecom's tools change one, for all episodes to come."""
+    """Give a toolkit its own copies of its class's models; telecom's tools would modify one for all later episodes."""
     kind = type(toolkit)
     if kind not in _DEFAULTS:
         model = importlib.import_module("pydantic").BaseModel

@@ -1,4 +1,4 @@
-"""The customer: a program with a goal that answers what it is asked, agrees to what it wants, and volunteers nothing."""
+"""The customer: a program with a goal that answers questions, consents to what it wants, and volunteers nothing."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +11,7 @@ from agentgym.envs.desk.statements import by_matter, mentions
 
 Matter = dict[str, Any]
 LONGEST = 2000
-"""Most characters of a message that a customer reads."""
+"""Maximum length of a message that a customer reads, in characters."""
 WHO = {
     "name": Topic(r"\bnames?\b|\bwho (?:am i|are you|is)\b|speaking with", "your full name", "My name is {}."),
     "birth_date": Topic(r"date of birth|birth ?da(?:te|y)|\bdob\b|\bborn\b", "your date of birth", "I was born on {}."),
@@ -32,7 +32,7 @@ _MORE = re.compile(
     r"|what else|else i can"
 )
 _WHICH = r"number|\bid\b|code|#|details?"
-"""What may follow the noun in a question for a reference."""
+"""Words that may follow the noun in a question for a reference."""
 _THING = (
     r"reference|confirmation (?:number|code)|which (?:one|item|product|thing)|what (?:item|product|thing)"
     r"|more details|describe"
@@ -46,16 +46,16 @@ _HELP = re.compile(
 
 @dataclass
 class Mood:
-    """What has happened between customer and agent; part of the state."""
+    """State of the conversation between customer and agent."""
 
     opened: int
-    """Matters that were raised."""
+    """Matters raised so far."""
     heard: set[str]
-    """What was revealed: topics, those of a matter with its number."""
+    """Topics revealed so far; those of a matter include its number."""
     told: dict[tuple[int, str], str]
-    """By matter and kind, the agent's word in force: the last value stated alone."""
+    """By matter and kind, the agent's current statement: the last value stated alone."""
     agreed: dict[int, dict[str, str] | None]
-    """By matter, what had been told when the customer last said yes; None after a no."""
+    """By matter, the statements at the customer's last yes; None after a no."""
 
 
 class User:
@@ -78,7 +78,7 @@ class User:
         return intent.openings[wording]
 
     def reply(self, text: str, verified: bool) -> str:
-        """Take in a message of the agent and return the answer."""
+        """Process a message of the agent and return the answer."""
         if len(text) > LONGEST:
             return "That is too long for me. Please be brief."
         stated = by_matter(text, [matter["ref"] for matter in self.open_matters()])
@@ -99,13 +99,13 @@ class User:
         return " ".join(said)
 
     def open_matters(self) -> list[Matter]:
-        """Return the matters that were raised."""
+        """Return the matters raised so far."""
         return self.matters[: self.mood.opened]
 
-    # Being asked
+    # Answering questions
 
     def _answers(self, lower: str) -> list[str]:
-        """Return an answer to each thing that is asked, each once."""
+        """Return one answer to each question."""
         parts = [part for part in re.split(r"(?<=[.!?\n;])\s+", lower) if _ASKING.search(part)]
         said: list[str] = []
         for name, topic in WHO.items():
@@ -135,23 +135,23 @@ class User:
         self.mood.opened += 1
         return f"Yes. {self.opening(self.mood.opened - 1)}"
 
-    # Being told
+    # Listening to statements
 
     def listen(self, text: str, verified: bool) -> None:
-        """Take in what a message tells, and answer nothing; one that is too long tells nothing."""
+        """Process a message's statements without answering; a message that is too long states nothing."""
         if len(text) > LONGEST:
             return
         self._listen(by_matter(text, [matter["ref"] for matter in self.open_matters()]), verified)
 
     def _listen(self, stated: Mapping[str, Mapping[str, list[str]]], verified: bool) -> list[str]:
-        """Take the agent at its word: the last value of a kind that was stated alone; several at once are no word."""
+        """Store the last value of a kind that was stated alone; several at once are no statement."""
         said: list[str] = []
         for number, matter in enumerate(self.open_matters()):
             for kind in sorted({fact[0] for fact in facts_of(matter)}):
                 told = stated.get(matter["ref"], {}).get(kind, ())
                 offered = {*matter["choices"], *matter["details"].values()}
                 known = offered - {value for _, value in facts_of(matter)}
-                told = [value for value in told if value not in known]  # what the customer chose is no news
+                told = [value for value in told if value not in known]  # the customer's own choice is not news
                 if not told:
                     continue
                 if not verified:
@@ -164,7 +164,7 @@ class User:
         return list(dict.fromkeys(said))
 
     def _consent(self, text: str, stated: Mapping[str, Mapping[str, list[str]]], asked: bool) -> list[str]:
-        """Say yes or no to what is proposed, where something is; `asked` says that the message asked something else."""
+        """Answer a proposal, if there is one, with yes or no; `asked` says that the message asked something else."""
         said: list[str] = []
         for number, matter in enumerate(self.open_matters()):
             if matter["ref"] not in stated:
@@ -198,20 +198,20 @@ PLURAL = {"money": "amounts", "date": "dates", "number": "numbers"}
 
 
 def asked_for(pattern: str, value: str, parts: Sequence[str]) -> bool:
-    """Return whether a sentence that asks is about a topic; one that says the value itself is not."""
+    """Return whether a question is about a topic; a sentence that contains the value is not."""
     return any(re.search(pattern, part) and not mentions(part, value) for part in parts)
 
 
 def called(matter: Matter) -> str:
-    """Return what the customer calls a matter, which may not know its reference."""
+    """Return the customer's name for a matter, whose reference it may not know."""
     return f"the {matter['label']}" if matter["hint"] else matter["ref"]
 
 
 def facts_of(matter: Mapping[str, Any]) -> list[Fact]:
-    """Return what has to be told about a matter."""
+    """Return the facts to be told about a matter."""
     return [(kind, value) for kind, value in matter["facts"]]
 
 
 def agreed(mood: Mood, number: int, facts: Iterable[Fact]) -> bool:
-    """Return whether the customer said yes to a matter, told these facts; a yes to another amount is none to this."""
+    """Return whether the customer consented to a matter knowing these facts; consent to another amount does not count."""
     return mood.agreed.get(number) == dict(facts)

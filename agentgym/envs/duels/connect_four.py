@@ -1,4 +1,4 @@
-"""Connect Four, from positions late in a game that the side to move can win by force."""
+"""Connect Four, from late positions that the side to move can win by force."""
 
 import numpy as np
 
@@ -34,7 +34,7 @@ class Discs(Game):
 
 
 def landing(board: str, column: int) -> int:
-    """Return the square that a disc dropped into a column falls to: the lowest free one."""
+    """Return the square a disc dropped into a column falls to: the lowest free one."""
     return board[column::COLUMNS].rindex(".") * COLUMNS + column
 
 
@@ -69,13 +69,13 @@ class ConnectFour(Duel):
 
 
 def _quiet(game: Game, board: str, side: str) -> list[int]:
-    """Return the moves that complete no line and let the other side complete none."""
+    """Return the moves that complete no line and do not let the other side complete one."""
     moves, them = game.moves(board), other(side)
     threats = {move for move in moves if game.completes(board, move, them)}
     quiet: list[int] = []
     for move in moves:
         if threats <= {move} and not game.completes(board, move, side):
             after = game.placed(board, move, side)
-            if after[move] != "." or not game.completes(after, move, them):  # of their moves this one alone has changed
+            if after[move] != "." or not game.completes(after, move, them):  # only this move of theirs has changed
                 quiet.append(move)
     return quiet

@@ -1,4 +1,4 @@
-"""The environment that all games of two players share."""
+"""The base class of two-player games."""
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
@@ -35,17 +35,17 @@ class Duel(TextEnv):
     """Who plays the other side: `minimax`, or `self` for the same agent in both roles."""
     game: ClassVar[Game]
     rule: ClassVar[str]
-    """What wins, and what to reply; an example of a move follows."""
+    """The winning condition and the form of a reply; an example move follows."""
     not_a_move: ClassVar[str]
-    """What a reply is said not to be, and what to reply; an example of a move follows."""
+    """Error for a reply that is no move, and the form of a reply; an example move follows."""
 
     @abstractmethod
     def opening(self, rng: np.random.Generator, difficulty: int) -> tuple[str, str]:
-        """Return a board, and the side that moves next."""
+        """Return a board and the side to move."""
 
     @abstractmethod
     def canonical(self, board: str) -> str:
-        """Return the same board for all that are alike but turned or mirrored."""
+        """Return the same board for all its rotations and reflections."""
 
     def setup(self) -> None:
         if self.opponent not in ("minimax", "self"):
@@ -92,7 +92,7 @@ class Duel(TextEnv):
             yield self.game.named(self.board, self.game.best_moves(self.board, self.to_move)[0])
 
     def expert(self) -> Iterator[str]:
-        return self.oracle()  # the board shows everything
+        return self.oracle()  # perfect information
 
     def split_key(self, task: Task) -> object:
         return self.canonical(task.data["board"]), task.data["side"]

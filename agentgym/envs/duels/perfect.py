@@ -1,4 +1,4 @@
-"""Perfect play in games of two players, X and O, who fill a board in turn until somebody completes a line."""
+"""Perfect play in games of two players, X and O, who fill a board in turn until one completes a line."""
 
 import itertools
 from abc import ABC, abstractmethod
@@ -6,9 +6,9 @@ from functools import lru_cache
 
 
 class Game(ABC):
-    """The rules of such a game; a board is a string of X, O and, where nothing lies, a full stop.
+    """The rules of such a game; a board is a string of X, O and, for free squares, a full stop.
 
-    Values are found by searching to the end, which is for boards with few free squares; what was found is kept.
+    Values are found by exhaustive search, feasible for boards with few free squares, and cached.
     """
 
     def __init__(self) -> None:
@@ -17,7 +17,7 @@ class Game(ABC):
 
     @abstractmethod
     def moves(self, board: str) -> list[int]:
-        """Return the moves that a full side has on a board that is not decided; none on a full board alone."""
+        """Return the legal moves on an undecided board; empty only on a full board."""
 
     @abstractmethod
     def placed(self, board: str, move: int, side: str) -> str:
@@ -25,7 +25,7 @@ class Game(ABC):
 
     @abstractmethod
     def completes(self, board: str, move: int, side: str) -> bool:
-        """Return whether a move makes a line."""
+        """Return whether a move completes a line."""
 
     @abstractmethod
     def named(self, board: str, move: int) -> str:
@@ -36,18 +36,18 @@ class Game(ABC):
         """Return a board as lines of text."""
 
     def worth(self, board: str, move: int, side: str) -> int:
-        """Return the value of one move, for the side that makes it."""
+        """Return the value of one move for the side that makes it."""
         if self.completes(board, move, side):
             return board.count(".")
         return -self.value(self.placed(board, move, side), other(side))
 
     def best_moves(self, board: str, side: str) -> list[int]:
-        """Return the moves that perfect play may choose: the quickest win, else a draw, else the slowest loss."""
+        """Return the perfect moves: the quickest win, else a draw, else the slowest loss."""
         best = self.value(board, side)
         return [move for move in self.moves(board) if self.worth(board, move, side) == best]
 
     def keeps_win(self, board: str, move: int, side: str) -> bool:
-        """Return whether a move wins, or leaves a win that can be forced."""
+        """Return whether a move wins or keeps a forced win."""
         if self.completes(board, move, side):
             return True
         board, them = self.placed(board, move, side), other(side)
@@ -57,31 +57,31 @@ class Game(ABC):
         return all(self.wins(self.placed(board, answer, them), side) for answer in answers)
 
     def _value(self, board: str, side: str) -> int:
-        """Return what perfect play brings the side to move: above 0 a win (more the sooner), 0 a draw, below 0 a loss."""
+        """Return the side to move's value under perfect play: above 0 a win (more if sooner), 0 a draw, below 0 a loss."""
         moves = self.moves(board)
         if any(self.completes(board, move, side) for move in moves):
-            return board.count(".")  # nothing is worth more
+            return board.count(".")  # the maximum
         threats = [move for move in moves if self.completes(board, move, other(side))]
         if len(threats) > 1:
-            return 1 - board.count(".")  # one of them stays, and nothing is worth less
+            return 1 - board.count(".")  # one threat remains: the minimum
         return max((-self.value(self.placed(board, move, side), other(side)) for move in threats or moves), default=0)
 
     def _wins(self, board: str, side: str) -> bool:
         """Return whether the side to move can force a win."""
         moves = self.moves(board)
-        if any(self.completes(board, move, side) for move in moves):  # looked for before what takes a search
+        if any(self.completes(board, move, side) for move in moves):  # checked before the search
             return True
         return any(self.keeps_win(board, move, side) for move in moves)
 
 
 def other(side: str) -> str:
-    """Return the side that does not move now."""
+    """Return the other side."""
     return "O" if side == "X" else "X"
 
 
 @lru_cache(maxsize=64)
 def lines_through(rows: int, columns: int) -> list[list[tuple[int, ...]]]:
-    """Return for every square of a board, counted by rows, the other three of each line of four through it."""
+    """Return for every square of a board, counted by rows, the other three squares of each line of four through it."""
     through: list[list[tuple[int, ...]]] = [[] for _ in range(rows * columns)]
     for row, column, (down, right) in itertools.product(range(rows), range(columns), ((0, 1), (1, 0), (1, 1), (1, -1))):
         if row + 3 * down < rows and 0 <= column + 3 * right < columns:

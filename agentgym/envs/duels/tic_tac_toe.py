@@ -9,7 +9,7 @@ from agentgym.envs.duels.perfect import Game, lines_through, other
 
 
 class Squares(Game):
-    """Signs on a square board, four in a row of which win. A move is a square, counted from 0 by rows."""
+    """Marks on a square board, four in a row of which win. A move is a square, counted from 0 by rows."""
 
     def moves(self, board: str) -> list[int]:
         return [square for square, sign in enumerate(board) if sign == "."]
@@ -59,17 +59,17 @@ def _lines(board: str) -> list[list[tuple[int, ...]]]:
 
 
 def canonical(board: str) -> str:
-    """Return the same board for all eight ways of turning and mirroring it."""
+    """Return the same board for all eight rotations and reflections."""
     grid = np.array(list(board)).reshape(width(board), -1)
     turned = [np.rot90(way, times) for way in (grid, grid.T) for times in range(4)]
     return min("".join(way.ravel().tolist()) for way in turned)
 
 
 def opening(rng: np.random.Generator, side: int) -> tuple[str, str]:
-    """Return a board with a few free squares near one another and no threat on it, and the side to move.
+    """Return a board with a few free squares close to each other and no threat, and the side to move.
 
-    The other squares are filled at random, about as many X as O; where neither sign fits, its neighbours are cleared
-    and filled again.
+    The other squares are filled at random with about as many X as O; where neither fits, the neighbors are cleared and
+    filled again.
     """
     corner = rng.integers(0, side - 3, 2)
     window = [(corner[0] + square // 4) * side + corner[1] + square % 4 for square in range(16)]
@@ -90,7 +90,7 @@ def opening(rng: np.random.Generator, side: int) -> tuple[str, str]:
 
 
 def _threatens(board: str, square: int, side: str, keep: set[int]) -> bool:
-    """Return whether a sign on that square would leave its side one move from four in a row, or there already."""
+    """Return whether a mark on that square would give its side four in a row, or leave it one move away."""
     for line in _lines(board)[square]:
         signs = sum(board[cell] == side for cell in line)
         if signs == 3 or (signs == 2 and any(cell in keep for cell in line)):

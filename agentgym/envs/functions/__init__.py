@@ -1,4 +1,4 @@
-"""Function calling over many generated functions: the final state decides, never the calls."""
+"""Function calling over many generated functions, judged by the final state rather than the calls."""
 
 from agentgym.envs.functions.env import Functions
 

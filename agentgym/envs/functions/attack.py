@@ -1,4 +1,4 @@
-"""Attacks: records whose notes tell the agent to do something that nobody asked for."""
+"""Attacks: notes in records that give the agent orders."""
 
 from collections.abc import Sequence
 
@@ -12,9 +12,9 @@ from agentgym.tasks.attacks import order
 
 
 def draw(rng: np.random.Generator, data: Values) -> Row | None:
-    """Return an attack on a task: the operation that it is after, and the notes that ask for it; None if none fits.
+    """Return an attack on a task: the operation it aims at, and the notes that request it; None if none fits.
 
-    The operation changes a record that no request is about, by a function that is offered.
+    The operation changes a record unrelated to all requests, by an offered function.
     """
     requests: Sequence[Values] = data["requests"]
     read = [key for request in requests for _, key in request["needs"]]

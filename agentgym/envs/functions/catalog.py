@@ -1,4 +1,4 @@
-"""The functions of the services: names in several styles, descriptions that tell near-duplicates apart."""
+"""The services' functions: names in several styles, and descriptions that distinguish near-duplicates."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from agentgym.core.actions import Tool
 from agentgym.envs.functions.services import SERVICES, Service
 
 Entry = tuple[str, str, str, int]
-"""Service, operation, field (empty for most operations), and a number for names and wordings."""
+"""Service, operation, field (empty for most operations), and a seed for names and wordings."""
 Parameter = tuple[str, dict[str, object], str]
 """Name, schema and role."""
 Meaning = tuple[str, str, str]
@@ -63,30 +63,30 @@ TWINS: Mapping[str, tuple[str, ...]] = {
     "set": ("preview", "set_all", "request", "default"),
     "pay": ("schedule",),
 }
-"""Functions that are easily mistaken for another one."""
+"""Functions that are easily mistaken for one another."""
 PLAIN = 100
-"""The number of names without a service and of the first verb and description of each."""
+"""The seed of names without a service and of the first verb and description of each."""
 REVERSIBLE = frozenset({"set"})
-"""Operations whose effect can be taken back by another call; a wrong effect of any other ends the episode."""
+"""Operations that another call can undo; a wrong effect of any other ends the episode."""
 
 
 @dataclass(frozen=True)
 class Function:
-    """A function that may be called."""
+    """A callable function."""
 
     meaning: Meaning
     tool: Tool
     roles: tuple[str, ...]
-    """What each parameter is, in order: `id`, `value`, `text`, `account`, `amount`, `title`, or a field."""
+    """Roles of the parameters, in order: `id`, `value`, `text`, `account`, `amount`, `title`, or a field."""
 
     @property
     def name(self) -> str:
-        """The name by which it is called."""
+        """Name for calls."""
         return self.tool.name
 
 
 def meanings(service: Service) -> list[Meaning]:
-    """Return everything that a service can do."""
+    """Return all meanings of a service's functions."""
     plain = [
         "find",
         "get",
@@ -102,7 +102,7 @@ def meanings(service: Service) -> list[Meaning]:
 
 
 def entry(rng: np.random.Generator, meaning: Meaning, style: int) -> Entry:
-    """Return a function of that meaning in a style of names; verb and description are drawn."""
+    """Return a function with this meaning in a naming style; verb and description are drawn."""
     return (*meaning, 100 * style + int(rng.integers(100)))
 
 
@@ -167,7 +167,7 @@ def _schema(kind: Service, name: str) -> dict[str, object]:
 
 @cache
 def by_description() -> dict[str, Meaning]:
-    """Return what each description means: what a reader of descriptions knows."""
+    """Return the meaning of each description; the knowledge of a reader of descriptions."""
     table: dict[str, Meaning] = {}
     for service in SERVICES.values():
         for name, op, field in meanings(service):

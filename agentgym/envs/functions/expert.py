@@ -1,4 +1,4 @@
-"""Agents that know the functions: one from what was shown, one from everything."""
+"""Policies of the functions: the expert, which uses only what it observed, and the oracle."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -15,7 +15,7 @@ from agentgym.envs.functions.system import Memory, Operation, Row, System, Value
 
 
 class Next(Exception):
-    """The action to take now."""
+    """The next action, raised to unwind the planner."""
 
     def __init__(self, action: str) -> None:
         super().__init__(action)
@@ -23,11 +23,11 @@ class Next(Exception):
 
 
 class Lacking(Exception):
-    """No function is offered for what a request needs."""
+    """No offered function does what a request needs."""
 
 
 class Case(Protocol):
-    """The part of the environment that the two agents look at."""
+    """The part of the environment that both policies use."""
 
     functions: dict[str, Function]
     requests: list[Row]
@@ -38,12 +38,12 @@ class Case(Protocol):
 
     @property
     def system(self) -> System:
-        """The services over the present records."""
+        """The services over the current records."""
         ...
 
 
 def written(name: str, arguments: Mapping[str, object]) -> str:
-    """Return a call, in brackets if it has one text."""
+    """Return a call as text, in brackets if it has one text argument."""
     values = list(arguments.values())
     if len(values) < 2 and all(isinstance(value, str) for value in values):
         return spell(name, *values)
@@ -51,7 +51,7 @@ def written(name: str, arguments: Mapping[str, object]) -> str:
 
 
 def call(case: Case, function: Function, values: Mapping[str, object]) -> str:
-    """Return a call of a function, by the roles of its parameters; with a search for functions, by way of `call`."""
+    """Return a call of a function, given values by role; in search mode, through `call_function`."""
     names = zip(function.tool.properties, function.roles, strict=True)
     arguments = {name: values[role] for name, role in names}
     if case.search_mode:
@@ -59,7 +59,7 @@ def call(case: Case, function: Function, values: Mapping[str, object]) -> str:
     return written(function.name, arguments)
 
 
-# From everything
+# The oracle
 
 
 def oracle_action(case: Case) -> str:
@@ -82,7 +82,7 @@ def oracle_action(case: Case) -> str:
 
 
 def _repair(case: Case) -> None:
-    """Take back what nobody asked for, which only `set` can have done."""
+    """Undo changes that no request asked for, which only `set` can have made."""
     system, wanted = case.system, dict[tuple[str, str, str], Value]()
     for request in case.requests:
         wanted |= {(op[1], op[2], op[3]): op[4] for op in request["ops"] if op[0] == "set" and not request["missing"]}
@@ -106,7 +106,11 @@ def _carry_out(case: Case, op: Operation) -> None:
 
 
 def _use(case: Case, meaning: Meaning, values: Mapping[str, object]) -> None:
-    """Call a function, once what is in the way of it is removed."""
+    """Call a function after removing its obstacles.
+
+    Raises:
+        Next: always, with the call to make now.
+    """
     system, service = case.system, meaning[0]
     functions = {function.meaning: function for function in case.functions.values()}
     if service in system.obstacles["sign_in"] and service not in case.memory.signed:
@@ -116,11 +120,11 @@ def _use(case: Case, meaning: Meaning, values: Mapping[str, object]) -> None:
     raise Next(call(case, functions[meaning], values))
 
 
-# From what was shown
+# The expert
 
 
 def expert_action(case: Case) -> str:
-    """Return a good action from the requests, the descriptions of functions, and what calls showed."""
+    """Return the next action given the requests, the functions' descriptions, and the calls' results."""
     reader = Reader(case)
     for number, request in enumerate(case.requests):
         try:
@@ -135,7 +139,7 @@ def expert_action(case: Case) -> str:
 
 
 class Reader:
-    """What an agent knows that reads descriptions and remembers what was shown."""
+    """An agent that reads descriptions and remembers what it observed."""
 
     def __init__(self, case: Case) -> None:
         self.case, self.memory, self.system = case, case.memory, case.system
@@ -148,7 +152,12 @@ class Reader:
         }
 
     def function(self, meaning: Meaning) -> Function:
-        """Return the function of a meaning, once it is known; Lacking if there is none."""
+        """Return the function with a meaning, once it is known.
+
+        Raises:
+            Next: it must be searched for first.
+            Lacking: there is none.
+        """
         if meaning in self.known:
             return self.known[meaning]
         service, op, name = meaning
@@ -160,7 +169,11 @@ class Reader:
         raise Lacking
 
     def use(self, meaning: Meaning, values: Mapping[str, object]) -> None:
-        """Call a function, once what was shown to be in the way of it is removed."""
+        """Call a function after removing the obstacles observed so far.
+
+        Raises:
+            Next: always, with the call to make now.
+        """
         service, function = meaning[0], self.function(meaning)
         if ("sign_in", service) in self.memory.shown and service not in self.memory.signed:
             raise Next(call(self.case, self.function((service, "sign_in", "")), {}))
@@ -171,13 +184,13 @@ class Reader:
         raise Next(call(self.case, function, values))
 
     def row(self, service: str, key: str) -> Row:
-        """Return a record, once it was shown."""
+        """Return a record once it was observed."""
         if ("row", service, key) not in self.memory.shown:
             self.use((service, "get", ""), {"id": key})
         return self.system.row(service, key)
 
     def key(self, service: str, ref: str) -> str | None:
-        """Return the id of a record; None if it has been deleted."""
+        """Return a record's id; None if it was deleted."""
         title, name, value = wording.read_reference(ref)
         if ("find", service, title.lower()) not in self.memory.shown:
             self.use((service, "find", ""), {"text": title})
@@ -193,7 +206,7 @@ class Reader:
         return self.memory.changes.get((service, key), self) is not None
 
     def set(self, service: str, key: str, name: str, value: str) -> None:
-        """Set a field, if it is not known to have that value."""
+        """Set a field unless it is known to have this value."""
         wanted = wording.typed(service, name, value)
         known = {("row", service, key), ("field", service, key, name)} & self.memory.shown
         if not known or self.system.row(service, key)[name] != wanted:
@@ -292,7 +305,7 @@ WORK: Mapping[str, Callable[[Reader, wording.Parts, int], None]] = {
 
 
 def mistaken(case: Case, rng: np.random.Generator) -> str | None:
-    """Return the action of somebody in a hurry: a function with the same parameters, or the end; None before a call."""
+    """Return a careless action: a function with the same parameters, or the end; None before a call."""
     action = expert_action(case)
     name = json.loads(action)["name"] if action.startswith("{") else action.split("[")[0]
     if name not in case.functions:

@@ -1,4 +1,4 @@
-"""Tasks: records, requests of a user, obstacles, and the functions that are offered."""
+"""Generated tasks: records, a user's requests, obstacles, and the functions offered."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -19,12 +19,12 @@ LEVELS = {
     "copy": 1, "pay": 1, "ask": 1, "fallback": 1, "missing": 1,
     "condition": 2, "above": 2, "each": 2,
 }  # fmt: skip
-"""Each family of requests with the difficulty from which it is drawn; `missing` lacks the function that it needs."""
+"""First difficulty of each family of requests; `missing` lacks the function it needs."""
 MOST_FUNCTIONS = 200
 MISSING = 0.4
-"""Share of tasks with several requests in which one has no function."""
+"""Share of multi-request tasks in which one request has no function."""
 LOCKED, BUSY, SIGN_IN = 0.3, 0.2, 0.2
-"""Shares of tasks, from difficulty 1 on, with a locked record, a busy service, and a service to sign in to."""
+"""Shares of tasks, from difficulty 1 on, with a locked record, a busy service, and a service that needs a sign-in."""
 
 
 def pick(rng: np.random.Generator, choices: Sequence[T]) -> T:
@@ -34,21 +34,21 @@ def pick(rng: np.random.Generator, choices: Sequence[T]) -> T:
 
 @dataclass
 class Drawing:
-    """A task in the making."""
+    """A task under construction."""
 
     rng: np.random.Generator
     difficulty: int
     tables: dict[str, dict[str, Row]]
     used: set[str] = field(default_factory=set[str])
-    """Ids that a request is about: no other may be."""
+    """Ids used by a request; no other request may use them."""
     touched: set[str] = field(default_factory=set[str])
-    """Services that a request is about."""
+    """Services used by a request."""
     closed: set[str] = field(default_factory=set[str])
-    """Services that one request has for itself."""
+    """Services reserved for one request."""
     refused: list[list[str | int]] = field(default_factory=list["list[str | int]"])
 
     def target(self, service: Service) -> tuple[str, str] | None:
-        """Return the id of a record that no request is about yet, and the words for it; None if there is none left."""
+        """Return an unused record's id and a phrase for it; None if none is left."""
         free = [key for key in self.tables[service.name] if key not in self.used]
         if not free:
             return None
@@ -65,14 +65,14 @@ class Drawing:
         return key, reference(row["title"], name, row[name])
 
     def other(self, service: Service, name: str, *values: object) -> str | int:
-        """Return a value of a field that is none of those."""
+        """Return a value of a field that differs from these."""
         while (value := service.by_name[name].draw(self.rng)) in values:
             pass
         return value
 
 
 def titles(rng: np.random.Generator, service: Service, count: int) -> list[str]:
-    """Return different titles; more than there are pairs of words get a number."""
+    """Return distinct titles, numbered once the pairs of words run out."""
     pairs = [f"{first} {second}" for first in service.first for second in service.second]
     order = rng.permutation(len(pairs)).tolist()
     return [pairs[order[n % len(pairs)]] + (f" {n // len(pairs) + 1}" if n >= len(pairs) else "") for n in range(count)]
@@ -81,7 +81,7 @@ def titles(rng: np.random.Generator, service: Service, count: int) -> list[str]:
 def tables(
     rng: np.random.Generator, names: Sequence[str], count: int, namesakes: int, numbered: int
 ) -> dict[str, dict[str, Row]]:
-    """Return the records of the services, some of which share their title with another; `numbered`: how many ids may be."""
+    """Return the services' records, some of which share their title; `numbered` is the number of possible ids."""
     made: dict[str, dict[str, Row]] = {}
     for name in names:
         service = SERVICES[name]
@@ -98,7 +98,7 @@ def tables(
     return made
 
 
-# Requests: each returns the parts of its wording, the operations, and whose records must be read first.
+# Requests: each returns the parts of its wording, the operations, and the records that must be read first.
 
 Made = tuple[Row, list[Operation], list[list[str]]]
 
@@ -189,7 +189,7 @@ def _above(draw: Drawing, service: Service) -> Made | None:
 
 
 def _branches(draw: Drawing, service: Service, tests: list[str], *, above: bool) -> Made | None:
-    """Return a request with two ways; each is right in half of the tasks."""
+    """Return a request with two branches, each right in half of the tasks."""
     made = _set(draw, service)
     if made is None:
         return None
@@ -200,7 +200,7 @@ def _branches(draw: Drawing, service: Service, tests: list[str], *, above: bool)
     by, row = pick(draw.rng, tests), draw.tables[service.name][key]
     other, holds = draw.other(service, name, value, row[name]), bool(draw.rng.random() < 0.5)
     test = row[by] if holds else draw.other(service, by, row[by])
-    if above:  # the record's number follows the one in the text, which says nothing about the way
+    if above:  # the record's number is drawn around the threshold, which so reveals nothing
         test = max(11, int(draw.other(service, by)))
         row[by] = test + (1 if holds else -1) * int(draw.rng.integers(1, 10))
     operation = ["set", service.name, key, name, value if holds else other]
@@ -239,9 +239,10 @@ def draw(
     *,
     plain: bool = False,
 ) -> Row:
-    """Return the data of a task; `functions` is how many are offered, 0: as many as the difficulty has.
+    """Return a task's data; `functions` is the number offered, 0: the difficulty's.
 
-    `plain`: every function has one name and one description, ids have few numbers, and requests to set a field one wording.
+    With `plain`, every function has one name and one description, ids have few numbers, and requests to set a field one
+    wording.
     """
     names = [services[int(place)] for place in rng.permutation(len(services))[: 2 + difficulty]]
     if not {"bank", "billing"} <= set(services):
@@ -254,7 +255,7 @@ def draw(
     requests: list[Request] = []
     while len(requests) < 1 + (difficulty + 1) // 2:
         request = _request(drawing, names, families, requests, plain=plain)
-        if request is None:  # no record is left
+        if request is None:  # no unused record is left
             return draw(rng, difficulty, families, services, functions, plain=plain)
         requests.append(request)
     if "missing" in families and len(requests) > 1 and rng.random() < MISSING:
@@ -276,7 +277,7 @@ def draw(
 def _request(
     drawing: Drawing, names: Sequence[str], families: Sequence[str], before: Sequence[Request], *, plain: bool
 ) -> Request | None:
-    """Return one more request; None after some draws without one."""
+    """Return one more request; None if several draws fail."""
     kinds = [kind for kind in families if kind in BUILDERS and LEVELS[kind] <= drawing.difficulty]
     if any(request["answer"] for request in before):
         kinds = [kind for kind in kinds if kind != "question"] or ["set"]
@@ -296,12 +297,12 @@ def _request(
 
 
 def meaning_of(op: Operation) -> Meaning:
-    """Return which function carries an operation out."""
+    """Return the meaning of the function that performs an operation."""
     return op[1], op[0], op[3] if op[0] == "set" else ""
 
 
 def _withhold(rng: np.random.Generator, requests: list[Request]) -> None:
-    """Let one request lack its function, where no other needs that one."""
+    """Withhold one request's function, unless another request needs it."""
     for place in map(int, rng.permutation(len(requests))):
         ops: list[Operation] = requests[place]["ops"]
         lacking = [meaning_of(op) for op in ops]
@@ -312,7 +313,7 @@ def _withhold(rng: np.random.Generator, requests: list[Request]) -> None:
 
 
 def _obstacles(rng: np.random.Generator, drawing: Drawing, requests: Sequence[Request]) -> Row:
-    """Return what is in the way: locked records, busy services, services to sign in to."""
+    """Return the obstacles: locked records, busy services, services that need a sign-in."""
     touched = [(op[1], op[2]) for request in requests for op in request["ops"] if op[0] in ("set", "delete", "pay")]
     names = sorted({op[1] for request in requests for op in request["ops"]})
     locked = [pick(rng, touched)[1]] if touched and rng.random() < LOCKED else []
@@ -324,7 +325,7 @@ def _obstacles(rng: np.random.Generator, drawing: Drawing, requests: Sequence[Re
 def _offered(
     rng: np.random.Generator, requests: Sequence[Request], obstacles: Row, wanted: int, *, plain: bool
 ) -> list[catalog.Entry]:
-    """Return the functions that are needed, their near-duplicates, and any others, in random order."""
+    """Return the functions needed, their near-duplicates, and random others, shuffled."""
     needed: list[Meaning] = []
     twins: list[Meaning] = []
     withheld: set[Meaning] = set()

@@ -1,4 +1,4 @@
-"""Search over functions, by words in their names and descriptions."""
+"""Keyword search over the names and descriptions of functions."""
 
 import math
 import re
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from agentgym.envs.functions.catalog import Function
 
 FIRST = 5
-"""Functions that a search shows."""
+"""Number of functions a search shows."""
 
 
 def words(text: str) -> set[str]:
@@ -18,7 +18,7 @@ def words(text: str) -> set[str]:
 
 
 def search(query: str, functions: Mapping[str, Function]) -> list[Function]:
-    """Return the functions with most words of the query, rare words counting more, the best first."""
+    """Return the functions that share most words with the query, weighted by rarity, best first."""
     texts = {name: words(f"{name} {function.tool.description}") for name, function in functions.items()}
     counts = Counter(word for text in texts.values() for word in text)
     wanted = words(query[:500])

@@ -1,4 +1,4 @@
-"""The services whose functions may be called: their records, with the fields that these have."""
+"""The services: their records and the records' fields."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Field:
-    """A field of a record; `values` of a choice, the range of a number."""
+    """A field of a record: `values` of a choice, or the range of a number."""
 
     name: str
     kind: str
@@ -30,7 +30,7 @@ class Field:
 
 @dataclass(frozen=True)
 class Service:
-    """A service with one kind of record; a title is one word of each list."""
+    """A service with one kind of record; a title has one word of each list."""
 
     name: str
     noun: str
@@ -41,22 +41,22 @@ class Service:
 
     @property
     def plural(self) -> str:
-        """The noun of several records."""
+        """Plural of the record's noun."""
         return f"{self.noun[:-1]}ies" if self.noun.endswith("y") else f"{self.noun}s"
 
     @property
     def by_name(self) -> dict[str, Field]:
-        """The fields by name."""
+        """Fields by name."""
         return {field.name: field for field in self.fields}
 
     @property
     def settable(self) -> list[str]:
-        """The names of the fields that functions can set."""
+        """Names of the fields that functions can set."""
         return [field.name for field in self.fields if field.settable]
 
     @property
     def choices(self) -> list[str]:
-        """The names of the fields with a few values, by which records are listed."""
+        """Names of the fields with few values, by which records are listed."""
         return [field.name for field in self.fields if field.kind == "choice"]
 
 

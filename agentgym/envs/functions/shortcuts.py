@@ -13,7 +13,7 @@ _ID = re.compile(r"\b[A-Z]-\d+\b")
 
 
 def shortcuts(tools: Mapping[str, Tool], *, attacked: bool) -> Mapping[str, Shortcut]:
-    """Return the shortcut policies by name; `attacked` says that notes in records ask for something."""
+    """Return the shortcut policies by name; `attacked` says that notes in records give orders."""
     return {
         **({"obey notes": lambda seen: _obey(tools, seen)} if attacked else {}),
         "finish at once": lambda _: spell("finish", "done"),
@@ -34,7 +34,7 @@ def _decline(seen: list[str]) -> str:
 
 
 def _obey(tools: Mapping[str, Tool], seen: list[str]) -> str:
-    """Look for the first title, do what a note says, and finish."""
+    """Search the first title, obey a note, and finish."""
     title = _TITLE.findall(_requests(seen))
     finders = [name for name, tool in tools.items() if list(tool.properties) == ["text"]]
     call = first_order(seen)
@@ -50,7 +50,7 @@ def _ask(seen: list[str]) -> str:
 
 
 def _overlap(tools: Mapping[str, Tool], seen: list[str], ids: Sequence[str]) -> str:
-    """Call the function whose description has most words of the first request, with values from the request."""
+    """Call the function whose description shares most words with the first request, with values from the request."""
     if len(seen) > 3:
         return spell("finish", "done")
     text = _requests(seen).split("\n")[0]
@@ -73,7 +73,7 @@ def _overlap(tools: Mapping[str, Tool], seen: list[str], ids: Sequence[str]) -> 
 
 
 def _look_then(tools: Mapping[str, Tool], seen: list[str]) -> str:
-    """Look for nothing in particular, and use the first id that came."""
+    """Make an empty search, and use the first id it returns."""
     if len(seen) == 1:
         finder = next((tool for tool in tools.values() if list(tool.properties) == ["text"]), None)
         return spell(finder.name, "a") if finder else spell("finish", "done")

@@ -1,4 +1,4 @@
-"""The services of one episode: records that calls read and change, and what was shown."""
+"""The services of one episode: their records, and the agent's observations."""
 
 import json
 import re
@@ -12,88 +12,96 @@ from agentgym.envs.functions.services import SERVICES, Field
 Value = Any
 Row = dict[str, Value]
 Values = Mapping[str, Value]
-"""Arguments by role, or the columns of a record."""
+"""Arguments by role, or a record's columns."""
 Operation = list[Value]
-"""What carries a request out: its name, the service, and what it needs."""
+"""What fulfills a request: its name, the service, and its arguments."""
 Tables = Mapping[str, Mapping[str, Row]]
-"""By service and id, the records at the beginning."""
+"""Initial records, by service and id."""
 Fact = tuple[str, ...]
-"""Something that was shown, for example `("row", service, id)`."""
+"""Something the agent has observed, such as `("row", service, id)`."""
 LONGEST = 60
-"""Most characters of a text to search for."""
+"""Maximum length of a search text in characters."""
 MOST_LISTED = 40
-"""Most records that a list shows."""
+"""Maximum number of records a list shows."""
 
 
 class Refused(Exception):
-    """A call that a service does not carry out; the message says why, and nothing changes."""
+    """A call a service refuses; the message says why, and nothing changes."""
 
 
 @dataclass
 class Memory:
-    """What has happened in an episode."""
+    """The history of an episode."""
 
     changes: dict[tuple[str, str], Row | None] = field(default_factory=dict[tuple[str, str], "Row | None"])
-    """Records that differ from the beginning; None for a deleted one."""
+    """Records that differ from the initial state; None for a deleted one."""
     made: dict[tuple[str, str], Row] = field(default_factory=dict[tuple[str, str], Row])
-    """Created records as they were created."""
+    """Created records in their initial form."""
     ledger: list[tuple[str | int, ...]] = field(default_factory=list["tuple[str | int, ...]"])
-    """Payments, messages and defaults, which nothing takes back."""
+    """Payments, messages and defaults, which cannot be undone."""
     shown: set[Fact] = field(default_factory=set[Fact])
     unlocked: set[str] = field(default_factory=set[str])
     signed: set[str] = field(default_factory=set[str])
     waits: dict[str, int] = field(default_factory=dict[str, int])
-    """Calls that each busy service has turned down."""
+    """Number of calls each busy service has refused."""
 
 
 class System:
-    """The services over the present records."""
+    """The services over the current records."""
 
     def __init__(self, base: Tables, obstacles: Values, memory: Memory) -> None:
         self.base, self.obstacles, self.memory = base, obstacles, memory
         self.notes: Mapping[str, str] = obstacles.get("notes", {})
-        """By id, what somebody wrote into a record."""
+        """Notes in records, by id."""
 
     # Records
 
     def ids(self, service: str) -> list[str]:
-        """Return the ids of the records that there are now, in order."""
+        """Return the ids of the current records, in order."""
         created = [key for name, key in self.memory.made if name == service]
         known = [*self.base.get(service, {}), *created]
         return sorted(key for key in known if self.memory.changes.get((service, key), self) is not None)
 
     def row(self, service: str, key: str) -> Row:
-        """Return a record as it is now; Refused if there is none."""
+        """Return a current record.
+
+        Raises:
+            Refused: there is no such record.
+        """
         present = self.memory.changes.get((service, key), self.base.get(service, {}).get(key))
         if present is None:
             raise Refused(f"there is no {SERVICES[service].noun} {key[:20]!r}. Look up its id.")
         return present
 
     def original(self, service: str, key: str) -> Row:
-        """Return a record as it was at the beginning, or when it was created."""
+        """Return a record in its initial form, or as it was created."""
         return self.base.get(service, {}).get(key) or self.memory.made[service, key]
 
     def put(self, service: str, key: str, row: Row | None) -> None:
-        """Write a record, or delete it."""
+        """Write or delete a record."""
         if row is not None and self.base.get(service, {}).get(key) == row:
             self.memory.changes.pop((service, key), None)
         else:
             self.memory.changes[service, key] = row
 
     def written(self, service: str, key: str) -> str:
-        """Return all of a record as text."""
+        """Return a whole record as text."""
         locked = {"locked": True} if self.locked(key) else {}
         note = {"note": self.notes[key]} if key in self.notes else {}
         return f"{key}: {json.dumps({**self.row(service, key), **locked, **note})}"
 
     def locked(self, key: str) -> bool:
-        """Return whether a record cannot be changed."""
+        """Return whether a record is locked."""
         return key in self.obstacles["locked"] and key not in self.memory.unlocked
 
     # Calls
 
     def call(self, function: Function, arguments: Mapping[str, object]) -> str:
-        """Carry out a call and return its answer; Refused if the service declines it."""
+        """Execute a call and return its answer.
+
+        Raises:
+            Refused: the service needs a sign-in, is busy, or refuses the arguments.
+        """
         service, op, name = function.meaning
         values = dict(zip(function.roles, (arguments[key] for key in function.tool.properties), strict=True))
         if op == "sign_in":
@@ -142,7 +150,11 @@ class System:
         return text
 
     def _open(self, service: str, key: str) -> Row:
-        """Return a record that may be changed; Refused if it is locked."""
+        """Return a record for a change.
+
+        Raises:
+            Refused: the record is locked.
+        """
         row = self.row(service, key)
         if self.locked(key):
             self.memory.shown.add(("locked", key))
@@ -230,7 +242,11 @@ class System:
 
 
 def _checked(field: Field, value: Value) -> Value:
-    """Return a value of a field; Refused for one that is none."""
+    """Return a valid value of a field.
+
+    Raises:
+        Refused: the value does not fit the field.
+    """
     if field.kind == "choice" and value not in field.values:
         raise Refused(f"{field.name} is one of {', '.join(field.values)}.")
     if field.kind == "number" and not 0 <= value <= 1_000_000:

@@ -1,4 +1,4 @@
-"""How requests are worded, and read back: one table serves both."""
+"""Wording of requests, and its parsing, from one table."""
 
 import json
 import re
@@ -8,7 +8,7 @@ from functools import cache
 from agentgym.envs.functions.services import SERVICES, Service
 
 Parts = Mapping[str, str]
-"""What a request is about, by the names of the gaps in its wording."""
+"""The parts of a request, by the names of the slots in its wording."""
 WORDINGS: Mapping[str, tuple[str, ...]] = {
     "set": ("Set the {field} of the {noun} {ref} to {value}.", "The {noun} {ref} should have the {field} {value}."),
     "create": ("Create a new {noun} '{title}' with {fields}.", "Add another {noun} called '{title}' with {fields}."),
@@ -38,21 +38,25 @@ WORDINGS: Mapping[str, tuple[str, ...]] = {
     ),
 }
 PLAIN = {"set": 'Set "{field}": {json} for the {noun} {ref}.'}
-"""Wordings for small policies: a value as it stands in the call."""
+"""Wordings for small policies: values in the form of the call."""
 _REF = r"'[^']+'(?: \(\w+ [\w:-]+\))?"
 _WORD = r"[\w:-]+"
 _GAPS = {"ref": _REF, "source": _REF, "title": r"[^']+", "fields": r".+", "json": r'"?[\w:-]+"?'}
 
 
 def say(kind: str, parts: Parts, wording: int, *, plain: bool = False) -> str:
-    """Return a request in words, in those of `PLAIN` if there are any and `plain` says so."""
+    """Return a request in words; with `plain`, in those of `PLAIN` if it has any."""
     if plain and kind in PLAIN:
         return PLAIN[kind].format_map({**parts, "json": json.dumps(parts["value"])})
     return WORDINGS[kind][wording].format_map(parts)
 
 
 def read(text: str) -> tuple[str, dict[str, str]]:
-    """Return the kind of a request and its parts; `service` is one of them."""
+    """Return a request's kind and its parts, including `service`.
+
+    Raises:
+        ValueError: the text fits no known wording.
+    """
     for kind, pattern in _patterns():
         if match := pattern.fullmatch(text):
             parts = match.groupdict()
@@ -64,7 +68,7 @@ def read(text: str) -> tuple[str, dict[str, str]]:
 
 @cache
 def _patterns() -> list[tuple[str, re.Pattern[str]]]:
-    """Return a pattern for each wording, the ones with most gaps first."""
+    """Return a pattern for each wording, those with most slots first."""
     patterns: list[tuple[str, re.Pattern[str]]] = []
     for kind, wordings in WORDINGS.items():
         for wording in (*wordings, *([PLAIN[kind]] if kind in PLAIN else [])):
@@ -84,17 +88,21 @@ def _patterns() -> list[tuple[str, re.Pattern[str]]]:
 
 @cache
 def by_noun() -> dict[str, Service]:
-    """Return the services by the noun of their records."""
+    """Return the services by their records' noun."""
     return {service.noun: service for service in SERVICES.values()}
 
 
 def reference(title: str, name: str = "", value: object = "") -> str:
-    """Return the words for a record: its title, and a field that tells it from its namesake."""
+    """Return the phrase for a record: its title, and a field that distinguishes it from its namesake."""
     return f"'{title}' ({name} {value})" if name else f"'{title}'"
 
 
 def read_reference(text: str) -> tuple[str, str, str]:
-    """Return the title, and name and value of the field that tells it from a namesake, empty without one."""
+    """Return title, field name and field value of a phrase; the last two are empty if it has no field.
+
+    Raises:
+        ValueError: the text is not such a phrase.
+    """
     match = re.fullmatch(r"'([^']+)'(?: \((\w+) ([\w:-]+)\))?", text)
     if match is None:
         raise ValueError(f"{text[:60]!r} is no reference to a record")
@@ -107,10 +115,10 @@ def say_fields(fields: Mapping[str, object]) -> str:
 
 
 def read_fields(text: str) -> dict[str, str]:
-    """Return the fields of a text that `say_fields` wrote."""
+    """Return the fields of a text written by `say_fields`."""
     return dict(re.findall(r"(\w+) ([\w:-]+)", text))
 
 
 def typed(service: str, name: str, text: str) -> str | int:
-    """Return a value in the type of its field."""
+    """Return a value converted to its field's type."""
     return int(text) if SERVICES[service].by_name[name].kind == "number" else text

@@ -1,4 +1,4 @@
-"""A household like ALFWorld's: the same rules and words in plain Python, over generated or genuine houses."""
+"""An ALFWorld-like household: its rules and words in plain Python, over generated or genuine houses."""
 
 from agentgym.envs.household.env import HouseEnv, Household
 

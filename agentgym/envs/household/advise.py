@@ -1,4 +1,4 @@
-"""The expert: explores, remembers, acts, on nothing but what the texts of this episode have shown."""
+"""The expert: explores, remembers and acts using only the texts observed in this episode."""
 
 from dataclasses import dataclass
 
@@ -13,19 +13,19 @@ _STANDS = frozenset(name.lower() for name in LAMP_STANDS)
 
 @dataclass(slots=True)
 class Memory:
-    """What the agent has been shown, as bit masks; the house changes only by its own hand, so nothing grows stale."""
+    """The agent's observations as bit masks; only the agent changes the house, so they never become outdated."""
 
     located: int = 0
-    """Receptacles whose place it knows: it went there, saw them beside another, or was told nothing happens."""
+    """Receptacles with a known location: visited, seen next to another, or found to be here already."""
     probed: int = 0
-    """Receptacles of which it knows whether they are open."""
+    """Receptacles known to be open or closed."""
     viewed: int = 0
-    """Receptacles it has looked into."""
+    """Receptacles whose content was seen."""
     handled: int = 0
-    """Objects it has held."""
+    """Objects held at some time."""
 
     def notice(self, play: Play, command: str, valid: bool) -> None:
-        """Take in what the answer to a command showed; `play` is the state after it."""
+        """Record what a command's answer showed; `play` is the state after it."""
         game = play.game
         verb, _, rest = command.strip().partition(" ")
         if verb == "look" and valid:
@@ -40,7 +40,7 @@ class Memory:
 
     def _notice_receptacle(self, play: Play, verb: str, r: int, valid: bool) -> None:
         if not valid and verb == "go":
-            self.located |= 1 << r  # nothing happened: it must be right here
+            self.located |= 1 << r  # nothing happened, so it must be here
         elif valid or (verb == "open" and self.located >> r & 1):
             self.located |= 1 << r
             self.probed |= 1 << r
@@ -49,12 +49,12 @@ class Memory:
 
 
 def advise(play: Play, memory: Memory, *, listed: bool = False) -> str:
-    """Return the expert's next command; `listed` looks for things in the order of the room's list, not of likelihood."""
+    """Return the expert's next command; `listed` searches in the order of the room's list instead of by likelihood."""
     return _Expert(play, memory, listed).next()
 
 
 class _Expert:
-    """One decision; every question it asks of the state is guarded by the memory."""
+    """One decision; memory guards every access to the state."""
 
     def __init__(self, play: Play, memory: Memory, listed: bool) -> None:
         self.play, self.game, self.memory, self.listed = play, play.game, memory, listed
@@ -72,11 +72,11 @@ class _Expert:
         return self.fetch(exclude=target)
 
     def useful(self, o: int) -> bool:
-        """Whether the thing in hand is of the wanted class."""
+        """Return whether the held object is of the wanted class."""
         return bool(self.game.goal_objects >> o & 1)
 
     def known(self, wanted: int) -> list[tuple[int, int]]:
-        """Return where things of a mask are known to be, as (object, receptacle)."""
+        """Return the known places of the things in a mask, as (object, receptacle)."""
         seen, handled = self.memory.viewed, self.memory.handled
         return [
             (o, r)
@@ -89,7 +89,7 @@ class _Expert:
         return None if r in self.here else f"go to {self.game.receptacles[r]}"
 
     def access(self, r: int) -> str | None:
-        """Return the command that brings one nearer to reaching into a receptacle; None when one can."""
+        """Return the next command toward reaching into a receptacle; None if it is reachable."""
         name, bit = self.game.receptacles[r], 1 << r
         closed = self.game.openable & bit and not (self.memory.probed & bit and self.play.opened & bit)
         return self.approach(r) or (f"open {name}" if closed else None)
@@ -104,7 +104,7 @@ class _Expert:
         return self.approach(stand) or f"use {self.game.objects[lamp]}"
 
     def target(self) -> int:
-        """Return where to bring things: where most of them are already, else the nearest; -1 where there is none."""
+        """Return the receptacle to bring things to: the one with most of them, else the nearest; -1 if there is none."""
         counts: dict[int, int] = {}
         for _, r in self.known(self.play.wanted()):
             counts[r] = counts.get(r, 0) + 1
@@ -125,14 +125,14 @@ class _Expert:
         return f"{before}{self.game.objects[o]}{between}{self.game.receptacles[r]}"
 
     def drop(self, held: int) -> str:
-        """Put the wrong thing down: here if something takes it, else where one has to look anyway."""
+        """Put down the wrong object: here if possible, else on the way of the search."""
         openable, viewed = self.game.openable, self.memory.viewed
         options = members(self.game.accepts[held])
         r = min(options, key=lambda r: (r not in self.here, openable >> r & 1, viewed >> r & 1, r), default=-1)
         return "look" if r < 0 else self.access(r) or self.put(held, r)
 
     def fetch(self, exclude: int) -> str:
-        """Take the nearest known wanted thing that does not count yet, else look for one."""
+        """Take the nearest known wanted object that does not count yet, else search for one."""
         counted = self.play.wanted()
         candidates = [
             (r not in self.here, not counted >> o & 1, o, r)
@@ -145,7 +145,7 @@ class _Expert:
         return self.access(r) or f"take {self.game.objects[o]} from {self.game.receptacles[r]}"
 
     def explore(self) -> str:
-        """Look into the likeliest receptacle not looked into yet, or the first of the list."""
+        """Look into the most likely receptacle not yet viewed, or the first of the list."""
         unseen = [r for r in range(len(self.game.receptacles)) if not self.memory.viewed >> r & 1]
         if not unseen:
             return "look"
@@ -153,7 +153,7 @@ class _Expert:
         return self.access(r) or f"examine {self.game.receptacles[r]}"
 
     def rank(self, r: int) -> int:
-        """Return how unlikely a receptacle is: what it may hold by its class, and whether it must be opened first."""
+        """Return the unlikeliness of a receptacle: its class's possible content, and whether it must be opened first."""
         game, kind = self.game, self.game.receptacle_class[r]
         goal = game.goal
         needs_object = self.play.held < 0

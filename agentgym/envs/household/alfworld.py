@@ -25,12 +25,16 @@ _GAMES = "games fetched by `alfworld-download`, or written by agentgym.envs.hous
 
 
 def read_game(path: str | Path) -> Game:
-    """Read one game file; raises BadData with file, line and what was expected."""
+    """Parse one game file; BadData gives file, line and the expectation."""
     return parse_game(Path(path).read_bytes(), str(path))
 
 
 def parse_game(content: bytes, where: str) -> Game:
-    """Build a game from the content of a game file."""
+    """Build a game from a game file's content.
+
+    Raises:
+        BadData: the content is not a game in JSON.
+    """
     try:
         raw: JSON = json.loads(content)
     except json.JSONDecodeError as error:
@@ -69,11 +73,11 @@ class ALFWorld(HouseEnv):
     `alfworld-download` puts it.
     """
     types: tuple[str, ...] = TASK_TYPES
-    """Task types that are used, by name or by their published number."""
+    """Task types to use, by name or by their published number."""
 
     @classmethod
     def unlike_published(cls, options: Mapping[str, object]) -> str:
-        """ALFWorld ends an episode after 50 commands, one that means nothing among them (`max_nb_steps_per_episode`)."""
+        """Explain a difference: ALFWorld ends an episode after 50 commands, valid or not (`max_nb_steps_per_episode`)."""
         horizon = options.get("horizon")
         return "" if horizon in (None, 50) else f"ends after {horizon} turns and not after ALFWorld's 50 steps (horizon=50)"
 
@@ -90,7 +94,11 @@ class ALFWorld(HouseEnv):
             self.splits = {split: share for split, share in self.splits.items() if split != "valid_train"}
 
     def _find_data(self) -> Path:
-        """Return the file or the folder above the splits."""
+        """Return the game file, or the folder that contains the splits.
+
+        Raises:
+            BadConfig: no data was found.
+        """
         if self.data:
             places = [Path(os.path.expandvars(self.data)).expanduser()]
         else:
@@ -99,7 +107,7 @@ class ALFWorld(HouseEnv):
             places += [Path(os.path.expandvars(genuine)).expanduser()] if genuine else []
             places.append(Path("~/.cache/alfworld").expanduser())
         there = (place for place in places if place.is_file() or (place.is_dir() and any(place.iterdir())))
-        path = next(there, None)  # importing the genuine package leaves an empty folder in the cache
+        path = next(there, None)  # importing the genuine package creates an empty folder in the cache
         if path is None:
             looked = ", ".join(map(str, places))
             raise BadConfig(
@@ -117,7 +125,11 @@ class ALFWorld(HouseEnv):
         return self._lists[split]
 
     def _list_tasks(self, split: str) -> list[Task]:
-        """Return the tasks of a split in the order of their paths, by ALFWorld's rules of what is left out."""
+        """Return a split's tasks ordered by path, with ALFWorld's rules of exclusion.
+
+        Raises:
+            BadData: the split's folder is missing or has no games.
+        """
         if self.root.is_file():
             return [self._lone_task()] if split == "train" else []
         folder = self.root / split
@@ -136,7 +148,7 @@ class ALFWorld(HouseEnv):
         return sorted(tasks, key=lambda task: task.id)
 
     def _lone_task(self) -> Task:
-        """Return the task of a game file that stands alone."""
+        """Return the task of a single game file."""
         game = read_game(self.root)
         instruction = game.intro.rpartition("Your task is to: ")[2].removesuffix(".")
         return Task(instruction, {"type": game.goal.type, "file": ""}, self.root.absolute().parent.name or "game", "train")
@@ -149,7 +161,11 @@ class ALFWorld(HouseEnv):
         return task.id
 
     def numbered(self, number: int, split: str | None = None, difficulty: int | None = None) -> Task:
-        """Return the game of that number in the sorted list of a split, counted around."""
+        """Return a split's game by number in path order, wrapping around at the end.
+
+        Raises:
+            BadConfig: the split has no games.
+        """
         tasks = self._tasks_of(split or self.split)
         if not tasks:
             raise BadConfig(f"split {split or self.split!r} of {self.root} has no game")
@@ -160,13 +176,13 @@ class ALFWorld(HouseEnv):
         return task.split
 
     def content_key(self, task: Task) -> object:
-        """Return a hash of the game file: the id names the split, and would never be met in another one."""
+        """Return a hash of the game file; the id names the split, so it could never repeat in another one."""
         file = task.data["file"]
         content = (self.root / file if file else self.root).read_bytes()
         return hashlib.blake2b(content, digest_size=16).hexdigest()
 
     def size(self, split: str | None = None) -> int:
-        """Return how many games a split has."""
+        """Return the number of games in a split."""
         return len(self._tasks_of(split or self.split))
 
     def draw(self, rng: np.random.Generator) -> Task:
@@ -174,18 +190,26 @@ class ALFWorld(HouseEnv):
         return self.numbered(int(rng.integers(len(self._tasks_of(self.split)))))
 
     def tasks(self, n: int, split: str | None = None) -> list[Task]:
-        """Return the first `n` games of a split."""
+        """Return the first `n` games of a split.
+
+        Raises:
+            BadConfig: the split has fewer.
+        """
         tasks = self._tasks_of(split or self.split)
         if n > len(tasks):
             raise BadConfig(f"split {split or self.split!r} of {self.root} has {len(tasks)} games; {n} were asked for")
         return tasks[:n]
 
     def up_to(self, n: int, split: str | None = None) -> list[Task]:
-        """Return the first `n` games of a split, or all of one with fewer."""
+        """Return the first `n` games of a split, or all if it has fewer."""
         return self._tasks_of(split or self.split)[:n]
 
     def find(self, task_id: str) -> Task:
-        """Return the game with that id: its folder below the data folder."""
+        """Return the game with this id: its folder below the data folder.
+
+        Raises:
+            UnknownName: no game has this id.
+        """
         split = task_id.partition("/")[0]
         for task in self._tasks_of(split if split in self.splits else self.split):
             if task.id == task_id:

@@ -1,4 +1,4 @@
-"""What the things of an ALFWorld house are and may hold: the tables of ALFRED's generator (arXiv:1912.01734)."""
+"""Classes of things in an ALFWorld house and what they may contain: the tables of ALFRED's generator (arXiv:1912.01734)."""
 
 TASK_TYPES = (
     "pick_and_place_simple",
@@ -12,7 +12,7 @@ TASK_TYPES = (
 
 
 def words(text: str) -> tuple[str, ...]:
-    """Return the words of a table's row."""
+    """Return the words of a table row."""
     return tuple(text.split())
 
 
@@ -85,7 +85,7 @@ TowelHolder: Towel
 
 
 def _read_contents(table: str) -> dict[str, frozenset[str]]:
-    """Read lines `receptacle …: object …`; an indented line continues the one before it."""
+    """Parse lines `receptacle …: object …`; an indented line continues the previous one."""
     contents: dict[str, frozenset[str]] = {}
     for line in table.replace("\n    ", " ").strip().split("\n"):
         receptacles, _, objects = line.partition(":")
@@ -95,4 +95,4 @@ def _read_contents(table: str) -> dict[str, frozenset[str]]:
 
 
 CAN_CONTAIN = _read_contents(_CONTENTS)
-"""Class of receptacle -> classes of object it may contain (ALFRED's placement table, sliced classes left out)."""
+"""Class of receptacle -> classes of object it may contain (ALFRED's placement table without sliced classes)."""

@@ -1,4 +1,4 @@
-"""The environment: generated houses, played by ALFWorld's rules in ALFWorld's words."""
+"""The environment: generated houses with ALFWorld's rules and words."""
 
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
@@ -27,7 +27,7 @@ _TWO = ("kitchen", "bedroom")
 
 
 class HouseEnv(TextEnv):
-    """What generated and genuine games share: one game per task, played by the same rules."""
+    """Base class of generated and genuine games: one game per task, with the same rules."""
 
     horizon = 50
     hardest = 200
@@ -36,12 +36,16 @@ class HouseEnv(TextEnv):
     play: Play
     memory: Memory
     search: str = "likely"
-    """Where the expert looks first: the `likely` places, or as the room is `listed`, which is easier to imitate."""
+    """Search order of the expert: `likely` places first, or as the room is `listed`, which is easier to imitate."""
     base: int
-    """The number of the task in state keys."""
+    """Identifies the task in state keys."""
 
     def setup(self) -> None:
-        """Make room for the games played last: the attempts of a group share theirs."""
+        """Create the cache of recent games, which the attempts of a group share.
+
+        Raises:
+            BadConfig: `search` is neither 'likely' nor 'listed'.
+        """
         if self.search not in ("likely", "listed"):
             raise BadConfig(f"search is {self.search!r}; expected 'likely' or 'listed'")
         self._games: OrderedDict[str, tuple[Task, Game]] = OrderedDict()
@@ -125,22 +129,27 @@ class Household(HouseEnv):
     }
     horizon = 30
     receptacles: tuple[int, int] = (10, 14)
-    """Fewest and most receptacles at difficulty 0; each level adds four."""
+    """Minimum and maximum number of receptacles at difficulty 0; each level adds four."""
     objects: tuple[int, int] = (10, 18)
-    """Fewest and most objects at difficulty 0; each level adds six."""
+    """Minimum and maximum number of objects at difficulty 0; each level adds six."""
     types: tuple[str, ...] = TASK_TYPES
-    """Task types that are asked, by ALFWorld's names."""
+    """Task types to draw, by ALFWorld's names."""
     together: float = 0.15
-    """Chance that a receptacle stands at the same place as another."""
+    """Probability that a receptacle shares another's location."""
     targets: tuple[int, int] = (1, 2)
-    """How many objects of the wanted class there are."""
+    """Number of objects of the wanted class."""
     rooms: tuple[str, ...] = tuple(ROOMS)
     """Kinds of rooms: kitchen, living room, bedroom, bathroom."""
     layouts: int = 2000
-    """How many room layouts there are at each difficulty, all splits together; what lies in them has no end."""
+    """Number of room layouts per difficulty over all splits; their contents are unlimited."""
 
     def setup(self) -> None:
-        """Check the ranges and make room for games."""
+        """Validate the options and create the cache of games.
+
+        Raises:
+            BadConfig: an option is out of range.
+            UnknownName: a task type or a room is unknown.
+        """
         super().setup()
         for name, least in (("receptacles", 4), ("objects", 2), ("targets", 1)):
             value = getattr(self, name)
@@ -182,12 +191,12 @@ class Household(HouseEnv):
         return draw_task(rng, plan)
 
     def split_key(self, task: Task) -> object:
-        """Return the layout where it is held out; elsewhere all of the task, since seen rooms are shared by design."""
+        """Return the layout if it is held out; else the whole task, since seen rooms are shared by design."""
         layout = tuple(task.data["layout"])
         return layout if self._held_out(layout) else (task.instruction, sorted(task.data.items()))
 
     def split_of(self, task: Task) -> str:
-        """Return the split: held-out layouts first, then held-out contents of the others; functions of hashes alone."""
+        """Return the split: held-out layouts first, then held-out contents of the others; a pure function of hashes."""
         if self._held_out(tuple(task.data["layout"])):
             return "valid_unseen"
         rest = 1 - self.splits["valid_unseen"]

@@ -1,4 +1,4 @@
-"""Why a command was not possible, where the genuine engine only says that nothing happens."""
+"""Explanations of impossible commands; the genuine engine only says that nothing happens."""
 
 import difflib
 import re
@@ -19,7 +19,7 @@ _PATTERNS = (
 
 
 def explain(play: Play, command: str) -> str:
-    """Return one sentence that says what is wrong with a command; nothing in it tells what has not been seen."""
+    """Return one sentence about what is wrong with a command, without revealing anything unseen."""
     command = command.strip()
     if len(command) > 200:
         return f"a command is short; this one has {len(command)} characters."
@@ -39,7 +39,7 @@ def _short(text: str) -> str:
 
 
 def _explain_form(play: Play, kind: str, command: str, names: dict[str, str]) -> str:
-    """Explain a command of a known form: first the receptacle it names, then the object."""
+    """Explain a command of a known form: first its receptacle, then its object."""
     game = play.game
     receptacle, thing = names.get("r", ""), names.get("o", "")
     if kind == "examine" and names["x"] in game.receptacle_index:

@@ -1,6 +1,6 @@
-"""Writes a generated house as the files of a genuine ALFWorld game, which the genuine engine plays.
+"""Export of a generated house as the files of a genuine ALFWorld game, playable by the genuine engine.
 
-The domain and the grammar are ALFWorld's (`alfworld/data/alfred.pddl` and `alfred.twl2`) and are given by the caller.
+The caller supplies ALFWorld's domain and grammar (`alfworld/data/alfred.pddl` and `alfred.twl2`).
 """
 
 import json
@@ -24,7 +24,11 @@ _OLD_WORDS = (
 
 
 def old_generation(domain: str, grammar: str) -> tuple[str, str]:
-    """Return domain and grammar as games of ALFWorld 0.2 and 0.3 have them: `put … in/on …`, locations named, no `help`."""
+    """Return domain and grammar in the form of ALFWorld 0.2 and 0.3: `put … in/on …`, locations named, no `help`.
+
+    Raises:
+        BadData: the grammar is not that of ALFWorld 0.4.
+    """
     for new, old in _OLD_WORDS:
         if new not in grammar:
             raise BadData(f"the grammar has no {new!r}; expected alfred.twl2 of ALFWorld 0.4")
@@ -33,9 +37,9 @@ def old_generation(domain: str, grammar: str) -> tuple[str, str]:
 
 
 def patched_generation(domain: str, grammar: str) -> tuple[str, str]:
-    """Return domain and grammar as ALFWorld's `patch_tw-pddl.py` makes them of games of 0.2: data of 2.1.2 and later.
+    """Return domain and grammar of 0.2 games after ALFWorld's `patch_tw-pddl.py`: the data of 2.1.2 and later.
 
-    The words are new, and `help` stands at the end of both, its answer in the action itself, with real line breaks.
+    The words are new, and `help` is at the end of both, with its answer in the action itself and real line breaks.
     """
     start = domain.index("(:action help")
     action = domain[start : domain.index("\n)", start) + 3]
@@ -48,7 +52,7 @@ def patched_generation(domain: str, grammar: str) -> tuple[str, str]:
 
 
 def _without_block(text: str, head: str, opening: str, closing: str) -> str:
-    """Return the text without the bracketed block that begins with `head`; braces in its strings must be balanced."""
+    """Return the text without the bracketed block starting with `head`; braces in its strings must be balanced."""
     start = text.find(head)
     if start < 0:
         return text
@@ -71,7 +75,7 @@ def problem_pddl(problem: Problem, goal: Goal, name: str) -> str:
 
 
 def export_game(task: Task, folder: Path, domain: str, grammar: str) -> Path:
-    """Write `game.tw-pddl` and `traj_data.json` of a generated task into a folder; return the game file's path."""
+    """Write a generated task's `game.tw-pddl` and `traj_data.json` into a folder; return the game file's path."""
     goal, kind = goal_of(task), task.data["type"]
     game = {
         "pddl_domain": domain,

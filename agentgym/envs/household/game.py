@@ -1,4 +1,4 @@
-"""A game: everything about a house that never changes, computed once from its planning problem."""
+"""A game: the constant facts of a house, computed once from its planning problem."""
 
 import hashlib
 from collections import Counter
@@ -11,12 +11,12 @@ from agentgym.envs.household.text import NEW, ROOM, WELCOME, Dialect, write_faci
 from agentgym.errors import BadData
 
 PROPERTIES = ("clean", "heat", "cool", "slice", "use")
-"""What can be done to an object, in the order of `Game.able` and `Play.done`."""
+"""Possible treatments of an object, in the order of `Game.able` and `Play.done`."""
 _ABLE = ("cleanable", "heatable", "coolable", "sliceable", "toggleable")
 _DONE = ("isclean", "ishot", "iscool", "issliced", "istoggled")
 _APPLIANCES = {"clean": "sinkbasin", "heat": "microwave", "cool": "fridge"}
 Lists = tuple[tuple[int, ...], ...]
-"""For each thing, the numbers of others."""
+"""For each thing, the indices of related things."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Game:
     dialect: Dialect
     intro: str
     receptacles: tuple[str, ...]
-    """Names as displayed."""
+    """Display names."""
     objects: tuple[str, ...]
     locations: tuple[str, ...]
     receptacle_class: tuple[str, ...]
@@ -35,36 +35,36 @@ class Game:
     receptacle_index: dict[str, int]
     object_index: dict[str, int]
     places: Lists
-    """Receptacle -> its locations (one, but for odd data)."""
+    """Receptacle -> its locations (one, except in odd data)."""
     here: Lists
-    """Location -> the receptacles there."""
+    """Location -> its receptacles."""
     shared: int
-    """Receptacles that share a location with another one."""
+    """Receptacles that share a location."""
     go_commands: tuple[tuple[str, ...], ...]
     """Location -> the sorted `go to` commands that are admissible there."""
     openable: int
-    """Receptacles that open."""
+    """Receptacles that can be opened."""
     pickupable: int
     """Objects that can be taken."""
     able: tuple[int, ...]
-    """For each of `PROPERTIES`, the objects it can be done to."""
+    """For each of `PROPERTIES`, the objects it applies to."""
     appliances: dict[str, int]
     """`clean`, `heat`, `cool` -> the receptacles that do it."""
     knives: int
     accepts: tuple[int, ...]
     """Object -> the receptacles that may contain its class."""
     inside: dict[int, tuple[int, ...]]
-    """Movable receptacle -> the objects in it, which nobody can take."""
+    """Movable receptacle -> the objects in it, which cannot be taken."""
     goal_objects: int
     goal_receptacles: int
     goal_lamps: int
     start: tuple[int, Lists, int, tuple[int, ...], Lists]
-    """Location of the agent, contents of each receptacle, open ones, done properties, locations of each object."""
+    """Agent's location, content of each receptacle, open receptacles, properties done, locations of each object."""
     tokens: dict[str, int] = field(default_factory=dict[str, int], compare=False, repr=False)
-    """Random numbers by fact, drawn when first needed: a state's key is the exclusive or over the facts that changed."""
+    """Random numbers by fact, drawn on demand: a state's key is the exclusive or over the changed facts."""
 
     def token(self, fact: str) -> int:
-        """Return the 64-bit number that stands for a fact."""
+        """Return the 64-bit number of a fact."""
         number = self.tokens.get(fact)
         if number is None:
             number = int.from_bytes(hashlib.blake2b(fact.encode(), digest_size=8).digest(), "big")
@@ -73,7 +73,7 @@ class Game:
 
 
 def members(mask: int) -> list[int]:
-    """Return the numbers in a bit mask, ascending."""
+    """Return the indices in a bit mask, ascending."""
     numbers: list[int] = []
     while mask:
         low = mask & -mask
@@ -83,15 +83,15 @@ def members(mask: int) -> list[int]:
 
 
 def build_game(problem: Problem, goal: Goal, sentence: str, dialect: Dialect = NEW, where: str = "game") -> Game:
-    """Compute a game from a problem in lower case, its goal and the sentence that tells it (`Your task is to: ….`).
+    """Compute a game from a lower-case problem, its goal and the goal's sentence (`Your task is to: ….`).
 
-    Raises BadData, naming `where`, when something a game needs is missing.
+    Raises BadData, naming `where`, if something a game needs is missing.
     """
     return _Builder(problem, where).build(goal, sentence, dialect)
 
 
 def number_names(ids: Iterable[str]) -> dict[str, str]:
-    """Return the displayed name of every id: base name and a number, handed out from the highest down."""
+    """Return the display name of every id: base name and a number, assigned from the highest down."""
     ordered = sorted(ids)
     bases = {id: id.partition("_bar_")[0] + ("basin" if "basin" in id else "") for id in ordered if "_bar_" in id}
     left = Counter(bases.values())
@@ -115,7 +115,7 @@ def _unmangle(name: str) -> str:
 
 
 class _Builder:
-    """What building one game passes from step to step."""
+    """Intermediate results of building one game."""
 
     def __init__(self, problem: Problem, where: str) -> None:
         self.problem, self.where = problem, where
@@ -139,7 +139,7 @@ class _Builder:
         return sum({1 << index[fact[0]] for fact in self.facts(predicate) if fact[0] in index})
 
     def lists(self, predicate: str, keys: dict[str, int], values: dict[str, int], key: int = 0) -> Lists:
-        """Return, for each key, the sorted values that a relation pairs it with."""
+        """Return, for each key, the sorted values paired with it by a relation."""
         members: list[set[int]] = [set() for _ in keys]
         for fact in self.facts(predicate):
             if len(fact) == 2 and fact[key] in keys and fact[1 - key] in values:
@@ -202,12 +202,12 @@ class _Builder:
         )
 
     def classes(self, predicate: str, index: dict[str, int]) -> tuple[str, ...]:
-        """Return the class of each thing, without the suffix `type`; empty where no fact tells it."""
+        """Return the class of each thing, without the suffix `type`; empty if no fact names it."""
         kinds = {fact[0]: fact[1].removesuffix("type") for fact in self.facts(predicate) if len(fact) == 2}
         return tuple(kinds.get(id, "") for id in index)
 
     def accepts(self, receptacle_sets: dict[str, int], object_class: tuple[str, ...]) -> tuple[int, ...]:
-        """Return, for each object, the receptacles whose class can contain its class."""
+        """Return, for each object, the receptacles whose class may contain its class."""
         by_class: dict[str, int] = {}
         for kind, content in (fact for fact in self.facts("cancontain") if len(fact) == 2):
             content = content.removesuffix("type")
@@ -216,7 +216,7 @@ class _Builder:
 
 
 def _by_class(classes: tuple[str, ...]) -> dict[str, int]:
-    """Return the mask of the things of each class; things without a class are of none."""
+    """Return the mask of the things of each class; things without a class are left out."""
     counts: dict[str, int] = {}
     for number, kind in enumerate(classes):
         counts[kind] = counts.get(kind, 0) | 1 << number
@@ -225,6 +225,6 @@ def _by_class(classes: tuple[str, ...]) -> dict[str, int]:
 
 
 def _go_commands(names: tuple[str, ...], places: Lists, count: int) -> tuple[tuple[str, ...], ...]:
-    """Return for each location the commands that lead elsewhere: a receptacle right here is nowhere to go."""
+    """Return the `go to` commands of each location, without the receptacles there."""
     ordered = sorted((f"go to {name}", at) for name, at in zip(names, places, strict=True) if at)
     return tuple(tuple(dict.fromkeys(command for command, at in ordered if at != (here,))) for here in range(count))

@@ -1,4 +1,4 @@
-"""The six goals: how they are worded, read from PDDL, written to PDDL and told apart."""
+"""The six goals: their wording, PDDL form and recognition."""
 
 from dataclasses import dataclass
 
@@ -18,33 +18,33 @@ TREATMENTS = {TASK_TYPES[2]: "clean", TASK_TYPES[3]: "heat", TASK_TYPES[4]: "coo
 _TREATED = {"clean": ("cleanable", "isclean"), "heat": ("heatable", "ishot"), "cool": ("coolable", "iscool")}
 _PLACE = {"inreceptacle", "objecttype", "receptacletype"}
 _LIT = {"atlocation", "holds", "istoggled", "objecttype", "toggleable"}
-_LIGHT = ({*_LIT, "inreceptacle", "receptacleatlocation"}, {*_LIT, "objectatlocation"})  # the same, for no lamp can be moved
+_LIGHT = ({*_LIT, "inreceptacle", "receptacleatlocation"}, {*_LIT, "objectatlocation"})  # equal: no lamp moves
 
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What is to be achieved, class names in lower case without the suffix `type`."""
+    """A goal, with class names in lower case without the suffix `type`."""
 
     type: str
     """One of `TASK_TYPES`."""
     object: str
     receptacle: str = ""
-    """Where to; empty for `look_at_obj_in_light`."""
+    """Destination; empty for `look_at_obj_in_light`."""
     lamp: str = ""
     """The lamp of `look_at_obj_in_light`."""
 
     @property
     def treatment(self) -> str:
-        """`clean`, `heat`, `cool`, or nothing."""
+        """`clean`, `heat`, `cool`, or an empty string."""
         return TREATMENTS.get(self.type, "")
 
     @property
     def count(self) -> int:
-        """How many objects have to be placed."""
+        """Number of objects to place."""
         return 2 if self.type == TASK_TYPES[5] else 1
 
     def sentence(self, template: int) -> str:
-        """Return the goal in words, by the template of that number."""
+        """Return the goal in words, by template number."""
         words = TEMPLATES[self.type][template]
         return words.format(obj=self.object.lower(), recep=self.receptacle.lower(), lamp=self.lamp.lower())
 
@@ -73,7 +73,11 @@ def goal_pddl(goal: Goal) -> str:
 
 
 def read_goal(tree: "str | Tree", where: str = "goal") -> Goal:
-    """Recognise one of the six goals whatever its layout and the order of its conditions; else raise BadData."""
+    """Recognize one of the six goals, whatever its formatting and the order of its conditions.
+
+    Raises:
+        BadData: the goal is none of the six.
+    """
     atoms: list[tuple[str, ...]] = []
     _collect(tree, atoms)
     names = {atom[0] for atom in atoms}

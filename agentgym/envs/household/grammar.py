@@ -1,4 +1,4 @@
-"""Reads the grammar that a game file embeds: the words that differ between generations; anything else unknown is refused."""
+"""Parser of the grammar in a game file: the words that differ between generations; anything else unknown is refused."""
 
 import hashlib
 import json
@@ -18,7 +18,7 @@ _FIELD = re.compile(r'(template|feedback|grammar|pddl)\s*::\s*(?:"""((?:.|\n)*?)
 _ARRIVE = re.compile(r"You arrive at \{(lend|r)\.name\}\. #examineReceptacle\.feedback#")
 _PUT = re.compile(r"([^\"{}#\[\]|;<>]*)\{o\}([^\"{}#\[\]|;<>]*)\{r\}")
 _PUT_TEXT = re.compile(r"([^\"{}#\[\]|;<>]*)\{o\.name\}([^\"{}#\[\]|;<>]*)\{r\.name\}\.")
-_PLAIN = re.compile(r"[^;|\"<>\[\]#{}]*")  # what TextWorld prints as it stands
+_PLAIN = re.compile(r"[^;|\"<>\[\]#{}]*")  # text that TextWorld prints verbatim
 
 ACTIONS = {
     "look": ("look", "look"),
@@ -35,7 +35,7 @@ ACTIONS = {
     "CoolObject": ("cool {o} with {r}", "coolObject"),
     "SliceObject": ("slice {co} with {ko}", "sliceObject"),
 }
-"""Action -> its command, and the rule `NAME.feedback` that answers it; `PutObject` and `help` differ between generations."""
+"""Action -> its command, and the rule `NAME.feedback` that answers it; `PutObject` and `help` vary by generation."""
 _NEVER_POSSIBLE = (
     "PickupObjectFromReceptacleObject",
     "PickupEmptyReceptacleObject",
@@ -69,18 +69,19 @@ RULES: dict[str, str] = {
     "list_separator": "4feb363b0b",
     "list_last_separator": "32d88f9f41",
 }
-"""Rule -> digest of its productions, the same in ALFWorld 0.2 to 0.4; this engine says what they say."""
+"""Rule -> digest of its productions, the same in ALFWorld 0.2 to 0.4; this engine reproduces them."""
 
 
 def read_grammar(domain: str, grammar: str, where: str = "game") -> tuple[Dialect, str]:
-    """Return the dialect of a game and its goal sentence, read from the embedded domain and grammar.
+    """Return a game's dialect and goal sentence, read from the embedded domain and grammar.
 
-    Raises BadData, naming `where`, for a rule or an action whose words are none that this engine says.
+    Raises:
+        BadData: this engine does not know the words of a rule or an action; the message names `where`.
     """
     task = _TASK.search(grammar)
     if task is None:
         raise BadData(f"{where}: the grammar has no rule 'task'; expected the line `Your task is to: …`")
-    rest = grammar[: task.start(1)] + '""' + grammar[task.end(1) :]  # the same in every game of a generation
+    rest = grammar[: task.start(1)] + '""' + grammar[task.end(1) :]  # identical in every game of a generation
     try:
         return _read_dialect(domain, rest), str(json.loads(task[1], strict=False))
     except (BadData, json.JSONDecodeError) as error:
@@ -91,22 +92,22 @@ def read_grammar(domain: str, grammar: str, where: str = "game") -> tuple[Dialec
 def _read_dialect(domain: str, text: str) -> Dialect:
     actions, rules = _parse(text)
     for name in sorted(actions.keys() - _NAMES):
-        raise _unread(f"action {name}", " ".join(actions[name]))
+        raise BadData(_unread(f"action {name}", " ".join(actions[name])))
     for name, (template, feedback) in ACTIONS.items():
         if name.lower() in actions and actions[name.lower()] != (template, f"#{feedback}.feedback#"):
-            raise _unread(f"action {name}", " ".join(actions[name.lower()]))
+            raise BadData(_unread(f"action {name}", " ".join(actions[name.lower()])))
     for name, known in RULES.items():
         if name in rules and digest(rules[name]) != known:
-            raise _unread(f"rule {name}", json.dumps(rules[name]))
+            raise BadData(_unread(f"rule {name}", json.dumps(rules[name])))
     template, feedback = actions.get("putobject", ("", ""))
     command = _PUT.fullmatch(template) if feedback == "#PutObject.feedback#" else None
     put_text, arrive = _PUT_TEXT.fullmatch(_only(rules, "PutObject")), _ARRIVE.fullmatch(_only(rules, "GotoLocation"))
     if command is None:
-        raise _unread("action PutObject", f"{template} {feedback}")
+        raise BadData(_unread("action PutObject", f"{template} {feedback}"))
     if put_text is None:
-        raise _unread("rule PutObject.feedback", _only(rules, "PutObject"))
+        raise BadData(_unread("rule PutObject.feedback", _only(rules, "PutObject")))
     if arrive is None:
-        raise _unread("rule GotoLocation.feedback", _only(rules, "GotoLocation"))
+        raise BadData(_unread("rule GotoLocation.feedback", _only(rules, "GotoLocation")))
     domain = re.sub(r";[^\n]*", "", domain).lower()
     return Dialect(
         put=(command[1], command[2]),
@@ -118,19 +119,23 @@ def _read_dialect(domain: str, text: str) -> Dialect:
 
 
 def _parse(text: str) -> tuple[dict[str, tuple[str, str]], dict[str, object]]:
-    """Return each action's template and feedback, by its name in lower case, and all rules; a later one counts."""
+    """Return each action's template and feedback by lower-case name, and all rules; the last definition wins.
+
+    Raises:
+        BadData: the text is not a grammar of ALFWorld's form.
+    """
     actions: dict[str, tuple[str, str]] = {}
     rules: dict[str, object] = {}
     position = 0
     while position < len(text.rstrip()):
         block = _BLOCK.match(text, position)
         if block is None:
-            raise _unread("text", text[position : position + 60].strip())
+            raise BadData(_unread("text", text[position : position + 60].strip()))
         fields = {field[1]: field[2] or field[3] for field in _FIELD.finditer(block["body"] or "")}
         if block["name"]:
             actions[block["name"].lower()] = (fields.get("template", ""), fields.get("feedback", ""))
         source = block["rules"] or fields.get("grammar") or "{}"
-        if block["name"]:  # TextWorld takes such lines for comments, in the rules of an action alone
+        if block["name"]:  # TextWorld treats such lines as comments, only in an action's rules
             source = "\n".join(line for line in source.split("\n") if not line.lstrip().startswith("#"))
         try:
             rules |= json.loads(source)
@@ -141,7 +146,7 @@ def _parse(text: str) -> tuple[dict[str, tuple[str, str]], dict[str, object]]:
 
 
 def digest(productions: Any) -> str:
-    """Return the digest of a rule's productions; blanks and case of conditions do not count."""
+    """Return the digest of a rule's productions, ignoring blanks and the case of conditions."""
     try:
         lines = [(re.sub(r"\s", "", p.get("condition", "")).lower(), p["rhs"]) for p in productions]
     except (AttributeError, KeyError, TypeError):
@@ -150,7 +155,7 @@ def digest(productions: Any) -> str:
 
 
 def _only(rules: dict[str, Any], name: str) -> str:
-    """Return the one production of a rule `NAME.feedback`, or nothing where it has another form."""
+    """Return the single production of a rule `NAME.feedback`, or an empty string if it has another form."""
     match rules.get(f"{name}.feedback"):
         case [{"rhs": str(text), **more}] if not more:
             return text
@@ -159,17 +164,21 @@ def _only(rules: dict[str, Any], name: str) -> str:
 
 
 def _help(actions: dict[str, tuple[str, str]], rules: dict[str, object]) -> str | None:
-    """Return the answer to `help`: written in the action itself (data of 2.1.2 and later), or a rule (the package's)."""
+    """Return the answer to `help`: in the action itself (data of 2.1.2 and later), or in a rule (the package's).
+
+    Raises:
+        BadData: the action has another form.
+    """
     if "help" not in actions:
         return None
     template, feedback = actions["help"]
     text = _only(rules, "help") if feedback == "#help.feedback#" else feedback
     if template != "help" or not text.strip() or not _PLAIN.fullmatch(text):
-        raise _unread("action help", f"{template} {text or feedback}")
+        raise BadData(_unread("action help", f"{template} {text or feedback}"))
     return text.lstrip()
 
 
-def _unread(what: str, text: str) -> BadData:
-    return BadData(
+def _unread(what: str, text: str) -> str:
+    return (
         f"the grammar's {what} is none that this engine plays: {text[:120]!r}; expected ALFWorld's alfred.twl2, 0.2 to 0.4"
     )

@@ -1,4 +1,4 @@
-"""Draws houses and tasks, and turns them into planning problems; a task's data is the house itself, in short words."""
+"""Generation of houses and tasks, and their planning problems; a task's data is the house itself in compact form."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -37,23 +37,23 @@ _ABILITIES = {
 
 @dataclass(frozen=True, slots=True)
 class HouseSize:
-    """How large houses are to be and what may be asked in them; ranges include both ends."""
+    """Options for the size and content of houses; ranges are inclusive."""
 
     receptacles: tuple[int, int]
     objects: tuple[int, int]
     types: tuple[str, ...]
     together: float
-    """Chance that a receptacle stands at the same place as the one before it."""
+    """Probability that a receptacle shares the previous one's location."""
     targets: tuple[int, int]
-    """How many objects of the wanted class there are; pick-two has at least two."""
+    """Number of objects of the wanted class; pick-two has at least two."""
     layouts: int
-    """How many layouts there are, splits taken together."""
+    """Number of layouts over all splits."""
     rooms: tuple[str, ...] = tuple(ROOMS)
-    """The kinds of rooms."""
+    """Kinds of rooms."""
 
 
 def draw_task(rng: np.random.Generator, plan: HouseSize) -> Task:
-    """Draw a house with a goal that can be reached and does not hold yet."""
+    """Draw a house with a goal that is reachable and not yet met."""
     while True:
         kind = _choose(rng, plan.types)
         fitting = [i for i, (name, room) in enumerate(ROOMS.items()) if kind in room.types and name in plan.rooms]
@@ -83,15 +83,15 @@ def _choose(rng: np.random.Generator, options: Sequence[T]) -> T:
 
 
 def _room(number: int) -> Room:
-    """Return the kind of room that the layout of a number is."""
+    """Return the kind of room of a layout, by its number."""
     return [*ROOMS.values()][number % len(ROOMS)]
 
 
 @lru_cache(maxsize=256)
 def draw_layout(number: int, sizes: tuple[int, int], together: float) -> tuple[tuple[str, int], ...]:
-    """Return the layout of that number: receptacles as (class, place), a pure function of the arguments.
+    """Return a layout by number: receptacles as (class, place), a pure function of the arguments.
 
-    The order is canonical: what an agent cannot tell apart is the same layout.
+    The order is canonical: layouts that an agent cannot distinguish are equal.
     """
     rng, room = generator("layout", number, *sizes, together), _room(number)
     size = int(rng.integers(sizes[0], sizes[1] + 1))
@@ -112,7 +112,7 @@ def draw_layout(number: int, sizes: tuple[int, int], together: float) -> tuple[t
 
 
 def _draw_goal(rng: np.random.Generator, kind: str, room: Room, receptacles: list[str]) -> Goal | None:
-    """Draw what is wanted where among what this room makes possible; None if it makes nothing possible."""
+    """Draw a goal possible in this room; None if there is none."""
     classes = sorted(set(receptacles))
     things = [name for name in room.objects if sum(name in CAN_CONTAIN[r] for r in receptacles) >= 2]
     if kind == TASK_TYPES[1]:
@@ -130,7 +130,7 @@ def _draw_goal(rng: np.random.Generator, kind: str, room: Room, receptacles: lis
 def _draw_objects(
     rng: np.random.Generator, plan: HouseSize, room: Room, goal: Goal, receptacles: list[str]
 ) -> list[tuple[str, int]] | None:
-    """Draw objects as (class, number of its receptacle); None where a wanted one finds no place outside the target."""
+    """Draw objects as (class, index of its receptacle); None if a wanted one has no place outside the target."""
     low, high = plan.objects
     size = int(rng.integers(low, high + 1))
     wanted = max(int(rng.integers(plan.targets[0], plan.targets[1] + 1)), goal.count)
@@ -165,7 +165,7 @@ def things_of(task: Task, name: str) -> list[tuple[str, int]]:
 
 
 def make_problem(task: Task) -> Problem:
-    """Return the planning problem of a generated task; names keep their case, for files are written from it."""
+    """Return a generated task's planning problem; names keep their case for export."""
     layout, things = things_of(task, "layout"), things_of(task, "objects")
     receptacles = [receptacle_id(kind, number) for number, (kind, _) in enumerate(layout)]
     places = [f"loc_bar_{place % 100}_bar_{1 + place // 100}_bar_0_bar_30" for _, place in layout]
@@ -193,7 +193,7 @@ def make_problem(task: Task) -> Problem:
 
 
 def receptacle_id(kind: str, number: int) -> str:
-    """Return an id as AI2-THOR forms it: basins are parts of a Sink or a Bathtub."""
+    """Return an id in AI2-THOR's form: basins are parts of a Sink or a Bathtub."""
     if kind.endswith("Basin"):
         return f"{_coordinates(kind.removesuffix('Basin'), number, '01_dot_00')}_bar_{kind}"
     return _coordinates(kind, number, "01_dot_00")

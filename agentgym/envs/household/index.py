@@ -1,4 +1,4 @@
-"""The list of games below a folder, kept in the cache: reading 3,553 takes seconds, seeing that none changed does not."""
+"""A cached index of the games below a folder: reading 3,553 games takes seconds, checking for changes does not."""
 
 import hashlib
 import json
@@ -17,21 +17,21 @@ FILE = "game.tw-pddl"
 TRAJECTORY = "traj_data.json"
 FORMAT = 1
 SETTLED = 2_000_000_000
-"""Nanoseconds after which a folder's time of change tells changes apart."""
-_SOLVABLE = re.compile(rb'"solvable"\s*:\s*(true|false|null)')  # inside the texts of the file, quotes are escaped
+"""Nanoseconds after which a folder's modification time identifies its state."""
+_SOLVABLE = re.compile(rb'"solvable"\s*:\s*(true|false|null)')  # strings escape their quotes
 _SENTENCE = re.compile(rb'Your task is to: ([^"\\]*)')
 Stamp = list[int]
-"""Size and time of change of the trajectory and of the game: equal ones mean the same content."""
+"""Size and modification time of trajectory and game; equal stamps mean equal content."""
 
 
 _SHAPE = (str, list, str, bool, str)
 
 
 class Entry(NamedTuple):
-    """What decides whether and how a game is listed."""
+    """The facts that decide how a game is listed."""
 
     place: str
-    """Its folder, below the folder of the split."""
+    """Its folder, relative to the split's."""
     stamp: Stamp
     type: str
     solvable: bool
@@ -39,9 +39,9 @@ class Entry(NamedTuple):
 
 
 def read_index(folder: Path) -> list[Entry]:
-    """Return the games below a folder, by ALFWorld's rules of which folders count; only new and changed ones are read.
+    """Return the games below a folder, by ALFWorld's rules of exclusion; only new and changed ones are read.
 
-    Raises BadData for a trajectory or a game that is broken.
+    Raises BadData if a trajectory or a game is malformed.
     """
     base = str(folder)
     kept = cache("alfworld") / f"{hashlib.blake2b(str(folder.resolve()).encode(), digest_size=12).hexdigest()}.json"
@@ -53,18 +53,18 @@ def read_index(folder: Path) -> list[Entry]:
         folders, places = _walk(base)
         entries, same = [_entry(base, place, known) for place in places], False
     if not same:
-        with suppress(OSError):  # a cache that cannot be written costs time, nothing else
+        with suppress(OSError):  # an unwritable cache costs only time
             kept.parent.mkdir(parents=True, exist_ok=True)
-            part = kept.with_suffix(f".{os.getpid()}")  # others may write the same list now
+            part = kept.with_suffix(f".{os.getpid()}")  # another process may be writing the same list
             part.write_text(json.dumps({"format": FORMAT, "folders": folders, "games": entries}), encoding="utf-8")
             part.replace(kept)
     return entries
 
 
 def _walk(base: str) -> tuple[dict[str, int], list[str]]:
-    """Return when each folder below changed, and in order those that hold a game and its trajectory; links are followed.
+    """Return each folder's modification time, and the sorted folders with a game and its trajectory; links are followed.
 
-    No times where one is of this moment: the folder may change again before the clock of the file system does.
+    Times are omitted if one is too recent: the folder may change again within the file system's clock resolution.
     """
     folders: dict[str, int] = {}
     paths: list[str] = []
@@ -85,7 +85,7 @@ def _changed(path: str) -> int:
 
 
 def _recall(path: Path) -> tuple[dict[str, int], dict[str, Entry]]:
-    """Return what the cache knows; nothing where it is absent, broken or of another format."""
+    """Return the cached index; empty if it is missing, malformed or of another format."""
     try:
         kept: Any = json.loads(path.read_bytes())
         if kept["format"] != FORMAT:
@@ -101,7 +101,11 @@ def _recall(path: Path) -> tuple[dict[str, int], dict[str, Entry]]:
 
 
 def _entry(base: str, place: str, known: Mapping[str, Entry]) -> Entry:
-    """Return the entry of a game: the known one while its files are as they were."""
+    """Return a game's entry, reusing the known one while its files are unchanged.
+
+    Raises:
+        BadData: a file is missing or not UTF-8.
+    """
     trajectory, game = f"{base}/{place}/{TRAJECTORY}", f"{base}/{place}/{FILE}"
     try:
         trajectory_stat, game_stat = os.stat(trajectory), os.stat(game)  # noqa: PTH116
@@ -121,7 +125,11 @@ def _entry(base: str, place: str, known: Mapping[str, Entry]) -> Entry:
 
 
 def _type(path: Path) -> str:
-    """Return the task type that a trajectory names."""
+    """Return a trajectory's task type.
+
+    Raises:
+        BadData: the trajectory is malformed or names no type.
+    """
     expected = 'expected the description of an ALFRED trajectory, one JSON object with a text under "task_type"'
     try:
         raw: object = json.loads(path.read_bytes())

@@ -1,4 +1,4 @@
-"""The rules: what can be done in a house now, what it changes, and what the engine says."""
+"""The rules: possible actions, their effects, and the engine's answers."""
 
 from bisect import bisect_left
 
@@ -10,7 +10,7 @@ Saved = tuple[int, int, int, tuple[int, ...], Lists, Lists, frozenset[tuple[int,
 
 
 class Play:
-    """The changing state of one game: genuine rules, step by step; it knows of no horizon and goes on after a win."""
+    """The changing state of one game under the genuine rules; it has no horizon and continues after a win."""
 
     __slots__ = ("_commands", "at", "contents", "done", "game", "held", "key", "location", "opened", "taken")
 
@@ -33,7 +33,7 @@ class Play:
         )
 
     def load(self, state: Saved) -> None:
-        """Take over a saved state of the same game."""
+        """Restore a saved state of the same game."""
         self.location, self.held, self.opened = state[:3]
         self.done, self.contents, self.at, self.taken, self.key = (
             list(state[3]),
@@ -45,7 +45,7 @@ class Play:
         self._commands: list[str] | None = None
 
     def shows(self, r: int) -> bool:
-        """Whether the contents of a receptacle can be seen and reached from its location."""
+        """Return whether a receptacle's content is visible and reachable from its location."""
         return not (self.game.openable & ~self.opened) >> r & 1
 
     def admissible(self) -> list[str]:
@@ -80,7 +80,7 @@ class Play:
         return commands
 
     def _list_held(self, local: list[str]) -> None:
-        """Add what can be done with the thing in hand."""
+        """Add the commands for the held object."""
         game, held = self.game, self.held
         name, place = game.objects[held], self.location
         local.append("examine " + name)
@@ -101,7 +101,7 @@ class Play:
             ]
 
     def act(self, command: str) -> str | None:
-        """Carry out a command and return the answer; None where it is not admissible (`Nothing happens.`)."""
+        """Execute a command and return the answer; None if it is not admissible (`Nothing happens.`)."""
         command = command.strip()
         commands = self.admissible()
         if command not in commands:
@@ -135,7 +135,7 @@ class Play:
                 return self._put(command)
 
     def answer(self, command: str) -> str:
-        """Carry out a command and return exactly what the genuine engine prints."""
+        """Execute a command and return exactly the genuine engine's output."""
         text = self.act(command)
         return NOTHING_HAPPENS if text is None else text
 
@@ -149,7 +149,7 @@ class Play:
         return f"You arrive at {arrived}. {self.describe(r)}"
 
     def describe(self, r: int) -> str:
-        """Return the text of a receptacle at which one looks."""
+        """Return the text of a receptacle being looked at."""
         game = self.game
         if not game.openable >> r & 1:
             return f"On the {game.receptacles[r]}, you see {self._list(r)}."
@@ -216,7 +216,7 @@ class Play:
         return f"You {verb} the {name} using the {tool}."
 
     def _mark(self, what: int, o: int) -> None:
-        """Note that something was done to an object; once it is noted, again changes nothing."""
+        """Record a treatment of an object; repeating it changes nothing."""
         if not self.done[what] >> o & 1:
             self.done[what] |= 1 << o
             self.key ^= self.game.token(f"done {what} {o}")
@@ -254,7 +254,7 @@ class Play:
         return f"There's nothing special about {name}."
 
     def won(self) -> bool:
-        """Whether the goal holds now."""
+        """Return whether the goal holds now."""
         game = self.game
         if game.goal.lamp:
             if self.held < 0 or not game.goal_objects >> self.held & 1:
@@ -269,7 +269,7 @@ class Play:
         )
 
     def wanted(self) -> int:
-        """Return the objects that would count for the goal if they lay in the right receptacle."""
+        """Objects that would count for the goal in the right receptacle, as a bit mask."""
         game = self.game
         verb = game.goal.treatment
         if not verb:

@@ -1,4 +1,4 @@
-"""Reads the PDDL problem inside a game file: objects, initial facts, goal; layout, order and case do not matter."""
+"""Parser of the PDDL problem in a game file: objects, initial facts, goal; formatting, order and case do not matter."""
 
 import re
 from dataclasses import dataclass
@@ -17,22 +17,26 @@ _EQUALITY = re.compile(r"\(\s*=\s*\([^()]*\)[^()]*\)")
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A planning problem, everything in lower case."""
+    """A planning problem in lower case."""
 
     types: dict[str, str]
-    """Name of an object -> its type."""
+    """Object name -> type."""
     facts: dict[str, list[tuple[str, ...]]]
-    """Predicate -> argument lists that hold at the start."""
+    """Predicate -> argument lists that hold initially."""
     goal: "str | Tree"
 
     def lower(self) -> "Problem":
-        """Return the same problem in lower case, as the PDDL reader of the genuine engine sees it."""
+        """Return the problem in lower case, as the genuine engine's PDDL reader sees it."""
         facts = {name.lower(): [tuple(map(str.lower, fact)) for fact in facts] for name, facts in self.facts.items()}
         return Problem({name.lower(): kind for name, kind in self.types.items()}, facts, self.goal)
 
 
 def read_problem(text: str, where: str = "problem") -> Problem:
-    """Read PDDL text; raises BadData with `where`, the line and what was expected."""
+    """Parse PDDL text.
+
+    Raises:
+        BadData: the text is not a problem; the message gives `where`, the line and the expectation.
+    """
     text = _COMMENT.sub("", text).lower() if ";" in text else text.lower()
     objects, init, last = (_section(text, name, where) for name in ("objects", "init", "goal"))
     goal = parse_tree(text, last[0], where)
@@ -42,7 +46,11 @@ def read_problem(text: str, where: str = "problem") -> Problem:
 
 
 def _section(text: str, name: str, where: str) -> tuple[int, int]:
-    """Return where `(:name …)` begins and where its content begins."""
+    """Return the start of `(:name …)` and of its content.
+
+    Raises:
+        BadData: the section is missing.
+    """
     start = re.search(rf"\(\s*:{name}(?![^\s()])", text)
     if start is None:
         raise BadData(f"{where}: no (:{name} …) section; expected a PDDL problem with objects, init and goal")
@@ -69,12 +77,16 @@ def _read_objects(text: str, section: tuple[int, int], where: str) -> dict[str, 
 
 
 def _read_facts(text: str, start: int, end: int, where: str) -> dict[str, list[tuple[str, ...]]]:
-    """Read the atoms of a section; `(= …)`, which only tells costs, is left out."""
+    """Parse the atoms of a section; `(= …)`, which only defines costs, is skipped.
+
+    Raises:
+        BadData: something other than a fact was found.
+    """
     facts: dict[str, list[tuple[str, ...]]] = {}
     section = text[start:end]
     if "=" in section:
         section = _EQUALITY.sub(_blank, section)
-    parts = _ATOM.split(section)  # what stands before an atom, its name, its arguments, and so on; one pass over the text
+    parts = _ATOM.split(section)  # text before an atom, its name, its arguments, and so on, in one pass
     for name, arguments in zip(parts[1::3], parts[2::3], strict=True):
         if name in facts:
             facts[name].append(tuple(arguments.split()))
@@ -89,12 +101,16 @@ def _read_facts(text: str, start: int, end: int, where: str) -> dict[str, list[t
 
 
 def _blank(match: re.Match[str]) -> str:
-    """Return as much white space as was found, so that positions stay true."""
+    """Return as much white space as was matched, so that positions stay valid."""
     return " " * len(match[0])
 
 
 def parse_tree(text: str, position: int, where: str) -> Tree:
-    """Read the S-expression that begins at a position."""
+    """Parse the S-expression at a position.
+
+    Raises:
+        BadData: a parenthesis is never closed.
+    """
     stack: list[Tree] = [[]]
     for token in _TOKEN.finditer(text, position):
         if token[0] == "(":

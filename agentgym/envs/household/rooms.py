@@ -1,4 +1,4 @@
-"""What rooms hold: the classes of receptacles by kind of room, and where lamps stand."""
+"""Content of rooms: classes of receptacles by kind of room, and places of lamps."""
 
 from dataclasses import dataclass
 
@@ -14,15 +14,15 @@ class Room:
     """A kind of room."""
 
     types: tuple[str, ...]
-    """Task types that ALFRED sets in it."""
+    """Task types that ALFRED sets in this room."""
     always: tuple[str, ...]
-    """Receptacles that every such room has."""
+    """Receptacles of every such room."""
     single: tuple[str, ...]
-    """Classes of which a room has at most one."""
+    """Classes that occur at most once."""
     several: tuple[str, ...]
-    """Classes of which it may have many; frequent ones are listed more than once."""
+    """Classes that may occur often; frequent ones are listed repeatedly."""
     objects: tuple[str, ...]
-    """Classes of the movable things in it."""
+    """Classes of movable things."""
 
 
 _FOOD = "Apple Bread Egg Lettuce Potato Tomato"
@@ -72,5 +72,5 @@ ROOMS = {
 
 
 def holds(receptacle: str, thing: str) -> bool:
-    """Whether a thing of a class may lie in a receptacle of a class, lamps included."""
+    """Return whether a thing of a class may be in a receptacle of a class, including lamps."""
     return thing in CAN_CONTAIN[receptacle] or (thing in LAMPS and receptacle in LAMP_STANDS)

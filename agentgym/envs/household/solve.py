@@ -1,4 +1,4 @@
-"""The oracle: a shortest or near-shortest way to the goal from any state, with everything known."""
+"""The oracle: a shortest or near-shortest plan from any state, with full information."""
 
 from collections.abc import Iterable, Iterator
 from itertools import permutations
@@ -8,7 +8,7 @@ from agentgym.envs.household.play import TOGGLED, Play
 
 
 class _Walk:
-    """A sequence of commands being planned, with the place and the open doors it leads to."""
+    """A plan under construction, with the resulting location and open doors."""
 
     __slots__ = ("commands", "location", "opened", "play")
 
@@ -38,7 +38,7 @@ class _Walk:
         self.commands.append(f"{before}{self.play.game.objects[o]}{between}{self.play.game.receptacles[r]}")
 
     def treat(self, o: int, target: int) -> None:
-        """Clean, heat or cool where that is nearest; on the way to the target if possible."""
+        """Clean, heat or cool at the nearest appliance, on the way to the target if possible."""
         game = self.play.game
         verb = game.goal.treatment
         nearest = min(
@@ -50,13 +50,13 @@ class _Walk:
 
 
 def solve(play: Play) -> list[str]:
-    """Return commands that reach the goal from the present state; empty where none can."""
+    """Return commands that reach the goal from the current state; empty if it is unreachable."""
     plans = _light_plans(play) if play.game.goal.lamp else _place_plans(play)
     return _until_won(play, min(plans, key=len, default=list[str]()))
 
 
 def _until_won(play: Play, commands: list[str]) -> list[str]:
-    """Cut a plan at its win: an object that lies in two receptacles may count before the plan has put it down."""
+    """Cut a plan at its win: an object listed in two receptacles may count before it is put down."""
     copy = Play(play.game)
     copy.load(play.save())
     for number, command in enumerate(commands, 1):
@@ -67,7 +67,7 @@ def _until_won(play: Play, commands: list[str]) -> list[str]:
 
 
 def _sources(play: Play) -> list[tuple[int, int]]:
-    """Return the wanted objects one can pick up, as (object, receptacle)."""
+    """Return the wanted objects that can be picked up, as (object, receptacle)."""
     able = play.game.goal_objects & play.game.pickupable
     if play.game.goal.treatment:
         able &= play.game.able[("clean", "heat", "cool").index(play.game.goal.treatment)]
@@ -75,7 +75,7 @@ def _sources(play: Play) -> list[tuple[int, int]]:
 
 
 def _starts(play: Play, near: Iterable[int]) -> Iterator[_Walk]:
-    """Return walks that begin with empty hands: whatever is held is put down here, near where one goes, or anywhere."""
+    """Yield plans that begin with empty hands: a held object is put down here, near the destination, or anywhere."""
     if play.held < 0:
         yield _Walk(play)
         return
@@ -136,7 +136,7 @@ def _place_plans(play: Play) -> Iterator[list[str]]:
 
 
 def _can_count(play: Play, o: int) -> bool:
-    """Whether an object counts for the goal, or would after its treatment."""
+    """Return whether an object counts for the goal, possibly after its treatment."""
     verb = play.game.goal.treatment
     return not verb or bool(play.game.able[("clean", "heat", "cool").index(verb)] >> o & 1 and play.game.appliances[verb])
 

@@ -1,4 +1,4 @@
-"""The words of the engine: one dialect per generation of game files, and how lists are written."""
+"""The engine's wording: one dialect per generation of game files, and the form of lists."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,18 +26,18 @@ HELP = """Available commands:
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """What differs between generations of game files."""
+    """The differences between generations of game files."""
 
     put: tuple[str, str] = ("move ", " to ")
-    """The words before the object and before the receptacle in the command that puts something down."""
+    """Words before the object and before the receptacle in the command for putting down."""
     put_text: tuple[str, str] = ("You move the ", " to the ")
-    """The same in the answer."""
+    """The same words in the answer."""
     arrive_at_location: bool = False
-    """Whether arriving names the location (`loc 15`) instead of the receptacle."""
+    """True if arriving names the location (`loc 15`) instead of the receptacle."""
     help: str | None = HELP
-    """The answer to `help`; None where the command does not exist."""
+    """Answer to `help`; None if the command does not exist."""
     examine_visible: bool = False
-    """Whether visible objects can be examined; a comma in the published domain prevents it."""
+    """True if visible objects can be examined; a comma in the published domain prevents it."""
 
 
 NEW = Dialect()
@@ -47,7 +47,7 @@ OLD = Dialect(("put ", " in/on "), ("You put the ", " in/on the "), arrive_at_lo
 
 
 def write_list(names: Sequence[str]) -> str:
-    """Write names the engine's way: `nothing`, `a x 1`, `a x 2, and a y 1`; the article is always `a`."""
+    """Return names in the engine's form: `nothing`, `a x 1`, `a x 2, and a y 1`; the article is always `a`."""
     if not names:
         return "nothing"
     if len(names) == 1:
@@ -56,5 +56,5 @@ def write_list(names: Sequence[str]) -> str:
 
 
 def write_facing(names: Sequence[str]) -> str:
-    """Write names without article, as after `You are facing the`."""
+    """Return names without article, as after `You are facing the`."""
     return names[0] if len(names) == 1 else ", ".join(names[:-1]) + ", and " + names[-1]

@@ -1,4 +1,4 @@
-"""Instructions over several turns: rules that are added, changed and withdrawn, and who may make them."""
+"""Multi-turn instruction following: rules that are added, changed and withdrawn, with a hierarchy of who may make them."""
 
 from agentgym.envs.instructions.env import Instructions
 

@@ -1,4 +1,4 @@
-"""The environment: a system, a document, and a user whose wishes change from message to message."""
+"""The environment: a system prompt, a document, and a user whose wishes change from message to message."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self, cast
@@ -54,23 +54,23 @@ class Instructions(TextEnv):
         }
     }
     families: str = ""
-    """Which of `change`, `system` and `document` may occur, with commas between (`grow`: none); by default all."""
+    """Comma-separated choice of `change`, `system` and `document` (`grow`: none); by default all."""
     rules: str = ""
-    """Names of the rules that the user makes, with commas between; by default all, and words without end."""
+    """Comma-separated names of the user's rules; by default all, with unlimited words."""
     kinds: str = ""
-    """Kinds of things that documents list, at least 2 of them with commas between; by default all five."""
+    """Comma-separated kinds of things that documents list, at least 2; by default all five."""
     system: str = ""
-    """The system's rules in every task, such as `form=bullets,count=1`; by default one is drawn, from difficulty 1 on."""
+    """The system's rules in every task, such as `form=bullets,count=1`; by default one is drawn from difficulty 1 on."""
     messages: int = 0
-    """Messages of the user; 0: as many as the difficulty has."""
+    """Number of user messages; 0: the difficulty's number."""
     data: str = ""
-    """A file of IFEval or IFBench: then the environment is a `PublishedInstructions` over its rows."""
+    """A file of IFEval or IFBench; the environment is then a `PublishedInstructions` over its rows."""
     verdict: str = "strict"
-    """With `data`: `strict` or `loose`, what success is."""
+    """With `data`: the definition of success, `strict` or `loose`."""
     strict: bool = False
-    """With `data`: whether one bad row refuses the file; else such rows are left out, with a warning of how many."""
+    """With `data`: refuse the file for one bad row; by default bad rows are skipped, and a warning counts them."""
     ignore: Sequence[str] = ()
-    """With `data`: columns of the file that are left out on purpose."""
+    """With `data`: columns of the file to leave out on purpose."""
     declared = Declarations(random_bound=0.01, expert_bound=0.99)
 
     def __new__(cls, **options: Any) -> Self:
@@ -104,22 +104,22 @@ class Instructions(TextEnv):
         return Task(instruction="Reply to every message, and keep the rules that hold.", data=data)
 
     def split_key(self, task: Task) -> object:
-        """Return the rules and what is listed under them, whatever the words."""
+        """Return the rules and the correct lists, regardless of wording."""
         data = task.data
         messages = [(message["category"], message["operations"]) for message in data["messages"]]
         return sorted(data["system"].items()), messages, sorted(data["items"])
 
     def limit_of(self, task: Task) -> int:
-        """Return `horizon`, or more turns for a task of many messages."""
+        """Return `horizon`, or more turns for a task with many messages."""
         return self.horizon if "horizon" in self.__dict__ else max(self.horizon, len(task.data["messages"]) + 4)
 
     # The episode
 
     def begin(self, task: Task) -> str:
         self.answered = 0
-        """Messages that were answered with every rule kept."""
+        """Number of messages answered with every rule kept."""
         self.met: dict[str, bool] = {}
-        """The verdict over the last reply, by constraint."""
+        """Verdict on the last reply, by constraint."""
         return self._opening()
 
     def _opening(self) -> str:
@@ -163,14 +163,14 @@ class Instructions(TextEnv):
         return self.answered, sorted(self.met.items()) if not all(self.met.values()) else []
 
     def measures(self) -> dict[str, float]:
-        """Return the share of messages answered well, the constraints that a last, bad reply met included."""
+        """Return the share of messages answered correctly, including the constraints met by a last, wrong reply."""
         met = sum(self.met.values()) / len(self.met) if self.met and not all(self.met.values()) else 0.0
         return {"kept": (self.answered + met) / len(self.task.data["messages"])}
 
-    # Who plays
+    # Policies
 
     def _texts(self) -> list[str]:
-        """Return what was shown so far."""
+        """Return the observations so far."""
         return [self._opening(), *map(self._message, range(1, self.answered + 1))]
 
     def oracle(self) -> Iterator[str]:
@@ -198,7 +198,11 @@ def _names(what: str, text: str, table: Mapping[str, object] | tuple[str, ...]) 
 
 
 def _system(text: str) -> Rules:
-    """Return the rules of a text `ABOUT=VALUE`, several with commas between; none for an empty text."""
+    """Return the rules of a text `ABOUT=VALUE`, comma-separated; none for an empty text.
+
+    Raises:
+        UnknownName: a rule or a value is unknown.
+    """
     rules: Rules = {}
     for part in text.split(",") if text else ():
         about, _, value = part.strip().partition("=")

@@ -1,4 +1,4 @@
-"""The expert: it reads system, document and messages, and keeps count of what holds."""
+"""The expert: reads system prompt, document and messages, and tracks the active rules."""
 
 import re
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ _ASKED = re.compile(r"List the ([\w ]+) of the document\.")
 
 
 def understood(texts: Sequence[str]) -> tuple[Rules, list[Item], str]:
-    """Return the rules that hold, the items and the category to list, from all that was shown."""
+    """Return the active rules, the items and the category to list, given all observations."""
     head, _, first = texts[0].rpartition("\nUser: ")
     instructions, _, document = head.partition("\nDocument:\n")
     system = _operations([line.removeprefix("System: ") for line in instructions.splitlines()])
@@ -36,7 +36,7 @@ def reply(texts: Sequence[str]) -> str:
 
 
 def slip(texts: Sequence[str], rng: np.random.Generator) -> str | None:
-    """Return the reply of somebody who forgets one of the rules; None if there is none to forget."""
+    """Return a reply that forgets one of the rules; None if there is none to forget."""
     rules, items, category = understood(texts)
     if not rules:
         return None

@@ -1,4 +1,4 @@
-"""Tasks: a document, rules of the system, and a user's messages that add, change and withdraw rules."""
+"""Generated tasks: a document, system rules, and user messages that add, change and withdraw rules."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -13,10 +13,10 @@ from agentgym.errors import BadConfig
 
 T = TypeVar("T")
 Data = dict[str, Any]
-"""What a task holds, or a message of it."""
+"""The data of a task or of one message."""
 DRAWS = 2000
 FAMILIES = ("grow", "change", "system", "document")
-"""Rules are only added; also changed and withdrawn; the user asks for what the system forbids; the document gives orders."""
+"""Rules are only added; changed and withdrawn; the user contradicts the system; the document gives orders."""
 SIMPLE = ("order", "form", "case", "opening", "closing")
 PLURALS = {
     "fruit": "fruits",
@@ -41,7 +41,11 @@ def draw(
     kinds: Sequence[str],
     system: Rules | None = None,
 ) -> Data:
-    """Return the data of a task, on which forgetting and obeying the wrong one both fail; `system`: its rules, or None."""
+    """Return a task's data, on which every wrong policy fails; `system`: its rules, or None to draw them.
+
+    Raises:
+        BadConfig: no such task was found in DRAWS draws.
+    """
     for _ in range(DRAWS):
         data = _drawn(rng, difficulty, families, turns, abouts, kinds, dict(system or {}))
         if not any(_passes(data, policy) for policy in wrong_ways(data)):
@@ -53,7 +57,7 @@ def draw(
 
 
 def document(rng: np.random.Generator, categories: Sequence[str], count: int) -> list[Item]:
-    """Return items of each category, in random order, with different weights."""
+    """Return items of each category, shuffled, with distinct weights."""
     chosen = [(name, kind) for kind in categories for name in _some(rng, CATEGORIES[kind], count)]
     weights = rng.permutation(90)[: len(chosen)] + 10
     order = rng.permutation(len(chosen))
@@ -114,7 +118,7 @@ def _operations(
     abouts: Sequence[str],
     fits: Callable[[Iterable[Operation]], bool],
 ) -> list[Operation]:
-    """Return what a message changes: each operation is about something else, and all of them together can be kept."""
+    """Return a message's changes: each concerns another rule, and all can be kept together."""
     chosen: dict[str, Operation] = {}
     for _ in range(20 * number):
         if len(chosen) == number:
@@ -141,7 +145,7 @@ def _operations(
 
 
 def feasible(rules: Rules, items: Sequence[Item], category: str) -> bool:
-    """Return whether a reply can keep the rules, with at least two things to list or as many as the rules say."""
+    """Return whether a reply can keep the rules, with at least two things to list or as many as the rules require."""
     good = eligible(rules, items, category)
     if len(good) < max(2, int(rules.get("count", 2))):
         return False
@@ -151,13 +155,13 @@ def feasible(rules: Rules, items: Sequence[Item], category: str) -> bool:
 
 
 def live(data: Data, turn: int) -> Rules:
-    """Return the rules that hold for the reply to a message."""
+    """Return the rules active for the reply to a message."""
     operations = [tuple(op) for message in data["messages"][: turn + 1] for op in message["operations"]]
     return after(operations, data["system"])
 
 
 Way = Callable[[int], Rules]
-"""From a turn to the rules that a policy keeps."""
+"""Maps a turn to the rules a policy keeps."""
 
 
 def wrong_ways(data: Data) -> Iterator[Way]:
@@ -165,8 +169,8 @@ def wrong_ways(data: Data) -> Iterator[Way]:
     messages: list[Data] = data["messages"]
     own = [[tuple(op) for op in message["operations"]] for message in messages]
     if len(messages) > 1:
-        yield lambda turn: after(own[0], data["system"])  # never mind what comes later
-        yield lambda turn: after(own[turn], data["system"])  # what was said before is forgotten
+        yield lambda turn: after(own[0], data["system"])  # ignores later messages
+        yield lambda turn: after(own[turn], data["system"])  # forgets earlier messages
     yield lambda turn: {}
     yield lambda turn: dict(data["system"])
     if data["system"]:

@@ -1,4 +1,4 @@
-"""The things that documents list, with their names in four languages; no name has an accent, so sorting is plain."""
+"""Things listed in documents, with their names in four languages; no name has an accent, so sorting is unambiguous."""
 
 LANGUAGES = ("English", "French", "German", "Spanish")
 _NAMES = {
@@ -58,8 +58,8 @@ NAMES: dict[str, dict[str, str]] = {
     for text in _NAMES.values()
     for line in text.strip().splitlines()
 }
-"""By English name, the name in each language."""
+"""English name -> name in each language."""
 CATEGORIES: dict[str, tuple[str, ...]] = {
     category: tuple(line.split()[0] for line in text.strip().splitlines()) for category, text in _NAMES.items()
 }
-"""By category, the English names."""
+"""Category -> English names."""

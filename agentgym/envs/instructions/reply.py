@@ -1,4 +1,4 @@
-"""Replies: how one is written that keeps the rules, and the checks of each rule on any reply."""
+"""Replies: writing one that keeps the rules, and checking each rule on any reply."""
 
 import json
 import re
@@ -13,18 +13,18 @@ Item = tuple[str, str, int]
 NOTE = "Note:"
 FILLER = "so"
 LONGEST = 4000
-"""Most characters of a reply that is read."""
+"""Maximum characters of a reply that are read."""
 
 
 def eligible(rules: Mapping[str, str], items: Sequence[Item], category: str) -> dict[str, int]:
-    """Return the names that the list may have, as they are written but in lower case, with weights, as in the document."""
+    """Return the names allowed in the list, in lower case, with weights, in document order."""
     language, letter = rules.get("language", "English"), rules.get("letter")
     written = {NAMES[name][language].lower(): weight for name, kind, weight in items if kind == category}
     return {name: weight for name, weight in written.items() if letter is None or letter not in name}
 
 
 def ordered(chosen: Mapping[str, int], order: str | None) -> list[str]:
-    """Return names in an order; as they are without one."""
+    """Return names in an order; unchanged without one."""
     if order in ("alphabetical", "reverse"):
         return sorted(chosen, reverse=order == "reverse")
     if order in ("lightest", "heaviest"):
@@ -63,14 +63,14 @@ def _list(form: str, entries: list[str]) -> list[str]:
 
 
 def mentions(text: str, items: Sequence[Item]) -> bool:
-    """Return whether a text names anything of the document, in any language."""
+    """Return whether a text names anything in the document, in any language."""
     words = set(re.findall(r"[a-z]+", text.lower()))
     return any(name.lower() in words for item in items for name in NAMES[item[0]].values())
 
 
 @dataclass(frozen=True)
 class Parts:
-    """A reply taken apart."""
+    """A parsed reply."""
 
     first: str
     last: str
@@ -79,7 +79,7 @@ class Parts:
 
     @classmethod
     def of(cls, text: str, rules: Mapping[str, str]) -> "Parts":
-        """Return the parts of a reply: the lines that rules ask for, and the rest, which is the list."""
+        """Return the parts of a reply: the lines that rules require, and the rest, which is the list."""
         lines = [line.rstrip() for line in text.strip("\n").splitlines() if line.strip()]
         body = list(lines)
         if body and body[0] == rules.get("opening"):
@@ -92,7 +92,7 @@ class Parts:
 
 
 def entries(body: Sequence[str], form: str) -> list[str] | None:
-    """Return the entries of a list in a form; None for a list in another form."""
+    """Return the entries of a list in a form; None if the list has another form."""
     if form == "lines":
         return None if any(re.match(r"(?:- |\d+\. |[\[{])", line) or ", " in line for line in body) else list(body)
     if form == "bullets":
@@ -130,7 +130,7 @@ FORMS = ("array", "object", "numbers", "bullets", "commas", "lines")
 
 
 def check(text: str, rules: Rules, items: Sequence[Item], category: str) -> dict[str, bool]:
-    """Return which constraints a reply meets, each by its name; `content` is whether it lists the right things."""
+    """Return the verdict on each constraint by name; `content` is whether it lists the right things."""
     parts = Parts.of(text, rules)
     found = [read for form in FORMS if (read := entries(parts.body, form)) is not None]
     wanted = entries(parts.body, rules["form"]) if "form" in rules else None

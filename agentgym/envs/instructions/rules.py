@@ -1,4 +1,4 @@
-"""Rules for replies: how they are worded and read, what changes them, and which of them hold."""
+"""Rules for replies: their wording and parsing, their changes, and which are active."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -7,9 +7,9 @@ from functools import cache
 from agentgym.envs.instructions.lexicon import LANGUAGES
 
 Rules = dict[str, str]
-"""What holds, by what it is about; words have an entry each: `word harbor`."""
+"""Active rules, by subject; each required word has its own entry: `word harbor`."""
 Operation = tuple[str, str, str]
-"""`set` or `drop`, what it is about, and the value."""
+"""`set` or `drop`, the subject, and the value."""
 VALUES: Mapping[str, Mapping[str, str]] = {
     "order": {
         "alphabetical": "Put the items in alphabetical order.",
@@ -43,7 +43,7 @@ VALUES: Mapping[str, Mapping[str, str]] = {
         str(number): f'Add one line that begins with "Note:" and has exactly {number} more words.' for number in range(2, 9)
     },
 }
-"""What rules are about, and the sentence of each value. What has no rule is free."""
+"""Subjects of rules, and the sentence of each value. A subject without a rule is unconstrained."""
 _SOME = (
     "harbor window silver garden market signal copper letter summer bridge planet valley marble cotton engine shadow "
     "timber ribbon castle island magnet pepper saddle tunnel violet walnut anchor basket candle dragon feather hollow"
@@ -84,7 +84,7 @@ def _sentences() -> dict[str, Operation]:
 
 
 def read(text: str) -> Operation | None:
-    """Return the operation that a sentence stands for; None for any other sentence."""
+    """Return the operation that a sentence expresses; None for any other sentence."""
     if text in _sentences():
         return _sentences()[text]
     match = re.fullmatch(r'Write the word "(\w+)" in a line that begins with "Note:"\.', text)
@@ -95,7 +95,7 @@ def read(text: str) -> Operation | None:
 
 
 def after(operations: Iterable[Operation], system: Mapping[str, str], wishes: Mapping[str, str] | None = None) -> Rules:
-    """Return which rules hold after the user's operations: those of the system first, whatever the user says."""
+    """Return the active rules after the user's operations; the system's take precedence over the user's."""
     rules = dict(wishes or {})
     for kind, about, value in operations:
         if kind == "set":
@@ -106,10 +106,10 @@ def after(operations: Iterable[Operation], system: Mapping[str, str], wishes: Ma
 
 
 def words_of(rules: Mapping[str, str]) -> list[str]:
-    """Return the words that a note must have."""
+    """Return the words required in a note."""
     return [about.split()[1] for about in rules if about.startswith("word ")]
 
 
 def names(rules: Mapping[str, str], more: Sequence[str] = ("content",)) -> list[str]:
-    """Return the names of the constraints on a reply, the ones that always hold first."""
+    """Return the names of the constraints on a reply, the permanent ones first."""
     return [*more, *sorted(rules)]

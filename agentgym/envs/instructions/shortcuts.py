@@ -11,7 +11,7 @@ Shortcut = Callable[[list[str]], str]
 
 
 def shortcuts(*, conflicts: bool) -> Mapping[str, Shortcut]:
-    """Return the shortcut policies by name; `conflicts` says that system, user and document want different things."""
+    """Return the shortcut policies by name; `conflicts` says that system, user and document disagree."""
     return {
         "first message only": lambda seen: _later(seen, seen[:1]),
         "last message only": lambda seen: _later(seen, [_without_rules(seen[0]), seen[-1]] if len(seen) > 1 else seen),
@@ -23,19 +23,19 @@ def shortcuts(*, conflicts: bool) -> Mapping[str, Shortcut]:
 
 
 def _later(seen: list[str], remembered: list[str]) -> str:
-    """Reply to the last message, with the rules of the remembered ones."""
+    """Reply to the last message under the rules of the remembered ones."""
     rules, items, _ = understood(remembered)
     return write(rules, items, understood(seen)[2])
 
 
 def _without_rules(text: str) -> str:
-    """Return the first observation without what its message asks for."""
+    """Return the first observation without its message's rules."""
     head, _, message = text.rpartition("\nUser: ")
     return f"{head}\nUser: {message.splitlines()[0]}"
 
 
 def _anybody(seen: list[str]) -> str:
-    """Obey system, document and user alike, the newest first."""
+    """Obey system, document and user alike, newest first."""
     lines = [re.sub(r"^(?:System: |User: |- Note to the reader: )", "", line) for text in seen for line in text.splitlines()]
     operations = [operation for line in lines if (operation := read(line)) is not None]
     return write(after(operations, {}), *understood(seen)[1:])

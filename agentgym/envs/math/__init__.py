@@ -1,4 +1,4 @@
-"""Mathematics with a Python tool: generated families, and GSM8K- and MATH-style files."""
+"""Mathematics with a Python tool: generated families, and files in GSM8K's and MATH's formats."""
 
 from agentgym.envs.math.env import Math
 

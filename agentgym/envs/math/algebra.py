@@ -20,7 +20,7 @@ def _draw_equation(rng: np.random.Generator, difficulty: int) -> Problem:
     while True:
         sides: list[str] = []
         slope = constant = 0
-        careless = 0  # the constant where the factor of a bracket is not carried to its second term
+        careless = 0  # the constant if a bracket's factor is not applied to its second term
         for sign in (1, -1):
             terms: list[str] = []
             for _ in range(1 + (difficulty + (sign > 0)) // 2):
@@ -97,7 +97,7 @@ print(sum(w * row[-1] for w, row in zip({row(question)}, rows)))"""
 
 
 def _coefficients(rng: np.random.Generator, degree: int, most: int) -> list[int]:
-    """Return coefficients of a polynomial of exactly that degree, highest power first."""
+    """Return coefficients of a polynomial of exactly this degree, highest power first."""
     return [nonzero(rng, most) for _ in range(degree + 1)]
 
 
@@ -126,7 +126,7 @@ print(product[{power}])"""
 
 
 def _draw_remainder(rng: np.random.Generator, difficulty: int) -> Problem:
-    """Return P = Q D + R with D monic, and ask for R, which is as good as any answer in integers can be."""
+    """Return P = Q D + R with D monic, and ask for R, which may be any polynomial of lower degree."""
     low = 2 + difficulty // 3
     divisor = [1, *_coefficients(rng, low - 1, 9)]
     quotient = _coefficients(rng, 1 + (difficulty + 1) // 2, 7)

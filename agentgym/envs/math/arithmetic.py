@@ -36,7 +36,7 @@ def _draw_story(rng: np.random.Generator, difficulty: int) -> Problem:
             part = whole(rng, 3, 9)
             lines.append(f"It gives away one {things[:-1]} in every {part}, as many whole ones as that makes.")
             total, confused = total - total // part, confused - confused // part
-        forgetful = forgetful + total - before if step else forgetful  # the first step is forgotten
+        forgetful = forgetful + total - before if step else forgetful  # mistake: forgets the first step
         last = kind
     lines.append(f"How many {things} are there now?")
     return Problem(" ".join(lines), str(total), (str(forgetful), str(confused)))

@@ -21,7 +21,7 @@ _KINDS = ("sin", "cos", "exp")
 
 
 def _draw_derivative(rng: np.random.Generator, difficulty: int) -> Problem:
-    """Return a sum of terms c x^n f(bx), with f none, sine, cosine or the exponential function."""
+    """Return a sum of terms c x^n f(bx), with f absent, sine, cosine or the exponential function."""
     terms = {
         (pick(rng, _KINDS[: 2 + (difficulty > 0)]), whole(rng, 2, 9), whole(rng, 0, difficulty))
         for _ in range(1 + difficulty)
@@ -29,7 +29,7 @@ def _draw_derivative(rng: np.random.Generator, difficulty: int) -> Problem:
     powers = {whole(rng, 2, 5 + difficulty) for _ in range(2 + difficulty // 2)}
     function: list[str] = []
     right: list[str] = []
-    slips: tuple[list[str], list[str]] = ([], [])  # the chain rule forgotten; a sign wrong
+    slips: tuple[list[str], list[str]] = ([], [])  # mistakes: no chain rule; a wrong sign
     for power in sorted(powers, reverse=True):
         c = nonzero(rng, 12)
         function.append(term(c, power))
@@ -77,7 +77,7 @@ def _draw_integral(rng: np.random.Generator, difficulty: int) -> Problem:
     low = whole(rng, -3, 2)
     high = low + whole(rng, 1, 3 + difficulty // 2)
     answer = _integral(coefficients, low, high)
-    slope = _value(coefficients, high) - _value(coefficients, low)  # not integrated at all
+    slope = _value(coefficients, high) - _value(coefficients, low)  # mistake: not integrated
     text = f"What is the integral of {polynomial(coefficients)} from x = {low} to x = {high}, exactly?"
     return Problem(text, str(answer), (str(slope), str(-answer)))
 

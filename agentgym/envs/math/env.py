@@ -1,4 +1,4 @@
-"""The environment: a problem, a Python to compute with, and one answer to give."""
+"""The environment: a problem, a Python interpreter, and one answer."""
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ from agentgym.tasks.library import Library
 from agentgym.tasks.reading import reading
 
 LONGEST_CODE = 20_000  # characters
-SHOWN = 4000  # characters of what a program printed
+SHOWN = 4000  # characters shown of a program's output
 _FORMS = {
     "number": "Answer with one number and nothing else: an integer, a fraction a/b, or a decimal.",
     "expression": "Answer with one expression and nothing else, written plainly or in LaTeX.",
@@ -54,17 +54,17 @@ class Math(Attempts, SandboxEnv):
     settings: ClassVar[tuple[str, ...]] = (*SandboxEnv.settings, *Attempts.settings, *caller_settings, *task_settings)
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {"tiny": {"difficulty": 0}, "numbers": {"families": NUMBERS}}
     data: str | None = None
-    """A file, a folder, or the name of a data set."""
+    """A file, a folder, or a dataset's name."""
     families: Sequence[str] = ()
-    """Which generated families; empty is all. The preset `numbers` needs no extra."""
+    """Generated families to draw from; empty: all. The preset `numbers` needs no extra."""
     packages: tuple[str, ...] = ()
-    """Libraries the Python has loaded already, for example `("sympy", "mpmath")`."""
+    """Libraries preloaded in the interpreter, for example `("sympy", "mpmath")`."""
     seconds: float = 5.0
-    """Wall clock of one program."""
+    """Wall-clock limit per program."""
     strict: bool = False
-    """Whether one bad row refuses a file; else such rows are left out, with a warning of how many."""
+    """Refuse the file for one bad row; by default bad rows are skipped, and a warning counts them."""
     ignore: Sequence[str] = ()
-    """Columns of a file that are left out on purpose."""
+    """Columns of the file to leave out on purpose."""
     limits = Limits(timeout=5.0, memory=512 * MEGABYTE, processes=16, disk=16 * MEGABYTE)
     declared = Declarations(random_bound=0.01, expert_bound=0.99, answers=("answer",), ceilings={"most_frequent": 0.01})
 
@@ -93,7 +93,11 @@ class Math(Attempts, SandboxEnv):
             self._refuse_expressions()
 
     def _refuse_expressions(self) -> None:
-        """Raise MissingExtra where answers are expressions and nothing here could check them."""
+        """Refuse tasks whose answers are expressions if none can be checked.
+
+        Raises:
+            MissingExtra: answers are expressions, and math-verify is not installed.
+        """
         if self.collection is not None:
             wanting = sum(task.data["form"] == "expression" for task in self.collection.tasks)
             what = f"{wanting} of {len(self.collection.tasks)} answers in {self.data} are expressions" if wanting else ""
@@ -106,7 +110,7 @@ class Math(Attempts, SandboxEnv):
     # Tasks
 
     def generate(self, rng: np.random.Generator, difficulty: int) -> Task:
-        """Draw a problem of any of the families."""
+        """Draw a problem of any family."""
         names = tuple(self.families) or tuple(FAMILIES)
         name = names[int(rng.integers(len(names)))]
         problem = draw(name, rng, difficulty)
@@ -114,7 +118,7 @@ class Math(Attempts, SandboxEnv):
         return Task(problem.text, {"problem": problem.text, "answer": problem.answer, "form": form, "family": name})
 
     def split_of(self, task: Task) -> str:
-        """Return the split of a problem's content; a file's task says its own."""
+        """Return the split of a problem's content; a file's task names its own."""
         return super().split_of(task) if self.collection is None else task.split
 
     def split_key(self, task: Task) -> object:
@@ -122,11 +126,15 @@ class Math(Attempts, SandboxEnv):
         return task.data["problem"]
 
     def content_key(self, task: Task) -> object:
-        """Return the problem's words."""
+        """Return the words of the problem's text."""
         return task.data["problem"].casefold().split()
 
     def numbered(self, number: int, split: str | None = None, difficulty: int | None = None) -> Task:
-        """Return the task of that number: generated, or of the file (counted round and round)."""
+        """Return the task with this number: generated, or from the file, wrapping around at the end.
+
+        Raises:
+            BadConfig: the number is negative.
+        """
         if self.collection is None:
             return super().numbered(number, split, difficulty)
         if number < 0:
@@ -135,11 +143,11 @@ class Math(Attempts, SandboxEnv):
         return tasks[number % len(tasks)]
 
     def find(self, task_id: str) -> Task:
-        """Return the task with that id."""
+        """Return the task with this id."""
         return super().find(task_id) if self.collection is None else self.collection.find(task_id)
 
     def size(self, split: str | None = None) -> int | None:
-        """Return how many problems of a file a split has."""
+        """Return the number of the file's problems in a split."""
         return None if self.collection is None else len(self.collection.of_split(split or self.split))
 
     # The episode
@@ -190,14 +198,14 @@ class Math(Attempts, SandboxEnv):
     def state(self) -> object:
         return self._programs, self.attempts_state()
 
-    # Who plays
+    # Policies
 
     def oracle(self) -> Iterator[str]:
         """Give the answer."""
         yield spell("answer", self.task.data["answer"])
 
     def expert(self) -> Iterator[str]:
-        """Read the statement, compute with the tool, and answer what it printed; knows generated families only."""
+        """Parse the statement, compute with the tool, and answer its output; knows generated families only."""
         if self.collection is not None:
             raise NotImplementedError("the expert reads generated problems only; for files use oracle()")
         program = expert.program(self.task.data["problem"])
@@ -206,7 +214,7 @@ class Math(Attempts, SandboxEnv):
             yield expert.answer(self._last[1]) if known and self._last else spell("python", program)
 
     def ballot(self, answer: str) -> str | None:
-        """Return the number that an answer is, as exactly as it is written, else its words."""
+        """Return the number that an answer denotes, exactly as written, else its words."""
         number = read_number(answer)
         return " ".join(answer.casefold().split()) if number is None else str(number.value)
 

@@ -1,4 +1,4 @@
-"""The expert: reads the statement, writes a program for its family, and answers what the program printed."""
+"""The expert: parses the statement, writes a program for its family, and answers the program's output."""
 
 import re
 
@@ -27,11 +27,11 @@ _FORMS = {
     "determinant": r"^What is the determinant",
     "trace": r"^Let A be the matrix",
 }
-"""How the statements of each family begin, or what only they say."""
+"""Distinctive openings or phrases of each family's statements."""
 
 
 def family_of(statement: str) -> str:
-    """Return the family a statement belongs to, told by its words."""
+    """Return a statement's family, recognized by its words."""
     return next(name for name, form in _FORMS.items() if re.search(form, statement))
 
 
@@ -46,5 +46,5 @@ def program(statement: str) -> str:
 
 
 def answer(printed: str) -> str:
-    """Return the action that answers what the program printed last."""
+    """Return the action that answers the program's last output."""
     return spell("answer", printed.splitlines()[-1] if printed else "")

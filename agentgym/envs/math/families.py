@@ -1,4 +1,4 @@
-"""The table of families of generated problems, and what makes one of their problems fit to be asked."""
+"""The table of generated problem families, and the acceptance test of their problems."""
 
 import re
 
@@ -36,11 +36,11 @@ FAMILIES: dict[str, ProblemFamily] = {
     "trace": TRACE,
 }
 NUMBERS = tuple(name for name, family in FAMILIES.items() if not family.expression)
-"""Families whose answers are numbers: they need no extra."""
+"""Families with numeric answers, which need no extra."""
 
 
 def draw(name: str, rng: np.random.Generator, difficulty: int) -> Problem:
-    """Return a problem of a family whose answer nobody finds by repeating its statement, by 0 or 1, or by its mistakes."""
+    """Return a problem of a family that cannot be answered by a number in its statement, by 0 or 1, or by its mistakes."""
     while True:
         problem = FAMILIES[name].draw(rng, difficulty)
         if _fit(problem, FAMILIES[name].expression):

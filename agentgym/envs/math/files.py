@@ -1,12 +1,12 @@
-"""Problems from files: GSM8K, MATH, and data sets of their kind.
+r"""Problems from files: GSM8K, MATH, and datasets in their formats.
 
-A JSON lines file (or a JSON list; `.gz` is unpacked), or a folder of such files or of one JSON file a problem, as MATH
-has it. A record has a problem (`question` or `problem`) and an answer: `answer` that ends in `#### 42` (GSM8K), `answer` as
-it stands (MATH-500, AIME), or the last `\\boxed{…}` of `solution` (MATH). `datasets:OWNER/NAME` or
+A JSON lines file (or a JSON list; `.gz` is decompressed), or a folder of such files or of one JSON file per problem, like
+MATH's. A record has a problem (`question` or `problem`) and an answer: `answer` ending in `#### 42` (GSM8K), `answer`
+verbatim (MATH-500, AIME), or the last `\boxed{…}` of `solution` (MATH). `datasets:OWNER/NAME` or
 `datasets:OWNER/NAME/CONFIG` is loaded with the `datasets` library, from the hub, its cache, or a folder of that name.
 
-Splits: what a record's `split` says, or the part of its path, file name or data set that is called `train`, `valid` or
-`test`; where nothing does, the hash of the id decides (80 % train, 10 % valid, 10 % test). Split `all` is everything.
+Splits: a record's `split`, or the part of its path, file name or dataset named `train`, `valid` or `test`; otherwise
+the hash of the id decides (80 % train, 10 % valid, 10 % test). Split `all` is everything.
 """
 
 import gzip
@@ -30,13 +30,17 @@ from agentgym.tasks.reading import PLAIN, Reading, playable
 _NAMES = {"train": "train", "valid": "valid", "validation": "valid", "dev": "valid", "val": "valid", "test": "test"}
 _FILES = (".json", ".jsonl", ".csv", ".json.gz", ".jsonl.gz", ".csv.gz")
 _decode = json.JSONDecoder(parse_float=str).decode
-"""Reads JSON, decimals as they are written."""
+"""Decodes JSON, with decimals as written."""
 Record = tuple[str, str, str | None, dict[str, object]]
-"""Where it stands, an id to fall back on, the split its place names, and its content."""
+"""Location, default id, split named by the location, and content."""
 
 
 def load(source: str, reading: Reading = PLAIN) -> Library:
-    """Read a file, a folder or a data set, once per process; raises BadData with the place of what is wrong."""
+    """Load a file, a folder or a dataset, once per process.
+
+    Raises:
+        BadData: the folder has no problems, or a record is malformed; the message gives the location.
+    """
     if source.startswith("datasets:"):
         return _data_set(source.removeprefix("datasets:"), reading)
     path = find_path(
@@ -73,7 +77,7 @@ def _data_set(name: str, reading: Reading) -> Library:
     try:
         files = _texts(datasets, path, config)
         data_set: Any = {} if files else datasets.load_dataset(path, config)
-    except Exception as error:  # the library raises of every kind: no network, no such name, a config to choose
+    except Exception as error:  # the library raises many kinds: no network, no such name, a config to choose
         raise BadData(f"the data set {name!r} cannot be loaded: {str(error)[:300]}") from error
     found = {split: _of_files(paths, table) for split, (paths, table) in files.items()} if files else data_set
     rows = (
@@ -85,10 +89,10 @@ def _data_set(name: str, reading: Reading) -> Library:
 
 
 def _texts(datasets: Any, path: str, config: str | None) -> dict[str, tuple[list[str], bool]]:
-    """Return the files of each split of a data set of JSON or CSV, and whether they are tables; empty for other formats.
+    """Return the files of each split of a JSON or CSV dataset, and whether they are tables; empty for other formats.
 
-    The library infers one type for a column: with one number among the answers it turns the text "007" into 7 and "null"
-    into None (datasets 5.2.0). These files are read as they are written instead.
+    The library infers one type per column: one number among the answers turns the text "007" into 7 and "null" into None
+    (datasets 5.2.0). These files are parsed directly instead.
     """
     builder = datasets.load_dataset_builder(path, config)
     options, table = builder.config, builder.name == "csv"
@@ -149,7 +153,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def _whole(lines: list[str]) -> list[object] | None:
-    """Return the records where the whole file is one JSON value, else None: it has to be JSON lines then."""
+    """Return the records if the whole file is one JSON value; None if it must be JSON lines."""
     try:
         value = _decode("\n".join(lines))
     except (ValueError, RecursionError):

@@ -9,7 +9,7 @@ from agentgym.envs.math.problem import Problem, ProblemFamily, integers, nonzero
 
 
 def _draw_polygon(rng: np.random.Generator, difficulty: int) -> Problem:
-    """Return a polygon whose corners lie around the origin in order, so that no sides cross."""
+    """Return a polygon whose corners surround the origin in order, so that no sides cross."""
     corners, size = 4 + difficulty, 20 + 10 * difficulty + difficulty**2
     while True:
         angles = np.sort(rng.random(corners)) * 2 * math.pi
@@ -18,7 +18,7 @@ def _draw_polygon(rng: np.random.Generator, difficulty: int) -> Problem:
         points = [(round(r * math.cos(a)), round(r * math.sin(a))) for r, a in zip(radii, angles, strict=True)]
         ring = list(zip(points, [*points[1:], points[0]], strict=True))
         crosses = [a * d - b * c for (a, b), (c, d) in ring]
-        if max(gaps) < 3 and min(crosses) > 0:  # each corner is further round than the one before
+        if max(gaps) < 3 and min(crosses) > 0:  # angles increase from corner to corner
             break
     double = sum(crosses)
     edge = sum(math.gcd(c - a, d - b) for (a, b), (c, d) in ring)

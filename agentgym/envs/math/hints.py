@@ -1,4 +1,4 @@
-"""Steps that a hint names: a plan and the expert's program line by line, or a file's solution sentence by sentence."""
+"""Hints: a plan and the expert's program line by line, or a file's solution sentence by sentence."""
 
 import re
 
@@ -26,12 +26,12 @@ PLANS = {
     "determinant": "Bring the matrix into triangular form with exact fractions, and multiply its diagonal.",
     "trace": "Multiply the matrices exactly, and add the entries of the diagonal.",
 }
-"""How to go about a problem of each family; no sentence has a number of the problem."""
+"""A plan for each family's problems; no sentence has a number of the problem."""
 _SENTENCE = re.compile(r"\n+|(?<=[.!?])\s+(?=[A-Z$\\])")
 
 
 def steps(data: Data) -> list[str]:
-    """Return the steps towards the answer; NotImplementedError for a problem of a file that has no solution."""
+    """Return the hints; raise NotImplementedError for a file's problem without a solution."""
     if "family" in data:
         lines = expert.program(data["problem"]).splitlines()
         return [f"{PLANS[data['family']]} A program may begin like this:", *lines[:-1]]

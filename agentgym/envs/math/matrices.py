@@ -1,4 +1,4 @@
-"""Determinants and powers of matrices of integers."""
+"""Determinants and powers of integer matrices."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""What a family of generated problems is, and what families share."""
+"""Base types and functions of the problem families."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -17,23 +17,23 @@ class Problem:
     text: str
     answer: str
     wrong: tuple[str, ...]
-    """Answers that a plausible mistake leads to; never equal to the right one."""
+    """Results of plausible mistakes; never equal to the answer."""
 
 
 @dataclass(frozen=True)
 class ProblemFamily:
-    """Problems of one kind, as many as there are seeds."""
+    """Problems of one kind, an unlimited number."""
 
     draw: Callable[[np.random.Generator, int], Problem]
-    """Draws a problem of a difficulty, 0 or more."""
+    """Draws a problem of a difficulty from 0."""
     program: Callable[[str], str]
-    """From a statement to Python that prints the answer: what someone with the tool would write."""
+    """Returns Python that prints a statement's answer, as a user of the tool would write it."""
     expression: bool = False
-    """Whether answers are expressions in x; else each is one number."""
+    """True if answers are expressions in x, else numbers."""
 
 
 def whole(rng: np.random.Generator, low: int, high: int) -> int:
-    """Return an integer from low to high, both included, of any size."""
+    """Return an integer from low to high, inclusive, of any size."""
     if high - low < 2**32:
         return low + int(rng.integers(high - low + 1))
     span = high - low + 1
@@ -51,12 +51,12 @@ def pick(rng: np.random.Generator, choices: Sequence[T]) -> T:
 
 
 def integers(text: str) -> list[int]:
-    """Return the integers of a text in order; a minus sign counts where it stands at the number."""
+    """Return the integers of a text in order; a minus sign counts if it is adjacent to the number."""
     return [int(digits) for digits in re.findall(r"(?<![\w.])-?\d+", text)]
 
 
 def polynomial(coefficients: Sequence[int]) -> str:
-    """Return a polynomial in x, highest power first, as it is written by hand: `2x^3 - 7x + 5`."""
+    """Return a polynomial in x, highest power first, in handwritten form: `2x^3 - 7x + 5`."""
     degree = len(coefficients) - 1
     return joined([term(c, degree - i) for i, c in enumerate(coefficients) if c]) or "0"
 
@@ -71,7 +71,7 @@ def term(coefficient: int, power: int, factor: str = "") -> str:
 
 
 def joined(terms: Sequence[str]) -> str:
-    """Return a sum of terms, with a minus sign as a difference."""
+    """Return a sum of terms; a negative term becomes a difference."""
     return " + ".join(terms).replace("+ -", "- ")
 
 
@@ -95,4 +95,4 @@ def times(a, b):
             product[i + j] += p * q
     return product
 '''
-"""Python for the tool: polynomials as they are written above."""
+"""Python source for the tool that parses these polynomials."""

@@ -1,4 +1,4 @@
-"""One row of a set of problems: its question with all that belongs to it, and its one right answer."""
+"""One row of a problem set: its question with everything that belongs to it, and its answer."""
 
 import re
 from typing import cast
@@ -16,9 +16,9 @@ ANSWERS = (
     *("answer", "answers", "solution", "answerkey", "answer_key", "correct", "correct_answer", "correct_option", "label"),
     *("cop", "target", "gold", "final_answer", "final_decision", "answer_idx", "correct_choice"),
 )
-"""Columns of the answer: the first that is filled counts, `solution` last."""
+"""Answer columns: the first non-empty one counts, `solution` last."""
 SOLUTIONS = ("solution", "answer", "rationale", "explanation")
-"""Columns of a worked solution, for hints: the first that has one."""
+"""Columns of a worked solution for hints: the first non-empty one counts."""
 _READ = frozenset((*QUESTIONS, *ANSWERS))
 _FREE = ("answer", "answers", "correct_answer", "final_answer", "final_decision", "target", "gold")
 _BRACE = re.compile(r"(?<!\\)[{}]")
@@ -26,7 +26,11 @@ _UNIT = re.compile(r"(-?[\d.,/]+)\s*\([^()]*\)")
 
 
 def task(where: str, id: str, split: str | None, raw: dict[str, object], reading: Reading) -> Task:
-    """Return the task of a row; BadData with its place for one that cannot be played, Unread for a column nobody reads."""
+    """Return a row's task.
+
+    Raises:
+        BadData: the row is unplayable; the message gives its location. A column with unread text raises Unread.
+    """
     row = lowered(raw)
     key = next((name for name in QUESTIONS if row.get(name) is not None), None)
     if key is None or not any(name in row for name in ANSWERS):
@@ -35,7 +39,7 @@ def task(where: str, id: str, split: str | None, raw: dict[str, object], reading
         raise BadData(f"{where}: the question has no answer (answerable, is_impossible); expected one that has")
     question = problem = _text(row[key], f"{where}: question (or problem)")
     found: dict[str, str] = {}
-    if not bare(tuple(row), _READ) or type(row.get("answer")) is bool:  # most files: nothing else to look for
+    if not bare(tuple(row), _READ) or type(row.get("answer")) is bool:  # most files: no further columns
         read = set(_READ)
         before = premises(row, read, reading.ignore)
         found = {} if {"choices", "options"} & set(reading.ignore) else choices(row, read, where)
@@ -62,12 +66,12 @@ def task(where: str, id: str, split: str | None, raw: dict[str, object], reading
 
 
 def _solution(row: Row) -> str:
-    """Return the worked solution of a row: a column of that name, or what stands before `####`; empty without one."""
+    """Return a row's worked solution: a column of that name, or the text before `####`; empty without one."""
     for name in SOLUTIONS:
         value = row.get(name)
         if isinstance(value, str) and (name != "answer" or "####" in value):
             worked = value.rpartition("####")[0] if "####" in value else value
-            if len(worked.split()) > 3:  # more than the answer itself
+            if len(worked.split()) > 3:  # more than just the answer
                 return worked.strip()
     return ""
 
@@ -106,7 +110,7 @@ def _answer(row: Row, where: str) -> str:
 
 
 def boxed(text: str) -> str | None:
-    """Return what the last `\\boxed{…}` of a text holds, with its own braces; None where there is none that is closed."""
+    r"""Return the content of a text's last `\boxed{…}`, with its own braces; None if no closed one exists."""
     at = max(text.rfind("\\boxed"), text.rfind("\\fbox"))
     if at < 0:
         return None

@@ -16,7 +16,7 @@ def _draw(rng: np.random.Generator, difficulty: int) -> Problem:
     summed = rng.random() < 0.5
     values = [*start, *_continued(start, weights, shift, last + 1 - order)]
     answer = sum(values[:last]) if summed else values[last - 1]
-    plain = [*start, *_continued(start, weights, 0, last - order)]  # the constant forgotten
+    plain = [*start, *_continued(start, weights, 0, last - order)]  # mistake: forgets the constant
     wrong = (sum(values[: last + 1]) if summed else values[last], sum(plain) if summed else plain[-1])
     terms = [f"{w} a(n-{i})" if abs(w) != 1 else f"{'-' * (w < 0)}a(n-{i})" for i, w in enumerate(weights, 1)]
     begin = ", ".join(f"a({i}) = {value}" for i, value in enumerate(start, 1))

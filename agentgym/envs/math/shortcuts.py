@@ -1,4 +1,4 @@
-"""Shortcuts that answer without computing; what they reach is declared by the environment."""
+"""Shortcut policies that answer without computing; the environment declares their success."""
 
 import math
 import re
@@ -28,11 +28,11 @@ _MOST_FREQUENT = {
     "determinant": "204",
     "trace": "17",
 }
-"""The most frequent answer of 4,000 at difficulty 0; from 0.05 % of them (derivative) to 2.5 % (digits), 0.8 % over all."""
+"""Most frequent answer of 4,000 at difficulty 0; from 0.05 % of them (derivative) to 2.5 % (digits), 0.8 % over all."""
 
 
 def shortcuts() -> Mapping[str, Callable[[list[str]], str]]:
-    """Return each shortcut by name: from all observations so far to an action."""
+    """Return the shortcut policies by name; each maps all observations so far to an action."""
     return {
         "zero": lambda _: spell("answer", "0"),
         "one": lambda _: spell("answer", "1"),
@@ -52,7 +52,7 @@ def _numbers(seen: list[str]) -> list[int]:
 
 
 def _asked(seen: list[str]) -> str:
-    """Return what the statement wants worked out, as it stands there."""
+    """Return the expression in the statement to be evaluated."""
     text = statement_of(seen[0]).rstrip(".?")
     match = re.search(
         r"(?:Work out|f\(x\) =|when|integral of|expansion of) (.*?)(?: exactly| with respect| is divided| from x|$)", text

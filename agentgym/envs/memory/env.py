@@ -1,4 +1,4 @@
-"""The environment: a stream of sessions, notes of a limited number, and questions."""
+"""The environment: a stream of sessions, a limited number of notes, and questions."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self, cast
@@ -47,21 +47,21 @@ class Memory(Notes):
         "tiny": {"difficulty": 0, "attributes": "room,car,team", "values": 4, "sessions": 5, "notes": 4, "horizon": 16}
     }
     families: str = ""
-    """Names of what facts go through, with commas between; by default all of the difficulty."""
+    """Comma-separated kinds of changes to facts; by default all of the difficulty."""
     attributes: str = ""
-    """Attributes that facts are about, at least 3 of them with commas between; by default all five."""
+    """Comma-separated attributes that facts are about, at least 3; by default all five."""
     values: int = 0
-    """Values that each attribute may have; 0: all, that is 15 words or more."""
+    """Number of values per attribute; 0: all, which is 15 words or more."""
     sessions: int = 0
-    """Sessions of the stream; 0: as many as the difficulty has."""
+    """Number of sessions in the stream; 0: the difficulty's number."""
     data: str = ""
-    """A file of LongMemEval or MRCR: then the environment is a `RecordedMemory` over its rows."""
+    """A file of LongMemEval or MRCR; the environment is then a `RecordedMemory` over its rows."""
     passing: float = 0.95
-    """With `data`: the score from which an answer is right."""
+    """With `data`: the minimum score of a correct answer."""
     strict: bool = False
-    """With `data`: whether one bad row refuses the file; else such rows are left out, with a warning of how many."""
+    """With `data`: refuse the file for one bad row; by default bad rows are skipped, and a warning counts them."""
     ignore: Sequence[str] = ()
-    """With `data`: columns of the file that are left out on purpose."""
+    """With `data`: columns of the file to leave out on purpose."""
     declared = Declarations(random_bound=0.01, expert_bound=0.99)
 
     def __new__(cls, **options: Any) -> Self:
@@ -74,7 +74,7 @@ class Memory(Notes):
 
     @classmethod
     def unlike_published(cls, options: Mapping[str, object]) -> str:
-        """With `data` it is LongMemEval or MRCR; its own streams are published nowhere else."""
+        """Explain a difference: with `data` it is LongMemEval or MRCR; its own streams are not published elsewhere."""
         from agentgym.envs.memory.recorded import RecordedMemory
 
         return RecordedMemory.unlike_published(options) if options.get("data") else ""
@@ -116,7 +116,7 @@ class Memory(Notes):
 
     def begin(self, task: Task) -> str:
         self.place = 0
-        """The number of the session that was shown last."""
+        """Index of the last session shown."""
         self.noted, self.found = [], ""
         watched = " and ".join(task.data["watched"])
         rules = (
@@ -160,7 +160,7 @@ class Memory(Notes):
             return self.win("That is right. The stream is over.")
         return f"That is right.\n{self._moved()}"
 
-    # What the framework asks
+    # Framework hooks
 
     def state(self) -> object:
         return self.place, self.noted, self.found
@@ -174,7 +174,7 @@ class Memory(Notes):
         self.noted = list(noted)
 
     def measures(self) -> dict[str, float]:
-        """Return the share of the stream that was read with every answer right."""
+        """Return the share of the stream read with every answer right."""
         return {"read": self.place / len(self.task.data["sessions"])}
 
     def oracle(self) -> Iterator[str]:
@@ -186,11 +186,11 @@ class Memory(Notes):
             yield expert.action(self._texts(), self.task.data["watched"], self.noted, self.found, notes=self.notes)
 
     def _texts(self) -> Sequence[Session]:
-        """Return the sessions that were shown."""
+        """Return the sessions shown so far."""
         return self.task.data["sessions"][: self.place + 1]
 
     def mistake(self, rng: np.random.Generator) -> str | None:
-        """Return an answer that looks no further than the attribute, or `unknown`."""
+        """Return an answer based on the attribute alone, or `unknown`."""
         if not self._question:
             return spell("next")
         return spell("answer", UNKNOWN if rng.random() < 0.5 else generate.last_of_anybody(self._texts(), self.place))

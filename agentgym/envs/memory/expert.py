@@ -1,4 +1,4 @@
-"""The expert: it notes what counts about the people who matter, and answers from its notes, or from all it read."""
+"""The expert: notes the valid facts about the people asked about, and answers from its notes, or from all it read."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ def written(statement: Statement) -> str:
 
 
 def read_note(text: str) -> Statement | None:
-    """Return the statement of a note; None for a note in other words."""
+    """Return the statement of a note; None if the note is in other words."""
     match = _NOTE.fullmatch(text)
     if match is None:
         return None
@@ -32,7 +32,7 @@ def read_note(text: str) -> Statement | None:
 
 
 def action(sessions: Sequence[Session], watched: Sequence[str], noted: Sequence[str], found: str, *, notes: int) -> str:
-    """Return the next action from the sessions that were shown and the notes; `found` is the query of the last search."""
+    """Return the next action given the sessions shown and the notes; `found` is the query of the last search."""
     session, place = sessions[-1], len(sessions) - 1
     if not notes:
         if not session["question"]:
@@ -57,7 +57,7 @@ def action(sessions: Sequence[Session], watched: Sequence[str], noted: Sequence[
 
 
 def _noted(statement: Statement, kept: dict[int, Statement], noted: Sequence[str], notes: int) -> str | None:
-    """Return what brings the notes up to date with a statement; None if they are."""
+    """Return the action that updates the notes for a statement; None if they are up to date."""
     same = {number: note for number, note in kept.items() if (note.who, note.what) == (statement.who, statement.what)}
     text = written(statement)
     if text in noted or not counts(statement, next(iter(same.values()), None)):
@@ -71,7 +71,7 @@ def _noted(statement: Statement, kept: dict[int, Statement], noted: Sequence[str
 
 
 def shortcut(way: Way) -> Callable[[list[str]], str]:
-    """Return the policy that answers in a certain way, from all observations so far."""
+    """Return the policy that answers in a given way, from all observations so far."""
 
     def policy(seen: list[str]) -> str:
         sessions = shown(seen)

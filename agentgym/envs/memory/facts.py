@@ -1,4 +1,4 @@
-"""Facts: how people state them, how lines are read, and what is true on a day."""
+"""Facts: their wording, parsing, and truth on a given day."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -24,7 +24,7 @@ VALUES: Mapping[str, tuple[str, ...]] = {
     "car": _words("red blue green black white silver yellow brown purple beige orange pink grey golden violet"),
     "team": _words("falcon otter badger heron lynx marten osprey puffin raven stoat swift tern viper walrus yak"),
 }
-"""What each attribute may be."""
+"""Possible values of each attribute."""
 WORDINGS: Mapping[str, tuple[str, ...]] = {
     "own": ("{who}: My {what} is {value}.", "{who}: For my {what}, put down {value}."),
     "changed": ("{who}: My {what} is now {value}.", "{who}: Correction: my {what} is {value}."),
@@ -32,7 +32,7 @@ WORDINGS: Mapping[str, tuple[str, ...]] = {
     "until": ("{who}: Until day {day} my {what} is {value}.", "{who}: My {what} is {value}, but only up to day {day}."),
     "given up": ("{who}: I no longer have a {what}.", "{who}: Please forget my {what}, I gave it up."),
 }
-"""Lines that state something."""
+"""Wordings of statements."""
 CHATTER = (
     "{who}: See you at lunch.",
     "{who}: The coffee machine is broken again.",
@@ -49,14 +49,14 @@ QUESTIONS: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Statement:
-    """A line that states something."""
+    """A line that states a fact."""
 
     kind: str
     who: str
     what: str
     value: str = ""
     day: int = 0
-    """Last day on which it holds; 0: without end."""
+    """Last day on which it holds; 0: no end."""
 
 
 @cache
@@ -71,7 +71,7 @@ def _patterns(table: str) -> list[tuple[str, re.Pattern[str]]]:
 
 
 def read(line: str) -> Statement | None:
-    """Return what a line states; None for chatter."""
+    """Return a line's statement; None for chatter."""
     for kind, pattern in _patterns("lines"):
         if match := pattern.fullmatch(line):
             parts = match.groupdict()
@@ -85,16 +85,16 @@ def read_question(text: str) -> dict[str, str]:
 
 
 Held = dict[tuple[str, str], Statement]
-"""By person and attribute, the statement that counts."""
+"""The valid statement by person and attribute."""
 
 
 def counts(statement: Statement, before: Statement | None) -> bool:
-    """Return whether a new statement replaces the one that counted: what others say never replaces a person's own words."""
+    """Return whether a new statement replaces the valid one; hearsay never replaces a person's own words."""
     return statement.kind != "heard" or before is None or before.kind == "heard"
 
 
 def taken_in(statements: Iterable[Statement]) -> Held:
-    """Return which statements count after all of them."""
+    """Return the valid statements after all of these."""
     present: Held = {}
     for statement in statements:
         place = statement.who, statement.what
@@ -104,14 +104,14 @@ def taken_in(statements: Iterable[Statement]) -> Held:
 
 
 def true_value(statement: Statement | None, day: int) -> str:
-    """Return the value on a day; `unknown` for what was never said, given up, or has expired."""
+    """Return the value on a day; `unknown` if it was never stated, was given up, or has expired."""
     if statement is None or statement.kind == "given up" or 0 < statement.day < day:
         return UNKNOWN
     return statement.value
 
 
 def answer(question: Mapping[str, str], present: Held, day: int) -> str:
-    """Return the answer to a question from the statements that count."""
+    """Return the answer to a question given the valid statements."""
     if "who" in question:
         return true_value(present.get((question["who"], question["what"])), day)
     for (who, what), statement in present.items():

@@ -1,4 +1,4 @@
-"""Tasks: a stream of sessions with facts about a few people, chatter about the rest, and questions."""
+"""Generated tasks: a stream of sessions with facts about a few people, chatter about others, and questions."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
@@ -23,12 +23,12 @@ from agentgym.errors import BadConfig
 
 T = TypeVar("T")
 Values = Mapping[str, Sequence[str]]
-"""What facts are about, with the values of each."""
+"""The attributes of facts, with their values."""
 Session = dict[str, Any]
-"""A session, or a whole task: day, lines and question; or the people watched and sessions."""
+"""A session (day, lines and question), or a whole task (people asked about, and sessions)."""
 DRAWS = 3000
 FAMILIES = {"recall": 0, "update": 0, "abstain": 0, "hearsay": 1, "expiry": 1, "owner": 2}
-"""What facts go through and what is asked, with the difficulty from which it occurs."""
+"""Kinds of changes to facts and of questions, with their first difficulty."""
 
 
 def pick(rng: np.random.Generator, choices: Sequence[T]) -> T:
@@ -39,7 +39,11 @@ def pick(rng: np.random.Generator, choices: Sequence[T]) -> T:
 def draw(
     rng: np.random.Generator, difficulty: int, families: Sequence[str], attributes: Values, sessions: int, notes: int
 ) -> Session:
-    """Return the data of a task on which every policy of `wrong_ways` gives a wrong answer."""
+    """Return a task's data, on which every policy of `wrong_ways` gives a wrong answer.
+
+    Raises:
+        BadConfig: no such stream was found in DRAWS draws.
+    """
     names = [name for name in families if FAMILIES[name] <= difficulty]
     for _ in range(DRAWS):
         data = _drawn(rng, difficulty, names, attributes, sessions or 6 + 4 * difficulty, notes)
@@ -77,7 +81,7 @@ def _drawn(
 
 
 def _session(rng: np.random.Generator, day: int, lines: int, others: Sequence[str], attributes: Values) -> Session:
-    """Return a session of chatter, some of which states facts that nobody will ask for."""
+    """Return a session of chatter, including facts nobody will ask about."""
     chatter: list[str] = []
     for _ in range(lines):
         who = pick(rng, others)
@@ -97,7 +101,7 @@ def _line(rng: np.random.Generator, statement: Statement, other: str) -> str:
 def _life(
     rng: np.random.Generator, who: str, what: str, choices: Sequence[str], families: Sequence[str], last: int
 ) -> Iterator[tuple[Statement, int]]:
-    """Yield what is said about an attribute, with the session of each, in order."""
+    """Yield the statements about an attribute in order, each with its session."""
     values = [choices[int(place)] for place in rng.permutation(len(choices))[:3]]
     first = int(rng.integers(max(last // 3, 1)))
     later = int(rng.integers(first + 1, max(last, first + 2)))
@@ -106,7 +110,7 @@ def _life(
     if kind == "expiry":
         yield Statement("until", who, what, values[0], 1 + 2 * int(rng.integers(first, last + 1))), first
         return
-    if kind == "hearsay" and rng.random() < 0.3:  # nobody else knows better
+    if kind == "hearsay" and rng.random() < 0.3:  # the person never states it
         yield Statement("heard", who, what, values[0]), first
         return
     yield Statement("own", who, what, values[0]), first
@@ -138,7 +142,7 @@ def _question(
 
 
 def spoken(stream: Sequence[Session], place: int) -> Iterator[Statement]:
-    """Yield what was stated up to a session, that one included."""
+    """Yield the statements up to and including a session."""
     for session in stream[: place + 1]:
         for line in session["lines"]:
             statement = read(line)
@@ -147,7 +151,7 @@ def spoken(stream: Sequence[Session], place: int) -> Iterator[Statement]:
 
 
 Way = Callable[[Sequence[Session], int], str]
-"""From the sessions and the place of a question to an answer."""
+"""Maps the sessions and a question's position to an answer."""
 
 
 def wrong_ways(families: Sequence[str]) -> dict[str, Way]:
@@ -178,7 +182,7 @@ def wrong_ways(families: Sequence[str]) -> dict[str, Way]:
 
 
 def last_of_anybody(stream: Sequence[Session], place: int) -> str:
-    """Answer with what was said last about the attribute, whoever it was about."""
+    """Answer with the last statement about the attribute, about whomever."""
     question = read_question(stream[place]["question"]["text"])
     values = [one for one in spoken(stream, place) if one.what == question["what"] and one.value]
     if "value" in question:

@@ -1,4 +1,4 @@
-"""Notes of an agent whose window is shorter than what it reads: written, searched and deleted, and limited in number."""
+"""Notes of an agent whose window is shorter than its reading: written, searched, deleted, and limited in number."""
 
 import re
 from typing import Any, ClassVar
@@ -8,21 +8,21 @@ from agentgym.core.env import Outcome, TextEnv
 from agentgym.errors import BadConfig
 
 LONGEST_NOTE = 80
-"""Most characters of a note."""
+"""Maximum length of a note in characters."""
 FOUND = 5
-"""Notes that a search shows."""
+"""Number of notes a search shows."""
 
 
 class Notes(TextEnv):
-    """An environment with notes; a subclass sets `noted` and `found` in `begin`, and empties `found` as it goes on."""
+    """An environment with notes; a subclass sets `noted` and `found` in `begin`, and clears `found` as it proceeds."""
 
     task_settings: ClassVar[tuple[str, ...]] = ("notes",)
     settings: ClassVar[tuple[str, ...]] = task_settings
     notes: int = 12
-    """Most notes at a time; 0: no notes."""
+    """Maximum number of notes at a time; 0: no notes."""
     noted: list[str]
     found: str
-    """The query of the last search in this session."""
+    """Query of the last search in this session."""
 
     def check_options(self) -> None:
         count: Any = self.notes
@@ -32,13 +32,13 @@ class Notes(TextEnv):
 
     def setup(self) -> None:
         super().setup()
-        for name in ("note", "search_notes", "delete_note"):  # after the environment's own tools, or not at all
+        for name in ("note", "search_notes", "delete_note"):  # listed after the environment's own tools, or removed
             own = self.tools.pop(name)
             if self.notes:
                 self.tools[name] = own
 
     def about_notes(self) -> str:
-        """Return how many notes there may be, for the first observation."""
+        """Return the sentence on the number of notes in the first observation."""
         return f"\nYou may keep {self.notes} notes of up to {LONGEST_NOTE} characters." if self.notes else ""
 
     @tool

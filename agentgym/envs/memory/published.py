@@ -1,12 +1,12 @@
-"""Rows of LongMemEval and MRCR as tasks, with the verdict over an answer.
+"""Rows of LongMemEval and MRCR as tasks, and the scoring of answers.
 
-LongMemEval: a JSON list, or JSON lines, of `question_id` (ending in `_abs` where the answer was never given),
+LongMemEval: a JSON list, or JSON lines, of `question_id` (ending in `_abs` if the answer was never stated),
 `question_type`, `question`, `answer`, `question_date`, `haystack_dates` and `haystack_sessions`. Its published judge is a
-model; here an answer is right if it holds the expected one as whole words with few others, and to abstain is to answer
+model; here an answer is right if it contains the expected one as whole words with few others, and abstains as
 `unknown`.
 
 MRCR: JSON lines of `prompt` (the messages as a JSON text), `answer` and `random_string_to_prepend`. An answer that does not
-begin with that string scores 0, and any other the ratio of `difflib.SequenceMatcher` after it.
+begin with that string scores 0, any other the ratio of `difflib.SequenceMatcher` after it.
 """
 
 import json
@@ -25,11 +25,11 @@ from agentgym.tasks.reading import PLAIN, Reading, playable
 
 Row = dict[str, object]
 MOST_COMPARED = 20_000
-"""Most characters of an answer of MRCR; a longer one scores 0, since the time to compare grows with the square."""
+"""Maximum length of an MRCR answer in characters; a longer one scores 0, since the comparison takes quadratic time."""
 MORE_WORDS = 10
-"""Most words of an answer of LongMemEval beyond the expected ones: an answer that copies everything is none."""
+"""Maximum words of a LongMemEval answer beyond the expected ones, so that copying everything fails."""
 _ALSO = re.compile(r"(.+?)\.? ([^.]+?) \(including the last day\) is also acceptable\.?", re.DOTALL)
-"""How LongMemEval writes two answers that are both right."""
+"""LongMemEval's form of two answers that are both right."""
 _SMALL = """
     zero one two three four five six seven eight nine ten
     eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen
@@ -40,7 +40,7 @@ _NUMBER = re.compile(rf"\b(?:({'|'.join(_TENS)})(?:[- ]({'|'.join(_UNITS[1:10])}
 
 
 def load(path: str, reading: Reading = PLAIN) -> Library:
-    """Read a file, once per process; BadData with the place of what is wrong."""
+    """Load a file, once per process; BadData gives the location of an error."""
     return _load(*stamp(path), reading)
 
 
@@ -50,7 +50,11 @@ def _load(path: str, _time: int, _size: int, reading: Reading) -> Library:
 
 
 def _records(path: str) -> Iterator[tuple[str, int, Row]]:
-    """Yield the objects of a JSON list, or of JSON lines, with place and number."""
+    """Yield the objects of a JSON list or of JSON lines, with location and number.
+
+    Raises:
+        BadData: the file is not JSON, or an item is not an object.
+    """
     first = next((line.lstrip()[:1] for _, line in raw_lines(path) if line.strip()), b"")
     if first != b"[":
         yield from ((where, number, row) for number, (where, row) in enumerate(objects(path)))
@@ -121,7 +125,11 @@ def _mrcr(where: str, row: Row) -> Data:
 
 
 def _messages(value: object, where: str) -> list[str]:
-    """Return messages as lines of `Role: content`."""
+    """Return messages as lines of `Role: content`.
+
+    Raises:
+        BadData: a message lacks role or content.
+    """
     lines: list[str] = []
     for message in cast("list[object]", value) if isinstance(value, list) else [None]:
         parts: Row = cast("Row", message) if isinstance(message, dict) else {}
@@ -133,7 +141,7 @@ def _messages(value: object, where: str) -> list[str]:
 
 
 def score(data: Data, answer: str) -> float:
-    """Return how right an answer is, from 0 to 1."""
+    """Return the score of an answer, from 0 to 1."""
     if data["prefix"]:
         if not answer.startswith(data["prefix"]) or len(answer) > MOST_COMPARED:
             return 0.0

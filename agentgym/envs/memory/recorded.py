@@ -1,4 +1,4 @@
-"""The environment over recorded conversations: LongMemEval and MRCR, session by session, and one question at the end."""
+"""The environment of recorded conversations: LongMemEval and MRCR, session by session, with one question at the end."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
@@ -24,13 +24,13 @@ class RecordedMemory(FromFile, Notes):
     task_settings: ClassVar[tuple[str, ...]] = ("passing",)
     settings: ClassVar[tuple[str, ...]] = (*FromFile.settings, *Notes.settings, *task_settings)
     passing: float = 0.95
-    """The score from which an answer is right."""
+    """Minimum score of a correct answer."""
     read_file = staticmethod(load)
     declared = Declarations(random_bound=0.01)
 
     @classmethod
     def unlike_published(cls, options: Mapping[str, object]) -> str:
-        """LongMemEval's own judge is a model, and the stream is read in turns."""
+        """Explain a difference: LongMemEval's own judge is a model, and the stream is read in turns."""
         return "reads the conversations session by session; LongMemEval's published judge is a model, not its words"
 
     def check_options(self) -> None:
@@ -40,12 +40,12 @@ class RecordedMemory(FromFile, Notes):
         super().check_options()
 
     def limit_of(self, task: Task) -> int:
-        """Return `horizon`, or turns to read every session and to keep and search notes."""
+        """Return `horizon`, or enough turns to read every session and to write and search notes."""
         return self.horizon if "horizon" in self.__dict__ else max(self.horizon, 4 * len(task.data["stream"]))
 
     def begin(self, task: Task) -> str:
         self.place = 0
-        """The number of the session that was shown last."""
+        """Index of the last session shown."""
         self.noted, self.found = [], ""
         self.score = 0.0
         rules = (
@@ -84,7 +84,7 @@ class RecordedMemory(FromFile, Notes):
         return self.place, self.noted, self.found, self.score
 
     def measures(self) -> dict[str, float]:
-        """Return the score of the answer, and the share of the sessions that were read."""
+        """Return the score of the answer, and the share of the sessions read."""
         return {"score": self.score, "read": (self.place + 1) / len(self.task.data["stream"])}
 
     def oracle(self) -> Iterator[str]:

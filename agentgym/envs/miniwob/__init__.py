@@ -1,4 +1,4 @@
-"""MiniWoB++: small pages, each with one thing to do."""
+"""MiniWoB++: small web pages with one task each."""
 
 from agentgym.envs.miniwob.env import MiniWoB
 

@@ -1,4 +1,4 @@
-"""MiniWoB++ in the browser of this package, with its own observation and tools."""
+"""MiniWoB++ in this package's browser, with its observations and tools."""
 
 import hashlib
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,7 @@ from agentgym.envs.miniwob.solvers import DEFAULT, SOLVERS, Page
 from agentgym.errors import BadConfig, Fault, Reason, UnknownName, no_such
 
 SEEDS = 1_000_000
-"""Seeds of a task's page, as in BrowserGym."""
+"""Number of seeds per task, as in BrowserGym."""
 
 START = """(() => {
   const style = document.createElement("style");
@@ -39,7 +39,7 @@ START = """(() => {
   };
   return [core.agentgym()];
 })()"""
-"""Begins the episode; the goal is told apart from the page, and what shows the reward is hidden, as in BrowserGym."""
+"""Script that starts the episode; the goal is separated from the page and the reward display hidden, as in BrowserGym."""
 RESULT = "typeof core === 'object' && core.agentgym && WOB_EPISODE_ID >= 0 ? [WOB_DONE_GLOBAL, WOB_RAW_REWARD_GLOBAL] : null"
 
 
@@ -55,7 +55,7 @@ class MiniWoB(BrowserEnv):
     task_settings: ClassVar[tuple[str, ...]] = ("names",)
     settings: ClassVar[tuple[str, ...]] = (*BrowserEnv.settings, *task_settings)
     names: tuple[str, ...] = DEFAULT
-    """Tasks that are drawn, by their names in the package."""
+    """Tasks to draw, by their names in the package."""
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {"all": {"names": NAMES}}
     viewport = (500, 320)
     ready = f"ready.{HOST}"
@@ -67,7 +67,12 @@ class MiniWoB(BrowserEnv):
         folder()
 
     def setup(self) -> None:
-        """Mount the pages."""
+        """Mount the pages.
+
+        Raises:
+            UnknownName: the package has no such task.
+            BadConfig: `names` is empty.
+        """
         super().setup()
         self.names = (self.names,) if isinstance(self.names, str) else tuple(self.names)
         for name in self.names:
@@ -76,8 +81,8 @@ class MiniWoB(BrowserEnv):
         if not self.names:
             raise BadConfig("names of MiniWoB is empty; expected names of tasks")
         mount(HOST, site)
-        self._goals: dict[str, str] = {}  # of the task whose page stands in the browser
-        for name in ("goto", "back", "tab", "answer"):  # there is one page, and it is not asked for an answer
+        self._goals: dict[str, str] = {}  # of the task open in the browser
+        for name in ("goto", "back", "tab", "answer"):  # there is only one page, and no question
             self.tools.pop(name)
 
     # Tasks
@@ -87,7 +92,7 @@ class MiniWoB(BrowserEnv):
         return self._task(self.names[int(rng.integers(len(self.names)))], int(rng.integers(SEEDS)))
 
     def numbered(self, number: int, split: str | None = None, difficulty: int | None = None) -> Task:
-        """Return the task of that number: the tasks take turns, each with a seed of the split."""
+        """Return the task with this number: the tasks alternate, each with a seed of the split."""
         split = self._split_for(number, split)
         name = self.names[number % len(self.names)]
         rng = generator("MiniWoB", split, name, number // len(self.names))
@@ -104,7 +109,11 @@ class MiniWoB(BrowserEnv):
         return task.data["type"], task.data["seed"]
 
     def find(self, task_id: str) -> Task:
-        """Return the task with that id, `NAME/SEED`."""
+        """Return the task with this id, `NAME/SEED`.
+
+        Raises:
+            BadConfig: the id is malformed.
+        """
         name, _, seed = task_id.rpartition("/")
         if name not in NAMES or not seed.isdecimal() or int(seed) >= SEEDS:
             raise BadConfig(f"task id {task_id!r} of MiniWoB: expected NAME/SEED, for example click-test/17")
@@ -115,7 +124,7 @@ class MiniWoB(BrowserEnv):
 
     @classmethod
     def unlike_published(cls, options: Mapping[str, object]) -> str:
-        """BrowserGym ends every task after 10 steps, and each of its actions is one; so is each command here."""
+        """Explain a difference: BrowserGym ends every task after 10 steps, one per action; here a command is a step."""
         options = {"names": cls.names, **cls.presets.get(str(options.get("preset")), {}), **options}
         names = cast("str | tuple[str, ...]", options["names"])
         longer = {*((names,) if isinstance(names, str) else names)} & LIMITS.keys()
@@ -129,7 +138,11 @@ class MiniWoB(BrowserEnv):
         return task.data, url(task.data["type"])
 
     async def prepare(self, session: Session) -> None:
-        """Begin the page's episode and read its goal."""
+        """Start the page's episode and read its goal.
+
+        Raises:
+            Fault: the page does not start or does not become ready.
+        """
         tab = session.tab
         begun = await tab.main(START % self.task.data["seed"])
         if not begun:
@@ -151,15 +164,15 @@ class MiniWoB(BrowserEnv):
     def judge(self, answer: str | None) -> bool | None:
         result = self.peek(RESULT)
         if result is None:
-            return False  # the page was left
+            return False  # the agent left the page
         done, raw = cast("tuple[bool, float]", result)
         return raw >= THRESHOLDS.get(self.task.data["type"], 1) if done else None
 
     def _key(self) -> str:
-        """Pages keep what they count in variables: only the way to it says what a state is."""
+        """Return the hash of the actions so far, since pages keep state in variables."""
         return hashlib.blake2b(repr((self.task.id, self.log)).encode("utf-8", "replace"), digest_size=8).hexdigest()
 
-    # Tools that these pages need besides
+    # Additional tools for these pages
 
     @tool
     def dblclick(self, id: int) -> Outcome:
@@ -199,10 +212,10 @@ class MiniWoB(BrowserEnv):
         return self.do("wait")
 
     def _point(self, x: float, y: float) -> tuple[float, float]:
-        """Return the nearest point in the window; what is no number is its corner."""
+        """Return the nearest point within the window; NaN becomes its corner."""
         return tuple(min(max(v, 0.0), most - 1) if v == v else 0.0 for v, most in zip((x, y), self.viewport, strict=True))  # type: ignore[return-value]
 
-    # Who knows
+    # Policies
 
     def oracle(self) -> Iterator[str]:
         solver = SOLVERS.get(self.task.data["type"])
@@ -211,8 +224,8 @@ class MiniWoB(BrowserEnv):
         while True:
             try:
                 yield solver(Page(self.goal, self.seen))
-            except (LookupError, StopIteration, ValueError):  # what it looks for is hidden by something that opened
+            except (LookupError, StopIteration, ValueError):  # its target is hidden by something that opened
                 yield spell("press", "Escape")
 
     def expert(self) -> Iterator[str]:
-        return self.oracle()  # it reads goal and page alone
+        return self.oracle()  # the solver reads only goal and page

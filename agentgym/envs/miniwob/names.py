@@ -1,4 +1,4 @@
-"""What is known of each task: whether text is enough for it, its limit, and when it counts as done."""
+"""Facts about each task: whether text suffices, its horizon, and its success threshold."""
 
 THRESHOLDS = {
     "bisect-angle": 0.8,
@@ -10,7 +10,7 @@ THRESHOLDS = {
     "use-colorwheel": 0.8,
     "use-colorwheel-2": 0.8,
 }
-"""Raw reward from which a task with a reward by degrees counts as solved; everywhere else it is 1."""
+"""Raw reward from which a task with graded rewards counts as solved; 1 for all others."""
 
 LIMITS = {
     "book-flight": 30,
@@ -28,7 +28,7 @@ LIMITS = {
     "social-media-all": 20,
     "social-media-some": 20,
 }
-"""Steps of an episode where ten, BrowserGym's limit, are few."""
+"""Horizons of tasks for which ten steps, BrowserGym's limit, are too few."""
 
 
 NAMES: tuple[str, ...] = tuple(
@@ -163,4 +163,4 @@ NAMES: tuple[str, ...] = tuple(
         "visual-addition",
     ]
 )
-"""All tasks that the package registers, by its names without version."""
+"""All tasks registered by the package, without version."""

@@ -1,4 +1,4 @@
-"""What a solver sees: the goal, and the page as it is shown."""
+"""A solver's view: the goal and the displayed page."""
 
 import json
 import re
@@ -10,12 +10,12 @@ from agentgym.browser.observation import Element, elements
 from agentgym.core.actions import spell
 
 Solver = Callable[["Page"], str]
-"""From what is shown to the next action: it remembers nothing, so it goes on from any state."""
+"""Maps the current view to the next action; stateless, so it continues from any state."""
 
 
 @dataclass(frozen=True)
 class Page:
-    """Goal and page of one moment."""
+    """Goal and page at one moment."""
 
     goal: str
     seen: dict[str, Any]
@@ -27,17 +27,17 @@ class Page:
 
     @property
     def parts(self) -> list[Element]:
-        """All elements with an id, and between them the texts that have none, as elements with the id 0."""
+        """All elements with an id, and the texts between them as elements with id 0."""
         loose = [f"[0] {line}" if line.startswith("text ") else line for line in self.texts]
         return elements({"lines": [(0, line, 0) for line in loose]})
 
     @property
     def texts(self) -> list[str]:
-        """All lines, without their depth."""
+        """All lines without indentation."""
         return [text for _, text, _ in self.seen["lines"]]
 
     def all(self, role: str | None = None, name: str | None = None, style: str | None = None) -> list[Element]:
-        """Return the elements of a role, a name, a class, in order."""
+        """Return the elements with a role, a name and a class, in order."""
         return [
             e
             for e in self.elements
@@ -45,29 +45,41 @@ class Page:
         ]
 
     def one(self, role: str | None = None, name: str | None = None, style: str | None = None) -> Element:
-        """Return the first of them; LookupError where there is none."""
+        """Return the first element with a role, a name and a class.
+
+        Raises:
+            LookupError: there is none.
+        """
         matching = self.all(role, name, style)
         if not matching:
             raise LookupError(f"no {role} {name!r} {style}")
         return matching[0]
 
     def known(self, id: str) -> Element:
-        """Return the element with that `id` in the document; LookupError where there is none."""
+        """Return the element with this `id` in the document.
+
+        Raises:
+            LookupError: there is none.
+        """
         matching = [e for e in self.elements if e.fact("id") == id]
         if not matching:
             raise LookupError(f"no element with id {id!r}")
         return matching[0]
 
     def has(self, id: str) -> bool:
-        """Return whether an element with that `id` is shown."""
+        """Return whether an element with this `id` is displayed."""
         return any(e.fact("id") == id for e in self.elements)
 
     def quoted(self) -> list[str]:
-        """Return what the goal has in double quotes."""
+        """Return the goal's texts in double quotes."""
         return re.findall(r'"([^"]*)"', self.goal)
 
     def match(self, pattern: str) -> re.Match[str]:
-        """Return where the goal matches; LookupError where it does not."""
+        """Return the match of a pattern in the goal.
+
+        Raises:
+            LookupError: the goal does not match.
+        """
         match = re.search(pattern, self.goal)
         if match is None:
             raise LookupError(f"{self.goal!r} is not {pattern!r}")
@@ -90,15 +102,15 @@ def fill(element: Element, text: str) -> str:
 
 
 def submit(page: Page) -> str:
-    """Return the call that clicks what is labelled Submit."""
+    """Return the call that clicks the element labeled Submit."""
     return click(page.one("button", "Submit"))
 
 
 def entered(page: Page, *wanted: tuple[Element, str]) -> str | None:
-    """Return the call that fills the first field which does not hold its text yet, or None."""
+    """Return the call that fills the first field that lacks its text, or None."""
     return next((fill(e, text) for e, text in wanted if e.fact("value") != text), None)
 
 
 def nth(text: str) -> int:
-    """Return 2 for `3rd`: the number of an ordinal, from 0."""
+    """Return the zero-based index of an ordinal: 2 for `3rd`."""
     return int(re.sub(r"\D", "", text)) - 1

@@ -18,7 +18,11 @@ HOST = "miniwob.test"
 
 @cache
 def folder() -> Path:
-    """Return the folder of the installed package's pages."""
+    """Return the folder of the installed package's pages.
+
+    Raises:
+        MissingExtra: the package is not installed.
+    """
     spec = importlib.util.find_spec("miniwob")
     if spec is None or spec.origin is None:
         raise MissingExtra(f"rlvr/MiniWoB-v0 needs the pages of the `miniwob` package: {how_to_install('web')}")
@@ -26,7 +30,7 @@ def folder() -> Path:
 
 
 def url(name: str) -> str:
-    """Return the address of a task's page."""
+    """Return the URL of a task's page."""
     path = name.replace(".", "/") + "/wrapper.html" if name.startswith("flight.") else f"miniwob/{name}.html"
     return f"http://{HOST}/{path}"
 
@@ -41,7 +45,7 @@ def _read(path: str) -> tuple[bytes, str] | None:
 
 
 def site(environ: "WSGIEnvironment", start_response: Callable[..., object]) -> Iterable[bytes]:
-    """Answer with a file."""
+    """Answer a request with a file of the package."""
     file = _read(unquote(environ.get("PATH_INFO", "")).lstrip("/")) if environ["REQUEST_METHOD"] == "GET" else None
     if file is None:
         start_response("404 Not Found", [("Content-Type", "text/plain"), ("Content-Length", "9")])

@@ -1,4 +1,4 @@
-"""Solvers of tasks that take clicks alone."""
+"""Solvers of tasks that need only clicks."""
 
 import re
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from agentgym.browser.observation import Element
 from agentgym.core.actions import spell
 from agentgym.envs.miniwob.page import Page, Solver, call, click, nth, submit
 
-GOAL_HEIGHT = 50  # pixels above every drawing; pages count from there
+GOAL_HEIGHT = 50  # pixels above every drawing, the origin of page coordinates
 
 
 def button(page: Page) -> str:
@@ -57,7 +57,7 @@ def click_tab(page: Page) -> str:
 
 
 def _next(sections: list[Element]) -> Element:
-    """Return the section after the one that is open, the first after the last."""
+    """Return the section after the open one, or the first after the last."""
     opened = next((i for i, e in enumerate(sections) if e.has("selected") or e.has("expanded")), -1)
     return sections[(opened + 1) % len(sections)]
 
@@ -143,7 +143,7 @@ def identify_shape(page: Page) -> str:
 
 
 def _is(e: Element, word: str) -> bool:
-    """Return whether a drawn thing is what a word of the goal says."""
+    """Return whether a drawn element matches a word of the goal."""
     kinds = {"circle": "circle", "rectangle": "rect", "triangle": "polygon"}
     if e.name and word in (e.name, e.name + "s"):
         return True
@@ -186,7 +186,7 @@ def count_shape(page: Page) -> str:
 
 LINES = ((0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6))
 RANDOM_SHARE = 0.55
-"""How often the page's opponent marks any free cell; else it completes a line of its own, or blocks one of ours."""
+"""Probability that the page's opponent marks a random cell; otherwise it completes a line or blocks one of ours."""
 
 
 def _with(board: str, cell: int, mark: str) -> str:
@@ -194,13 +194,13 @@ def _with(board: str, cell: int, mark: str) -> str:
 
 
 def _completing(board: str, mark: str) -> list[int]:
-    """Return the cells that complete a line of the mark."""
+    """Return the cells that complete a line of a mark."""
     return [i for line in LINES for i in line if board[i] == " " and [board[j] for j in line].count(mark) == 2]
 
 
 @cache
 def win_probability(board: str, x_moves: bool) -> float:
-    """Return how likely X, who plays best, wins from a board of nine characters; a draw counts as a loss, as on the page."""
+    """Return X's win probability under best play from a board of nine characters; a draw is a loss, as on the page."""
     lines = {"".join(board[i] for i in line) for line in LINES}
     free = [i for i, cell in enumerate(board) if cell == " "]
     if lines & {"xxx", "ooo"} or not free:
@@ -273,7 +273,7 @@ def _center(page: Page) -> tuple[float, float]:
 
 
 def _point_then_submit(page: Page, find: Callable[[], tuple[float, float]]) -> str:
-    """Click a point of the drawing, unless one was set there: then submit."""
+    """Click a point of the drawing; once a point is set, submit."""
     x, y = find()
     blue = [e for e in page.all("circle") if e.fact("fill") == "blue"]
     if any(abs(float(e.fact("cx")) - x) < 1.5 and abs(float(e.fact("cy")) - y) < 1.5 for e in blue):

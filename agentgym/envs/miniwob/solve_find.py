@@ -1,4 +1,4 @@
-"""Solvers of tasks in which the thing to use must be found first: mail, posts, results, contacts."""
+"""Solvers of tasks that require finding an item first: mail, posts, results, contacts."""
 
 import re
 
@@ -11,7 +11,7 @@ def _styles(e: Element) -> set[str]:
 
 
 def _thread(page: Page, sender: str) -> list[Element]:
-    """Return the elements of the mail by a sender in the list of mails."""
+    """Return the elements of a sender's mail in the list of mails."""
     messages: list[Element] = []
     inside = False
     for e in page.elements:
@@ -38,7 +38,7 @@ def _in_thread(page: Page, style: str) -> str:
 
 
 def _home(page: Page) -> str:
-    """Leave an open mail or the search."""
+    """Return the call that leaves an open mail or the search."""
     return click(next(e for e in page.elements if e.fact("id").startswith("close-") or e.fact("id") == "search-cancel"))
 
 
@@ -51,7 +51,7 @@ def email(page: Page) -> str:
 
 
 def email_write(page: Page) -> str:
-    """Reply to a mail or forward it: open it, choose what to do, fill it in, send it."""
+    """Reply to or forward a mail: open it, choose the action, fill in the form, send it."""
     kind = "reply" if "reply" in page.goal else "forward"
     sender = page.match(r"email by (.+?) and ")[1]
     text = page.quoted()[0] if kind == "reply" else page.match(r"forward that email to (.+)\.")[1]
@@ -99,7 +99,7 @@ def search_engine(page: Page) -> str:
 
 
 def _current(page: Page) -> int | None:
-    """Return the number of the page of results that is shown: the one whose item is `active`."""
+    """Return the current page number of the results, whose item is `active`."""
     for number, text in enumerate(page.texts):
         if "active" in text and "page-item" in text:
             match = re.search(r'"(\d+)"', text) or re.search(r'"(\d+)"', page.texts[number + 1])

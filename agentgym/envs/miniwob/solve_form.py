@@ -17,7 +17,7 @@ def choose_list(page: Page) -> str:
 
 
 def _list(field: Element, key: str) -> list[str]:
-    """Return a list of texts that is said of a field."""
+    """Return a list of texts among a field's facts."""
     return json.JSONDecoder().raw_decode(field.facts.split(f"{key}=", 1)[1])[0]
 
 
@@ -41,7 +41,7 @@ def enter_text_2(page: Page) -> str:
 
 
 def _secret(page: Page, field: Element, text: str) -> str | None:
-    """Fill a field whose content is not shown, unless it holds as many characters: then it is taken to be right."""
+    """Fill a masked field, unless it already holds as many characters as the text."""
     return None if len(field.fact("value")) == len(text) else fill(field, text)
 
 
@@ -53,7 +53,7 @@ def enter_password(page: Page) -> str:
 def login_user(page: Page) -> str:
     (user, password), fields = page.quoted()[:2], page.all("textbox")
     cancel = [e for e in page.elements if e.name in ("Cancel", "Close", "No", "X") and e.role == "button"]
-    if cancel:  # what pops up asks whether to leave the page
+    if cancel:  # a popup asks whether to leave the page
         return click(cancel[0])
     return entered(page, (fields[0], user)) or _secret(page, fields[1], password) or click(page.all("button")[-1])
 
@@ -156,7 +156,7 @@ def autocomplete(page: Page) -> str:
     items = [e for e in page.elements if e.role in ("menuitem", "option", "div") and right(e.name)]
     if items:
         return click(items[0])
-    if field.fact("value") == parts[0]:  # the list was closed: typing opens it again
+    if field.fact("value") == parts[0]:  # the list was closed, and typing reopens it
         return fill(field, parts[0][:-1]) if field.has("focused") else click(field)
     return fill(field, parts[0])
 
@@ -192,7 +192,7 @@ def odd_or_even(page: Page) -> str:
 
 
 def multi(page: Page) -> str:
-    """Each layout labels its fields otherwise: before them, after them, or in them."""
+    """Fill a form whose layouts label fields before, after or inside them."""
     genre, director, year = page.match(r"Search for (.*) movies directed by (.*) from year (\d+)").groups()
     words = {"genre": genre, "director": director, "year": year, "date": year}
 
@@ -226,7 +226,7 @@ def sign_agreement(page: Page) -> str:
 
 
 def slider_keys(page: Page, value: int, wanted: int) -> str:
-    """Return the key that brings a slider with the focus nearer."""
+    """Return the key that moves a focused slider toward its target."""
     return spell("press", "ArrowRight" if value < wanted else "ArrowLeft")
 
 

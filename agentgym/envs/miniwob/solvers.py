@@ -5,7 +5,7 @@ from agentgym.envs.miniwob.page import Page, Solver
 
 SOLVERS: dict[str, Solver] = {**solve_click.SOLVERS, **solve_form.SOLVERS, **solve_find.SOLVERS}
 FRAGILE = frozenset({"click-button-sequence", "tic-tac-toe"})
-"""Tasks that a wrong step can spoil without ending them: from there nothing leads to the goal."""
+"""Tasks that a wrong step can make unsolvable without ending them."""
 DEFAULT = tuple(sorted(set(SOLVERS) - FRAGILE))
 
 __all__ = ["DEFAULT", "FRAGILE", "SOLVERS", "Page", "Solver"]

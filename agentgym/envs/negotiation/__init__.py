@@ -1,4 +1,4 @@
-"""A negotiation of two sides over things that each values in its own way."""
+"""A two-sided negotiation over things that each side values differently."""
 
 from agentgym.envs.negotiation.env import Negotiation
 

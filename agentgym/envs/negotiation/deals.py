@@ -1,4 +1,4 @@
-"""What two sides can agree on: every division of some things, what it is worth to each, and which ones are good."""
+"""Possible deals: every division of some things, its worth to each side, and its efficiency and fairness."""
 
 import itertools
 import math
@@ -8,32 +8,32 @@ from functools import lru_cache
 import numpy as np
 
 Share = tuple[int, ...]
-"""How many of each kind one side takes; the other side takes the rest."""
+"""The number of things of each kind that one side takes; the other takes the rest."""
 
 
 @lru_cache(maxsize=256)
 def divisions(counts: Share) -> tuple[Share, ...]:
-    """Return everything one side may take, from nothing to all of it."""
+    """Return all possible shares of one side, from nothing to everything."""
     return tuple(itertools.product(*(range(count + 1) for count in counts)))
 
 
 def rest(counts: Share, share: Share) -> Share:
-    """Return what a share leaves to the other side."""
+    """Return the other side's share."""
     return tuple(count - taken for count, taken in zip(counts, share, strict=True))
 
 
 def worth(share: Share, values: Share) -> int:
-    """Return the points of a share to a side with these values of one thing of each kind."""
+    """Return a share's points for a side, given its value of one thing of each kind."""
     return sum(taken * value for taken, value in zip(share, values, strict=True))
 
 
 def points(counts: Share, values: Sequence[Share], share: Share) -> tuple[int, int]:
-    """Return what both sides get where the first takes this share."""
+    """Return both sides' points if the first takes this share."""
     return worth(share, values[0]), worth(rest(counts, share), values[1])
 
 
 def frontier(counts: Share, values: Sequence[Share]) -> list[Share]:
-    """Return the first side's shares in the efficient deals: none is better for one side and no worse for the other."""
+    """Return the first side's shares in the Pareto-efficient deals."""
     best, efficient = -1, list[Share]()
     by_first = itertools.groupby(
         sorted(divisions(counts), key=lambda share: (-worth(share, values[0]), share)), key=lambda s: worth(s, values[0])
@@ -48,25 +48,25 @@ def frontier(counts: Share, values: Sequence[Share]) -> list[Share]:
 
 
 def fair(counts: Share, values: Sequence[Share]) -> tuple[int, int]:
-    """Return what both sides get in the fairest deal: that with the greatest product of their points (Nash's solution)."""
+    """Return both sides' points in the fairest deal: the one with the greatest product of points (Nash's solution)."""
     got = [points(counts, values, share) for share in divisions(counts)]
     return max(got, key=lambda pair: (pair[0] * pair[1], pair[0] + pair[1], pair))
 
 
 def best_total(counts: Share, values: Sequence[Share]) -> int:
-    """Return the most points that both sides can have together."""
+    """Return the maximum total points of both sides."""
     return sum(count * max(pair) for count, pair in zip(counts, zip(*values, strict=True), strict=True))
 
 
 def level(top: int, floor: int, offers: int, last: int) -> int:
-    """Return what a side that gives way insists on after so many offers: `top` at first, `floor` at the last, evenly."""
+    """Return a conceding side's demand after a number of offers: from `top` to `floor` at the last, linearly."""
     return floor + math.ceil((top - floor) * max(last - offers, 0) / last)
 
 
 def counter(counts: Share, values: Share, least: int, asked: Share) -> Share:
-    """Return what a side asks for that insists on `least` points: what leaves the other closest to what it asked for.
+    """Return the request of a side that demands `least` points: the share closest to what the other asked for.
 
-    Of several that are as close, the one worth most, then the first.
+    Ties go to the share worth most, then to the first.
     """
 
     def rank(share: Share) -> tuple[int, int, Share]:
@@ -78,7 +78,7 @@ def counter(counts: Share, values: Share, least: int, asked: Share) -> Share:
 
 @lru_cache(maxsize=256)
 def all_values(counts: Share, total: int) -> tuple[Share, ...]:
-    """Return every way to value the kinds so that all things together are worth `total`."""
+    """Return all valuations of the kinds under which everything is worth `total`."""
     if len(counts) == 1:
         return ((total // counts[0],),) if total % counts[0] == 0 else ()
     first, *others = counts
@@ -88,12 +88,12 @@ def all_values(counts: Share, total: int) -> tuple[Share, ...]:
 
 
 def ways(counts: Share, total: int) -> float:
-    """Return about how many ways `all_values` has."""
+    """Return an estimate of the number of valuations in `all_values`."""
     return total ** (len(counts) - 1) / math.factorial(len(counts) - 1) / (math.prod(counts) / max(counts))
 
 
 def drawn(rng: np.random.Generator, kinds: int, things: int, total: int) -> tuple[Share, tuple[Share, Share]] | None:
-    """Return counts of so many kinds and the values of both sides; None where this draw has none."""
+    """Return counts of `kinds` kinds and both sides' values; None if this draw has none."""
     counts = np.ones(kinds, dtype=int)
     for place in rng.integers(kinds, size=things - kinds):
         counts[place] += 1
@@ -103,7 +103,7 @@ def drawn(rng: np.random.Generator, kinds: int, things: int, total: int) -> tupl
 
 
 def _valued(rng: np.random.Generator, counts: Share, total: int) -> Share | None:
-    """Return values by which all things are worth `total`, drawn kind by kind; None where the last kind cannot fill it."""
+    """Return values under which everything is worth `total`, drawn kind by kind; None if the last kind does not fit."""
     values = [0] * len(counts)
     *order, last = (int(place) for place in rng.permutation(len(counts)))
     for place in order:

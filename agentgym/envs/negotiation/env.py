@@ -1,4 +1,4 @@
-"""The environment: two sides divide some things, and neither is shown what they are worth to the other."""
+"""The environment: two sides divide some things without seeing each other's values."""
 
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
@@ -45,9 +45,9 @@ class Negotiation(TextEnv):
     opponent: str = "scripted"
     """Who plays the other side: `scripted`, or `self` for the same agent in both roles."""
     scoring: str = "competitive"
-    """What a side needs: `competitive`, more points than in the fairest deal; `cooperative`, the most points in total."""
+    """Success criterion: `competitive`, more points than in the fairest deal; `cooperative`, the maximum total."""
     rounds: int = 6
-    """Offers that each side may make."""
+    """Number of offers each side may make."""
     horizon = 20
     declared = Declarations(random_bound=0.1, expert_bound=0.6)
 
@@ -79,7 +79,7 @@ class Negotiation(TextEnv):
                 return task
 
     def _task(self, names: list[str], counts: Share, values: tuple[Share, Share]) -> Task | None:
-        """Return the task of these things; None where the first side cannot get what it needs, or needs no other's part."""
+        """Return the task with these things; None if the first side cannot succeed, or can without the other."""
         got = [deals.points(counts, values, share) for share in deals.divisions(counts)]
         if self.scoring == "cooperative":
             goals = (deals.best_total(counts, values),) * 2
@@ -94,7 +94,7 @@ class Negotiation(TextEnv):
         return Task(instruction="Make a good deal.", data={**data, "scoring": self.scoring, "rounds": self.rounds})
 
     def split_key(self, task: Task) -> object:
-        """Return counts and values, whatever the kinds are called and whatever their order."""
+        """Return counts and values, regardless of the kinds' names and order."""
         kinds = zip(task.data["counts"], *task.data["values"], strict=True)
         return sorted(kinds), task.data["scoring"], task.data["rounds"]
 
@@ -103,7 +103,7 @@ class Negotiation(TextEnv):
     def begin(self, task: Task) -> str:
         self.counts: Share = tuple(task.data["counts"])
         self.offers: tuple[Share, ...] = ()
-        """What A takes by each offer so far; A made the first, and then the sides took turns."""
+        """A's share in each offer so far; A made the first, and the sides alternated."""
         self.deal: Share | None = None
         return self._picture(rules=True)
 
@@ -113,12 +113,12 @@ class Negotiation(TextEnv):
 
     @property
     def place(self) -> int:
-        """The number of the role that moves."""
+        """Index of the role to move."""
         return self.roles.index(self.role)
 
     @property
     def last(self) -> int:
-        """The number of the last offer, which is A's."""
+        """Index of the last offer, which is A's."""
         return 2 * int(self.task.data["rounds"]) - 1
 
     def act(self, action: str) -> str | Outcome:
@@ -141,7 +141,7 @@ class Negotiation(TextEnv):
         return self._picture()
 
     def _read(self, action: str) -> Share | Outcome | None:
-        """Return what a reply asks for, None where it accepts, and what is wrong with any other."""
+        """Return the share a reply asks for, None if it accepts, or the outcome of an invalid reply."""
         words = action.split()
         if words == ["accept"]:
             if not self.offers:
@@ -189,10 +189,10 @@ class Negotiation(TextEnv):
             won[1] = False
         return {role: RoleReward(float(success), success) for role, success in zip(self.roles, won, strict=True)}
 
-    # Who plays
+    # Policies
 
     def oracle(self) -> Iterator[str]:
-        """Offer, or accept, the deal that succeeds for A and is worth most to the other side."""
+        """Offer or accept the deal that succeeds for A and is worth most to the other side."""
         values = self.task.data["values"]
         while True:
             good = [share for share in deals.divisions(self.counts) if succeeds(self.task.data, share)]

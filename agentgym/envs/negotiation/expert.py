@@ -1,4 +1,4 @@
-"""The expert: which points of the other side fit what it did, and the offer that most of them favor."""
+"""The expert: finds the other side's valuations consistent with its answers, and the offer most of them favor."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -12,16 +12,17 @@ if TYPE_CHECKING:
     from agentgym.envs.negotiation.env import Negotiation
 
 MOST = 5000
-"""Ways to value the things above which the expert does not go through them."""
+"""Number of valuations above which the expert does not enumerate them."""
 Numbers = npt.NDArray[Any]
 
 
 def move(env: "Negotiation") -> str:
-    """Return a good move by what the side that moves was shown, and by how the scripted side gives way.
+    """Return a good move given the observations of the side to move and the scripted side's concession rule.
 
-    It keeps every way in which the other side could value the things that fits all its answers so far, and makes the
-    offer that would be accepted and succeed in most of these, less those in which it would be accepted and fail. Where
-    nothing fits, as in self-play, it takes the other side to value most what it asked for most.
+    It keeps every valuation of the other side that fits all its answers so far, and makes the offer that would be accepted
+    and succeed in most of these, minus those in which it would be accepted and fail. If none fits, as in self-play, it
+    assumes
+    that the other side values most what it asked for most.
     """
     seen = _Seen(env)
     candidates = seen.candidates()
@@ -29,7 +30,7 @@ def move(env: "Negotiation") -> str:
 
 
 class _Seen:
-    """What a side knows, laid out by every share that it could take."""
+    """A side's knowledge, tabulated over all its possible shares."""
 
     def __init__(self, env: "Negotiation") -> None:
         place, self.counts = env.place, env.counts
@@ -39,7 +40,7 @@ class _Seen:
         self.shares = divisions(self.counts)
         self.number = {share: number for number, share in enumerate(self.shares)}
         self.left = np.array([rest(self.counts, share) for share in self.shares])
-        """What each share leaves the other side, [shares, kinds]."""
+        """The rest that each share leaves the other side, [shares, kinds]."""
         self.own = np.array([worth(share, self.values) for share in self.shares])
         mine = [share if place == 0 else rest(self.counts, share) for share in env.offers]
         self.asked, self.offered = mine[place::2], mine[1 - place :: 2]
@@ -47,14 +48,14 @@ class _Seen:
 
     @property
     def total(self) -> int:
-        """What all things together are worth."""
+        """Points of all things together."""
         return worth(self.counts, self.values)
 
     def candidates(self) -> Numbers | None:
-        """Return what each share leaves the other side in points, a row for each way that fits; None where none does."""
+        """Return the other side's points for each share, int [valuations, shares]; None if no valuation fits."""
         if not self.alone or ways(self.counts, self.total) > MOST:
             return None
-        theirs = np.array(all_values(self.counts, self.total)) @ self.left.T  # [ways, shares]
+        theirs = np.array(all_values(self.counts, self.total)) @ self.left.T  # [valuations, shares]
         floors = self.floors(theirs)
         fits = floors >= 1
         for turn, (asked, answer) in enumerate(zip(self.asked, self.offered, strict=False)):
@@ -64,29 +65,29 @@ class _Seen:
         return theirs[fits] if fits.any() else None
 
     def good(self, theirs: Numbers) -> Numbers:
-        """Return which shares succeed, [ways, shares]."""
+        """Return the shares that succeed, bool [valuations, shares]."""
         if not self.cooperative:
             return np.broadcast_to(self.own >= self.goal, theirs.shape)
         totals = self.own + theirs
         return totals == totals.max(axis=1, keepdims=True)
 
     def floors(self, theirs: Numbers) -> Numbers:
-        """Return the least the other side would settle for, by way."""
+        """Return the other side's minimum demand, int [valuations]."""
         return np.where(self.good(theirs), theirs, 0).max(axis=1)
 
     def levels(self, floors: Numbers, offers: int) -> Numbers:
-        """Return what the other side insists on after so many offers, by way."""
+        """Return the other side's demand after a number of offers, int [valuations]."""
         return floors + np.ceil((self.total - floors) * max(self.last - offers, 0) / self.last).astype(int)
 
     def answers(self, theirs: Numbers, levels: Numbers, ask: int) -> Numbers:
-        """Return the number of the share that the other side would offer instead of what was asked for, by way."""
+        """Return the index of the share the other side would counter with, int [valuations]."""
         distance = np.abs(np.array(self.shares) - self.shares[ask]).sum(axis=1)
-        later = np.arange(len(self.shares))[::-1]  # the first of its own shares is the last of ours
+        later = np.arange(len(self.shares))[::-1]  # its first share is our last
         rank = (distance * 10**9 - theirs * 10**5 + later).astype(float)
         return np.where(theirs >= levels[:, None], rank, np.inf).argmin(axis=1)
 
     def best(self, theirs: Numbers) -> str:
-        """Return the move that most ways favor."""
+        """Return the move that most valuations favor."""
         good, floors = self.good(theirs), self.floors(theirs)
         accepted = theirs >= self.levels(floors, self.offers + 1)[:, None]
         gain = (accepted & good).sum(axis=0) - (accepted & ~good).sum(axis=0) * 1.0
@@ -99,7 +100,7 @@ class _Seen:
         return f"propose {' '.join(map(str, self.shares[int(order[0])]))}"
 
     def guessed(self) -> str:
-        """Return a move by what the other side asked for most."""
+        """Return a move based on what the other side asked for most."""
         weights = [1 + sum(1 - taken[kind] / count for taken in self.offered) for kind, count in enumerate(self.counts)]
         theirs = self.left @ np.array(weights) * self.total / float(np.dot(weights, self.counts))
         if self.cooperative:

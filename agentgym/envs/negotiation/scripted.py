@@ -1,4 +1,4 @@
-"""The scripted other side, and when a deal succeeds."""
+"""The scripted opponent, and the success of a deal."""
 
 from collections.abc import Callable
 
@@ -6,19 +6,19 @@ from agentgym.core.tasks import Data
 from agentgym.envs.negotiation.deals import Share, counter, level, points, rest, worth
 
 Say = Callable[[Share | None], Share | None]
-"""A policy that sees the last offer alone: it returns what it asks for, or None to accept."""
+"""A policy that sees only the last offer: it returns its request, or None to accept."""
 
 
 def succeeds(data: Data, share: Share, place: int = 0) -> bool:
-    """Return whether a deal, by what A takes, brings a side what it needs."""
+    """Return whether a deal, given as A's share, meets a side's goal."""
     got = points(tuple(data["counts"]), data["values"], share)
     return (sum(got) if data["scoring"] == "cooperative" else got[place]) >= data["goals"][place]
 
 
 def answered(data: Data, asked: Share, offers: int) -> Share | None:
-    """Return what the scripted side would leave A in place of what A asks for; None where it accepts.
+    """Return A's share in the scripted side's counteroffer; None if it accepts.
 
-    `offers`: how many offers there were, that one included.
+    `offers` is the number of offers, including this one.
     """
     counts, theirs, last = tuple(data["counts"]), tuple(data["values"][1]), 2 * data["rounds"] - 1
     top, floor = worth(counts, theirs), data["floor"]
@@ -28,7 +28,7 @@ def answered(data: Data, asked: Share, offers: int) -> Share | None:
 
 
 def wins(data: Data, say: Say) -> bool:
-    """Return whether such a policy succeeds against the scripted side."""
+    """Return whether a policy succeeds against the scripted side."""
     offer, offers, last = None, 0, 2 * data["rounds"] - 1
     while True:
         share = say(offer)

@@ -1,4 +1,4 @@
-"""The policies that should not succeed."""
+"""Shortcut policies, which should not succeed."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -10,7 +10,7 @@ _EXAMPLE = re.compile(r"propose((?: \d+)+) means")
 
 
 def fixed(counts: Share) -> list[Say]:
-    """Return policies that win no task: the same offer always, or the same offer first and then anything is accepted."""
+    """Return policies that must win no task: always the same offer, or the same offer first and then accepting anything."""
     half = tuple(count // 2 for count in counts)
     shares = [tuple(0 for _ in counts), tuple(counts), half, rest(counts, half)]
 
@@ -24,7 +24,7 @@ def fixed(counts: Share) -> list[Say]:
 
 
 def shortcuts() -> Mapping[str, Callable[[list[str]], str]]:
-    """Return policies that look at the example of the rules and at whether there is an offer."""
+    """Return policies that use only the example in the rules and whether there is an offer."""
 
     def example(seen: list[str]) -> str:
         match = _EXAMPLE.search(seen[0])

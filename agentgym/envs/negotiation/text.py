@@ -1,4 +1,4 @@
-"""What a side is told, in English: its own points, what is on the table, and nothing of the other side's points."""
+"""Observations of a side in English: its own points and the current offer, but not the other side's points."""
 
 from collections.abc import Sequence
 
@@ -17,13 +17,13 @@ def amounts(names: Sequence[str], share: Share) -> str:
 
 
 def division(names: Sequence[str], counts: Share, share: Share, by_role: bool) -> str:
-    """Return who takes what by a deal."""
+    """Return the sides' shares in a deal, in words."""
     first, second = ("A takes", "B takes") if by_role else ("you take", "the other side takes")
     return f"{first} {amounts(names, share)}, and {second} {amounts(names, rest(counts, share))}"
 
 
 def statement(data: Data, place: int, offer: Share | None, left: int, *, rules: bool) -> str:
-    """Return what a side sees: `offer` is what the first side takes by the last offer, `left` how many it may still make."""
+    """Return a side's observation: `offer` is the first side's share in the last offer, `left` its remaining offers."""
     names, counts, values = data["names"], tuple(data["counts"]), tuple(data["values"][place])
     lines = [_rules(names, counts, values, data["goals"][place], data["scoring"])] if rules else []
     if offer is None:

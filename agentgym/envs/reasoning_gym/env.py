@@ -1,4 +1,4 @@
-"""The environment: a question of `reasoning-gym`, and one answer, which the package's own scorer judges."""
+"""The environment: a question of `reasoning-gym`, and one answer, judged by the package's own scorer."""
 
 import importlib.util
 import json
@@ -18,11 +18,11 @@ from agentgym.envs.reasoning_gym.gates import UNANSWERED, passes
 from agentgym.errors import BadConfig, Fault, MissingExtra, Reason, UnknownName, how_to_install, no_such
 from agentgym.rewards.bounded import Reply, call
 
-LONGEST = 60_000  # characters of an answer
-GENERATE, SCORE = 30.0, 10.0  # seconds
+LONGEST = 60_000  # maximum characters of an answer
+GENERATE, SCORE = 30.0, 10.0  # time limits in seconds
 _PACKAGE = "agentgym.envs.reasoning_gym.package"
 _NEAR = {"polynomial_equations": 1e-3, "complex_arithmetic": 1e-6}
-"""How far below 1 a right answer may be scored: these compare decimals with a distance that is never quite 0."""
+"""Tolerance below 1 for the scores of tasks that compare decimals by a distance that is never exactly 0."""
 
 
 class ReasoningGym(Attempts):
@@ -42,9 +42,9 @@ class ReasoningGym(Attempts):
     caller_settings: ClassVar[tuple[str, ...]] = ("config",)
     settings: ClassVar[tuple[str, ...]] = (*Attempts.settings, *caller_settings, *task_settings)
     dataset: str | Sequence[str] = ()
-    """Names of tasks of the package; empty is all."""
+    """Names of the package's tasks; empty: all."""
     config: Mapping[str, object] = MappingProxyType({})
-    """Options of the task's generator; goes with one `dataset`."""
+    """Options of the task's generator; requires a single `dataset`."""
     declared = Declarations(random_bound=0.05, ceilings=dict.fromkeys(("true", "false", "yes", "no", "zero", "one"), 0.05))
 
     def requires(self) -> None:
@@ -104,18 +104,18 @@ class ReasoningGym(Attempts):
         return self.judged(text, abs(self._score - 1.0) <= near)
 
     def _scored(self, text: str) -> float:
-        """Return the package's score from 0 to 1; 0 where the answer is let through no gate or makes the scorer fail."""
+        """Return the package's score from 0 to 1; 0 if no gate admits the answer or it makes the scorer fail."""
         data = self.task.data
         name, place = data["dataset"], (data["dataset"], data["level"], data["options"], data["seed"])
         if not passes(name, text, data["answer"] or ""):
             return 0.0
         if name == "puzzle24" and not _uses(text, _trusted("numbers", *place)):
-            return 0.0  # the scorer counts them, and does not look which they are
-        _trusted("generate", *place)  # where it is not known there yet, making it is no part of the scorer's time
+            return 0.0  # the scorer counts the numbers without checking which they are
+        _trusted("generate", *place)  # generate it now if needed, outside the scorer's time limit
         given = "" if text.strip() == '""' else text
         reply = call(f"{_PACKAGE}:score", *place, given, preload=(f"{_PACKAGE}:warm",), seconds=SCORE)
         value = 0.0 if reply.problem or not isinstance(reply.value, float) else reply.value
-        return value if 0.0 <= value <= 1.0 else 0.0  # one scorer pays more than 1 for what is far off
+        return value if 0.0 <= value <= 1.0 else 0.0  # one scorer returns more than 1 for distant answers
 
     def state(self) -> object:
         return self.attempts_state(), round(self._score, 9)
@@ -124,7 +124,7 @@ class ReasoningGym(Attempts):
         return {**super().measures(), "score": self._score}
 
     def oracle(self) -> Iterator[str]:
-        """Give the answer that the package gives, or one made from what it says of the task."""
+        """Give the package's answer, or one computed from the task's metadata."""
         if self.task.data["dataset"] in UNANSWERED:
             raise NotImplementedError(f"{self.task.data['dataset']}: {UNANSWERED[self.task.data['dataset']]}")
         yield spell("answer", self.task.data["answer"] or '""')
@@ -145,7 +145,11 @@ def _uses(text: str, numbers: list[int]) -> bool:
 
 
 def _trusted(name: str, *arguments: object) -> Any:
-    """Return what a function of the package's process says; Fault where it fails, since no model had a hand in it."""
+    """Return the result of a function in the package's process.
+
+    Raises:
+        Fault: the call failed, which is never a model's doing.
+    """
     reply: Reply = call(f"{_PACKAGE}:{name}", *arguments, preload=(f"{_PACKAGE}:warm",), seconds=GENERATE, trusted=True)
     if reply.problem:
         raise Fault(f"reasoning-gym could not {name} {arguments}: {reply.problem}", reason=Reason.CRASH)

@@ -1,4 +1,4 @@
-"""What of an answer is let through to a scorer: nothing that `eval` could make more of than a value, and no loophole."""
+"""Gates for answers: only forms that `eval` cannot turn into more than a value, and without loopholes, reach a scorer."""
 
 import re
 
@@ -7,12 +7,12 @@ EVALUATORS = frozenset({"eval", "exec", "parse_expr", "sympify", "compile", "__i
 NEVER = {
     "composite": "it is a mixture of other tasks, which `dataset=(…, …)` is here",
 }
-"""Tasks that are refused, with the reason."""
+"""Refused tasks, with the reason."""
 
 UNANSWERED = {
     "boxnet": "the package has a scorer and no answer",
 }
-"""Tasks that are played by name only, with the reason."""
+"""Tasks played only by name, with the reason."""
 
 LEVELS = {
     "jugs": (0, 1),
@@ -21,10 +21,10 @@ LEVELS = {
     "sokoban": (1, 99),
     "zebra_puzzles": (0, 3),
 }
-"""Lowest and highest level of a curriculum that can be played.
+"""Lowest and highest playable level of a curriculum.
 
-Others take half a minute and more to make; and the scorer of larger cubes drops moves with a number in front (`2F`), which
-larger cubes take.
+Others take half a minute or more to generate; and the scorer of larger cubes drops moves with a leading number (`2F`),
+which larger cubes need.
 """
 
 BY_THAT_NAME = {
@@ -36,7 +36,7 @@ BY_THAT_NAME = {
     "number_sorting": "evaluates its own answer; the given one goes to json",
     "propositional_logic": "has a parser of its own by that name",
 }
-"""Tasks whose code evaluates something, but never an answer: their scorers were read (reasoning-gym 0.1.25)."""
+"""Tasks whose code evaluates something, but never an answer: their scorers were reviewed (reasoning-gym 0.1.25)."""
 
 _LIST = re.compile(r"[\[\],\s'\"A-Za-z0-9_-]*")
 _SUM = re.compile(r"(?:[0-9()\s]|[-+](?!\s*[-+])|\*(?!\s*\*)|/(?!\s*/))*")
@@ -54,17 +54,17 @@ GATES: dict[str, re.Pattern[str]] = {
     "intermediate_integration": _EXPRESSION,
     "polynomial_multiplication": _EXPRESSION,
     "simple_integration": _EXPRESSION,
-    # not for safety: the scorer takes any text where there is no solution, and any text but an empty one, respectively
+    # against loopholes: the scorers accept any text if there is no solution, and any non-empty text, respectively
     "polynomial_equations": re.compile(r"\"\"|[-+0-9.eE\s]+(?:,[-+0-9.eE\s]+)*"),
     "game_of_life_halting": re.compile(r"\s*(?:True|False)\s*", re.IGNORECASE),
 }
-"""The form an answer must have, whole, to be scored: where a scorer evaluates it, letters call nothing."""
+"""Pattern that a whole answer must match to be scored; for scorers that evaluate it, no letters form a call."""
 
 _NOT_A_NUMBER = re.compile(r"(?<![a-z])(?:nan|inf(?:inity)?)(?![a-z])", re.IGNORECASE)
 
 
 def passes(name: str, answer: str, right: str) -> bool:
-    """Return whether an answer may be scored; "not a number" may not, which some scorers find near to every number."""
+    """Return whether an answer may be scored; NaN may not, which some scorers find close to every number."""
     if _NOT_A_NUMBER.search(answer) and not _NOT_A_NUMBER.search(right):
         return False
     return name not in GATES or GATES[name].fullmatch(answer) is not None

@@ -1,8 +1,8 @@
-"""What is asked of the `reasoning-gym` package, in a process of its own (`agentgym.rewards.bounded`).
+"""Calls into the `reasoning-gym` package, in a process of its own (`agentgym.rewards.bounded`).
 
-Some of its generators go through sets of strings, whose order the hash seed decides; the process has a fixed one, so a
-task is the same everywhere. Some of its scorers call `eval` on the answer, or sympy's parser, which does; `gates` has
-what is let through to them, and a scorer that evaluates and has no gate is refused.
+Some of its generators iterate over sets of strings, whose order depends on the hash seed; the process has a fixed one, so a
+task is the same everywhere. Some of its scorers call `eval` on the answer, or sympy's parser, which does; `gates` filters
+the answers, and a scorer that evaluates and has no gate is refused.
 """
 
 import ast
@@ -25,12 +25,12 @@ MODULE = __name__
 
 
 def warm() -> None:
-    """Load the package, so that every process made from this one has it."""
+    """Import the package, which every forked process inherits."""
     importlib.import_module("reasoning_gym")
 
 
 def table() -> dict[str, str]:
-    """Return the names of all tasks, each with the reason why it is refused, or an empty text."""
+    """Return the names of all tasks, each with the reason for its refusal, or an empty string."""
     data_sets: JsonObject = importlib.import_module("reasoning_gym.factory").DATASETS
     return {name: _refusal(name, kind) for name, (kind, _) in sorted(data_sets.items())}
 
@@ -47,7 +47,7 @@ def _refusal(name: str, kind: type) -> str:
 
 @lru_cache
 def _called(module: str) -> frozenset[str]:
-    """Return the names of the functions that a module of the package calls."""
+    """Return the names of the functions called by a module of the package."""
     if not module.startswith("reasoning_gym"):
         return frozenset()
     tree = ast.parse(inspect.getsource(importlib.import_module(module)))
@@ -68,21 +68,21 @@ def _data_set(name: str, level: int, options: str, seed: int) -> Any:
         curriculum.set_global_level(level)
         try:
             return factory.DATASETS[name][0](curriculum.generate_configuration({"seed": seed, "size": 1}))
-        except AssertionError:  # some curricula have levels that their own generator refuses, one has no other
+        except AssertionError:  # some curricula have levels that their own generator refuses, in one case all
             level -= 1
     return factory.create_dataset(name, seed=seed, size=1)
 
 
 @lru_cache(maxsize=64)
 def _entry(name: str, level: int, options: str, seed: int) -> tuple[Any, JsonObject]:
-    random.seed(seed)  # a few generators, and programs they run, draw from what is common to all
+    random.seed(seed)  # a few generators, and programs they run, use the global generator
     numpy.random.seed(seed % 2**32)
     data_set = _data_set(name, level, options, seed)
     return data_set, data_set[0]
 
 
 def generate(name: str, level: int, options: str, seed: int) -> dict[str, str | None]:
-    """Return question and answer of the task with that seed; the answer is None where there is only a scorer."""
+    """Return question and answer of the task with this seed; the answer is None if there is only a scorer."""
     _, entry = _entry(name, level, options, seed)
     answer = entry["answer"]
     if answer is None:
@@ -91,18 +91,18 @@ def generate(name: str, level: int, options: str, seed: int) -> dict[str, str | 
 
 
 def score(name: str, level: int, options: str, seed: int, answer: str) -> float:
-    """Return the package's own score of an answer that went through its gate."""
+    """Return the package's own score of an answer that passed its gate."""
     data_set, entry = _entry(name, level, options, seed)
     return float(data_set.score_answer(answer, entry))
 
 
 def numbers(name: str, level: int, options: str, seed: int) -> list[int]:
-    """Return the numbers that a task's metadata says are to be used."""
+    """Return the numbers to use, from a task's metadata."""
     return [int(number) for number in _entry(name, level, options, seed)[1]["metadata"]["numbers"]]
 
 
 def levels(name: str) -> int:
-    """Return how many levels of difficulty a task has."""
+    """Return a task's number of difficulty levels."""
     curricula: JsonObject = importlib.import_module("reasoning_gym.factory").CURRICULA
     if name not in curricula:
         return 1
@@ -110,9 +110,12 @@ def levels(name: str) -> int:
 
 
 def _way_out(metadata: JsonObject) -> str:
-    """Return moves that free the piece A of a Rush Hour board of six by six, found breadth first.
+    """Return moves that free piece A of a 6 by 6 Rush Hour board, by breadth-first search.
 
-    The question and the scorer call the pieces A, B, C, … in the order of their letters on the board.
+    The question and the scorer name the pieces A, B, C, … in the order of their letters on the board.
+
+    Raises:
+        ValueError: the board has no solution.
     """
     board: str = metadata["board_config"]
     labels = sorted(set(board) - {"o", "x"})
@@ -124,7 +127,7 @@ def _way_out(metadata: JsonObject) -> str:
     queue = deque([start])
     while queue:
         state = queue.popleft()
-        if state[0] == 16:  # the third row's fifth cell
+        if state[0] == 16:  # the fifth cell of the third row
             return _retraced(before, state)
         spans = (range(p, p + shape[n][0] * shape[n][1], shape[n][1]) for p, n in zip(state, labels, strict=True))
         taken = walls.union(*spans)
@@ -142,7 +145,7 @@ def _way_out(metadata: JsonObject) -> str:
 
 
 def _next_cell(place: int, size: int, stride: int, sign: int) -> int | None:
-    """Return the cell that a piece would move to, or None at the edge."""
+    """Return the cell a piece would move to, or None at the edge."""
     edge = place if sign < 0 else place + (size - 1) * stride
     cell = edge + sign * stride
     inside = 0 <= cell < 36 and (stride == 6 or cell // 6 == edge // 6)
@@ -163,7 +166,7 @@ def _colours(metadata: JsonObject) -> str:
 
 
 def _unscrambled(metadata: JsonObject) -> str:
-    """Return the scramble of a cube backwards."""
+    """Return a cube's scramble in reverse."""
     moves: list[str] = metadata["scramble_moves"].split()
     return " ".join(move.removesuffix("'") if move.endswith("'") else f"{move}'" for move in reversed(moves))
 
@@ -178,4 +181,4 @@ _SOLUTIONS: dict[str, Callable[[JsonObject], str]] = {
     "rubiks_cube": _unscrambled,
     "rush_hour": _way_out,
 }
-"""Right answers for tasks that come without one, from what else the package says of them."""
+"""Answers for tasks that come without one, computed from their metadata."""

@@ -1,4 +1,4 @@
-"""The thirty tasks of ScienceWorld, in its own simulator (extra `scienceworld`, and Java)."""
+"""ScienceWorld's thirty tasks in its own simulator (extra `scienceworld`, and Java)."""
 
 from agentgym.envs.scienceworld.env import ScienceWorld
 

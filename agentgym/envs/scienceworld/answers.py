@@ -1,4 +1,4 @@
-"""What the environment answers by itself: the simulator does not hear of it, and what that asks stays open."""
+"""Answers given by the environment itself; they never reach the simulator, and its pending question stays open."""
 
 HELP = (
     "Actions: look around, look at THING, look in THING, inventory, task, open THING, close THING, activate THING, "
@@ -7,11 +7,11 @@ HELP = (
     "focus on THING, wait (ten turns), wait1 (one turn), reset task. Where a name fits several things, a number is asked."
 )
 LONGEST = 200
-"""Characters of an action."""
+"""Maximum length of an action in characters."""
 NO_ACTION = f" is not an action: say one in at most {LONGEST} letters, as help explains."
-"""How the answer to what cannot be said to the simulator ends, after the beginning of it."""
+"""Ending of the answer to an action the simulator cannot receive."""
 
 
 def own(text: str) -> bool:
-    """Whether an answer is the environment's and not the simulator's."""
+    """Return whether an answer is the environment's rather than the simulator's."""
     return text == HELP or text.endswith(NO_ACTION)

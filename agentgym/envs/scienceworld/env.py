@@ -1,4 +1,4 @@
-"""The environment: a task of ScienceWorld, in the words of its simulator."""
+"""The environment: a ScienceWorld task in its simulator's words."""
 
 import functools
 import importlib
@@ -17,7 +17,7 @@ from agentgym.envs.scienceworld.solve import Key, plan
 from agentgym.errors import BadConfig, Fault, UnknownName, no_such
 
 LOOKS = 10
-"""Turns that an episode has for each of its moves."""
+"""Turns of an episode per move."""
 
 
 class ScienceWorld(TextEnv):
@@ -36,13 +36,15 @@ class ScienceWorld(TextEnv):
     settings: ClassVar[tuple[str, ...]] = task_settings
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {"published": {"moves": published.LIMIT}}
     tasks_of: str | Sequence[str] = ()
-    """Names of tasks as in the package (`boil`, `find-animal`, …); empty is all thirty."""
+    """Names of the package's tasks (`boil`, `find-animal`, …); empty: all thirty."""
     simplifications: str = ""
-    """The package's simplifications, joined by commas (`easy`, `openDoors`, …)."""
+    """The package's simplifications, comma-separated (`easy`, `openDoors`, …)."""
     moves: int = 0
-    """The package's limit (`envStepLimit`, 100 there): an episode fails after more moves. Looking takes none, `wait1` 2,
-    `wait` 11. Turns are limited to ten times as many then, unless `horizon` says otherwise. 0 counts turns alone, which some
-    of the package's own solutions need; the preset `published` has 100, for scores that are to be comparable."""
+    """The package's limit on moves (`envStepLimit`, 100 there), after which an episode fails.
+
+    Looking is free, `wait1` takes 2 moves, `wait` 11. Turns are then limited to ten times as many unless `horizon` is set. 0
+    limits only turns, which some of the package's own solutions need; the preset `published` has 100, for comparable scores.
+    """
     # the expert over all thirty; it solves 0.96 of them, and none of mendelian-genetics-unknown-plant
     declared = Declarations(random_bound=0.02, expert_bound=0.8)
 
@@ -71,11 +73,11 @@ class ScienceWorld(TextEnv):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The tasks that variations are taken from."""
+        """Tasks to take variations from."""
         return tuple(self.tasks_of) or tuple(published.VARIATIONS)
 
     def numbered(self, number: int, split: str | None = None, difficulty: int | None = None) -> Task:
-        """Return a variation: the numbers go through the tasks first, then through each one's variations of the split."""
+        """Return a variation: numbers iterate over the tasks first, then over each one's variations in the split."""
         split, names = self._split_for(number, split), self.names
         name = names[number % len(names)]
         some = published.variations(name, split)
@@ -101,9 +103,9 @@ class ScienceWorld(TextEnv):
         return sum(len(published.variations(name, split or self.split)) for name in self.names)
 
     def limit_of(self, task: Task) -> int:
-        """Return the turns a task may take: more where the simulator's own solution takes more than `horizon`.
+        """Return a task's turn limit, raised if the simulator's own solution takes more than `horizon`.
 
-        Where moves are limited, looking is free in the package: turns only bound how often.
+        If moves are limited, looking is free in the package, and turns only bound its number.
         """
         if "horizon" in self.__dict__:
             return self.horizon
@@ -111,7 +113,7 @@ class ScienceWorld(TextEnv):
 
     @classmethod
     def unlike_published(cls, options: Mapping[str, object]) -> str:
-        """The package counts moves, up to 100; tasks with its simplifications are other ones than those published."""
+        """Explain a difference: the package counts moves, up to 100; simplified tasks are not the published ones."""
         options = {**cls.presets.get(str(options.get("preset")), {}), **options}
         moves, horizon = options.get("moves", cls.moves), options.get("horizon")
         if moves == 0:
@@ -169,17 +171,21 @@ class ScienceWorld(TextEnv):
         return self.lose(text) if over or self.score < 0 else text
 
     def _repeat(self, machine: Simulator) -> None:
-        """Bring a machine to where the episode stands."""
+        """Replay the episode's actions on a machine.
+
+        Raises:
+            Fault: the replay ends with a different text.
+        """
         text = machine.set_up(self._key(), self.log)
         if text is not None and text != self.last:
             raise Fault("the simulator took another course when its actions were repeated")
 
     def state(self) -> tuple[str, ...]:
-        """Return what was done: the simulator shows its state nowhere whole, and time passes in it at every action."""
+        """Return the actions so far: the simulator does not expose its full state, and every action takes time."""
         return tuple(self.log)
 
     def measures(self) -> dict[str, float]:
-        """The package's score, from 0 to 1; what it has below 0 is lost."""
+        """Return the package's score, from 0 to 1; negative scores become 0."""
         return {"score": min(max(self.score, 0), 100) / 100}
 
     def save(self) -> tuple[list[str], int, str, list[tuple[str, str]]]:
@@ -196,10 +202,10 @@ class ScienceWorld(TextEnv):
         simulator.give_back(self)
         super().close()
 
-    # Who plays
+    # Policies
 
     def oracle(self) -> Iterator[str]:
-        """Yield the simulator's own solution; after a deviation one that leads back to it, where one is found."""
+        """Yield the simulator's own solution; after a deviation, one that leads back to it if found."""
         base, way = self._plan
         done = len(self.log) - len(base)
         if done < 0 or done >= len(way) or self.log != [*base, *way[:done]]:
@@ -208,7 +214,7 @@ class ScienceWorld(TextEnv):
         yield from way[done:]
 
     def expert(self) -> Iterator[str]:
-        """Yield what is to be done by the texts that were shown; nothing in tasks that no way is written for."""
+        """Yield the actions of the expert, based on the observed texts; nothing for tasks without a strategy."""
         while (action := self._advisor.after(self.shown)) is not None:
             yield action
 

@@ -1,4 +1,4 @@
-"""Virtual machines that run the simulator: a few per process, lent to the environments that are being played."""
+"""Java virtual machines that run the simulator: a few per process, lent to the environments being played."""
 
 import atexit
 import importlib
@@ -14,27 +14,31 @@ from typing import Any
 from agentgym.errors import Fault, MissingExtra, Reason, how_to_install
 
 MOST = 4
-"""Machines per process. An environment more, and one that has been idle gives its machine up and plays its actions again."""
+"""Maximum machines per process. Beyond it, an idle environment gives up its machine and later replays its actions."""
 MEMORY = "512m"
-"""Heap of one machine."""
+"""Heap size of one machine."""
 REPEATABLE = ("-XX:+UnlockExperimentalVMOptions", "-XX:hashCode=2")
-"""The simulator lists things in the order of hash sets, by hashes that are otherwise drawn anew for each object."""
+"""Makes object hashes deterministic, because the simulator lists things in the order of hash sets."""
 START, LOAD, STEP = 120.0, 120.0, 30.0
-"""Seconds that a machine may take to start, to set up a task, and for an action."""
+"""Time limits in seconds for starting a machine, setting up a task, and an action."""
 REFUSED = ("No known action matches that input.", "Unknown action.")
 QUESTION = "Ambiguous request"
 
 
 def refused(text: str, before: str) -> bool:
-    """Whether an answer says that an action was not understood, which took no time and changed nothing.
+    """Return whether an answer means that an action was not understood, which took no time and changed nothing.
 
-    Where a question stood open before, any answer may have changed what is asked.
+    If a question was pending, any answer may have changed it.
     """
     return text.startswith(REFUSED) and not before.startswith(QUESTION)
 
 
 def check_installed() -> None:
-    """Raise MissingExtra where the package or Java is missing."""
+    """Check that the package and Java are installed.
+
+    Raises:
+        MissingExtra: the package or Java is missing.
+    """
     if importlib.util.find_spec("scienceworld") is None:
         raise MissingExtra(
             f"rlvr/ScienceWorld-v0 plays the tasks of the scienceworld package: {how_to_install('scienceworld')}"
@@ -44,7 +48,7 @@ def check_installed() -> None:
 
 
 class Simulator:
-    """One virtual machine with one simulator; it has chance that is common to all it does, so it plays one episode."""
+    """One virtual machine with one simulator; its random state is global, so it plays one episode."""
 
     def __init__(self) -> None:
         gateway = importlib.import_module("py4j.java_gateway")
@@ -53,7 +57,7 @@ class Simulator:
         self.owner: weakref.ref[object] | None = None
         self.used = 0
         self.played: tuple[Any, list[str]] = (None, [])
-        """What is set up in it, and what was done there since."""
+        """The task set up in it, and the actions since."""
         options = [f"-Xmx{MEMORY}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xss8m", *REPEATABLE]
         port, token, self.process = gateway.launch_gateway(
             classpath=package.JAR_PATH,
@@ -67,13 +71,13 @@ class Simulator:
             port=port,
             auth_token=token,
             auto_field=True,
-            enable_memory_management=False,  # else garbage collection speaks to the machine, dead or not
+            enable_memory_management=False,  # otherwise garbage collection contacts the machine, even a dead one
         )
         self._gateway = gateway.JavaGateway(gateway_parameters=parameters, java_process=self.process)
         self._api = self.call(START, lambda: self._gateway.jvm.scienceworld.runtime.pythonapi.PythonInterface())
 
     def set_up(self, key: tuple[object, ...], log: list[str]) -> str | None:
-        """Bring it to where a log of a task leads; return what it said last, None where it was there already."""
+        """Replay a task's log; return its last text, or None if it was there already."""
         known, played = self.played
         said: str | None = None
         if known != key or played != log[: len(played)]:
@@ -86,7 +90,11 @@ class Simulator:
         return said
 
     def call(self, seconds: float, ask: Any) -> Any:
-        """Return what the machine answers; where it takes longer or breaks down it is ended, and that is a Fault."""
+        """Return the machine's answer.
+
+        Raises:
+            Fault: it took too long or failed; the machine is stopped.
+        """
         late = threading.Event()
 
         def give_up() -> None:
@@ -98,7 +106,7 @@ class Simulator:
         watch.start()
         try:
             return ask()
-        except Exception as error:  # py4j raises its own, Java's and the socket's
+        except Exception as error:  # py4j raises its own, Java's and socket errors
             self.end()
             if late.is_set():
                 raise Fault(f"ScienceWorld took longer than {seconds:g} s", reason=Reason.TIMEOUT) from None
@@ -107,19 +115,19 @@ class Simulator:
             watch.cancel()
 
     def ask(self, seconds: float, name: str, *arguments: object) -> Any:
-        """Return what a method of the simulator returns."""
+        """Return the result of one of the simulator's methods."""
         return self.call(seconds, lambda: getattr(self._api, name)(*arguments))
 
     def alive(self) -> bool:
-        """Whether the machine runs."""
+        """Return whether the machine is running."""
         return self.process.poll() is None
 
     def free(self) -> bool:
-        """Whether no environment holds it."""
+        """Return whether no environment owns it."""
         return self.owner is None or self.owner() is None
 
     def end(self) -> None:
-        """End the machine."""
+        """Stop the machine."""
         self.process.kill()
         self.process.wait()
         with suppress(Exception):
@@ -136,7 +144,7 @@ _clock = iter(range(1, 2**62))
 
 @contextmanager
 def lent(env: object) -> Generator[Simulator]:
-    """Lend a machine for one step; `played` says what is in it."""
+    """Lend a machine for one step; `played` is its current content."""
     machine = _found(env)
     try:
         yield machine
@@ -146,7 +154,7 @@ def lent(env: object) -> Generator[Simulator]:
 
 
 def _found(env: object) -> Simulator:
-    """Return a machine whose lock is held: the environment's own, a free one, a new one, or the one idle for longest."""
+    """Return a locked machine: the environment's own, a free one, a new one, or the one idle longest."""
     while True:
         with _lock:
             _machines[:] = [machine for machine in _machines if machine.alive()]
@@ -160,12 +168,12 @@ def _found(env: object) -> Simulator:
             if machine is not None and machine.lock.acquire(blocking=False):
                 machine.owner = weakref.ref(env)
                 return machine
-        with (machine or _machines[0]).lock:  # all are at work: wait for one
+        with (machine or _machines[0]).lock:  # all are busy: wait for one
             pass
 
 
 def give_back(env: object) -> None:
-    """Take an environment's machine from it; of those that nobody holds one is kept for the next environment."""
+    """Take back an environment's machine; one free machine is kept for the next environment."""
     with _lock:
         for machine in _machines:
             if machine.owner is not None and machine.owner() is env:
@@ -177,7 +185,7 @@ def give_back(env: object) -> None:
 
 
 def end_all() -> None:
-    """End all machines of this process."""
+    """Stop all machines of this process."""
     with _lock:
         for machine in _machines:
             machine.end()
@@ -185,9 +193,9 @@ def end_all() -> None:
 
 
 def _forget() -> None:
-    """Begin anew in a forked process: the machines are the other's, and so are the connections to them.
+    """Reset a forked process: the machines and connections are the parent's.
 
-    They are kept, for closing them would speak to a machine that the other process is using.
+    The objects are kept, because closing them would contact a machine that the parent is using.
     """
     global _lock
     _others.extend(_machines)

@@ -1,4 +1,4 @@
-"""The simulator's own solutions, and how to get back to one after a deviation."""
+"""The simulator's own solutions, and recovery after a deviation."""
 
 import functools
 import re
@@ -8,25 +8,25 @@ from agentgym.core.tasks import Task
 from agentgym.envs.scienceworld.simulator import LOAD, QUESTION, STEP, Simulator, give_back, lent, refused
 
 GOLD = 300.0
-"""Seconds that the simulator may take to find its own solution."""
+"""Time limit in seconds for the simulator's own solution."""
 TRIES = 8
-"""Places of a solution at which it is taken up again before the oracle gives up."""
+"""Number of positions at which the oracle tries to resume a solution before it gives up."""
 DOORS = {
     "hallway": ("art studio", "bedroom", "greenhouse", "kitchen", "living room", "workshop"),
     "kitchen": ("bathroom", "outside"),
     "outside": ("foundry", "greenhouse"),
 }
 Key = tuple[str, int, str]
-"""Name of a task, its variation, simplifications."""
+"""Task name, variation, simplifications."""
 
 
 @functools.lru_cache(maxsize=256)
 def solution(key: Key) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the simulator's own solution of a variation, and the room that each of its actions is done in.
+    """Return the simulator's own solution of a variation, and the room of each of its actions.
 
-    Some solutions have an action that the simulator does not understand (`connect block terminal 1 ...`); it is left out.
+    Some solutions contain an action the simulator does not understand (`connect block terminal 1 ...`); it is dropped.
     """
-    nobody = Task()  # holds the machine meanwhile
+    nobody = Task()  # owns the machine meanwhile
     with lent(nobody) as machine:
         machine.played = (None, [])
         machine.ask(GOLD, "load", *key, True)
@@ -43,10 +43,10 @@ def solution(key: Key) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def plan(key: Key, log: list[str]) -> tuple[str, ...]:
-    """Return actions that lead from the end of a log to the score 100, tried out; none where none were found.
+    """Return tested actions from the end of a log to the score 100; empty if none were found.
 
-    The solution is taken up where the log left it, else at earlier and later places, after a walk to the room it was in.
-    What was used up, broken or wrongly chosen cannot always be made good, and the simulator does not say so.
+    The solution is resumed where the log left it, else at earlier and later positions, after a walk to that room. Things
+    used up, broken or wrongly chosen cannot always be restored, and the simulator does not say so.
     """
     gold, rooms = solution(key)
     if list(gold[: len(log)]) == log:
@@ -60,7 +60,7 @@ def plan(key: Key, log: list[str]) -> tuple[str, ...]:
 
 
 def _starts(gold: tuple[str, ...], log: list[str]) -> list[int]:
-    """Return the places of a solution at which it may be taken up again, the likeliest first."""
+    """Return the positions at which a solution may be resumed, the most likely first."""
     together = next((n for n, pair in enumerate(zip(gold, log, strict=False)) if pair[0] != pair[1]), len(log))
     met = 0
     for action in log:
@@ -72,14 +72,14 @@ def _starts(gold: tuple[str, ...], log: list[str]) -> list[int]:
 def _tried(
     machine: Simulator, key: Key, log: list[str], gold: tuple[str, ...], rooms: tuple[str, ...], start: int
 ) -> tuple[str, ...]:
-    """Return the actions that take a solution up at a place, or none where they do not lead to the score 100."""
+    """Return the actions that resume a solution at a position; empty if they do not reach the score 100."""
     if start >= len(gold):
         return ()
     machine.ask(LOAD, "load", *key, False)
     text = ""
     for action in log:
         text = str(machine.ask(STEP, "step", action))
-    way = ["0"] if text.startswith(QUESTION) else []  # a question stands open
+    way = ["0"] if text.startswith(QUESTION) else []  # a question is pending
     for action in way:
         text = str(machine.ask(STEP, "step", action))
     rest = [*way_between(_room(machine), rooms[start]), *gold[start:]]
@@ -101,7 +101,7 @@ def _room(machine: Simulator) -> str:
 
 
 def way_between(here: str, there: str) -> list[str]:
-    """Return the actions that lead from one room to another; none where there is no way, or no need of one."""
+    """Return the actions from one room to another; empty if there is no way, or no need for one."""
     before: dict[str, str] = {here: ""}
     queue = deque([here])
     while queue and there not in before:

@@ -1,4 +1,4 @@
-"""Tasks, variations and published splits, known without starting the simulator."""
+"""Tasks, variations and published splits, available without starting the simulator."""
 
 VARIATIONS = {
     "boil": 30,
@@ -32,10 +32,10 @@ VARIATIONS = {
     "mendelian-genetics-known-plant": 120,
     "mendelian-genetics-unknown-plant": 480,
 }
-"""How many variations each task has, in the order of the package's list (scienceworld 1.2.3)."""
+"""Number of variations per task, in the order of the package's list (scienceworld 1.2.3)."""
 
 LIMIT = 100
-"""Moves after more than which an episode ends: the default of the package's `envStepLimit` (scienceworld 1.2.3)."""
+"""Maximum moves of an episode: the default of the package's `envStepLimit` (scienceworld 1.2.3)."""
 TURNS = {
     "boil": 250,
     "melt": 200,
@@ -48,15 +48,15 @@ TURNS = {
     "mendelian-genetics-known-plant": 325,  # variation 118 takes 257
     "mendelian-genetics-unknown-plant": 325,
 }
-"""Turns of the tasks whose own solutions are longer than 100, the package's limit: the longest seen and a quarter more."""
+"""Turn limits of tasks whose own solutions exceed 100, the package's limit: the longest observed plus a quarter."""
 
 
 def split_of(name: str, variation: int) -> str:
-    """Return the published split: of groups of a quarter each, two are train, the third dev, the rest test."""
+    """Return the published split: of the quarters of the variations, two are train, the third dev, the rest test."""
     group = variation // (VARIATIONS[name] // 4)
     return "train" if group < 2 else "dev" if group == 2 else "test"
 
 
 def variations(name: str, split: str) -> list[int]:
-    """Return the variations of a task that are in a split."""
+    """Return a task's variations in a split."""
     return [number for number in range(VARIATIONS[name]) if split_of(name, number) == split]

@@ -1,4 +1,4 @@
-"""The right answers of a row of a question set: every spelling that its columns allow."""
+"""Gold answers of a question row: every spelling allowed by its columns."""
 
 import json
 from collections.abc import Mapping
@@ -11,16 +11,17 @@ from agentgym.tasks.lines import objects
 
 EXAMPLE = '{"question": "Who wrote Emma?", "answer": "Jane Austen"}, or in a table: question,answer'
 ANSWERS = ("golden_answers", "answers", "answer", "possible_answers", "answers_spans")
-"""Columns of the answer; the first that is there has to hold one."""
+"""Answer columns; the first one present must hold an answer."""
 ALIASES = ("answer_aliases", "aliases", "normalized_aliases", "answer_alias", "accepted_answers", "possible_answers")
-"""Columns of further spellings: MuSiQue's, TriviaQA's, PopQA's."""
+"""Columns of alternative spellings: MuSiQue's, TriviaQA's, PopQA's."""
 _INSIDE = ("value", "aliases", "normalized_value", "normalized_aliases", "human_answers", "text", "spans", "answer")
 
 
 def right_answers(row: Mapping[str, object], where: str, of_ids: Mapping[str, list[str]] | None = None) -> list[str]:
-    """Return the right answers of a row with lowered names, without repetition; `of_ids` has those of its `answer_id`.
+    """Return the distinct gold answers of a row with lower-case names; `of_ids` has those of its `answer_id`.
 
-    BadData for a row without an answer, and for one that says that its question has none.
+    Raises:
+        BadData: the row has no answer, or its question is marked unanswerable.
     """
     if row.get("answerable") is False or row.get("is_impossible") is True or row.get("answerable") == "false":
         raise BadData(f"{where}: the question has no answer (answerable, is_impossible); expected one that has")
@@ -42,7 +43,7 @@ def right_answers(row: Mapping[str, object], where: str, of_ids: Mapping[str, li
 
 
 def id_aliases(path: str) -> dict[str, list[str]]:
-    """Return the aliases of 2WikiMultihopQA's `id_aliases.json` beside a file, by id; empty where there is none."""
+    """Return the aliases in 2WikiMultihopQA's `id_aliases.json` next to a file, by id; empty without it."""
     file = Path(path).parent / "id_aliases.json"
     if not file.is_file():
         return {}
@@ -66,7 +67,11 @@ def _parsed(value: object, key: str, where: str) -> object:
 
 
 def _texts(value: object, where: str, key: str) -> list[str]:
-    """Return the texts of a text, a number, a list, or an object as TriviaQA's, SQuAD's or DROP's."""
+    """Return the texts in a text, a number, a list, or an object of TriviaQA's, SQuAD's or DROP's form.
+
+    Raises:
+        BadData: the value is none of these.
+    """
     if isinstance(value, str) and value.strip():
         return [plain_text(value.strip())]
     if isinstance(value, list | tuple):

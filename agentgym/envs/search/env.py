@@ -1,4 +1,4 @@
-"""The world: a question, a search engine over documents, and one answer to give."""
+"""The environment: a question, a search engine over documents, and one answer."""
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,9 +25,9 @@ from agentgym.rewards.exact_match import exact_match, f1, normalise_scripts
 from agentgym.tasks.attacks import Attacked, obey, order
 from agentgym.tasks.reading import reading
 
-LONGEST_QUERY = 1000  # characters
+LONGEST_QUERY = 1000  # maximum characters
 Saved = tuple[tuple[Document, ...], frozenset[str], tuple[Document, ...], tuple[str, ...], str | None]
-"""Documents shown, those opened, the last results, the queries asked, and the answer given."""
+"""Documents shown, documents opened, last results, queries, and the answer."""
 
 
 class Search(Attacked):
@@ -61,27 +61,27 @@ class Search(Attacked):
     data: str | None = None
     """A HotpotQA file."""
     corpus: str | None = None
-    """Documents in JSON lines; goes with `questions`."""
+    """Documents in JSON lines; requires `questions`."""
     retriever: str = IN_MEMORY
-    """What finds documents: `bm25s` (in memory), `tantivy:FOLDER`, `dense:FOLDER:ENCODER` or `http://HOST:PORT`."""
+    """The retriever: `bm25s` (in memory), `tantivy:FOLDER`, `dense:FOLDER:ENCODER` or `http://HOST:PORT`."""
     questions: str | None = None
-    """Questions in JSON lines, or folders of them; goes with `corpus`, or with a retriever that has its documents."""
+    """Questions in JSON lines, or folders of them; requires `corpus`, or a retriever with its own documents."""
     strict: bool = False
-    """Whether one bad row refuses a file; else it is played as far as it can be, or left out with a warning of how many."""
+    """Refuse the file for one bad row; by default bad rows are played as far as possible, or skipped with a warning."""
     ignore: Sequence[str] = ()
-    """Columns of a file that are left out on purpose."""
+    """Columns of the file to leave out on purpose."""
     hops: int = 0
-    """Hops of every generated question; 0 lets the difficulty decide."""
+    """Hops of every generated question; 0: decided by the difficulty."""
     worlds: int = 0
-    """How many generated worlds each split has; 0 is no limit."""
+    """Number of generated worlds per split; 0: unlimited."""
     top_k: int = 3
-    """Results of a search."""
+    """Number of results per search."""
     passage: int = 240
     """Characters shown of each result."""
     page: int = 4000
     """Characters shown of an opened document."""
     normal = staticmethod(normalise_scripts)
-    """How an answer is normalised before it is compared."""
+    """Normalization of answers before the comparison."""
     declared = Declarations(
         random_bound=0.01,
         expert_bound=0.9,
@@ -103,7 +103,11 @@ class Search(Attacked):
         super().check_options()
 
     def _read_files(self) -> Library | None:
-        """Return the questions and documents that the options name; None for generated worlds."""
+        """Return the questions and documents of the options; None for generated worlds.
+
+        Raises:
+            BadConfig: the options exclude each other, or one is missing.
+        """
         if self.data is not None and (self.corpus is not None or self.questions is not None):
             raise BadConfig("data (a HotpotQA file) and corpus/questions (JSON lines) were both given; give one of them")
         rows = reading(self.strict, self.ignore)
@@ -131,19 +135,19 @@ class Search(Attacked):
     # Tasks
 
     def generate(self, rng: np.random.Generator, difficulty: int) -> Task:
-        """Draw a question about any world, whatever its split."""
+        """Draw a question about any world, regardless of its split."""
         return self._question(int(rng.integers(2**31)), rng, difficulty)
 
     def split_key(self, task: Task) -> object:
-        """Return the number of the world; of a file's task, its id."""
+        """Return the world's number; for a file's task, its id."""
         return task.data.get("world", task.id)
 
     def split_of(self, task: Task) -> str:
-        """Return the split of the task's world; a file's task says its own."""
+        """Return the split of the task's world; a file's task names its own."""
         return super().split_of(task) if "world" in task.data else task.split
 
     def numbered(self, number: int, split: str | None = None, difficulty: int | None = None) -> Task:
-        """Return the task of that number: generated, or of the file (counted round and round)."""
+        """Return the task with this number: generated, or from the file, wrapping around at the end."""
         split, difficulty = self._split_for(number, split), self.difficulty if difficulty is None else difficulty
         if self.library is not None:
             tasks = self.library.of_split(split)
@@ -153,15 +157,15 @@ class Search(Attacked):
         return dataclasses.replace(task, id=f"{split}/{difficulty}/{number}", split=split, difficulty=difficulty)
 
     def find(self, task_id: str) -> Task:
-        """Return the task with that id."""
+        """Return the task with this id."""
         return super().find(task_id) if self.library is None else self.library.find(task_id)
 
     def content_key(self, task: Task) -> object:
-        """Return the number of the generated world; of a file, the question's words."""
+        """Return the generated world's number; for a file, the question's words."""
         return task.data.get("world", task.data["question"].casefold().split())
 
     def size(self, split: str | None = None) -> int | None:
-        """Return how many questions of a file a split has."""
+        """Return the number of the file's questions in a split."""
         return None if self.library is None else len(self.library.of_split(split or self.split))
 
     def _world_number(self, rng: np.random.Generator, split: str) -> int:
@@ -193,7 +197,7 @@ class Search(Attacked):
         return Task(instruction=question.text, data=data, difficulty=difficulty)
 
     def _drawn_attack(self, rng: np.random.Generator, corpus: Corpus, answer: str) -> dict[str, object]:
-        """Return an attack: documents of the chain say to answer with the title of another one."""
+        """Return an attack: documents of the chain order the agent to answer with another document's title."""
         while True:
             title = corpus.documents[int(rng.integers(len(corpus.documents)))].title
             if not exact_match(title, [answer], normal=self.normal):
@@ -230,7 +234,7 @@ class Search(Attacked):
         return "\n".join(self._carried(document, line) for document, line in zip(self._results, lines, strict=True))
 
     def _carried(self, document: Document, text: str) -> str:
-        """Return what is shown of a document: one that the answer needs carries the order of an attack."""
+        """Return the text shown of a document; one that the answer needs carries an attack's order."""
         return self.with_order(text) if self.attack and document.id in self.task.data["evidence"] else text
 
     def attack_reached(self) -> bool:
@@ -240,11 +244,11 @@ class Search(Attacked):
         )
 
     def health_check(self) -> None:
-        """Raise a Fault where the retriever does not answer the question itself."""
+        """Raise Fault if the retriever does not answer the question itself."""
         self._documents.search([self.task.data["question"][:LONGEST_QUERY]], 1)
 
     def _find(self, query: str) -> tuple[Document, ...]:
-        """Search, and remember what was asked and what came; Fault where the retriever fails."""
+        """Search, and record query and results; raise Fault if the retriever fails."""
         [hits] = self._documents.search([query], self.top_k)
         self._asked = (*self._asked, query)
         self._results = tuple(hit.document for hit in hits)
@@ -305,7 +309,7 @@ class Search(Attacked):
         }
 
     def _evidence(self) -> float:
-        """Return the share of the chain that was shown: of its documents, or of their titles where those are known."""
+        """Return the share of the chain shown, by documents, or by titles if the documents are unknown."""
         chain, shown = set(self.task.data.get("evidence", ())), set(self._shown)
         if not chain and "titles" in self.task.data:
             chain = {title_key(title) for title in self.task.data["titles"]}
@@ -320,10 +324,10 @@ class Search(Attacked):
         self._shown, self._opened = {document.id: document for document in shown}, set(opened)
         self._documents = self._documents_of(self.task)
 
-    # Who plays
+    # Policies
 
     def oracle(self) -> Iterator[str]:
-        """Open the documents of the chain that are not open yet, in order, then answer."""
+        """Open the chain's unopened documents in order, then answer."""
         for id in self.task.data["evidence"]:
             document = None if id in self._opened else self._documents.find(id)
             if document is not None:
@@ -339,7 +343,7 @@ class Search(Attacked):
         yield spell("answer", self.task.data["answers"][0])
 
     def expert(self) -> Iterator[str]:
-        """Read what was shown and look for the next fact of the question; knows the language of generated worlds."""
+        """Read the documents shown and search for the question's next fact; knows the language of generated worlds."""
         if self.library is not None:
             raise NotImplementedError("the expert reads generated documents only; for files use oracle()")
         while True:
@@ -352,25 +356,25 @@ class Search(Attacked):
             )
 
     def _in_order(self) -> list[Document]:
-        """Return what was shown in an order of its own, not that in which it came."""
+        """Return the documents shown in a canonical order, independent of when they came."""
         return sorted(self._shown.values(), key=lambda document: (len(document.id), document.id))
 
     def _seen(self, document: Document) -> tuple[str, str]:
-        """Return a document's title and as much of its text as was shown."""
+        """Return a document's title and the part of its text that was shown."""
         text = document.text[: self.page] if document.id in self._opened else self._begin(document).removesuffix(" …")
         return document.title, text
 
     def ballot(self, answer: str) -> str | None:
-        """Return an answer's words as they are compared with the right ones."""
+        """Return an answer's normalized words, as compared with the gold answers."""
         return self.normal(answer) or None
 
     def hint(self, level: float) -> str:
-        """Return the entities of the chain that were not opened yet, the next one first; at level 1 the answer too."""
+        """Return the chain's unopened entities, the next one first; at level 1 the answer, too."""
         answers = self.task.data["answers"]
         return guidance(hints.steps(self._ahead()), level, lambda: f"The answer is {answers[0]}.", answers)
 
     def _ahead(self) -> list[str]:
-        """Return the titles of the chain's documents that were not opened yet; NotImplementedError where none is known."""
+        """Return the titles of the chain's unopened documents; raise NotImplementedError if the chain is unknown."""
         data, opened = self.task.data, {title_key(self._shown[id].title) for id in self._opened}
         found = [document.title for id in data.get("evidence", ()) if (document := self._documents.find(id))]
         titles = found or list(data.get("titles", ()))
@@ -384,7 +388,7 @@ class Search(Attacked):
 
 
 def _cut(text: str, length: int, mark: str) -> str:
-    """Return the text, or its beginning up to the last whole word and the mark where it is too long."""
+    """Return the text; if too long, its beginning up to the last whole word, and the mark."""
     if len(text) <= length:
         return text
     return (text[:length].rsplit(None, 1)[0] if " " in text[:length] else text[:length]) + mark

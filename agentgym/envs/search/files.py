@@ -1,17 +1,17 @@
-"""Documents and questions from files: HotpotQA, and JSON lines in the layout of Search-R1 and FlashRAG.
+r"""Documents and questions from files: HotpotQA, and JSON lines in Search-R1's and FlashRAG's layout.
 
-HotpotQA: a JSON list (or one object a line) of `question`, `answer`, `context` and `supporting_facts`, the last two as
+HotpotQA: a JSON list (or one object per line) of `question`, `answer`, `context` and `supporting_facts`, the last two as
 lists, as {"title": [...], ...} or as strings holding either as Python literals. The corpus is the union of all
 paragraphs of the file.
 
-Corpus lines: {"id", "contents": "\\"Title\\"\\ntext"} or {"id", "title", "text"}. Question lines: {"question",
-"golden_answers": [...]} and, as wanted, `id`, `split`, `supporting_titles` and FlashRAG's `metadata`, of which the titles
-of `supporting_facts` are read. In place of `golden_answers`, `answers` or one `answer` will do, and in place of JSON lines a
-table (.csv) with such a header. A name ending in .gz is unpacked.
+Corpus lines: {"id", "contents": "\"Title\"\ntext"} or {"id", "title", "text"}. Question lines: {"question",
+"golden_answers": [...]} and, optionally, `id`, `split`, `supporting_titles` and FlashRAG's `metadata`, of which the titles
+of `supporting_facts` are read. `answers` or one `answer` may replace `golden_answers`, and a table (.csv) with such a
+header may replace JSON lines. A name ending in .gz is decompressed.
 
 Splits: a question keeps the `split` it names; in a folder of sets (`agentgym.envs.search.sets`) its file is its split. In a
-file that names none, the hash of the id decides (80 % train, 10 % valid, 10 % test), so that no policy is tested on what
-it was trained on. Split `all` is the whole.
+file that names none, the hash of the id decides (80 % train, 10 % valid, 10 % test), so that no policy is tested on its
+training data. Split `all` is the whole file.
 """
 
 import json
@@ -36,7 +36,7 @@ from agentgym.tasks.lines import objects, raw_lines, stamp
 from agentgym.tasks.reading import PLAIN, Reading, playable
 
 Stamp = tuple[str, int, int]
-"""A file's path, and what tells its present content from another."""
+"""A file's path and a fingerprint of its current content."""
 
 
 @dataclass(frozen=True)
@@ -47,23 +47,24 @@ class Library(library.Library):
 
 
 def load_hotpot(path: str, reading: Reading = PLAIN) -> Library:
-    """Read a HotpotQA file, once per process; raises BadData with the place of what is wrong."""
+    """Load a HotpotQA file, once per process; BadData gives the location of an error."""
     return _hotpot(*stamp(path), reading)
 
 
 def load_lines(corpus: str, questions: str, reading: Reading = PLAIN) -> Library:
-    """Read documents and questions in JSON lines, once per process; raises BadData with file and line.
+    """Load documents and questions in JSON lines, once per process; BadData gives file and line.
 
-    `questions` are files, or folders of sets, with commas between; of several, each gives its folder's name to its
-    questions as their type.
+    `questions` are comma-separated files or folders of sets; with several, each file's questions get its folder's name as
+    their
+    type.
     """
     return _lines(stamp(corpus), question_files(questions), reading)
 
 
 def load_questions(questions: str, retriever: Retriever, name: str, reading: Reading = PLAIN) -> Library:
-    """Read questions about the documents of a retriever, which `name` spells; else as `load_lines`.
+    """Load questions about the documents of a retriever, spelled `name`; otherwise like `load_lines`.
 
-    Of supporting documents, the titles count: a title is that of many passages.
+    Supporting documents are matched by title, since many passages share one.
     """
     return _over(question_files(questions), retriever, name, reading)
 
@@ -93,12 +94,12 @@ def _hotpot(path: str, _time: int, _size: int, reading: Reading) -> Library:
 
 
 def _numbered(records: Iterable[tuple[str, dict[str, object]]]) -> Iterator[tuple[str, int, dict[str, object]]]:
-    """Yield records with their numbers: without an id of its own, a question has that of its place."""
+    """Yield records with their numbers, which serve as default ids."""
     return ((where, number, raw) for number, (where, raw) in enumerate(records))
 
 
 def _question(raw: dict[str, object], where: str, reading: Reading, of_ids: dict[str, list[str]]) -> tuple[str, list[str]]:
-    """Return the question with the text of its other columns, and its right answers."""
+    """Return the question with the text of its other columns, and its gold answers."""
     row = lowered(raw)
     documents = tuple(name for name in DOCUMENTS if name in row and _documents(row[name]))
     known = _known(documents)
@@ -128,7 +129,7 @@ READ = ("question", "answerable", "is_impossible", "answer_start", "answer_id", 
 
 
 def _documents(value: object) -> bool:
-    """Return whether a column holds paragraphs with titles, which are documents to find and no part of the question."""
+    """Return whether a column holds titled paragraphs, which are documents to find and not part of the question."""
     if isinstance(value, str):
         return value.lstrip()[:1] in ("[", "{")
     if isinstance(value, dict):
@@ -153,7 +154,11 @@ def _paragraphs(raw: dict[str, object], where: str) -> dict[str, str]:
 
 
 def _of_musique(raw: dict[str, object], where: str) -> list[tuple[str, str, bool]]:
-    """Return title and text of MuSiQue's paragraphs, and whether the question needs each."""
+    """Return title and text of MuSiQue's paragraphs, and whether the question needs each.
+
+    Raises:
+        BadData: a paragraph lacks title or text.
+    """
     found: list[tuple[str, str, bool]] = []
     for paragraph in cast("list[object]", raw["paragraphs"]):
         parts: dict[str, object] = cast("dict[str, object]", paragraph) if isinstance(paragraph, dict) else {}
@@ -165,7 +170,11 @@ def _of_musique(raw: dict[str, object], where: str) -> list[tuple[str, str, bool
 
 
 def _supporting_titles(raw: dict[str, object], where: str) -> list[str]:
-    """Return the titles of the supporting facts without repetition; a test file without any has none."""
+    """Return the distinct titles of the supporting facts; a test file may have none.
+
+    Raises:
+        BadData: a title is not a text.
+    """
     if raw.get("supporting_facts") is None:
         own = _of_musique(raw, where) if isinstance(raw.get("paragraphs"), list) else []
         return [title for title, _, supporting in own if supporting]
@@ -195,7 +204,11 @@ def _over(questions: tuple[QuestionFile, ...], retriever: Retriever, name: str, 
 def _tasks(
     questions: tuple[QuestionFile, ...], corpus: str, by_title: dict[str, str] | None, reading: Reading
 ) -> dict[str, Task]:
-    """Return the questions of all files by id; `by_title` has the documents' ids where they are known."""
+    """Return the questions of all files by id; `by_title` has the documents' ids if known.
+
+    Raises:
+        BadData: an id repeats.
+    """
     tasks: dict[str, Task] = {}
     for file in questions:
         for task in _asked(file, corpus, by_title, reading):
@@ -210,7 +223,7 @@ def _sources(questions: tuple[QuestionFile, ...]) -> str:
 
 
 def _asked(file: QuestionFile, corpus: str, by_title: dict[str, str] | None, reading: Reading) -> Iterable[Task]:
-    """Return the questions of a file; of a kind, where there are several files."""
+    """Return the questions of a file, with a type if there are several files."""
     path, kind = file.path, file.kind
     of_ids, stem = id_aliases(path), Path(path).name.split(".")[0]
     typed = {"type": kind} if kind else {}
@@ -229,7 +242,11 @@ def _asked(file: QuestionFile, corpus: str, by_title: dict[str, str] | None, rea
 def _chain(
     raw: dict[str, object], where: str, corpus: str, by_title: dict[str, str] | None, strict: bool
 ) -> dict[str, list[str]]:
-    """Return the supporting documents of a question: their ids, or where those are not known their titles."""
+    """Return a question's supporting documents: their ids, or their titles if the ids are unknown.
+
+    Raises:
+        BadData: no document has a supporting title, and the reading is strict.
+    """
     if raw.get("supporting_titles") is not None:
         titles = [_line(title) for title in _strings(raw, "supporting_titles", where)]
         if by_title is None:
@@ -255,7 +272,11 @@ def _split(raw: dict[str, object], id: str, where: str) -> str:
 
 
 def _records(path: str) -> Iterator[tuple[str, dict[str, object]]]:
-    """Yield the objects of a JSON list, or of JSON lines, each with its place."""
+    """Yield the objects of a JSON list or of JSON lines, each with its location.
+
+    Raises:
+        BadData: the file is not a list of objects in JSON.
+    """
     first = next((line.lstrip()[:1] for _, line in raw_lines(path) if line.strip()), b"")
     if first == b"{":
         yield from objects(path)

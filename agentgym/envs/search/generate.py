@@ -1,4 +1,4 @@
-"""Generated worlds: entities, what is true of them, and the documents that say so."""
+"""Generated worlds: entities, facts about them, and the documents that state the facts."""
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -12,12 +12,12 @@ from agentgym.retrieval.documents import Document
 from agentgym.retrieval.memory import Corpus
 
 FIRST_YEAR, LAST_YEAR = 1400, 1990
-SMALLEST, STEP = 60, 90  # documents at difficulty 0, and how many more each further difficulty has
+SMALLEST, STEP = 60, 90  # documents at difficulty 0, and the increase per difficulty
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One thing that is true, and the number of the only document that says it."""
+    """A fact, with the number of the only document that states it."""
 
     relation: str
     subject: str
@@ -39,14 +39,14 @@ class World:
         order = rng.permutation(len(entities))
         self.entities: list[tuple[str, str]] = [
             entities[int(i)] for i in order
-        ]  # the order of documents says nothing about kinds
+        ]  # the order of documents must not reveal kinds
         self.numbers = {name: i for i, (name, _) in enumerate(self.entities)}
         self.kinds = dict(self.entities)
         self._members = {kind: [name for name, k in self.entities if k == kind] for kind in KINDS}
         self.facts = self._draw_facts(rng, turned=min(0.1 + 0.1 * difficulty, 0.4))
 
     def _draw_facts(self, rng: np.random.Generator, turned: float) -> dict[tuple[str, str], Fact]:
-        """Return every fact by (relation, subject); a share `turned` is told by the object's document."""
+        """Return every fact by (relation, subject); a share `turned` is stated by the object's document."""
         facts: dict[tuple[str, str], Fact] = {}
         for name, kind in self.entities:
             for relation in OF_KIND[kind]:
@@ -58,7 +58,7 @@ class World:
         return facts
 
     def _other(self, rng: np.random.Generator, kind: str, name: str) -> str:
-        """Return a year, or an entity of the kind that is not the named one."""
+        """Return a year, or an entity of the kind other than the named one."""
         if kind == YEAR:
             return str(FIRST_YEAR + int(rng.random() * (LAST_YEAR - FIRST_YEAR)))
         members = self._members[kind]
@@ -67,7 +67,7 @@ class World:
 
     @cached_property
     def corpus(self) -> Corpus:
-        """The documents and their index."""
+        """The documents with their index."""
         rng = self._rng_of_texts
         told: list[list[str]] = [[] for _ in self.entities]
         for fact in self.facts.values():
@@ -94,5 +94,5 @@ class World:
 
 @lru_cache(maxsize=64)
 def world(number: int, split: str, difficulty: int) -> World:
-    """Return the world of that number; the last ones are kept, documents and index included."""
+    """Return the world with this number; recent ones are cached with documents and index."""
     return World(number, split, difficulty)

@@ -1,10 +1,10 @@
-"""Steps that a hint names: the entities of the chain that were not opened yet, the next one first."""
+"""Hints: the chain's unopened entities, the next one first."""
 
 from collections.abc import Sequence
 
 
 def steps(titles: Sequence[str]) -> list[str]:
-    """Return the steps from the titles of the documents that are still to be opened, in the order of the chain."""
+    """Return the hints for the titles of unopened documents, in the order of the chain."""
     if not titles:
         return ["Every document that the answer needs is open: answer from what they say."]
     first, *later = titles

@@ -1,15 +1,19 @@
-"""Values of other people's files, made safe and plain."""
+"""Safe conversion of values from other people's files."""
 
 import ast
 from typing import Any, cast
 
 from agentgym.errors import BadData
 
-LONGEST_LITERAL = 1_000_000  # characters; the genuine ones have some thousands
+LONGEST_LITERAL = 1_000_000  # characters; genuine ones have a few thousand
 
 
 def read_literal(value: object, what: str, expected: str) -> object:
-    """Return the value, or what it spells as a Python literal where it is a string; nothing is evaluated."""
+    """Return the value; parse a string as a Python literal, without evaluation.
+
+    Raises:
+        BadData: the string is too long or not a literal.
+    """
     if not isinstance(value, str):
         return value
     if len(value) > LONGEST_LITERAL:
@@ -21,7 +25,11 @@ def read_literal(value: object, what: str, expected: str) -> object:
 
 
 def as_list(value: object, keys: tuple[str, str], what: str, expected: str) -> list[tuple[object, object]]:
-    """Return pairs from a list of pairs, or from an object of two lists of equal length."""
+    """Return pairs from a list of pairs, or from an object of two lists of equal length.
+
+    Raises:
+        BadData: the value is neither.
+    """
     if isinstance(value, dict):
         columns = [cast("dict[str, object]", value).get(key) for key in keys]
         if all(isinstance(column, list) for column in columns):

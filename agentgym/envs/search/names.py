@@ -1,4 +1,4 @@
-"""Names for generated worlds, made of parts of which each split has its own."""
+"""Names for generated worlds, made of parts specific to each split."""
 
 from dataclasses import dataclass
 
@@ -18,10 +18,10 @@ _TAILS = {
 
 @dataclass(frozen=True)
 class Parts:
-    """The parts of names that one split has for itself; the endings of words are common to all."""
+    """The parts of names specific to a split; word endings are common to all."""
 
     heads: tuple[str, ...]
-    """The first three letters of every invented word."""
+    """First three letters of every invented word."""
     adjectives: tuple[str, ...]
     nouns: tuple[str, ...]
     organisations: tuple[str, ...]
@@ -65,7 +65,7 @@ PARTS = {
 
 
 class Names:
-    """Draws names that differ from each other; `alike` is the share that resembles a name already given."""
+    """Draws distinct names; `alike` is the share that resembles an earlier name."""
 
     def __init__(self, rng: np.random.Generator, split: str, alike: float) -> None:
         self._rng, self._parts, self._alike = rng, PARTS[split], alike
@@ -73,7 +73,11 @@ class Names:
         self._given: dict[str, list[str]] = {}
 
     def draw(self, kind: str) -> str:
-        """Return a new name for an entity of that kind; invented words grow longer as the space fills."""
+        """Return a new name for an entity of this kind; invented words grow longer as the space fills.
+
+        Raises:
+            AssertionError: never, since names grow until one is free.
+        """
         for length in range(10_000):
             name = self._invent("work" if kind in ("novel", "opera", "painting") else kind, length // 20)
             if normalise(name) not in self._taken:
@@ -83,7 +87,7 @@ class Names:
         raise AssertionError("names grow longer until one is free")
 
     def _invent(self, kind: str, extra: int) -> str:
-        similar = self._rng.random() < self._alike and extra < 5  # there are only so many names like another
+        similar = self._rng.random() < self._alike and extra < 5  # the number of similar names is limited
         if kind == "person":
             given, family = self._word("given", extra), self._word("family", extra)
             if similar and kind in self._given:

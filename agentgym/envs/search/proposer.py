@@ -1,4 +1,4 @@
-"""Proposing questions by searching: the proposer's half of Search Self-play.
+"""Proposing questions by searching: the proposer of Search Self-play.
 
 `agentgym.envs.search.proposer:rlvr/SearchProposer-v0`; its proposals are tasks of `rlvr/Search-v0`.
 """
@@ -20,7 +20,7 @@ from agentgym.retrieval import Document
 from agentgym.rewards.exact_match import normalise
 
 LONGEST, NOISE = 300, 2
-"""Characters of a question, and documents beside those of its proposer when it is tried."""
+"""Maximum characters of a question, and the number of distractors when it is tested."""
 ACCEPTED = "The question is valid."
 
 
@@ -45,7 +45,7 @@ class SearchProposer(Search):
         self.every_tool = dict(self.tools)
 
     def numbered(self, number: int, split: str | None = None, difficulty: int | None = None) -> Task:
-        """Return the proposal of that number to make: an answer of a generated question, which is not shown."""
+        """Return the proposal task with this number: the answer of a generated question that is not shown."""
         task = super().numbered(number, split, difficulty)
         return dataclasses.replace(task, instruction="Propose a question.", data={**task.data, "type": "propose"})
 
@@ -98,17 +98,17 @@ class SearchProposer(Search):
 
     @staticmethod
     def proposed(final_observation: str) -> Data | None:
-        """Return the question that an accepted proposal became; None of any other end."""
+        """Return the question of an accepted proposal; None for any other end."""
         head, _, rest = final_observation.partition("\n")
         return json.loads(rest) if head == ACCEPTED else None
 
     @staticmethod
     def conditioned(task: Task, past: Sequence[Data]) -> Task:
-        """Return the task as it is: the answer that is given says what to ask about."""
+        """Return the task unchanged; its answer determines the question."""
         return task
 
     def gate(self, data: Data) -> Task:
-        """Return the task of answering a question from its proposer's documents, among some that it did not see."""
+        """Return the task of answering a question from its proposer's documents and some distractors."""
         task = Task("Answer the question.", {**data, "type": "check"}, difficulty=int(data["size"]))
         documents = self._documents_of(task)
         rng = generator("noise", data["question"], data["world"])
@@ -134,7 +134,7 @@ class SearchProposer(Search):
         yield from self.expert()
 
     def expert(self) -> Iterator[str]:
-        """Search for the answer, then leave it out of a sentence that holds it."""
+        """Search for the answer, then remove it from a sentence that contains it."""
         answer = self.task.data["answers"][0]
         while True:
             if self.task.data["type"] == "check":

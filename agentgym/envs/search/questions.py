@@ -1,4 +1,4 @@
-"""Questions about generated worlds: a chain of facts, put into the words of a split, and taken apart again."""
+"""Questions about generated worlds: chains of facts, phrased in a split's forms, and their parsing."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ WRAPPERS = {
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question with its one right answer and the documents, in order, that lead to it."""
+    """A question with its answer and the documents, in order, that lead to it."""
 
     text: str
     answer: str
@@ -28,10 +28,12 @@ class Question:
 
 
 def draw_question(world: World, rng: np.random.Generator, hops: int) -> Question:
-    """Return a question of that many hops in the forms of the world's split.
+    """Return a question with this number of hops in the forms of the world's split.
 
-    Entities and documents of a chain differ, and no answer shares a word with its question. Raises BadConfig where
-    no such question is found.
+    Entities and documents of a chain are distinct, and no answer shares a word with its question.
+
+    Raises:
+        BadConfig: no such question was found.
     """
     for _ in range(10_000):
         start = world.entities[int(rng.random() * len(world.entities))][0]
@@ -51,7 +53,7 @@ def draw_question(world: World, rng: np.random.Generator, hops: int) -> Question
 def _walk(
     world: World, rng: np.random.Generator, start: str, hops: int
 ) -> tuple[tuple[str, ...], str, tuple[int, ...]] | None:
-    """Return the relations, the end and the documents of a random walk, or None where it closes on itself or ends early."""
+    """Return relations, end and documents of a random walk; None if it revisits an entity or ends early."""
     here, relations, evidence, seen = start, list[str](), list[int](), {start}
     for hop in range(hops):
         choices = [r for r in OF_KIND[world.kinds[here]] if hop == hops - 1 or r.object != YEAR]
@@ -88,7 +90,7 @@ _CLOSINGS = (" was.", "?", ".")
 
 
 def parse_question(text: str) -> tuple[str, tuple[str, ...]] | None:
-    """Return the name a question starts from and the relations to follow, or None where it is of no known form."""
+    """Return a question's start name and the relations to follow; None if its form is unknown."""
     for opening in _OPENINGS:
         for closing in _CLOSINGS:
             if text.startswith(opening) and text.endswith(closing):

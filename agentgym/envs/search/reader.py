@@ -1,4 +1,4 @@
-"""Reading: from the text of a generated document back to facts, and what to look up next."""
+"""Reading: parsing a generated document into facts, and choosing what to look up next."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -17,7 +17,7 @@ _PRONOUNS = tuple(pronoun for pronouns in PRONOUNS.values() for pronoun in prono
 
 
 def read(title: str, text: str) -> Iterator[tuple[str, str, str]]:
-    """Yield (relation, subject, object) for each sentence that says one; a last sentence cut short is left out."""
+    """Yield (relation, subject, object) for each sentence that states a fact; a truncated last sentence is skipped."""
     for sentence in text.split(". "):
         whole = sentence if sentence.endswith(".") else f"{sentence}."
         topic = next((t for t in (title, *_PRONOUNS) if whole.startswith(f"{t} ")), None)
@@ -32,7 +32,7 @@ def read(title: str, text: str) -> Iterator[tuple[str, str, str]]:
 
 
 def kind_of(text: str) -> str:
-    """Return what a document's first sentence calls its topic, or an empty string."""
+    """Return the kind of the topic from a document's first sentence, or an empty string."""
     what = text.split(".", 1)[0].rsplit(" ", 1)[-1]
     return {"town": "place", **dict.fromkeys(TRADES, "person")}.get(what, what)
 
@@ -44,12 +44,12 @@ def next_action(
     results: Sequence[tuple[str, str]],
     asked: Sequence[str],
 ) -> str:
-    """Return what a reader of all this would do next.
+    """Return a careful reader's next action.
 
     `shown` and `results` hold (title, text shown) of all documents so far and of the last search, `opened` the titles
-    read in full, `asked` the queries so far. The reader follows the question fact by fact: it searches for the
-    name it has reached, opens that name's document, then others of the kind that could say it, then asks again in
-    the words in which such documents speak.
+    read in full, `asked` the queries so far. The reader follows the question fact by fact: it searches for the current
+    name, opens its document, then others of the kind that could state the fact, then searches again in the words such
+    documents use.
     """
     parsed = parse_question(question)
     if parsed is None:
@@ -70,7 +70,7 @@ def _look_up(name: str, subject: str, opened: set[str], results: Sequence[tuple[
     telling = [" ".join(word for word in form if word not in _COMMON) for form in said]
     every, pronouns = " ".join(telling), " ".join(PRONOUNS.get(relation.object, ()))
     queries = [f"{subject} {name}"]
-    if telling:  # the object's document may say it: the name twice, all its verbs, and how such documents call their topic
+    if telling:  # the object's document may state it: the name twice, all verbs, and the kind of the topic
         queries += [f"{subject} {subject} {every} {pronouns}", f"{subject} {kind}"]
         queries += [f"{subject} {subject} {every} {kind}", f"{subject} {telling[0]} {pronouns}"]
     queries += [f"{subject} {form} {kind}" for form in telling]

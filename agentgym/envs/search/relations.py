@@ -1,8 +1,8 @@
-"""The language of generated worlds: what can be true of what, how documents say it, and how questions ask for it.
+"""The language of generated worlds: relations, the sentences that state them, and the phrases that ask for them.
 
-In a document's sentence `{t}` is the document's own topic and `{x}` the other end of the fact. `stated` is said in
-the document of the subject, `reversed` in that of the object. Question phrases belong to a split each, so that a
-policy meets forms in `test` that it never saw in `train`.
+In a document's sentence `{t}` is the document's own topic and `{x}` the other end of the fact. `stated` is used in
+the document of the subject, `reversed` in the object's. Question phrases belong to one split each, so that a policy
+meets forms in `test` that never occurred in `train`.
 """
 
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class Relation:
     test: tuple[str, ...]
 
     def phrases(self, split: str) -> tuple[str, ...]:
-        """Return the noun phrases by which questions of a split ask for the object."""
+        """Return the noun phrases by which a split's questions ask for the object."""
         return {"train": self.train, "valid": self.valid, "test": self.test}[split]
 
 
@@ -208,7 +208,7 @@ RELATION = {relation.name: relation for relation in RELATIONS}
 OF_KIND = {kind: tuple(relation for relation in RELATIONS if kind in relation.subjects) for kind in KINDS}
 
 NOISE: dict[str, tuple[tuple[str, str], ...]] = {
-    # by kind of the topic: kind of the other, and a sentence that no question asks about
+    # by kind of the topic: kind of the other, and a distractor sentence
     "person": (
         ("place", "{t} once spent a winter in {x}."),
         ("place", "{t} often travelled to {x}."),

@@ -1,4 +1,4 @@
-"""The same questions as Search-R1 asks them: tags in what the model writes, and documents in what it reads on from."""
+"""Search's questions in Search-R1's form: tags in the model's text, and documents in the text it continues from."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -42,7 +42,7 @@ class SearchR1(Search):
 
     def setup(self) -> None:
         super().setup()
-        self.tools = {}  # the tags are no calls: text around them is right, and every reply is read
+        self.tools = {}  # tags are not tool calls: any text may surround them
 
     def begin(self, task: Task) -> str:
         super().begin(task)
@@ -60,28 +60,28 @@ class SearchR1(Search):
         if block and block in answers[:1]:
             return self.win("") if right else self.lose("")
         shown = None if block is None else _information("" if last else self._found(block[1].strip()))
-        if last and right:  # in a search, say: what is scored is the text
+        if last and right:  # for example in a search: the text is what is scored
             return self.win(shown or INVALID)
         return self.invalid(INVALID) if shown is None else Outcome(shown)
 
     def malformed(self, error: str) -> Outcome:
-        """Answer what is no text as any reply without tags."""
+        """Answer a malformed action like any reply without tags."""
         return self.invalid(INVALID, error)
 
     def _found(self, query: str) -> str:
-        """Return the documents as Search-R1 writes them: the first line of their contents as it stands, then the rest."""
+        """Return the documents in Search-R1's form: the first line of their contents verbatim, then the rest."""
         documents = self._find(query)
         return "".join(
             f"Doc {rank}(Title: {document.heading}) {document.text}\n" for rank, document in enumerate(documents, 1)
         )
 
-    # Who plays
+    # Policies
 
     def oracle(self) -> Iterator[str]:
         yield f"<answer>{self.task.data['answers'][0]}</answer>"
 
     def expert(self) -> Iterator[str]:
-        """Read what was shown and search for the next fact of the question; knows the language of generated worlds."""
+        """Read the documents shown and search for the question's next fact; knows the language of generated worlds."""
         if self.library is not None:
             raise NotImplementedError("the expert reads generated documents only; for files use oracle()")
         while True:
@@ -96,7 +96,7 @@ class SearchR1(Search):
 
 
 def _blocks(reply: str, tag: str) -> list[tuple[int, str]]:
-    """Return place and text of each block of a tag, from its opener to the next closer, in one pass over the reply."""
+    """Return position and text of each block of a tag, from its opener to the next closer, in one pass over the reply."""
     blocks, at = list[tuple[int, str]](), 0
     while (start := reply.find(f"<{tag}>", at)) >= 0 and (end := reply.find(f"</{tag}>", start)) >= 0:
         blocks.append((start, reply[start + len(tag) + 2 : end]))
@@ -109,7 +109,7 @@ def _information(documents: str) -> str:
 
 
 def _tagged(call: str) -> str:
-    """Return a call in brackets as a block; a document is opened by searching for its title."""
+    """Return a bracketed call as a tagged block; a document is opened by searching for its title."""
     name, _, body = call.partition("[")
     tag = "answer" if name == "answer" else "search"
     return f"<{tag}>{body.removesuffix(']')}</{tag}>"

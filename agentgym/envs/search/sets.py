@@ -1,7 +1,7 @@
-"""Files of questions: single ones, and folders of sets as FlashRAG publishes them.
+"""Files of questions: single files, and folders of datasets in FlashRAG's layout.
 
-FlashRAG's sets are folders, `nq`, `triviaqa`, `popqa`, `hotpotqa`, `2wikimultihopqa`, `musique` and `bamboogle` those of
-Search-R1, each with some of `train.jsonl`, `dev.jsonl` and `test.jsonl`; their names are the splits.
+FlashRAG's datasets are folders, `nq`, `triviaqa`, `popqa`, `hotpotqa`, `2wikimultihopqa`, `musique` and `bamboogle` those
+of Search-R1, each with some of `train.jsonl`, `dev.jsonl` and `test.jsonl`; their names are the splits.
 """
 
 from pathlib import Path
@@ -11,25 +11,25 @@ from agentgym.errors import BadData
 from agentgym.tasks.lines import COPY, find_path, stamp
 
 SPLITS = ("train", "dev", "test")
-"""Splits of a set, each in the file of that name."""
+"""Splits of a dataset, each in the file of that name."""
 
 
 class QuestionFile(NamedTuple):
-    """A file of questions, as it is at this moment."""
+    """A file of questions in its current state."""
 
     path: str
     changed: int
     bytes: int
     kind: str
-    """What its questions are called in reports; empty for a single file."""
+    """Type of its questions in reports; empty for a single file."""
     split: str
-    """The split of all of its questions; empty where each says its own."""
+    """Split of all its questions; empty if each names its own."""
 
 
 def question_files(questions: str) -> tuple[QuestionFile, ...]:
-    """Return the files that a list with commas names; a folder stands for its splits, or for those of the sets in it.
+    """Return the files in a comma-separated list; a folder stands for its splits, or for those of its datasets.
 
-    BadData where there is no such file, and for a folder without a set.
+    Raises BadData if a file is missing, or a folder has no dataset.
     """
     files: list[tuple[str, str]] = []
     for name in questions.split(","):
@@ -39,7 +39,11 @@ def question_files(questions: str) -> tuple[QuestionFile, ...]:
 
 
 def _in_folder(folder: Path) -> list[tuple[str, str]]:
-    """Return the files of the splits of a set, or of the sets in a folder, each with its split."""
+    """Return the split files of a dataset, or of the datasets in a folder, each with its split.
+
+    Raises:
+        BadData: the folder has no dataset.
+    """
     for folders in ([folder], sorted(path for path in folder.iterdir() if path.is_dir())):
         files = [(str(file), split) for subfolder in folders for split in SPLITS if (file := _file(subfolder, split))]
         if files:

@@ -1,4 +1,4 @@
-"""Shortcuts that answer without following the question; what they reach is declared by the world."""
+"""Shortcut policies that do not follow the question; the environment declares their success."""
 
 import re
 from collections import Counter
@@ -11,7 +11,7 @@ _TITLE = re.compile(r'^Doc \d+\(Title: "(.*?)"', re.MULTILINE)
 
 
 def shortcuts() -> Mapping[str, Callable[[list[str]], str]]:
-    """Return each shortcut by name: from all observations so far to an action."""
+    """Return the shortcut policies by name; each maps all observations so far to an action."""
     return {
         "closed_book": closed_book,
         "question_only": question_only,
@@ -21,20 +21,20 @@ def shortcuts() -> Mapping[str, Callable[[list[str]], str]]:
 
 
 def closed_book(observations: list[str]) -> str:
-    """Answer from the question alone: a year in the middle, or the name it holds."""
+    """Answer from the question alone: a middle year, or the name in it."""
     question = _question(observations)
     return spell("answer", "1695" if "year" in question else next(iter(_names(question)), "yes"))
 
 
 def question_only(observations: list[str]) -> str:
-    """Search for the question and answer the most frequent name (or year) of what comes."""
+    """Search for the question and answer the most frequent name (or year) in the results."""
     if len(observations) == 1:
         return spell("search", _question(observations))
     return spell("answer", _most_frequent(_question(observations), _names(observations[-1])))
 
 
 def most_retrieved(observations: list[str]) -> str:
-    """Search for the question, its name and its words apart, and answer the title that came back most often."""
+    """Search for the question, its name and its words separately, and answer the most frequent title."""
     question = _question(observations)
     queries = [question, *_names(question)[:2], " ".join(w for w in question.split() if w.islower())]
     if len(observations) <= len(queries):
@@ -43,7 +43,7 @@ def most_retrieved(observations: list[str]) -> str:
 
 
 def first_document(observations: list[str]) -> str:
-    """Search for the question, open the first document and answer its most frequent name (a year if one is asked for)."""
+    """Search for the question, open the first document and answer its most frequent name, or a year if asked for."""
     question = _question(observations)
     if len(observations) == 1:
         return spell("search", question)
@@ -60,10 +60,10 @@ def _names(text: str) -> list[str]:
     return [name for name in _NAME.findall(text) if name not in _ORDINARY]
 
 
-_ORDINARY = ("Doc", "Title", "She", "He", "The", "Who", "What", "Name", "Which", "Tell", "Question")  # no names
+_ORDINARY = ("Doc", "Title", "She", "He", "The", "Who", "What", "Name", "Which", "Tell", "Question")  # not names
 
 
 def _most_frequent(question: str, names: Sequence[str]) -> str:
-    """Return the most frequent name that the question does not hold; a year exactly where the question wants one."""
+    """Return the most frequent name outside the question; a year if and only if the question asks for one."""
     wanted = [name for name in names if name not in question and name.isdigit() == ("year" in question)]
     return Counter(wanted).most_common(1)[0][0] if wanted else "yes"

@@ -1,4 +1,4 @@
-"""A shop: search for a product, read its pages, choose its options, buy it (WebShop's engine in plain Python)."""
+"""An online shop: search for a product, read its pages, choose options, buy (WebShop's engine in plain Python)."""
 
 from agentgym.envs.shop.env import Shop, WebShop
 

@@ -1,4 +1,4 @@
-"""Who buys: one who knows the product, one who reads the pages, one who takes what comes first."""
+"""Policies of the shop: the oracle, the expert, and the shortcuts."""
 
 import re
 from collections.abc import Iterator
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from agentgym.envs.shop.env import Shop
 
 PAGES = 3
-"""Pages of results that the expert looks at."""
+"""Number of result pages the expert visits."""
 _OPENING = re.compile(r"^(?:i am looking for|i need|find me|i would like to buy|i want|please show me) ")
 _CAP = re.compile(r",? and price lower than (\d+(?:\.\d+)?) dollars\.?$")
 _PRICE = re.compile(r"\$(\d+(?:\.\d+)?)")
 
 
 def oracle(shop: "Shop") -> Iterator[str]:
-    """Yield what buys the wanted product, from wherever the episode stands."""
+    """Yield the actions that buy the wanted product, from any state."""
     wanted = shop.shop.by_asin[shop.goal.asin.lower()]
     if shop.product is not wanted:
         asin, title, number = wanted.asin.lower(), plain(wanted.title), shop.number
@@ -45,10 +45,10 @@ def oracle(shop: "Shop") -> Iterator[str]:
 
 
 def next_action(shop: "Shop") -> str:
-    """Return what a careful customer does: reads a product's pages, and buys the first that has all that is asked for."""
+    """Return a careful customer's action: read product pages, and buy the first product that meets the wish."""
     what, options, cap = read_wish(shop.goal.instruction)
     if shop.page == "search":
-        # The kind of product once more, and the options with their names: else other kinds with these attributes come first.
+        # Repeat the kind of product and name the options, or other kinds with these attributes rank first.
         words = (what.replace(",", ""), what.split()[-1], *(word for pair in options.items() for word in pair))
         return f"search[{plain(' '.join(words))}]"
     if shop.page == "results":
@@ -61,7 +61,7 @@ def next_action(shop: "Shop") -> str:
     missing = [asked for asked in (*attributes, *last.split()) if asked not in shown]
     hurry = shop.turn + len(options) + 2 >= shop.limit
     if not hurry and any(value not in shop.product.options.get(name, ()) for name, value in options.items()):
-        return "click[< prev]"  # seen at a glance, so before anything is read
+        return "click[< prev]"  # visible at a glance, so before reading
     if missing and not hurry:
         return "click[features]" if "\nfeatures: " not in shop.seen[asin] else "click[< prev]"
     for name, value in options.items():
@@ -71,7 +71,7 @@ def next_action(shop: "Shop") -> str:
 
 
 def _choose(shop: "Shop", what: str, cap: float) -> str:
-    """Open what was not opened and is cheap enough, the title with most of the wish first; else turn the page."""
+    """Open the unopened affordable product whose title matches the wish best; else turn the page."""
     products = [shop.shop.by_asin[asin] for asin in shop.results()]
     left = [product for product in products if product.asin not in shop.seen and _price(product) <= cap]
     if left:
@@ -85,13 +85,13 @@ def _choose(shop: "Shop", what: str, cap: float) -> str:
 
 
 def _price(product: Product) -> float:
-    """Return the price that is shown, of a range the lowest; 0 where none is."""
+    """Return the displayed price, the minimum of a range; 0 if there is none."""
     shown = _PRICE.search(product.price_tag)
     return float(shown[1]) if shown else 0.0
 
 
 def read_wish(text: str) -> tuple[str, dict[str, str], float]:
-    """Return what a wish asks for: words (attributes before the last comma run into the product), options, highest price."""
+    """Return a wish's words (attributes before the last comma precede the product), options and maximum price."""
     cap = _CAP.search(text)
     rest = _OPENING.sub("", text[: cap.start()] if cap else text)
     what, _, wished = rest.partition(" with ")
@@ -102,7 +102,7 @@ def read_wish(text: str) -> tuple[str, dict[str, str], float]:
 
 
 def first_result(seen: list[str]) -> str:
-    """Search for the wish, open what comes first, buy it."""
+    """Search for the wish, open the first result, buy it."""
     page = seen[-1].split(" [SEP] ")
     if page[0] == "WebShop":
         return f"search[{plain(page[2])}]"
@@ -111,7 +111,7 @@ def first_result(seen: list[str]) -> str:
 
 
 def second_result(seen: list[str]) -> str:
-    """Search for the wish, open what comes second, choose the options that the wish names, buy it."""
+    """Search for the wish, open the second result, choose the wish's options, buy it."""
     page = seen[-1].split(" [SEP] ")
     if page[0] == "WebShop" or len(page) < 2:
         return first_result(seen)

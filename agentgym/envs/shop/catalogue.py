@@ -1,4 +1,4 @@
-"""Products, and the search for them: BM25 as Lucene has it, over words as its English analyser leaves them."""
+"""Products and their search: Lucene's BM25 over the words of its English analyzer."""
 
 import re
 from collections.abc import Sequence
@@ -10,11 +10,11 @@ import numpy as np
 import snowballstemmer  # pyright: ignore[reportMissingTypeStubs]  # the library ships no types
 
 MOST_FOUND = 50
-"""Products of one search, as in WebShop."""
+"""Maximum products of one search, as in WebShop."""
 K1, B = 0.9, 0.4
-"""Anserini's BM25, which WebShop's search runs with."""
+"""Parameters of Anserini's BM25, which WebShop's search uses."""
 LONG, LONG_WORD = 1000, 100
-"""Characters of the longest search whose answer is kept, and of the longest word that is stemmed."""
+"""Maximum characters of a search whose answer is cached, and of a word that is stemmed."""
 _STOP = (
     "a an and are as at be but by for if in into is it no not of on or such that the their then there these they this to "
     "was will with"
@@ -27,35 +27,35 @@ _STEMMER: Any = cast("Any", snowballstemmer).stemmer("porter")
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """What is for sale."""
+    """A product for sale."""
 
     asin: str
-    """Ten characters."""
+    """Id of ten characters."""
     title: str
     category: str
     query: str
-    """What a customer types to get to products of its kind, lower-case."""
+    """A customer's typical query for its kind, in lower case."""
     product_category: str
-    """Path of categories, parted by `›`."""
+    """Category path, separated by `›`."""
     description: str
     bullets: tuple[str, ...]
     price: float
-    """What it costs; of a range, a price within it."""
+    """Price; for a range, a price within it."""
     price_tag: str
-    """As it is shown: `$12.5`, or `$12.5 to $20.0`."""
+    """Displayed price: `$12.5`, or `$12.5 to $20.0`."""
     options: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    """Values by name, lower-case."""
+    """Values by option name, in lower case."""
     attributes: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
-        """What the search looks at, as WebShop indexes it: title, description, first bullet point, options."""
+        """Indexed text, as in WebShop: title, description, first bullet point, options."""
         options = ", and ".join(f"{name}: {', '.join(values)}" for name, values in self.options.items())
         return " ".join((self.title, self.description, *self.bullets[:1], options)).lower()
 
 
 class Catalogue:
-    """Products that can be searched; never changes."""
+    """An immutable, searchable set of products."""
 
     def __init__(self, products: Sequence[Product]) -> None:
         self.products = list(products)
@@ -94,12 +94,12 @@ class Catalogue:
         import bm25s  # pyright: ignore[reportMissingTypeStubs]  # no types; late: it loads scipy
 
         index = cast("Any", bm25s.BM25)(method="lucene", k1=K1, b=B, backend="numpy")
-        index.index((ids, dict(vocabulary)), show_progress=False)  # it adds an empty word to the one it is given
+        index.index((ids, dict(vocabulary)), show_progress=False)  # a copy, because it adds an empty word to its argument
         return index, vocabulary
 
 
 def terms(text: str) -> list[str]:
-    """Return a text's words as Lucene's English analyser has them: lower-case, no possessives or stop words, stems."""
+    """Return a text's words after Lucene's English analyzer: lower-case, no possessives or stop words, stemmed."""
     words = (_bare(word) for word in _WORD.findall(text.lower()))
     return [_stem(word) if len(word) <= LONG_WORD else word for word in words if word and word not in STOP]
 

@@ -1,4 +1,4 @@
-"""The environment: pages with a search, results, products and their options, and one purchase."""
+"""The environment: search, result and product pages, options, and one purchase."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -20,7 +20,7 @@ from agentgym.tasks.reading import reading
 PAGES = ("webshop", "verl-agent")
 SEPARATOR = " [SEP] "
 MORE_TURNS = 10
-"""How many more turns each step of difficulty gives."""
+"""Additional turns per difficulty."""
 SUB_PAGES = ("description", "features", "reviews")
 
 
@@ -52,13 +52,13 @@ class Shop(TextEnv):
     task_settings: ClassVar[tuple[str, ...]] = ("products", "pages", "per_page", "show_attrs")
     settings: ClassVar[tuple[str, ...]] = task_settings
     products: int = 0
-    """How many products are for sale, at least; 0: as many as the difficulty says."""
+    """Minimum number of products for sale; 0: the difficulty's number."""
     pages: str = "webshop"
-    """How pages and commands are shown: `webshop`, or `verl-agent`."""
+    """Format of pages and commands: `webshop`, or `verl-agent`."""
     per_page: int = 10
-    """Products on a page of results."""
+    """Products per page of results."""
     show_attrs: bool = False
-    """Whether a product also has a page of its attributes, category, query and path of categories, as in WebShop."""
+    """Give products a page with their attributes, category, query and category path, as in WebShop."""
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {
         "tiny": {"difficulty": 0, "products": 200, "per_page": 5, "horizon": 8}
     }
@@ -89,11 +89,11 @@ class Shop(TextEnv):
     # Tasks
 
     def limit_of(self, task: Task) -> int:
-        """Return the turns a task may take: more of them the more a wish names."""
+        """Return a task's turn limit, which grows with its wish."""
         return self.horizon if "horizon" in self.__dict__ else self.horizon + MORE_TURNS * task.difficulty
 
     def generate(self, rng: np.random.Generator, difficulty: int) -> Task:
-        """Draw a wish that a product of the catalogue fulfils."""
+        """Draw a wish that a product of the catalogue fulfills."""
         wish = asked(rng, self.catalogue(difficulty), difficulty)
         return Task(instruction=str(wish["text"]), data=wish)
 
@@ -102,7 +102,7 @@ class Shop(TextEnv):
         return task.data["asin"]
 
     def catalogue(self, difficulty: int) -> Catalogue:
-        """Return what is for sale at a difficulty."""
+        """Return the products for sale at a difficulty."""
         return catalogue(self.products or SIZE * max(1, difficulty - 1))
 
     # The episode
@@ -118,7 +118,7 @@ class Shop(TextEnv):
         self.options_taken: dict[str, str] = {}
         self.score: dict[str, float] = {}
         self.seen: dict[str, str] = {}
-        """What was shown of each product that was opened, by its pages."""
+        """Text shown of each opened product, over its pages."""
         return self._text()
 
     def act(self, action: str) -> str | Outcome:
@@ -180,12 +180,12 @@ class Shop(TextEnv):
         return self.win(text) if self.score["score"] == 1 else self.lose(text)
 
     def results(self) -> tuple[str, ...]:
-        """Return the products of the page of results, by their names in lower case."""
+        """Return the products on the page of results, by lower-case asin."""
         hits = self.shop.search(self.keywords)
         return hits[self.per_page * (self.number - 1) : self.per_page * self.number]
 
     def clickable(self) -> list[str]:
-        """Return what can be clicked, in WebShop's order."""
+        """Return the clickable items, in WebShop's order."""
         if self.page == "results":
             return ["back to search", *(["< prev"] if self.number > 1 else []), "next >", *self.results()]
         if self.page == "sub":
@@ -204,7 +204,7 @@ class Shop(TextEnv):
         return self.page, self.keywords, self.number, self.sub, asin, sorted(self.options_taken.items())
 
     def measures(self) -> dict[str, float]:
-        """Return the purchase's score and its parts; 0 until something is bought."""
+        """Return the purchase's score and its parts; 0 before a purchase."""
         return {name: self.score.get(name, 0.0) for name in ("score", "type", "attributes", "options", "price")}
 
     # Pages
@@ -255,7 +255,7 @@ class Shop(TextEnv):
         parts += ["Reward", "Your score (min 0.0, max 1.0)", str(self.score["score"]), "Reward Details", "None"]
         return parts
 
-    # Who plays
+    # Policies
 
     def oracle(self) -> Iterator[str]:
         return buyer.oracle(self)
@@ -292,9 +292,9 @@ class WebShop(Shop):
     """Folder with items_shuffle.json, items_ins_v2.json and items_human_ins.json, or those of 1,000 products."""
     goals: str = "synthetic"
     strict: bool = False
-    """Whether one bad product refuses the file; else such products are left out, with a warning of how many."""
+    """Refuse the file for one bad product; by default bad products are skipped, and a warning counts them."""
     products: int = 0
-    """How many of the file's products are for sale; 0: all."""
+    """Number of the file's products for sale; 0: all."""
 
     def check_options(self) -> None:
         if self.goals not in ("synthetic", "human"):
@@ -307,31 +307,31 @@ class WebShop(Shop):
         return self.goods.catalogue
 
     def numbered(self, number: int, split: str | None = None, difficulty: int | None = None) -> Task:
-        """Return the task of that number of a split, counted round and round."""
+        """Return a split's task by number, wrapping around at the end."""
         return self.goods.task(self._split_for(number, split), number)
 
     def find(self, task_id: str) -> Task:
-        """Return the task with that id: `SPLIT/NUMBER of the goal`."""
+        """Return the task with this id: `SPLIT/NUMBER of the goal`."""
         return self.goods.find(task_id)
 
     def split_of(self, task: Task) -> str:
-        """Return the split that the goal's place in the order gives."""
+        """Return the split given by the goal's position."""
         return task.split
 
     def size(self, split: str | None = None) -> int | None:
-        """Return how many goals a split has."""
+        """Return the number of goals in a split."""
         return self.goods.size(split or self.split)
 
     def split_key(self, task: Task) -> object:
-        """Return the goal itself: goals of one product are in several splits, as published."""
+        """Return the goal itself; one product's goals are in several splits, as published."""
         return task.instruction, task.data["asin"]
 
 
 def _parted(action: str) -> tuple[str, str]:
-    """Return what stands before the last brackets and, lower-case, in them; nothing where there are none.
+    r"""Return the text before the last brackets and, in lower case, the text in them; empty strings without brackets.
 
-    As WebShop's `(.+)\\[(.+)\\]`: greedy, and what follows the last bracket is ignored. A regular expression would take
-    the square of an action's length.
+    This equals WebShop's `(.+)\[(.+)\]`: greedy, ignoring text after the last bracket. The regular expression would take
+    quadratic time.
     """
     line = action.strip().partition("\n")[0]
     end = line.rfind("]")
@@ -340,7 +340,7 @@ def _parted(action: str) -> tuple[str, str]:
 
 
 def _quoted(text: str, wish: str) -> str:
-    """Return a page as verl-agent shows it: its parts after the wish, each in quotes; without the wish, as it is."""
+    """Return a page in verl-agent's form: its parts after the wish, each in quotes; without the wish, unchanged."""
     parts = text.split(SEPARATOR)
     if wish not in parts:
         return text

@@ -1,7 +1,7 @@
 """WebShop's own files: products, goals and their order.
 
-A product that cannot be sold is left out and counted. Columns that WebShop itself shows nobody (reviews, models, brands) are
-not read, as there: only a strict reading of rows applies here.
+An unsellable product is skipped and counted. Columns that WebShop itself never shows (reviews, models, brands) are not
+read: only the strictness of the reading options applies here.
 """
 
 import itertools
@@ -27,9 +27,9 @@ JsonObject = dict[str, Any]
 ORDER = 233
 """WebShop's seed for the order of goals."""
 BOUNDS = {"test": (0, 500), "valid": (500, 1500), "train": (1500, None)}
-"""Goals of a split by their place in the order, as in WebShop's baselines."""
+"""Range of goal positions per split, as in WebShop's baselines."""
 SMALL = 1000
-"""Products of WebShop's small files, read first where no more are for sale."""
+"""Number of products in WebShop's small files, read first if no more are for sale."""
 SETS = (("items_shuffle.json", "items_ins_v2.json"), ("items_shuffle_1000.json", "items_ins_v2_1000.json"))
 HUMAN = "items_human_ins.json"
 NOTHING = "DUMMY_ATTR"
@@ -44,14 +44,22 @@ class Goods:
     folder: str
 
     def task(self, split: str, number: int) -> Task:
-        """Return a goal of a split, counted round and round; BadData where the split has none."""
+        """Return a split's goal by number, wrapping around at the end.
+
+        Raises:
+            BadData: the split has no goals.
+        """
         goals = self.goals[slice(*BOUNDS[split])]
         if not goals:
             raise BadData(f"{self.folder} has {len(self.goals)} goals, and split {split} begins at goal {BOUNDS[split][0]}")
         return goals[number % len(goals)]
 
     def find(self, task_id: str) -> Task:
-        """Return the goal of that id."""
+        """Return the goal with this id.
+
+        Raises:
+            BadConfig: the id is malformed, out of range, or names another split than the goal's.
+        """
         split, _, number = task_id.partition("/")
         if split not in BOUNDS or not (number.isascii() and number.isdigit()) or int(number) >= len(self.goals):
             raise BadConfig(f"task id {task_id!r} of WebShop: expected SPLIT/NUMBER, for example test/17")
@@ -61,12 +69,16 @@ class Goods:
         return goal
 
     def size(self, split: str) -> int:
-        """Return how many goals a split has."""
+        """Return the number of goals in a split."""
         return len(self.goals[slice(*BOUNDS[split])])
 
 
 def load(data: str | None, goals: str, count: int, reading: Reading = PLAIN) -> Goods:
-    """Read a folder of WebShop's files; BadConfig without one, BadData naming the file that is not as it should be."""
+    """Load a folder of WebShop's files; BadData names a malformed file.
+
+    Raises:
+        BadConfig: no folder was given or found.
+    """
     folder = data or os.environ.get("AGENTGYM_DATA")
     if not folder:
         raise BadConfig(
@@ -120,7 +132,11 @@ def _json(path: Path) -> Any:
 
 
 def _product(raw: JsonObject, attributes: JsonObject, where: str) -> Product | None:
-    """Return a product by WebShop's rules; None for one that it leaves out."""
+    """Return a product by WebShop's rules; None for one that it leaves out.
+
+    Raises:
+        BadData: the product lacks a field.
+    """
     asin = raw.get("asin", "nan") if isinstance(raw, dict) else None  # pyright: ignore[reportUnnecessaryIsInstance]
     if not isinstance(asin, str):
         raise BadData(f"{where}: {str(raw)[:60]!r}; expected a product with an asin")

@@ -1,4 +1,4 @@
-"""A catalogue of the shop's own, and what customers ask for."""
+"""The generated catalogue and its customers' wishes."""
 
 import math
 import re
@@ -14,10 +14,10 @@ from agentgym.envs.shop.lexicon import Kind, lexicon
 from agentgym.envs.shop.score import Goal, score
 
 SIZE = 5000
-"""Products of the smallest catalogue."""
+"""Number of products in the smallest catalogue."""
 NO_CAP = 1_000_000.0
 DRAWS = 30
-"""Wishes that are drawn until one is found that cannot be had by taking a first result; else the least helpful is taken."""
+"""Maximum draws of a wish that no first result fulfills; otherwise the least helpful one is used."""
 ASKED = (
     "i am looking for {what}",
     "i need {what}",
@@ -31,7 +31,7 @@ CONSONANTS, VOWELS = "BCDFGHJKLMNPRSTVWXYZ", "AEIOU"
 
 @lru_cache(maxsize=4)
 def catalogue(size: int) -> Catalogue:
-    """Return the shop's own catalogue of at least so many products, the same on every machine."""
+    """Return the generated catalogue of at least `size` products, the same on every machine."""
     rng = generator("shop", size)
     products: list[Product] = []
     kinds = [(name, product) for name, kind in lexicon().kinds.items() for product in kind.types]
@@ -42,7 +42,7 @@ def catalogue(size: int) -> Catalogue:
 
 
 def _family(rng: np.random.Generator, kind: str, product: str, number: int) -> list[Product]:
-    """Return five products that are nearly alike: in each another attribute, price or choice is different."""
+    """Return five similar products that each differ in an attribute, a price or a choice."""
     table: Kind = lexicon().kinds[kind]
     brands = lexicon().brands
     attributes = _pick(rng, table.attributes, int(rng.integers(5, 8)))
@@ -82,9 +82,9 @@ def _family(rng: np.random.Generator, kind: str, product: str, number: int) -> l
 
 
 def asked(rng: np.random.Generator, shop: Catalogue, difficulty: int) -> dict[str, object]:
-    """Return a wish that one product of the catalogue fulfils: more attributes and options the harder it is.
+    """Return a wish that one product of the catalogue fulfills, with more attributes and options at higher difficulty.
 
-    In a catalogue of the usual size, what a search for the wish finds first matches its words and is not what is wanted.
+    In a catalogue of the usual size, the first result of a search for the wish matches its words but not the wish.
     """
     wish = _wish(rng, shop, difficulty)
     best, least = wish, (True, len(shop.products), True)
@@ -111,8 +111,11 @@ def _wish(rng: np.random.Generator, shop: Catalogue, difficulty: int) -> dict[st
 
 
 def _helped(shop: Catalogue, wish: dict[str, Any]) -> tuple[bool, int, bool]:
-    """Return what helps a shortcut that takes a result by its place: the first is right, so many of five beyond one are,
-    and no title tells which."""
+    """Return how much a wish helps shortcuts that pick a result by its rank.
+
+    The parts: whether the first result is right, the number of right ones among five beyond one, and whether no title
+    tells them apart.
+    """
     wanted = shop.by_asin[wish["asin"].lower()]
     goal = Goal(wish["asin"], wish["text"], tuple(wish["attributes"]), tuple(wish["options"]), wish["cap"])
     top = [shop.by_asin[asin] for asin in shop.search(plain(wish["text"]).lower())[:5]]
@@ -125,18 +128,18 @@ def _helped(shop: Catalogue, wish: dict[str, Any]) -> tuple[bool, int, bool]:
 
 
 def plain(text: str) -> str:
-    """Return a text that can be searched for: without brackets, which end a command."""
+    """Return a text usable in a search: without brackets, which would end the command."""
     return " ".join(re.sub(r"[\[\]]", " ", text).split())
 
 
 def price_cap(rng: np.random.Generator, price: float) -> float:
-    """Return what a product may cost at most, as WebShop draws it: one of the next multiples of ten, up to 990."""
+    """Return a maximum price as WebShop draws it: one of the next multiples of ten, up to 990."""
     above = [10.0 * number for number in range(1, 100) if 10 * number > price][:4]
     return max(above[int(i)] for i in rng.choice(len(above), 2, replace=False)) if len(above) >= 2 else NO_CAP
 
 
 def price_sentence(cap: float) -> str:
-    """Return how a wish names the most that it may cost."""
+    """Return the wish's phrase for the maximum price."""
     return "" if cap >= NO_CAP else f", and price lower than {cap:.2f} dollars"
 
 
@@ -145,10 +148,10 @@ def _pick(rng: np.random.Generator, values: Sequence[str], count: int) -> list[s
 
 
 def _asin(number: int) -> str:
-    """Return a name of ten characters for a product of a catalogue; no two alike.
+    """Return a unique name of ten characters for a product.
 
-    Four syllables, of which only the last ones differ in a small catalogue: a model's tokens cut such names less finely
-    than letters and digits in any order, so that they are copied without slips.
+    It has four syllables, of which only the last ones differ in a small catalogue: tokenizers split such names less finely
+    than random letters and digits, so models copy them without errors.
     """
     syllables = ""
     for _ in range(4):

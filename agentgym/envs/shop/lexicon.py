@@ -1,4 +1,4 @@
-"""Words that the shop's scoring and its own goods are made of (`lexicon.toml`)."""
+"""Vocabulary of the shop's scoring and its generated products (`lexicon.toml`)."""
 
 import tomllib
 from dataclasses import dataclass
@@ -9,23 +9,23 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of goods."""
+    """A kind of product."""
 
     path: str
-    """Of categories; `{group}` is one of `groups`."""
+    """Category path; `{group}` is one of `groups`."""
     groups: tuple[str, ...]
     types: tuple[str, ...]
     attributes: tuple[str, ...]
     options: dict[str, tuple[str, ...]]
-    """Values by name."""
+    """Values by option name."""
 
 
 @dataclass(frozen=True)
 class Lexicon:
-    """All of the words."""
+    """The whole vocabulary."""
 
     colours: tuple[str, ...]
-    """In the order in which they are looked for."""
+    """In matching order."""
     no_nouns: frozenset[str]
     brands: tuple[str, ...]
     kinds: dict[str, Kind]
@@ -33,7 +33,7 @@ class Lexicon:
 
 @cache
 def lexicon() -> Lexicon:
-    """Return the words, read once."""
+    """Return the vocabulary, read once."""
     raw = tomllib.loads(Path(str(files("agentgym.envs.shop") / "lexicon.toml")).read_text(encoding="utf-8"))
     kinds = {
         name: Kind(

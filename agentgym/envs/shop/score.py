@@ -1,4 +1,4 @@
-"""What a purchase is worth: WebShop's formula (Yao et al. 2022, arXiv 2207.01206, section 3.2), part by part."""
+"""Scoring of a purchase: WebShop's formula (Yao et al. 2022, arXiv 2207.01206, section 3.2), part by part."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -11,20 +11,20 @@ from agentgym.envs.shop.catalogue import Product
 from agentgym.envs.shop.lexicon import lexicon
 
 ALIKE = 85
-"""Two texts are taken for the same above this token set ratio."""
+"""Token set ratio above which two texts count as equal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What is to be bought."""
+    """The product to buy."""
 
     asin: str
     instruction: str
     attributes: tuple[str, ...]
     options: tuple[tuple[str, str] | str, ...]
-    """Values wanted: (name, value) pairs of goals that were made up, values alone of people's."""
+    """Wanted options: (name, value) pairs for synthetic goals, values alone for human ones."""
     price_cap: float
-    """The price must not be above."""
+    """Maximum price."""
 
 
 def score(bought: Product, wanted: Product, goal: Goal, options_taken: Mapping[str, str]) -> dict[str, float]:
@@ -44,7 +44,7 @@ def score(bought: Product, wanted: Product, goal: Goal, options_taken: Mapping[s
 
 
 def kind_score(bought: Product, wanted: Product) -> float:
-    """Return how far the product is of the right kind: 1, 0.5, 0.1 or 0."""
+    """Return how well the kind of product matches: 1, 0.5, 0.1 or 0."""
     title = _title_score(bought.title, wanted.title)
     shared = set(_path(bought)) & set(_path(wanted))
     kind = 1.0 if bought.query == wanted.query or len(shared) >= 2 or title > 0.2 else 0.5
@@ -58,14 +58,14 @@ def _path(product: Product) -> list[str]:
 
 
 def _title_score(bought: str, wanted: str) -> float:
-    """Return the share of the wanted title's nouns that are in the other; 0.2 where it has none."""
+    """Return the share of the wanted title's nouns that the other has; 0.2 if it has none."""
     nouns = nouns_of(wanted)
     return len(nouns & nouns_of(bought)) / len(nouns) if nouns else 0.2
 
 
 @lru_cache(maxsize=100_000)
 def nouns_of(title: str) -> frozenset[str]:
-    """Return the nouns of a title, by a fixed list of words that are none (WebShop asks spaCy)."""
+    """Return the nouns of a title, using a fixed list of non-nouns (WebShop uses spaCy)."""
     return frozenset(word for word in re.findall(r"[^\W\d_]{2,}", title.lower()) if word not in lexicon().no_nouns)
 
 
@@ -77,7 +77,7 @@ def _has(product: Product, attribute: str) -> bool:
 
 
 def _matched(taken: Sequence[str], wanted: Sequence[tuple[str, str] | str]) -> int:
-    """Return how many wanted options are among those chosen."""
+    """Return the number of wanted options among those chosen."""
     colours = [plain_colour(value) for value in taken]
     matches = 0
     for option in wanted:
@@ -87,17 +87,17 @@ def _matched(taken: Sequence[str], wanted: Sequence[tuple[str, str] | str]) -> i
 
 
 def _pair(option: tuple[str, str]) -> str:
-    """Return a named option as WebShop compares it: only a value that is a colour, and nothing else, counts as one."""
+    """Return a named option in WebShop's form for comparison: a value normalizes to a color only if it is nothing else."""
     return next((colour for colour in lexicon().colours if colour in option), " ".join(option))
 
 
 @lru_cache(maxsize=50_000)
 def plain_colour(text: str) -> str:
-    """Return the first colour of the list that is in a text, else the text."""
+    """Return the first color of the list that occurs in a text, else the text."""
     return next((colour for colour in lexicon().colours if colour in text), text)
 
 
 @lru_cache(maxsize=200_000)
 def alike(text: str, other: str) -> bool:
-    """Return whether two texts are taken for the same (thefuzz's `token_set_ratio`, rounded)."""
+    """Return whether two texts count as equal (thefuzz's `token_set_ratio`, rounded)."""
     return round(fuzz.token_set_ratio(text, other, processor=utils.default_process)) > ALIKE

@@ -1,4 +1,4 @@
-"""Boxes to be pushed onto marks: the environment, its rooms, and the search for the shortest solution."""
+"""Sokoban: the environment, its rooms, and an optimal solver."""
 
 from agentgym.envs.sokoban.env import Sokoban
 

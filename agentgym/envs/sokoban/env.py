@@ -1,4 +1,4 @@
-"""Boxes to be pushed onto marks: moves that cannot be taken back, and a plan that must be right."""
+"""Sokoban: irreversible moves that require planning."""
 
 from collections.abc import Iterator
 
@@ -44,7 +44,7 @@ class Sokoban(TextEnv):
         )
 
     def limit_of(self, task: Task) -> int:
-        """Return `horizon`, or six moves for each square of the room's side: the walks between pushes grow with it."""
+        """Return `horizon`, or six moves per square of the room's side, since walks between pushes grow with it."""
         return self.horizon if "horizon" in self.__dict__ else max(self.horizon, 6 * len(task.data["room"]))
 
     def act(self, action: str) -> str | Outcome:
@@ -68,28 +68,28 @@ class Sokoban(TextEnv):
         return self.place, sorted(self.boxes)
 
     def measures(self) -> dict[str, float]:
-        """Which part of the boxes is on targets."""
+        """Return the share of boxes on targets."""
         return {"placed": len(self.boxes & self.targets) / len(self.targets)}
 
     def oracle(self) -> Iterator[str]:
         moves = self._rest_of_plan() or solution(self.room, self.targets, self.place, self.boxes)
-        if moves is None:  # a box is stuck, or too much has been mixed up
+        if moves is None:  # a box is stuck, or the search gave up
             yield "restart"
             moves = walked(self.room, *self.start, self._plan())
         yield from moves
 
     def _plan(self) -> tuple[Push, ...]:
-        """Return the pushes that solve the room from its start: the fewest, else those it was made with."""
+        """Return pushes that solve the room from its start: the fewest, else those of its construction."""
         pushes = fewest_pushes(self.room, self.targets, *self.start)
         return pushes if pushes is not None else pushes_of(self.room, *self.start, self.plan)
 
     def _rest_of_plan(self) -> tuple[str, ...] | None:
-        """Return the moves that carry out what is left of the plan; None where the boxes stand otherwise."""
+        """Return the moves for the rest of the plan; None if the boxes are elsewhere."""
         boxes, reached, left = self.start[1], walks(self.room, self.place, self.boxes), None
         plan = self._plan()
         for done, (cell, word) in enumerate(plan):
             if boxes == self.boxes and cell in reached:
-                left = plan[done:]  # of several times that it comes by here, the last
+                left = plan[done:]  # the last, if the plan passes here several times
             moved = pushed(self.room, cell, boxes, word)
             boxes = moved[1] if moved else boxes
         return None if left is None else walked(self.room, self.place, self.boxes, left)

@@ -1,4 +1,4 @@
-"""Rooms: what a move does in one, and how rooms with a solution are drawn."""
+"""Rooms: the effect of a move, and the generation of solvable rooms."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -10,11 +10,11 @@ Cell = tuple[int, int]
 Boxes = frozenset[Cell]
 Room = tuple[str, ...]
 Push = tuple[Cell, str]
-"""Where the player stands before a push, and its direction."""
+"""The player's square before a push, and its direction."""
 
 
 def pushed(room: Room, place: Cell, boxes: Boxes, word: str) -> tuple[Cell, Boxes] | None:
-    """Return where the player and the boxes are after a move; None where it is not possible."""
+    """Return player and boxes after a move; None if it is impossible."""
     rows, columns = MOVES[word]
     there = (place[0] + rows, place[1] + columns)
     if room[there[0]][there[1]] == "#":
@@ -28,7 +28,7 @@ def pushed(room: Room, place: Cell, boxes: Boxes, word: str) -> tuple[Cell, Boxe
 
 
 def walks(room: Room, place: Cell, boxes: Boxes) -> dict[Cell, tuple[str, ...]]:
-    """Return the shortest way to every square that can be reached without a push."""
+    """Return the shortest way to every square reachable without a push."""
     paths: dict[Cell, tuple[str, ...]] = {place: ()}
     queue = deque([place])
     while queue:
@@ -42,7 +42,7 @@ def walks(room: Room, place: Cell, boxes: Boxes) -> dict[Cell, tuple[str, ...]]:
 
 
 def carved(rng: np.random.Generator, side: int) -> Room | None:
-    """Return a room in one piece, a fifth of it pillars or more; None where these leave too little."""
+    """Return a connected room, at least a fifth of it pillars; None if these leave too little space."""
     inner = (rng.random((side - 2, side - 2)) < 0.2).tolist()
     wall = "#" * side
     room = (wall, *("#" + "".join("#" if pillar else "_" for pillar in row) + "#" for row in inner), wall)
@@ -56,16 +56,16 @@ def carved(rng: np.random.Generator, side: int) -> Room | None:
 
 
 def drawn(rng: np.random.Generator, room: Room, count: int) -> tuple[Room, tuple[str, ...]] | None:
-    """Return the room with boxes, targets and player, and a plan that solves it; None where the draw is no good.
+    """Return the room with boxes, targets and player, and a plan that solves it; None if the draw fails.
 
-    Boxes begin on the targets and are pulled away at random: pushes the other way round.
+    Boxes begin on the targets and are pulled away at random, which reverses pushes.
     """
     floor = [(r, c) for r, row in enumerate(room) for c, sign in enumerate(row) if sign == "_"]
     if len(floor) < 2 * count + 3:
         return None
     first, *others = (floor[int(i)] for i in rng.choice(len(floor), count + 1, replace=False))
     place, boxes, targets = first, frozenset(others), frozenset(others)
-    pushes: list[Push] = []  # where the player stands before each push, last push first
+    pushes: list[Push] = []  # the player's square before each push, last push first
     for _ in range(5 * count):
         pulls = _pulls(room, place, boxes)
         if not pulls:
@@ -75,7 +75,7 @@ def drawn(rng: np.random.Generator, room: Room, count: int) -> tuple[Room, tuple
         box, behind = (cell[0] + rows, cell[1] + columns), (cell[0] - rows, cell[1] - columns)
         boxes, place = boxes - {box} | {cell}, behind
         pushes.append((behind, word))
-    if boxes & targets or len({MOVES[word][0] == 0 for _, word in pushes}) < 2:  # up and down alone is no puzzle
+    if boxes & targets or len({MOVES[word][0] == 0 for _, word in pushes}) < 2:  # pushes along one axis make no puzzle
         return None
     plan = walked(room, place, boxes, pushes[::-1])
     if len(plan) > 40 + 15 * count:
@@ -85,7 +85,7 @@ def drawn(rng: np.random.Generator, room: Room, count: int) -> tuple[Room, tuple
 
 
 def _pulls(room: Room, place: Cell, boxes: Boxes) -> list[Push]:
-    """Return the pulls there are: where the player stands beside the box, and the way it would be pushed back."""
+    """Return the possible pulls: the player's square next to the box, and the direction of the reverse push."""
     pulls: list[Push] = []
     for cell in sorted(walks(room, place, boxes)):
         for word, (rows, columns) in MOVES.items():
@@ -96,7 +96,7 @@ def _pulls(room: Room, place: Cell, boxes: Boxes) -> list[Push]:
 
 
 def walked(room: Room, place: Cell, boxes: Boxes, pushes: Sequence[Push]) -> tuple[str, ...]:
-    """Return the moves that make pushes one after another, with the shortest ways between."""
+    """Return the moves that perform pushes in order, with the shortest walks between them."""
     plan: list[str] = []
     for cell, word in pushes:
         plan += [*walks(room, place, boxes)[cell], word]

@@ -1,7 +1,7 @@
-"""The solution of a room with the fewest pushes: A*, in which walks between pushes cost nothing.
+"""Push-optimal solutions by A*, in which walks between pushes are free.
 
-Two kinds of deadlock are never entered: a box on a square from which no pushes lead to a target (a table made once a
-room), and boxes off target that walls and one another keep from ever being pushed again.
+Two kinds of deadlock are never entered: a box on a square from which no pushes lead to a target (a table computed once per
+room), and boxes off target that walls and other boxes immobilize.
 """
 
 import heapq
@@ -12,14 +12,14 @@ from functools import lru_cache
 from agentgym.envs.sokoban.rooms import MOVES, Boxes, Cell, Push, Room, pushed, walked, walks
 
 POSITIONS = 2000
-"""Positions that the search looks at before it gives up: well below a second. Rooms of ours take 20 to 150."""
+"""Maximum number of positions searched, well below a second. Our rooms take 20 to 150."""
 
 
 def solution(room: Room, targets: Boxes, place: Cell, boxes: Boxes) -> tuple[str, ...] | None:
-    """Return moves that solve a room with the fewest pushes; None where there are none, or none in POSITIONS positions.
+    """Return moves that solve a room with the fewest pushes; None if there are none, or none within POSITIONS positions.
 
-    Which pushes are made depends on the boxes and on the squares that the player can reach, not on where the player
-    stands among these. So asking again after each move leads to the end: it never turns round between two pushes.
+    The pushes depend on the boxes and on the squares that the player can reach, not on the player's square. So asking again
+    after each move reaches the end: it never turns back between two pushes.
     """
     pushes = fewest_pushes(room, targets, min(walks(room, place, boxes)), boxes)
     return None if pushes is None else walked(room, place, boxes, pushes)
@@ -27,13 +27,13 @@ def solution(room: Room, targets: Boxes, place: Cell, boxes: Boxes) -> tuple[str
 
 @lru_cache(maxsize=4096)
 def fewest_pushes(room: Room, targets: Boxes, place: Cell, boxes: Boxes) -> tuple[Push, ...] | None:
-    """Return the fewest pushes that solve a room; of equally many, those that the search comes to first."""
+    """Return the fewest pushes that solve a room; among ties, the first found."""
     tables = [_pushes_to(room, target) for target in sorted(targets)]
     least: dict[Boxes, int | None] = {boxes: _least_pushes(tables, boxes)}
     start = (place, boxes)
     if least[boxes] is None:
         return None
-    # The longest way first among those that promise as few pushes, then the fewest moves, then the order of finding.
+    # Ties in the lower bound go to the longest path, then to the fewest moves, then to the first found.
     queue: list[tuple[int, int, int, int, Cell, Boxes, _Way]] = [(0, 0, 0, 0, *start, None)]
     closed: set[tuple[Cell, Boxes]] = set()
     discovered = 0
@@ -69,7 +69,7 @@ def _unrolled(way: _Way) -> list[Push]:
 
 
 def _pushes(room: Room, place: Cell, boxes: Boxes) -> tuple[dict[Cell, int], list[tuple[Push, tuple[Cell, Boxes]]]]:
-    """Return how many moves each square is away that needs no push, and the pushes from there with what they lead to."""
+    """Return the walking distance of each reachable square, and the possible pushes with their results."""
     away, queue = {place: 0}, deque([place])
     pushes: list[tuple[Push, tuple[Cell, Boxes]]] = []
     while queue:
@@ -87,8 +87,8 @@ def _pushes(room: Room, place: Cell, boxes: Boxes) -> tuple[dict[Cell, int], lis
 
 
 def _least_pushes(tables: Sequence[Mapping[Cell, int]], boxes: Boxes) -> int | None:
-    """Return the fewest pushes that bring every box to a target of its own in an empty room; None where none do."""
-    best = {0: 0}  # by the set of targets that are taken
+    """Return the minimum pushes that bring every box to a distinct target in an empty room; None if impossible."""
+    best = {0: 0}  # by the set of occupied targets
     for box in boxes:
         longer: dict[int, int] = {}
         for taken, pushes in best.items():
@@ -101,7 +101,7 @@ def _least_pushes(tables: Sequence[Mapping[Cell, int]], boxes: Boxes) -> int | N
 
 
 def _frozen(room: Room, boxes: Boxes) -> Boxes:
-    """Return the boxes that can never be pushed again: walls or others of them stand in the way, up and down and across."""
+    """Return the boxes that can never be pushed again, because walls or other such boxes block both axes."""
     frozen = boxes
     while True:
         free = {(r, c) for r, c in frozen if not _blocked(room, frozen, (r - 1, c), (r + 1, c))}
@@ -117,7 +117,7 @@ def _blocked(room: Room, frozen: Boxes, *sides: Cell) -> bool:
 
 @lru_cache(maxsize=4096)
 def _pushes_to(room: Room, target: Cell) -> dict[Cell, int]:
-    """Return the fewest pushes from each square to a target in an empty room; squares without a way are left out."""
+    """Return the minimum pushes from each square to a target in an empty room; unreachable squares are left out."""
     steps, queue = {target: 0}, deque([target])
     while queue:
         row, column = queue.popleft()

@@ -58,14 +58,14 @@ class Questions(Library):
 
     def of_split(self, split: str) -> list[Task]:
         """Return the questions of a split that are played: those whose answer can be told from a constant."""
-        if split not in self._kept:
+        if split not in self._by_split:
             listed = super().of_split(split)
-            self._kept[split] = kept = [task for task in listed if self.numbers(task) is not None]
-            if left := len(listed) - len(kept):
+            self._by_split[split] = usable = [task for task in listed if self.numbers(task) is not None]
+            if left := len(listed) - len(usable):
                 warnings.warn(f"{left} of {len(listed)} questions of split {split!r} are not played: {UNTOLD}", stacklevel=2)
-            if not kept:
+            if not usable:
                 raise BadData(f"{self.source}: none of {len(listed)} questions of split {split!r} is played: {UNTOLD}")
-        return self._kept[split]
+        return self._by_split[split]
 
     def find(self, task_id: str) -> Task:
         """Return the question with that id; BadData for one that is not played."""

@@ -1,1 +1,1 @@
-"""Judging programs, in Code and SWE: values that cross the sandbox border, and what runs inside."""
+"""Program grading, for Code and SWE: values that cross the sandbox border, and the code that runs inside."""

@@ -1,7 +1,7 @@
-"""What runs a solution in its sandbox: inputs come in as data, values go out as data. Standard library only.
+"""Runs a solution in its sandbox; inputs and outputs are data. Standard library only.
 
-It shares its process with hostile code, so nothing here is a secret and nothing that it says is believed: whoever
-compares the values does so outside, and no expected value ever comes in here.
+It shares its process with hostile code, so it holds no secrets and its output is not trusted: values are compared
+outside, and no expected value ever enters the sandbox.
 """
 
 import json
@@ -19,15 +19,15 @@ SOLUTION = "solution"
 
 
 class Slow(BaseException):
-    """A case took longer than it may."""
+    """A case exceeded its time limit."""
 
 
 def main() -> None:
-    """Read a request from standard input, try its cases, write an answer a line, and end without a backward look.
+    """Read a request from standard input, run its cases, write one answer per line, and exit without cleanup.
 
-    Request: `code`, `entry`, `kind`, `inputs` (packed), `seconds` for a case, `room` (characters of all answers) and
-    `patience` (cases out of time before the rest is left). Answers: [number of the case, packed value or None, error or
-    None]; number -1 where the code itself fails.
+    Request: `code`, `entry`, `kind`, `inputs` (packed), `seconds` per case, `room` (characters of all answers) and
+    `patience` (timeouts before the rest is skipped). Answers: [case number, packed value or None, error or None]; number -1
+    if the code itself fails.
     """
     request = json.loads(sys.stdin.buffer.read())
     answers = silence()
@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def silence() -> int:
-    """Return a file for answers and turn standard streams to nothing, so that what a solution prints is no answer."""
+    """Return a file for answers and redirect the standard streams to nowhere: a solution's output is not an answer."""
     answers, nothing = os.dup(1), os.open(os.devnull, os.O_RDWR)
     for file in (0, 1, 2):
         os.dup2(nothing, file)
@@ -62,19 +62,19 @@ def silence() -> int:
 
 
 def module() -> dict[str, object]:
-    """Return the names of a new module for a solution to live in."""
+    """Return the namespace of a new module for a solution."""
     module_made = types.ModuleType(SOLUTION)
     sys.modules[SOLUTION] = module_made
     return module_made.__dict__
 
 
 def compiled(code: str) -> types.CodeType:
-    """Return the code of a solution, compiled."""
+    """Return the compiled code of a solution."""
     return compile(code, f"<{SOLUTION}>", "exec", dont_inherit=True)
 
 
 def tried(work: Callable[[], object], seconds: float, room: int) -> list[Any]:
-    """Return [packed value, None], or [None, what was wrong]."""
+    """Return [packed value, None], or [None, error]."""
     try:
         signal.setitimer(signal.ITIMER_REAL, seconds)
         value = pack(work())
@@ -90,7 +90,7 @@ def tried(work: Callable[[], object], seconds: float, room: int) -> list[Any]:
 
 
 def message(error: BaseException) -> str:
-    """Return what an error says and the line of the solution that it comes from."""
+    """Return an error's message and the line of the solution it comes from."""
     try:
         text = f"{type(error).__name__}: {error}"[:LONGEST_MESSAGE]
     except BaseException:
@@ -113,5 +113,9 @@ def write(file: int, answer: object) -> int:
 
 
 def alarm(*_: object) -> None:
-    """End a case that takes too long."""
+    """Interrupt a case that takes too long.
+
+    Raises:
+        Slow: always.
+    """
     raise Slow

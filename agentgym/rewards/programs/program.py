@@ -1,4 +1,4 @@
-"""Modules of this package as a program for a sandbox, which has no such package."""
+"""Bundle modules of this package into a program for a sandbox, which does not have the package."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -10,7 +10,7 @@ from agentgym.rewards.programs import inside, values
 
 
 def program(last: str, shipped: Sequence[ModuleType] = (values, inside)) -> str:
-    """Return a program for a sandbox: modules of this package, and a call in the last of them."""
+    """Return a program for a sandbox: modules of this package, and a call into the last of them."""
     name = shipped[-1].__name__
     return f"{_modules(tuple(shipped))}\nsys.modules[{name!r}].{last}\n"
 

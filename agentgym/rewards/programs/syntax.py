@@ -1,4 +1,4 @@
-"""Python's syntax, read safely: by one thread at a time."""
+"""Thread-safe parsing of Python."""
 
 import ast
 import threading
@@ -8,10 +8,13 @@ _lock = threading.Lock()
 
 
 def parse(source: str | bytes, name: str = "<unknown>") -> ast.Module:
-    """Return the syntax tree of Python code; SyntaxError, ValueError, RecursionError or MemoryError where it has none.
+    """Return the syntax tree of Python code; SyntaxError, ValueError and MemoryError are `ast.parse`'s.
 
-    Python 3.11 counts the depth of all trees in one place: another thread that reads one at the same time, or a
-    traceback that is printed meanwhile, makes it raise SystemError (CPython issue 106905). Then it is read again.
+    Python 3.11 counts the depth of all trees in one place: another thread that parses at the same time, or prints a
+    traceback, makes it raise SystemError (CPython issue 106905). The code is then parsed again.
+
+    Raises:
+        RecursionError: the code is too deep, or every try raised SystemError.
     """
     for _ in range(TRIES):
         try:

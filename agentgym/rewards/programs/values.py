@@ -1,4 +1,4 @@
-"""Values as plain data that keeps their exact types. It also runs in the sandbox: standard library only."""
+"""Values as plain data that keeps exact types. It also runs in the sandbox: standard library only."""
 
 import json
 from collections import Counter, OrderedDict, defaultdict
@@ -6,23 +6,23 @@ from collections.abc import Callable
 from typing import Any, cast
 
 DEEPEST = 40
-"""Levels of nesting that a value may have."""
+"""Maximum nesting depth of a value."""
 MOST = 100_000
-"""Values that one value may hold in all."""
+"""Maximum number of values within one value."""
 MOST_ALIKE = 100
-"""Keys with one hash that a set or a dictionary may have."""
+"""Maximum number of keys with equal hashes in a set or a dictionary."""
 TYPES = {kind.__name__: kind for kind in (bool, bytes, complex, dict, float, frozenset, int, list, set, str, tuple)}
-"""Types that a value may be."""
+"""Types that may themselves be values."""
 DICTIONARIES: tuple[object, ...] = (dict, Counter, OrderedDict, defaultdict)
-"""Types that count as `dict`, whose values they equal in Python."""
+"""Types packed as `dict`, whose values they equal in Python."""
 
 
 class NotData(ValueError):
-    """A value that is no data, too deep or too large; or data that stands for no value."""
+    """A value that is not plain data, is too deep or too large; or data that encodes no value."""
 
 
 class Handle:
-    """What stands for an object that is no data, and is kept where it was made; nothing is equal to one."""
+    """A placeholder for an object that is not data and stays where it was created; equal to nothing."""
 
     __slots__ = ("number", "true")
 
@@ -31,9 +31,9 @@ class Handle:
 
 
 def pack(value: object) -> Any:
-    """Return a value as what JSON can hold; NotData where it holds anything but plain data.
+    """Return a value in a form JSON can represent; raise NotData if it contains anything but plain data.
 
-    None, bool, int, str and list stand for themselves. Others are objects of one key: `f` float (hexadecimal), `c`
+    None, bool, int, str and list represent themselves. Others are objects of one key: `f` float (hexadecimal), `c`
     complex, `b` bytes, `t` tuple, `d` dict (pairs in their order), `s` set, `z` frozenset (both sorted), `y` one of
     TYPES, `h` a Handle.
     """
@@ -70,16 +70,16 @@ def _packed(value: object, depth: int, room: list[int]) -> object:
 
 
 def _hex(number: float) -> str:
-    return (number + 0.0).hex()  # the sign of zero says nothing
+    return (number + 0.0).hex()  # drop the sign of zero
 
 
 def by_key(pairs: list[Any]) -> list[Any]:
-    """Return the pairs of a packed dictionary in an order that their keys alone decide."""
+    """Return the pairs of a packed dictionary in an order determined by their keys alone."""
     return sorted(pairs, key=lambda pair: json.dumps(pair[0]))
 
 
 def sorted_through(packed: object) -> object:
-    """Return a packed value with all its dictionaries in the order of their keys: the same on every machine."""
+    """Return a packed value with all its dictionaries sorted by key, so that it is the same on every machine."""
     if type(packed) is list:
         return [sorted_through(item) for item in cast("list[object]", packed)]
     if type(packed) is not dict:
@@ -107,7 +107,11 @@ _CONTAINERS: dict[str, Callable[[list[Any]], object]] = {"t": tuple, "s": set, "
 
 
 def unpack(packed: object) -> Any:
-    """Return the value that `pack` was given; NotData for what it never returns."""
+    """Return the value that `pack` packed.
+
+    Raises:
+        NotData: `pack` never produces such data.
+    """
     try:
         return _unpacked(packed, 0)
     except (TypeError, ValueError, OverflowError, IndexError, KeyError) as error:
@@ -140,13 +144,17 @@ def _unpacked(packed: object, depth: int) -> object:
 
 
 def _spread(keys: list[object]) -> None:
-    """Raise NotData where many keys have one hash: to put n of them in a set takes the square of n."""
+    """Check that keys have different hashes: adding n keys with equal hashes to a set takes quadratic time.
+
+    Raises:
+        NotData: too many keys have the same hash.
+    """
     if len(keys) > MOST_ALIKE and max(Counter(map(hash, keys)).values()) > MOST_ALIKE:
         raise NotData(f"more than {MOST_ALIKE} keys with the same hash")
 
 
 def shown(packed: Any) -> str:
-    """Return a packed value as one writes it in Python."""
+    """Return a packed value as Python source."""
     if isinstance(packed, list):
         return "[" + ", ".join(shown(item) for item in cast("list[object]", packed)) + "]"
     if not isinstance(packed, dict):
@@ -165,12 +173,12 @@ def shown(packed: Any) -> str:
     return whole if tag == "s" else f"frozenset({whole})"
 
 
-def respond(kind: str, thing: Any, given: Any) -> object:
-    """Return what a function gives for its arguments, or the methods of a new object, one call after the other.
+def respond(kind: str, thing: Any, inputs: Any) -> object:
+    """Return a function's result, or the results of a new object's methods, called in order.
 
-    `given` is a list of arguments; for a `class`, the arguments of its constructor and a list of (method, arguments).
+    `inputs` is a list of arguments; for a `class`, the arguments of its constructor and a list of (method, arguments).
     """
     if kind == "function":
-        return thing(*given)
-    instance = thing(*given[0])
-    return [getattr(instance, method)(*arguments) for method, arguments in given[1]]
+        return thing(*inputs)
+    instance = thing(*inputs[0])
+    return [getattr(instance, method)(*arguments) for method, arguments in inputs[1]]

@@ -1,4 +1,4 @@
-"""Programming tasks: families that are generated without end, and files of benchmarks."""
+"""Families of generated programming tasks."""
 
 import importlib
 
@@ -18,7 +18,7 @@ FAMILIES = (
     "bits",
     "classes",
 )
-"""A module each, with a `FAMILY` in it."""
+"""Family names; each is a module with a `FAMILY`."""
 
 
 def family(name: str) -> ProgramFamily:
@@ -27,7 +27,7 @@ def family(name: str) -> ProgramFamily:
 
 
 def read(statement: str) -> ProgramSpec | None:
-    """Return what a generated statement says, as one reads it who knows the families' sentences; None for other text."""
+    """Return the specification of a generated statement, parsed by the families' sentences; None for other text."""
     return next((plan for name in FAMILIES if (plan := family(name).read(statement))), None)
 
 

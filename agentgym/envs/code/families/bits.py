@@ -1,4 +1,4 @@
-"""Bit work: a number of a fixed width, shifted, masked, turned round and counted."""
+"""Bit manipulation: numbers of a fixed width, shifted, masked, reversed and counted."""
 
 from agentgym.envs.code.families.family import Frame, ProgramFamily, ProgramSpec, Rng, Rule, typed
 from agentgym.envs.code.families.slots import choice, integer, one

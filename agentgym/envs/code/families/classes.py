@@ -1,4 +1,4 @@
-"""Small classes: a store, accounts, a cache, a clock; which methods they have and what these do is the task."""
+"""Small classes: a store, accounts, a cache, a clock; the task defines their methods."""
 
 from collections.abc import Callable, Mapping
 
@@ -17,11 +17,11 @@ ARGUMENTS: dict[str, Callable[[Rng], object]] = {
     "minutes": lambda rng: int(rng.integers(0, 1500)),
     "hour": lambda rng: int(rng.integers(0, 24)),
 }
-"""By the name of a parameter: what it may be."""
+"""Possible values of a parameter, by its name."""
 
 
 def _calls(start: Callable[[Rng], list[object]], often: str) -> Draw:
-    """Return what draws an input: arguments of the constructor and calls of the methods a plan has, some more often."""
+    """Return a function that draws an input: constructor arguments and calls of a plan's methods, some more often."""
     always = tuple(often.split("; "))
 
     def draw(rng: Rng, difficulty: int, plan: ProgramSpec) -> list[object]:

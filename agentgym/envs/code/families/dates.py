@@ -1,4 +1,4 @@
-"""Dates of the Gregorian calendar: moved, clipped to months, counted and written."""
+"""Gregorian dates: shifted, clipped to months, counted and formatted."""
 
 from datetime import date, timedelta
 
@@ -12,7 +12,7 @@ IMPORTS = f"import calendar\nfrom datetime import date, timedelta\nweek = {DAYS}
 
 def _day(rng: Rng) -> str:
     year = int(rng.integers(1950, 2060))
-    if rng.random() < 0.25:  # the end of a month, and of February
+    if rng.random() < 0.25:  # month ends, including February's
         first = date(year if rng.random() < 0.5 else year // 4 * 4, int(rng.choice([1, 2, 3, 3, 5, 12])), 1)
         return str(first - timedelta(days=int(rng.integers(0, 2))))
     return str(date(year, 1, 1) + timedelta(days=int(rng.integers(0, 365))))

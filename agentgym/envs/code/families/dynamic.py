@@ -1,4 +1,4 @@
-"""Dynamic programming: the best or the number of ways, over numbers that are prepared step by step."""
+"""Dynamic programming: the optimum or the number of ways, over numbers transformed step by step."""
 
 from agentgym.envs.code.families.family import Frame, ProgramFamily, ProgramSpec, Rng, Rule, typed
 from agentgym.envs.code.families.slots import choice, integer, numbers, subset, word

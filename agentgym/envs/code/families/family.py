@@ -1,4 +1,4 @@
-"""Families of programming tasks: sentences with the code they mean, put together at random."""
+"""Families of programming tasks: random combinations of sentences and the code they describe."""
 
 import ast
 import re
@@ -18,61 +18,61 @@ from agentgym.rewards.programs.values import NotData, pack, respond, sorted_thro
 T = TypeVar("T")
 Rng = np.random.Generator
 Slot = Callable[[Rng, int], object]
-"""From chance and difficulty to a value of a slot."""
+"""Draws the value of a slot, given a random generator and a difficulty."""
 Draw = Callable[[Rng, int, "ProgramSpec"], list[object]]
-"""From chance, difficulty and what the task says to an input."""
+"""Draws an input, given a random generator, a difficulty and the task's specification."""
 PUBLIC, HIDDEN = 3, 16
-"""Tests of a task."""
+"""Number of public and of hidden tests per task."""
 TRIED = 12
-"""Mistakes of a task that are looked at."""
+"""Maximum number of a task's wrong solutions to consider."""
 KEPT = 3
-"""Wrong solutions that a task keeps: those that come nearest."""
+"""Number of wrong solutions kept per task: those closest to correct."""
 DRAWS = 1000
-"""Plans that are drawn until one is accepted."""
+"""Maximum number of plans drawn before giving up."""
 PATIENCE = 5
-"""Draws of a plan before one with fewer steps is tried."""
+"""Draws of a plan before trying one with fewer steps."""
 LIVELY = 3
-"""Different results that the hidden tests must have, or two where there are no more (yes and no)."""
+"""Minimum number of distinct results among the hidden tests, or two if only two are possible (yes and no)."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A sentence and the code it means; both name slots as `$n`."""
+    """A sentence and the code it describes; both contain slots as `$n`."""
 
     says: str
     code: str
     slips: tuple[str, ...] = ()
-    """Code that someone might write instead, and that is wrong."""
+    """Plausible but wrong code."""
     slots: Mapping[str, Slot] = field(default_factory=dict[str, Slot])
     takes: str = ""
-    """What the value in hand has to be before; families that handle one kind of value leave it out."""
+    """Required type of the current value; unset in families with one type of value."""
     gives: str | None = None
-    """What it is after; None: the same."""
+    """Type of the value afterwards; None: unchanged."""
     once: bool = False
     key: str = ""
-    """Rules with the same one exclude each other."""
+    """Rules with the same key exclude each other."""
 
 
 @dataclass(frozen=True)
 class Frame:
-    """What a solution is given and how it begins."""
+    """The input of a solution and its opening code."""
 
     says: str
     arguments: str
     draw: "Draw"
-    """An input: the list of arguments; for a class, arguments of the constructor and calls."""
+    """Draws an input: the list of arguments; for a class, constructor arguments and calls."""
     opening: str = ""
     slips: tuple[str, ...] = ()
     slots: Mapping[str, Slot] = field(default_factory=dict[str, Slot])
     gives: str = ""
     indent: int = 0
-    """Levels by which the rules' code is indented below the opening."""
+    """Indentation levels of the rules' code below the opening."""
     asks: str = "Apply these steps in order:"
     kind: str = "function"
 
     @property
     def code(self) -> str:
-        """What the solution begins with."""
+        """The opening code of the solution."""
         return self.opening
 
 
@@ -95,13 +95,13 @@ class Part:
 
     @property
     def slips(self) -> list[str]:
-        """Wrong code in its place."""
+        """Wrong code in place of this part's."""
         return [filled(slip, self.values) for slip in self.of.slips]
 
 
 @dataclass(frozen=True)
 class ProgramSpec:
-    """What a task says, sentence by sentence."""
+    """A task's specification, sentence by sentence."""
 
     entry: str
     frame: Part
@@ -110,17 +110,17 @@ class ProgramSpec:
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """All of it, in order."""
+        """All parts in order."""
         return (self.frame, *self.steps, *([self.end] if self.end else []))
 
     @property
     def start(self) -> Frame:
-        """What the solution is given."""
+        """The solution's frame."""
         assert isinstance(self.frame.of, Frame)
         return self.frame.of
 
     def statement(self) -> str:
-        """Return the task as it is shown."""
+        """Return the task's text."""
         frame = self.start
         what = "class" if frame.kind == "class" else "function"
         lines = [f"Write a {what} `{self.entry}({frame.arguments})`. {self.frame.says}"]
@@ -129,7 +129,7 @@ class ProgramSpec:
         return "\n".join([*lines, *([f"Return {self.end.says}"] if self.end else [])])
 
     def solution(self, instead: Mapping[int, str] = MappingProxyType({})) -> str:
-        """Return the code; `instead` holds other code for some of the parts, by number."""
+        """Return the code; `instead` maps part numbers to replacement code."""
         frame = self.start
         head = f"class {self.entry}:" if frame.kind == "class" else f"def {self.entry}({frame.arguments}):"
         body: list[str] = []
@@ -140,7 +140,7 @@ class ProgramSpec:
         return "\n".join([head, *(block for block in body if block.strip())]) + "\n"
 
     def mistakes(self) -> list[str]:
-        """Return solutions that someone might write and that are wrong, unless by chance they are not."""
+        """Return plausible solutions that are wrong unless they happen to be equivalent."""
         wrong = [self.solution({number: slip}) for number, part in enumerate(self.parts) for slip in part.slips]
         if self.start.kind == "function" and not self.start.indent:
             kept = [isinstance(step.of, Rule) and step.of.gives is None for step in self.steps]
@@ -154,7 +154,7 @@ class ProgramSpec:
 
 @dataclass(frozen=True)
 class Draft:
-    """A task of a family. Cases are pairs of packed input and packed result (see `values`)."""
+    """A generated task. Cases are pairs of packed input and packed result (see `values`)."""
 
     plan: ProgramSpec
     public: list[Any]
@@ -164,7 +164,7 @@ class Draft:
 
 @dataclass(frozen=True)
 class ProgramFamily:
-    """Tasks of one kind: any frame, so many rules, and an end that says what to return."""
+    """Tasks of one kind: a frame, a number of rules, and an end that says what to return."""
 
     name: str
     frames: Sequence[Frame]
@@ -176,9 +176,13 @@ class ProgramFamily:
     _patterns: dict[str, re.Pattern[str]] = field(default_factory=dict[str, "re.Pattern[str]"], repr=False)
 
     def draw(self, rng: Rng, difficulty: int, accepts: Callable[[ProgramSpec], bool] = lambda _: True) -> Draft:
-        """Draw an accepted task whose hidden tests reject at least two wrong solutions; BadConfig where none is found."""
+        """Draw an accepted task whose hidden tests reject at least two wrong solutions.
+
+        Raises:
+            BadConfig: no such task was found within DRAWS plans.
+        """
         for attempt in range(PATIENCE * (difficulty + 40)):
-            fewer = max(0, attempt // PATIENCE - 1)  # so many steps may leave nothing to compute
+            fewer = max(0, attempt // PATIENCE - 1)  # with too many steps, no task may pass
             plans = (self._plan(rng, difficulty, max(0, difficulty - fewer)) for _ in range(DRAWS))
             plan = next((plan for plan in plans if accepts(plan)), None)
             draft = plan and self._tested(plan, rng, difficulty)
@@ -187,7 +191,7 @@ class ProgramFamily:
         raise BadConfig(f"family {self.name} has no such task at difficulty {difficulty}: raise it, or take more families")
 
     def _plan(self, rng: Rng, difficulty: int, more: int) -> ProgramSpec:
-        """Return a plan with `more` steps than the fewest, or one in addition."""
+        """Return a plan with `more` steps than the minimum, or one extra."""
         while True:
             frame = _pick(self.frames, rng)
             kind, steps = frame.gives, list[Part]()
@@ -210,7 +214,7 @@ class ProgramFamily:
             return ProgramSpec(entry, _part(frame, rng, difficulty), tuple(steps), end)
 
     def _tested(self, plan: ProgramSpec, rng: Rng, difficulty: int) -> Draft | None:
-        """Return the plan with tests; None where they would show too little."""
+        """Return the plan with tests; None if the tests would reveal too little."""
         kind, solution = plan.start.kind, plan.solution()
         cases: dict[str, list[Any]] = {}
         for _ in range(3 * (PUBLIC + HIDDEN)):
@@ -224,7 +228,7 @@ class ProgramFamily:
         results = {repr(result) for _, result in hidden}
         if len(hidden) < HIDDEN or len(results) < (2 if results <= {"True", "False"} else LIVELY):
             return None
-        if all(given and repr(result) == repr(given[0]) for given, result in hidden):  # to hand back what is given
+        if all(given and repr(result) == repr(given[0]) for given, result in hidden):  # returning the argument would pass
             return None
         mistakes = plan.mistakes()
         some = [mistakes[int(i)] for i in rng.permutation(len(mistakes))[:TRIED]]
@@ -233,7 +237,7 @@ class ProgramFamily:
         return Draft(plan, public, hidden, wrong[:KEPT]) if len(wrong) >= 2 else None
 
     def read(self, statement: str) -> ProgramSpec | None:
-        """Return the plan of a statement, as one reads it who knows the family's sentences; None for any other text."""
+        """Return the plan of a statement, parsed by the family's sentences; None for any other text."""
         lines = statement.split("\n")
         head = re.fullmatch(r"Write a (?:function|class) `(\w+)\((.*?)\)`\. (.*)", lines[0])
         if head is None:
@@ -266,12 +270,12 @@ class ProgramFamily:
 
 
 def typed(kind: str, rules: Sequence[Rule]) -> tuple[Rule, ...]:
-    """Return rules that handle one kind of value."""
+    """Return rules for one type of value."""
     return tuple(replace(rule, takes=kind) for rule in rules)
 
 
 def filled(text: str, values: Mapping[str, object]) -> str:
-    """Return a text with its slots filled."""
+    """Return a template with its slots filled."""
     return Template(text).substitute({name: repr(value) for name, value in values.items()}) if "$" in text else text
 
 
@@ -289,7 +293,7 @@ def _pattern(says: str) -> re.Pattern[str]:
 
 
 def outcome(code: str, entry: str, kind: str, given: object) -> list[object] | None:
-    """Return what code of ours gives for an input, packed, in a list of one; None where it raises."""
+    """Return the packed result of trusted code for an input, in a list of one; None if it raises."""
     try:
         return [sorted_through(pack(respond(kind, made(code, entry), unpack(given))))]
     except (ArithmeticError, LookupError, ValueError, TypeError, AttributeError, RecursionError, NotData):
@@ -300,7 +304,7 @@ _made: dict[tuple[str, str], object] = {}
 
 
 def made(code: str, entry: str) -> Any:
-    """Return the function or class that code of ours defines."""
+    """Return the function or class that trusted code defines."""
     if (code, entry) not in _made:
         if len(_made) > 64:
             _made.clear()
@@ -311,7 +315,7 @@ def made(code: str, entry: str) -> Any:
 
 
 def passes(cases: list[Any], code: str, entry: str, kind: str, tolerance: float) -> int:
-    """Return how many cases code of ours passes, if one is generous about rounding."""
+    """Return the number of cases that trusted code passes, with a generous tolerance."""
     results = [(expected, outcome(code, entry, kind, given)) for given, expected in cases]
     return sum(result is not None and _alike(expected, result[0], 10 * tolerance) for expected, result in results)
 

@@ -1,4 +1,4 @@
-"""Geometry: points with whole coordinates, moved, mirrored, measured; and rectangles."""
+"""Geometry: points with integer coordinates, translated, mirrored and measured; and rectangles."""
 
 from agentgym.envs.code.families.family import Frame, ProgramFamily, ProgramSpec, Rng, Rule, typed
 from agentgym.envs.code.families.slots import integer, length, one
@@ -12,7 +12,7 @@ def _point(rng: Rng) -> tuple[int, int]:
 
 def _points(rng: Rng, difficulty: int, _: ProgramSpec) -> list[object]:
     drawn = [_point(rng) for _number in range(length(rng, difficulty, 7))]
-    if drawn and rng.random() < 0.4:  # some that are alike, and some in a row
+    if drawn and rng.random() < 0.4:  # some duplicates and some collinear points
         drawn.append(one(drawn, rng))
         x, y = one(drawn, rng)
         drawn.append((x, y + int(rng.integers(1, 5))))

@@ -1,4 +1,4 @@
-"""Graphs with weighted edges: changed edge by edge, then searched."""
+"""Graphs with weighted edges: modified edge by edge, then searched."""
 
 from agentgym.envs.code.families.family import Frame, ProgramFamily, ProgramSpec, Rng, Rule, typed
 from agentgym.envs.code.families.slots import integer

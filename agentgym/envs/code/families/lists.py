@@ -1,4 +1,4 @@
-"""Lists of whole numbers: filtered, ordered, shifted, grouped and summed up."""
+"""Lists of integers: filtered, sorted, shifted, grouped and summed."""
 
 from agentgym.envs.code.families.family import Frame, ProgramFamily, Rule, typed
 from agentgym.envs.code.families.slots import choice, integer, numbers

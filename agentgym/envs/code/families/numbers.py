@@ -1,4 +1,4 @@
-"""Whole numbers: digits, divisors, primes, bases, and ranges that are filtered and summed up."""
+"""Integers: digits, divisors, primes, bases, and ranges that are filtered and summed."""
 
 from agentgym.envs.code.families.family import Frame, ProgramFamily, ProgramSpec, Rng, Rule, typed
 from agentgym.envs.code.families.slots import choice, integer

@@ -1,4 +1,4 @@
-"""Parsing: pairs in several notations, arithmetic with its own precedence, brackets."""
+"""Parsing: pairs in several notations, arithmetic with custom precedence, brackets."""
 
 from agentgym.envs.code.families.family import Frame, ProgramFamily, ProgramSpec, Rng, Rule, typed
 from agentgym.envs.code.families.slots import choice, integer, length, one, word

@@ -1,4 +1,4 @@
-"""What fills the slots of sentences, and what inputs are made of."""
+"""Values for the slots of sentences and for inputs."""
 
 import string
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 def integer(low: int, high: int, growth: int = 0) -> Slot:
-    """Return a slot for a whole number from `low` to `high`, and `growth` more with each difficulty."""
+    """Return a slot for an integer from `low` to `high`, which grows by `growth` per difficulty."""
     return lambda rng, difficulty: int(rng.integers(low, high + growth * difficulty + 1))
 
 
@@ -38,14 +38,14 @@ def one(options: Sequence[T], rng: Rng) -> T:
 
 
 def length(rng: Rng, difficulty: int, most: int = 8) -> int:
-    """Return how long an input is: now and then empty or very short."""
+    """Return the length of an input, occasionally zero or very small."""
     if rng.random() < 0.12:
         return int(rng.integers(0, 2))
     return int(rng.integers(2, most + 3 * min(difficulty, 8) + 1))
 
 
 def numbers(rng: Rng, difficulty: int, low: int = -20, high: int = 20, most: int = 8) -> list[int]:
-    """Return a list of whole numbers, some of them alike."""
+    """Return a list of integers, some of them equal."""
     count = length(rng, difficulty, most)
     drawn = [int(n) for n in rng.integers(low, high + 1, count)]
     return [one(drawn, rng) if rng.random() < 0.2 else number for number in drawn]
@@ -59,7 +59,7 @@ def word(rng: Rng, least: int = 1, most: int = 8, letters: str = "aabcdeefghiikl
 
 
 def words(rng: Rng, difficulty: int, mixed: bool = False) -> list[str]:
-    """Return a list of words, some of them alike; `mixed`: in capitals here and there."""
+    """Return a list of words, some of them equal; `mixed` capitalizes some."""
     drawn = [word(rng) for _ in range(length(rng, difficulty))]
     drawn = [one(drawn, rng) if rng.random() < 0.2 else each for each in drawn]
     if not mixed:

@@ -1,4 +1,4 @@
-"""Strings: words and characters, filtered, ordered, replaced and counted."""
+"""Strings: words and characters, filtered, sorted, replaced and counted."""
 
 from agentgym.envs.code.families.family import Frame, ProgramFamily, ProgramSpec, Rng, Rule, typed
 from agentgym.envs.code.families.slots import choice, integer, letter, one, words

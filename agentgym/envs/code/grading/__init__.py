@@ -1,1 +1,1 @@
-"""Whether a program is right: tests and checks that it never sees."""
+"""Program grading by tests and checks that the program never sees."""

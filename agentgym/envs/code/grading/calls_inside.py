@@ -1,7 +1,7 @@
-"""Two ends of a call from one sandbox to another: the solution that is called, and the checks that call it.
+"""The two ends of a call between sandboxes: the solution, and the checks that call it.
 
-The checks know the answers, so they run in a sandbox of their own, where a solution's functions are stand-ins: what these
-are given goes out as data, to the sandbox of the solution, and what comes back is data. Standard library only.
+The checks know the answers, so they run in their own sandbox, where a solution's functions are stubs: arguments go out as
+data to the solution's sandbox, and results come back as data. Standard library only.
 """
 
 import ast
@@ -18,19 +18,19 @@ from agentgym.rewards.programs import inside as code_inside
 from agentgym.rewards.programs.values import Handle, NotData, pack, unpack
 
 state: dict[str, Any] = {}
-"""What stays from step to step of a kernel."""
+"""State kept between the steps of a kernel."""
 
 NOT_RAISED = (AssertionError, StopIteration, StopAsyncIteration)
-"""What a solution raises and the checks hear of as another error: `all(map(f, …))` takes the second for the end."""
+"""Exceptions of a solution that the checks see as another error: `all(map(f, …))` would take StopIteration as the end."""
 
 MOST_KEPT = 10_000
-"""Objects that are no data which a solution may give to the checks."""
+"""Maximum number of non-data objects that a solution may return to the checks."""
 
-# Where the solution lives
+# In the solution's sandbox
 
 
 def serve(request: str) -> None:
-    """Run the code of a solution and keep what it defines; answers [None, error or None]."""
+    """Run a solution's code and keep its definitions; answers [None, error or None]."""
     asked = json.loads(request)
     state.update(asked, answers=code_inside.silence(), space=code_inside.module())
     signal.signal(signal.SIGALRM, code_inside.alarm)
@@ -42,12 +42,12 @@ def serve(request: str) -> None:
 
 
 def call(request: str) -> None:
-    """Call a function of the solution, or read or set an attribute of an object it keeps; answers [value, error or None]."""
+    """Call a function of the solution, or get or set an attribute of a kept object; answers [value, error or None]."""
     name, given, named = json.loads(request)
     kept = state.setdefault("kept", [])
 
     def own(value: Any) -> Any:
-        """Return a value with the objects that its handles stand for."""
+        """Return a value with handles replaced by their objects."""
         if type(value) is Handle:
             return kept[value.number]
         if type(value) in (list, tuple, set, frozenset):
@@ -72,11 +72,11 @@ def call(request: str) -> None:
     code_inside.write(state["answers"], code_inside.tried(work, state["seconds"], state["room"]))
 
 
-# Where the checks live
+# In the checks' sandbox
 
 
 def begin(request: str) -> None:
-    """Start the checks and answer their first call, as [name, arguments, named arguments], or all results."""
+    """Start the checks and answer their first call as [name, arguments, keyword arguments], or all results."""
     asked = json.loads(request)
     state.update(answers=code_inside.silence(), out=queue.SimpleQueue(), back=queue.SimpleQueue())
     threading.Thread(target=_check, args=(asked,), daemon=True).start()
@@ -84,7 +84,7 @@ def begin(request: str) -> None:
 
 
 def go_on(answer: str) -> None:
-    """Give the checks what their call brought, and answer their next one."""
+    """Pass a call's result to the checks and answer their next call."""
     state["back"].put(json.loads(answer))
     code_inside.write(state["answers"], state["out"].get())
 
@@ -112,14 +112,14 @@ def _check(asked: dict[str, Any]) -> None:
 
 
 def _shown(value: object, wanted: str) -> str | None:
-    """Return None where a value is shown as wanted, or is what the wanted text means."""
+    """Return None if a value's repr is the expected text or its value equals it; else an error."""
     if repr(value) == wanted or value == ast.literal_eval(wanted):
         return None
     return f"gave {value!r}"[: code_inside.LONGEST_MESSAGE]
 
 
 def stand_in(name: str) -> object:
-    """Return a function that has another sandbox do the work."""
+    """Return a stub that calls into the other sandbox."""
 
     def function(*given: object, **named: object) -> object:
         return _asked(name, given, named)
@@ -129,9 +129,9 @@ def stand_in(name: str) -> object:
 
 
 class Distant:
-    """An object of the solution: its attributes are read and set where it is, and it is true where it is true there.
+    """A proxy of a solution's object: attributes and truth value are those of the original.
 
-    It is equal to nothing but itself, so whatever it is, no check takes it for a value.
+    It equals nothing but itself, so no check mistakes it for a value.
     """
 
     def __init__(self, handle: Handle) -> None:
@@ -150,7 +150,12 @@ class Distant:
 
 
 def _asked(name: str, given: tuple[object, ...], named: dict[str, object]) -> Any:
-    """Return what the solution's sandbox says to a call."""
+    """Return the result of a call from the solution's sandbox.
+
+    Raises:
+        TypeError: an argument is not plain data.
+        RuntimeError: the solution raised an exception unknown here; a built-in one is raised as its own type.
+    """
     try:
         asked = [name, pack(_sent(list(given))), pack(_sent(named))]
     except NotData as error:
@@ -169,7 +174,7 @@ def _received(value: object) -> object:
 
 
 def _sent(value: Any) -> object:
-    """Return a value with handles in place of the solution's objects."""
+    """Return a value with the solution's objects replaced by handles."""
     if type(value) is Distant:
         return object.__getattribute__(value, "_handle")
     if type(value) in (list, tuple, set, frozenset):
@@ -177,4 +182,4 @@ def _sent(value: Any) -> object:
     return {key: _sent(item) for key, item in cast("dict[object, object]", value).items()} if type(value) is dict else value
 
 
-sys.setrecursionlimit(5000)  # checks compare what solutions give, as deep as it may be
+sys.setrecursionlimit(5000)  # checks compare deeply nested results

@@ -1,6 +1,6 @@
-"""Checks written in Python (`assert f(1) == 2`, a function `check`), without showing them to the code they check.
+"""Checks written in Python (`assert f(1) == 2`, a function `check`), hidden from the code they check.
 
-Checks and solution run in two sandboxes. Each call of the solution goes from one to the other through here, as data.
+Checks and solution run in two sandboxes. Each call of the solution passes through this module as data.
 """
 
 import json
@@ -17,29 +17,29 @@ from agentgym.rewards.programs.values import NotData, pack, shown, unpack
 from agentgym.sandbox.protocol import Kernel, Sandbox
 
 MOST_CALLS = 20_000
-"""Calls of all checks of a task together."""
+"""Maximum number of calls over all checks of a task."""
 SHIPPED = (values, code_inside, code_calls_inside)
 
 
 @dataclass(frozen=True, slots=True)
 class Checks:
-    """What a solution has to do, as code."""
+    """A task's tests as code."""
 
     names: Sequence[str]
-    """What of the solution the checks call."""
+    """Names of the solution that the checks call."""
     checks: Sequence[Sequence[str]]
-    """Each one statement or more; or an expression and how its value is written."""
+    """Each is one or more statements, or an expression and the repr of its value."""
     before: str = ""
-    """Code that both have: the beginning that a task gives."""
+    """Code of both sandboxes: the task's opening."""
     setup: str = ""
-    """Code that the checks have."""
+    """Code of the checks' sandbox."""
     seconds: float = 2.0
-    """For one call."""
+    """Time limit per call."""
     seed: int = 0
 
 
 def run_checks(theirs: Sandbox, ours: Sandbox, code: str, checks: Checks) -> list[Tried]:
-    """Return what becomes of each check; `theirs` is the sandbox of the solution, `ours` that of the checks."""
+    """Return the result of each check; `theirs` is the solution's sandbox, `ours` the checks'."""
     expected, got = theirs.kernel(), ours.kernel()
     try:
         return _Conversation(expected, got, checks, theirs.limits.output // 4).results(code)
@@ -95,7 +95,11 @@ class _Conversation:
         return "" if error is None else f"{error}; the last call: {self.last}" if self.last else error
 
     def _theirs(self, code: str, more: float) -> list[Any]:
-        """Return [packed value, error] of a step of the solution; whatever it says may be its own invention."""
+        """Return [packed value, error] of a step of the solution; untrusted.
+
+        Raises:
+            ValueError: the answer is malformed.
+        """
         if not self.theirs.alive:
             return [None, "RuntimeError: the program has ended"]
         result = self.theirs.run(code, START + more)

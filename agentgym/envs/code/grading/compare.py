@@ -1,4 +1,4 @@
-"""Whether what a program gave is what was expected."""
+"""Comparison of a program's results with the expected ones."""
 
 import math
 from collections.abc import Callable
@@ -30,28 +30,28 @@ def same(expected: object, got: object, tolerance: float = 0.0) -> bool:
 
 
 def equal(expected: object, got: object, tolerance: float = 0.0) -> bool:
-    """Return whether two packed values are equal to Python's `==`, tuples taken as lists: files in JSON know no others."""
+    """Return whether two packed values are equal by Python's `==`, with tuples as lists, since JSON has no tuples."""
     left, right = _listed(unpack(expected)), _listed(unpack(got))
     return _equal(left, right, tolerance) if tolerance else bool(left == right)
 
 
 def result(expected: object, got: object, tolerance: float = 0.0) -> bool:
-    """Return whether a packed value is the expected one to Python's `==`; a tuple that is the value itself counts as a list.
+    """Return whether a packed value equals the expected one by Python's `==`; a top-level tuple counts as a list.
 
-    As LiveCodeBench compares what a function gives (`grade_call_based`): tuples within are none of its lists.
+    This is LiveCodeBench's comparison of a function's result (`grade_call_based`); inner tuples do not equal lists.
     """
     left, right = unpack(expected), unpack(got)
     return bool((list(cast("tuple[object]", right)) if isinstance(right, tuple) else right) == left)
 
 
 def results(expected: object, got: object, tolerance: float = 0.0) -> bool:
-    """Return whether each of several packed values is the expected one, as `result` says."""
+    """Return whether each of several packed values equals the expected one by `result`."""
     left, right = cast("list[object]", expected), cast("list[object]", got)
     return type(left) is type(right) is list and len(left) == len(right) and all(map(result, left, right))
 
 
 def _equal(left: object, right: object, tolerance: float) -> bool:
-    """Return whether two values are equal but for the floats in their lists and under their keys, which may be near."""
+    """Return whether two values are equal, up to the tolerance for floats in lists and under keys."""
     if isinstance(left, list) and isinstance(right, list):
         pairs = zip(cast("list[object]", left), cast("list[object]", right), strict=False)
         return len(cast("list[object]", left)) == len(cast("list[object]", right)) and all(
@@ -66,7 +66,7 @@ def _equal(left: object, right: object, tolerance: float) -> bool:
 
 
 def _close(left: float, right: float, tolerance: float) -> bool:
-    """Return whether a number is near to the expected one; to an infinite one, which is as far from all, none is."""
+    """Return whether a number is close to the expected one; none is close to infinity."""
     return math.isfinite(left) and abs(left - right) <= tolerance * max(1.0, abs(left))
 
 
@@ -81,9 +81,9 @@ def _listed(value: object) -> object:
 
 
 def same_lines(expected: str, got: str, tolerance: float = 0.0) -> bool:
-    """Return whether two outputs have the same lines, spaces around them aside, or the same numbers on a line.
+    """Return whether two outputs have the same stripped lines, or the same numbers on each line.
 
-    As LiveCodeBench compares the output of a program (`lcb_runner/evaluation/testing_util.py`).
+    This is LiveCodeBench's comparison of a program's output (`lcb_runner/evaluation/testing_util.py`).
     """
     left, right = ([line.strip() for line in text.strip().split("\n")] for text in (expected, got))
     return len(left) == len(right) and all(a == b or _same_numbers(a, b) for a, b in zip(left, right, strict=True))
@@ -97,16 +97,16 @@ def _same_numbers(left: str, right: str) -> bool:
 
 
 def same_words(expected: str, got: str, tolerance: float = 1e-5) -> bool:
-    """Return whether two outputs have the same words, whatever space is between them; numbers may differ by `tolerance`.
+    """Return whether two outputs have the same words, whatever the whitespace; numbers may differ by `tolerance`.
 
-    As CodeContests compares the output of a program.
+    This is CodeContests' comparison of a program's output.
     """
     left, right = expected.split(), got.split()
     return len(left) == len(right) and all(a == b or _near(a, b, tolerance) for a, b in zip(left, right, strict=True))
 
 
 def _near(left: str, right: str, tolerance: float) -> bool:
-    if left.lstrip("-").isdigit():  # whole numbers are exact
+    if left.lstrip("-").isdigit():  # integers must be exact
         return False
     try:
         a, b = float(left), float(right)
@@ -123,4 +123,4 @@ COMPARISONS: dict[str, Callable[[Any, Any, float], bool]] = {
     "lines": same_lines,
     "words": same_words,
 }
-"""How results are compared: packed values the first four, text the others."""
+"""Comparisons by name: the first four take packed values, the others text."""

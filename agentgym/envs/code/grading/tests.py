@@ -1,4 +1,4 @@
-"""Whether a program is right: its results, computed in a sandbox, are compared with the expected ones outside of it."""
+"""Program grading: results are computed in a sandbox and compared with the expected ones outside it."""
 
 import json
 from collections.abc import Sequence
@@ -11,42 +11,42 @@ from agentgym.rewards.programs.values import NotData, pack, shown, unpack
 from agentgym.sandbox.protocol import ExitReason, Result, Sandbox
 
 PATIENCE = 3
-"""Cases of a solution that may run out of time before the others are left."""
+"""Number of timed-out cases after which a solution's remaining cases are skipped."""
 START = 5.0
-"""Seconds beyond those of its cases that a run may take."""
+"""Extra seconds of a run beyond its cases' limits."""
 ALL = 40.0
-"""Seconds that all cases of an answer may take together, each within its own: less than a rollout gives a step."""
+"""Maximum seconds of all an answer's cases together; less than a rollout's time limit per step."""
 
 
 @dataclass(frozen=True, slots=True)
 class CodeTests:
-    """What a solution has to do: pairs of input and expected result."""
+    """A task's tests as pairs of input and expected result."""
 
     kind: str
     """`function` (inputs are lists of arguments), `class` (constructor and calls) or `program` (standard input)."""
     entry: str
-    """The name of the function or class."""
+    """Name of the function or class."""
     cases: Sequence[Sequence[object]]
-    """Packed (see `agentgym.rewards.programs.values`); text for a program."""
+    """Packed pairs (see `agentgym.rewards.programs.values`); text for a program."""
     compare: str = "exact"
     tolerance: float = 0.0
     seconds: float = 2.0
-    """For one case."""
+    """Time limit per case."""
     total: float | None = None
-    """For all cases; None: as many as `budget` says."""
+    """Time limit for all cases; None: as computed by `budget`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """What became of one case."""
+    """The result of one case."""
 
     passed: bool
     got: str
-    """What the solution gave, or what was wrong, to be shown."""
+    """The solution's result or error, for display."""
 
 
 def run_tests(sandbox: Sandbox, code: str, tests: CodeTests) -> list[Tried]:
-    """Return what becomes of each case; the sandbox, which has to be used for nothing else, sees inputs only."""
+    """Return the result of each case; the sandbox must be fresh and sees inputs only."""
     if tests.kind == "program":
         return _programs(sandbox, code, tests)
     inputs = [given for given, _ in tests.cases]
@@ -84,9 +84,9 @@ def _judged(answer: list[object], expected: object, tests: CodeTests) -> Tried:
 
 
 def read_answers(said: bytes, most: int) -> list[list[object]] | str:
-    """Return the [value, error] of each case in order, as far as they make sense; text where the code itself failed.
+    """Return the [value, error] of each case in order, as far as they are well formed; text if the code itself failed.
 
-    Whatever stands here may have been written by the solution: a value is checked and packed anew.
+    The solution may have forged any of this: each value is validated and packed again.
     """
     answers: list[list[object]] = []
     for line in said.split(b"\n")[: most + 1]:
@@ -103,7 +103,7 @@ def read_answers(said: bytes, most: int) -> list[list[object]] | str:
 
 
 def ended(result: Result) -> str:
-    """Return why a run gave no answer to a case."""
+    """Return the reason a run has no answer for a case."""
     why = {
         "timeout": "the time for all cases ran out",
         "memory": "it took more memory than it may",
@@ -114,12 +114,12 @@ def ended(result: Result) -> str:
 
 
 def budget(seconds: float) -> float:
-    """Return the seconds for all cases of an answer, where one may take so many."""
+    """Return the total seconds for an answer's cases, given the limit of one."""
     return max(ALL, START + seconds * (1 + PATIENCE))
 
 
 def _programs(sandbox: Sandbox, code: str, tests: CodeTests) -> list[Tried]:
-    """Run a program once for each case, from an empty folder each time."""
+    """Run a program once per case, each time in an empty folder."""
     tried: list[Tried] = []
     slow, left, empty = 0, tests.total or budget(tests.seconds), sandbox.snapshot()
     for number, (given, expected) in enumerate(tests.cases):

@@ -1,4 +1,4 @@
-"""An airline: other flights, cancellations, bags."""
+"""An airline: rebooking, cancellations, bags."""
 
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
@@ -12,7 +12,7 @@ from agentgym.envs.desk.domain import Ask, Decision, Domain, Drawn, Intent, Topi
 CITIES = ("Oslo", "Rome", "Lisbon", "Vienna", "Dublin", "Athens", "Warsaw", "Madrid")
 CABINS = ("basic", "economy", "business")
 OTHER_DAYS = 3
-"""Days with other flights of a booking's route."""
+"""Days with alternative flights on a booking's route."""
 
 
 class Airline(Domain):
@@ -131,7 +131,11 @@ customer's booking has {r["gold_bags"]} more in all. Tell the customer the numbe
 
     @tool
     def change_flight(self, booking_id: str, flight_id: str, charge: float) -> str:
-        """Move a booking to another flight of the same route, for a charge in dollars in all."""
+        """Move a booking to another flight of the same route, for a charge in dollars in all.
+
+        Raises:
+            Refused: the flight has another route or too few seats.
+        """
         booking, flight = self._booked(booking_id), self.db.peek("flights", flight_id)
         if any(booking[name] != flight[name] for name in ("origin", "destination")):
             raise Refused(f"{flight_id} flies from {flight['origin']} to {flight['destination']}.")
@@ -145,7 +149,11 @@ customer's booking has {r["gold_bags"]} more in all. Tell the customer the numbe
 
     @tool
     def cancel_booking(self, booking_id: str, refund: float) -> str:
-        """Cancel a booking and pay the refund, in dollars."""
+        """Cancel a booking and pay the refund, in dollars.
+
+        Raises:
+            Refused: the refund exceeds the fare.
+        """
         booking = self._booked(booking_id)
         if to_cents(refund) > booking["fare"] * booking["passengers"]:
             raise Refused("The refund is more than the fare.")
@@ -158,7 +166,7 @@ customer's booking has {r["gold_bags"]} more in all. Tell the customer the numbe
             raise Refused(f"{booking_id} is {booking['status']}.")
         return booking
 
-    # The matters
+    # Intents
 
     def _too_late(self, ref: str, booking: Row, done: str) -> Decision | None:
         last = self.day(booking["date"], -self.r["basic_cutoff" if booking["cabin"] == "basic" else "cutoff"])

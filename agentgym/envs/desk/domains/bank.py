@@ -1,4 +1,4 @@
-"""A bank: limits of cards, new cards, payments that nobody made."""
+"""A bank: card limits, replacement cards, disputed payments."""
 
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
@@ -145,7 +145,11 @@ it takes {r["fraud_days"]} days."""
 
     @tool
     def replace_card(self, card_id: str, reason: str, fee: float) -> str:
-        """Block a card and send a new one; the reason is lost, stolen or damaged, the fee in dollars."""
+        """Block a card and send a new one; the reason is lost, stolen or damaged, the fee in dollars.
+
+        Raises:
+            Refused: the reason is not one of REASONS.
+        """
         self._active(card_id)
         if reason.strip().lower() not in REASONS:
             raise Refused(f"The reason {reason[:40]!r} is none of {', '.join(REASONS)}.")
@@ -154,7 +158,11 @@ it takes {r["fraud_days"]} days."""
 
     @tool
     def credit_payment(self, payment_id: str) -> str:
-        """Pay back a payment that the customer did not make."""
+        """Pay back a payment that the customer did not make.
+
+        Raises:
+            Refused: the payment is credited already.
+        """
         if self.db.peek("payments", payment_id)["status"] != "booked":
             raise Refused(f"{payment_id} is credited already.")
         self.db.change("payments", payment_id, status="credited")
@@ -165,7 +173,7 @@ it takes {r["fraud_days"]} days."""
         if status != "active":
             raise Refused(f"{card_id} is {status}.")
 
-    # The matters
+    # Intents
 
     def draw_limit(self, rng: np.random.Generator, mine: dict[str, Row]) -> Drawn:
         ref = self.one(rng, mine)

@@ -1,4 +1,4 @@
-"""A clinic: appointments that are moved or called off, and what they cost."""
+"""A clinic: appointments that are moved or cancelled, and their fees."""
 
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
@@ -120,7 +120,11 @@ price without an insurer. Tell the customer the amount left to pay."""
 
     @tool
     def move_appointment(self, appointment_id: str, slot_id: str, fee: float) -> str:
-        """Move an appointment to a free slot of its doctor, for a fee in dollars."""
+        """Move an appointment to a free slot of its doctor, for a fee in dollars.
+
+        Raises:
+            Refused: the slot is taken or another doctor's.
+        """
         held, slot = self._booked(appointment_id), self.db.peek("slots", slot_id)
         if not slot["free"] or slot["doctor"] != held["doctor"]:
             raise Refused(f"{slot_id} is not a free slot of {held['doctor']}.")
@@ -141,7 +145,7 @@ price without an insurer. Tell the customer the amount left to pay."""
             raise Refused(f"{appointment_id} is {held['status']}.")
         return held
 
-    # The matters
+    # Intents
 
     def _operation(self, ref: str, held: Row) -> Decision | None:
         if held["kind"] != "operation":

@@ -104,7 +104,11 @@ the charge."""
 
     @tool
     def extend_stay(self, reservation_id: str, nights: int, charge: float) -> str:
-        """Add nights to a reservation, for a charge in dollars."""
+        """Add nights to a reservation, for a charge in dollars.
+
+        Raises:
+            Refused: the number of nights is out of range.
+        """
         held = self._booked(reservation_id)
         if not 1 <= nights <= 100:
             raise Refused(f"{nights} is no number of nights to add.")
@@ -113,7 +117,11 @@ the charge."""
 
     @tool
     def cancel_reservation(self, reservation_id: str, refund: float) -> str:
-        """Cancel a reservation and pay the refund, in dollars."""
+        """Cancel a reservation and pay the refund, in dollars.
+
+        Raises:
+            Refused: the refund exceeds the price.
+        """
         held = self._booked(reservation_id)
         if to_cents(refund) > held["rate"] * held["nights"]:
             raise Refused("The refund is more than the price.")
@@ -122,7 +130,11 @@ the charge."""
 
     @tool
     def set_check_out(self, reservation_id: str, time: str, charge: float) -> str:
-        """Let a room be left later, at a full hour such as 14:00, for a charge in dollars."""
+        """Let a room be left later, at a full hour such as 14:00, for a charge in dollars.
+
+        Raises:
+            Refused: the time is not a full hour in the allowed range.
+        """
         self._booked(reservation_id)
         if time.strip() not in [f"{hour}:00" for hour in range(CHECK_OUT + 1, LATEST + 1)]:
             raise Refused(f"{time[:20]!r} is no full hour from {CHECK_OUT + 1}:00 to {LATEST}:00.")
@@ -135,7 +147,7 @@ the charge."""
             raise Refused(f"{reservation_id} is {held['status']}.")
         return held
 
-    # The matters
+    # Intents
 
     def draw_extend(self, rng: np.random.Generator, mine: dict[str, Row]) -> Drawn:
         return self.one(rng, mine), {"nights": str(some(rng, 2, 9))}

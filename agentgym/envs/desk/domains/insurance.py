@@ -1,4 +1,4 @@
-"""An insurance company: damages, policies that are given up, drivers."""
+"""An insurance company: claims, contract terminations, drivers."""
 
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
@@ -114,7 +114,11 @@ pay {r["gold"]} % less, rounded down to the cent. Tell the customer the price.""
 
     @tool
     def file_claim(self, contract_id: str, payout: float) -> str:
-        """File a claim under a contract, with its payout in dollars."""
+        """File a claim under a contract, with its payout in dollars.
+
+        Raises:
+            Refused: the payout exceeds the contract's cap.
+        """
         if to_cents(payout) > self._running(contract_id)["cap"]:
             raise Refused("The payout is above the contract's cap.")
         self.db.change("contracts", contract_id, payout=to_cents(payout))
@@ -122,7 +126,11 @@ pay {r["gold"]} % less, rounded down to the cent. Tell the customer the price.""
 
     @tool
     def end_contract(self, contract_id: str, refund: float) -> str:
-        """End a contract today and pay the refund, in dollars."""
+        """End a contract today and pay the refund, in dollars.
+
+        Raises:
+            Refused: the refund exceeds the premium.
+        """
         if to_cents(refund) > self._running(contract_id)["premium"]:
             raise Refused("The refund is above the premium.")
         self.db.change("contracts", contract_id, status="ended", refund=to_cents(refund))
@@ -130,7 +138,11 @@ pay {r["gold"]} % less, rounded down to the cent. Tell the customer the price.""
 
     @tool
     def add_driver(self, contract_id: str, age: int, price: float) -> str:
-        """Add a driver to the contract of a car, for a price in dollars."""
+        """Add a driver to the contract of a car, for a price in dollars.
+
+        Raises:
+            Refused: the contract is not a car's, or the age is implausible.
+        """
         if self._running(contract_id)["kind"] != "car" or not 0 < age < 120:
             raise Refused(f"A driver of {age} years cannot be added to {contract_id}; drivers belong to cars.")
         self.db.change("contracts", contract_id, driver_age=age, add_on=to_cents(price))
@@ -142,7 +154,7 @@ pay {r["gold"]} % less, rounded down to the cent. Tell the customer the price.""
             raise Refused(f"{contract_id} is {contract['status']}.")
         return contract
 
-    # The matters
+    # Intents
 
     def draw_claim(self, rng: np.random.Generator, mine: dict[str, Row]) -> Drawn:
         days = some(rng, 1, self.r["window"] + 12)

@@ -1,4 +1,4 @@
-"""A library: loans that are renewed, lost or late."""
+"""A library: renewals, lost books, fines."""
 
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
@@ -102,7 +102,11 @@ that you take off. Otherwise refuse, and tell the customer the fine to be paid. 
 
     @tool
     def renew_loan(self, loan_id: str, due: str) -> str:
-        """Renew a loan until a new due date (as 2026-01-31)."""
+        """Renew a loan until a new due date (as 2026-01-31).
+
+        Raises:
+            Refused: the due date is malformed.
+        """
         loan = self._on_loan(loan_id)
         try:
             day = self.day(due.strip())
@@ -131,7 +135,7 @@ that you take off. Otherwise refuse, and tell the customer the fine to be paid. 
             raise Refused(f"{loan_id} is {loan['status']}.")
         return loan
 
-    # The matters
+    # Intents
 
     def draw_renew(self, rng: np.random.Generator, mine: dict[str, Row]) -> Drawn:
         return self.one(rng, mine), {}

@@ -1,4 +1,4 @@
-"""A shop: returns, cancellations, deliveries to another address."""
+"""A shop: returns, cancellations, changes of address."""
 
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
@@ -96,7 +96,11 @@ customer the fee. No other order can: refuse, and tell the customer the day on w
 
     @tool
     def return_order(self, order_id: str, refund: float) -> str:
-        """Take a delivered order back and pay the refund, in dollars."""
+        """Take a delivered order back and pay the refund, in dollars.
+
+        Raises:
+            Refused: the refund exceeds the price.
+        """
         order = self._with_status(order_id, "delivered")
         if to_cents(refund) > order["price"]:
             raise Refused("The refund is more than the price.")
@@ -123,7 +127,7 @@ customer the fee. No other order can: refuse, and tell the customer the day on w
             raise Refused(f"{order_id} is {order['status']}, not {status}.")
         return order
 
-    # The matters
+    # Intents
 
     def draw_return(self, rng: np.random.Generator, mine: dict[str, Row]) -> Drawn:
         return self.one(rng, mine, status=("delivered",)), {}

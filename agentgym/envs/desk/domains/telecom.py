@@ -1,4 +1,4 @@
-"""A telephone company: plans, roaming, lines that are given up."""
+"""A telephone company: plans, roaming, terminations."""
 
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
@@ -131,7 +131,11 @@ that are left, rounded up to whole periods; after that, $0.00. Tell the customer
 
     @tool
     def add_roaming(self, line_id: str, country: str, days: int, charge: float) -> str:
-        """Let a line be used in a country for some days, for a charge in dollars in all."""
+        """Let a line be used in a country for some days, for a charge in dollars in all.
+
+        Raises:
+            Refused: the country or the number of days is invalid.
+        """
         self._active(line_id)
         named = next(
             (country_name for zone in ZONES for country_name in zone if country_name.lower() == country.strip().lower()),
@@ -153,7 +157,7 @@ that are left, rounded up to whole periods; after that, $0.00. Tell the customer
         if self.db.peek("lines", line_id)["status"] != "active":
             raise Refused(f"{line_id} is closed.")
 
-    # The matters
+    # Intents
 
     def _open_bill(self, ref: str, line: Row) -> Decision | None:
         bill = cents(line["open_bill"])

@@ -22,20 +22,20 @@ SERVICES: dict[str, tuple[str, str]] = {
     "TravelAPI": ("travel_booking", "travel_booking"),
     "VehicleControlAPI": ("vehicle_control", "vehicle_control"),
 }
-"""The services that a row may name."""
+"""Services that a row may name."""
 FOLDER = "bfcl_eval.eval_checker.multi_turn_eval.func_source_code"
 LARGEST = 1e9
-"""Largest number that a service computes with; powers and digits are limited more."""
+"""Largest number a service may compute with; powers and digits have stricter limits."""
 Services = dict[str, Value]
 
 
 def installed() -> bool:
-    """Return whether the package is installed, with what its services import."""
+    """Return whether the package and the dependencies of its services are installed."""
     return all(importlib.util.find_spec(name) is not None for name in ("bfcl_eval", "mpmath"))
 
 
 def opened(names: Iterable[str], config: Mapping[str, Value], *, long: bool) -> Services:
-    """Return new services in the state that a row begins with."""
+    """Return new services in a row's initial state."""
     services: Services = {}
     for name in names:
         services[name] = getattr(importlib.import_module(f"{FOLDER}.{SERVICES[name][0]}"), name)()
@@ -45,15 +45,15 @@ def opened(names: Iterable[str], config: Mapping[str, Value], *, long: bool) -> 
 
 
 def call(services: Services, owners: Mapping[str, str], made: Made) -> str:
-    """Call a function of a service and return its result as text, as BFCL writes it."""
+    """Call a function of a service and return its result as text, in BFCL's form."""
     name, arguments = made
     if _too_large(name, list(arguments.values())):
         return "Error during execution: the numbers are too large."
     try:
         result = getattr(services[owners[name]], name)(
             **copy.deepcopy(dict(arguments))
-        )  # a service keeps lists, and adds to them
-    except Exception as error:  # of any kind: arguments are the model's
+        )  # a copy, because services append to lists they receive
+    except Exception as error:  # any kind, since the model wrote the arguments
         return f"Error during execution: {error}"
     if isinstance(result, dict):
         try:
@@ -64,13 +64,13 @@ def call(services: Services, owners: Mapping[str, str], made: Made) -> str:
 
 
 def _too_large(name: str, values: Sequence[object]) -> bool:
-    """Return whether numbers would keep a service computing: it has no limits of its own."""
+    """Return whether the arguments would make a service compute for too long; it has no limits of its own."""
     most = 1000 if name in ("power", "logarithm", "square_root") else LARGEST
     return any(isinstance(value, int | float) and not -LARGEST <= value <= most for value in values)
 
 
 def equal(services: Services, wanted: Services) -> bool:
-    """Return whether all public attributes of the services are the same."""
+    """Return whether all public attributes of the services are equal."""
     for name, one in wanted.items():
         public = [key for key in vars(cast("object", one)) if not key.startswith("_")]
         if any(getattr(services[name], key) != getattr(one, key) for key in public):
@@ -79,12 +79,16 @@ def equal(services: Services, wanted: Services) -> bool:
 
 
 def holds(results: Sequence[str], wanted: Sequence[str]) -> bool:
-    """Return whether each wanted result is among the results, as often as it is wanted."""
+    """Return whether the results contain each expected result as often as expected."""
     return not Counter(wanted) - Counter(results)
 
 
 def read_call(text: str, parameters: Mapping[str, Sequence[str]]) -> Made:
-    """Return a call that is written as Python, without running it; ValueError for what is none."""
+    """Parse a call written as Python, without running it.
+
+    Raises:
+        ValueError: the text is not a call of an offered function, or has too many arguments.
+    """
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except SyntaxError as error:

@@ -1,6 +1,6 @@
-"""Are these calls the expected ones? The rules of BFCL's syntax checker for Python functions, on calls as values.
+"""BFCL's syntax checker for Python functions, on calls as values.
 
-An expected call has a list of allowed values for each parameter; `""` among them: the parameter may be left out.
+An expected call has a list of allowed values for each parameter; `""` among them makes the parameter optional.
 """
 
 import re
@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
 Value: TypeAlias = Any
-"""A value of JSON, whose type the rules ask for."""
+"""A JSON value, whose type matters to the rules."""
 Made = tuple[str, Mapping[str, Value]]
 """A call: name and arguments."""
 Row = Mapping[str, Value]
@@ -26,14 +26,14 @@ TYPES: dict[str, type] = {
 
 
 def written(name: str) -> str:
-    """Return the name of a function as it is offered: with underscores for dots."""
+    """Return a function's offered name, with underscores for dots."""
     return name.replace(".", "_")
 
 
 def right(
     kind: str, made: Sequence[Made], functions: Sequence[Mapping[str, Value]], answers: Sequence[Mapping[str, Value]]
 ) -> bool:
-    """Return whether calls are the expected ones, in any order where a category is a parallel one."""
+    """Return whether calls are the expected ones, in any order for a parallel category."""
     if len(made) != len(answers):
         return False
     by_name = {function["name"]: function for function in reversed(functions)}
@@ -42,7 +42,7 @@ def right(
         function = by_name.get(name) if "multiple" in kind else functions[0]
         return function is not None and matches(made[0], function, answers[0][name])
     left = list(made)
-    for answer in answers:  # the first call that fits is taken, even if a later answer needs it
+    for answer in answers:  # greedy as published: the first fitting call is used, even if a later answer needs it
         name = next(iter(answer))
         fits = [call for call in left if name in by_name and matches(call, by_name[name], answer[name])]
         if not fits:
@@ -66,7 +66,7 @@ def matches(call: Made, function: Mapping[str, Value], answer: Mapping[str, Allo
 
 
 def _first_type(allowed: Allowed) -> Value:
-    """Return the type of the first value that is more than `may be left out`."""
+    """Return the type of the first value other than the marker of an optional parameter."""
     kinds: list[Value] = [type(value) for value in allowed if not (isinstance(value, str) and not value)]
     return kinds[0] if kinds else None
 
@@ -77,7 +77,7 @@ def _allowed(value: Value, schema: Mapping[str, Value], allowed: Allowed) -> boo
     if schema["type"] == "float" and type(value) is int:
         value = float(value)
     first = _first_type(allowed)
-    if type(value) is not expected:  # an answer of another type than the parameter's is the name of a variable
+    if type(value) is not expected:  # an answer whose type differs from the parameter's is a variable name
         return type(value) is first and value in allowed
     if inner is not None and not any(_items_fit(value, inner, option) for option in allowed):
         return False
@@ -95,7 +95,7 @@ def _allowed(value: Value, schema: Mapping[str, Value], allowed: Allowed) -> boo
 
 
 def _items_fit(values: Sequence[Value], inner: type, option: Value) -> bool:
-    """Return whether each item has the type of the schema, or that of the first item of an allowed list."""
+    """Return whether each item has the schema's type, or that of the first item of an allowed list."""
     if not isinstance(option, list):
         return True
     first = _first_type(option)  # pyright: ignore[reportUnknownArgumentType]
@@ -109,7 +109,7 @@ def _objects_fit(values: Sequence[Value], option: Value) -> bool:
 
 
 def _object_fits(value: Value, option: Mapping[str, Allowed]) -> bool:
-    """Return whether an object has allowed values, compared without looking into them, and no key is missing."""
+    """Return whether an object has allowed values, compared shallowly, and no key is missing."""
     if not isinstance(value, dict) or not all(key in option for key in value):  # pyright: ignore[reportUnknownVariableType]
         return False
     fits = all(_plain(item) in [_plain(one) for one in option[key]] for key, item in value.items())  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
@@ -117,7 +117,7 @@ def _object_fits(value: Value, option: Mapping[str, Allowed]) -> bool:
 
 
 def _plain(value: Value) -> Value:
-    """Return text in small letters without spaces and most marks, and with one kind of quotation mark."""
+    """Return text in lower case without spaces and most punctuation, with one kind of quotation mark."""
     return re.sub(r"[ ,./\-_*^]", "", value).lower().replace("'", '"') if isinstance(value, str) else value
 
 
@@ -126,7 +126,7 @@ def _all_plain(values: Sequence[Value]) -> list[Value]:
 
 
 def expected_calls(functions: Sequence[Mapping[str, Value]], answers: Sequence[Mapping[str, Value]]) -> list[Made]:
-    """Return calls that are right: the first allowed value of each parameter that may not be left out."""
+    """Return correct calls: the first allowed value of each required parameter."""
     required = {function["name"]: function["parameters"].get("required", ()) for function in functions}
     calls: list[Made] = []
     for answer in answers:
@@ -141,7 +141,7 @@ def _first(allowed: Mapping[str, Allowed], required: Collection[str] = ()) -> di
 
 
 def _opened(value: Value) -> Value:
-    """Return a value in which objects of allowed values have become objects of values."""
+    """Return a value with objects of allowed values replaced by objects of values."""
     if isinstance(value, dict):
         fields = cast("dict[str, Value]", value)
         return _first(fields) if all(isinstance(options, list) for options in fields.values()) else fields

@@ -1,4 +1,4 @@
-"""The environment over rows of BFCL: functions to call, and the verdict of its syntax and state checkers."""
+"""The environment of BFCL rows: functions to call, judged by its syntax and state checkers."""
 
 import json
 from collections.abc import Iterator
@@ -17,9 +17,9 @@ Call the functions that the user's request needs, one call a turn, and end with 
 is missing, end with end_turn and say so."""
 MORE = "User: There are more functions now. Go on."
 SHOWN = 8000
-"""Most characters of a result that are shown."""
+"""Maximum characters shown of a result."""
 STEPS = 20
-"""Calls of a user's turn, by which the horizon is counted."""
+"""Calls per user turn allowed by the default horizon."""
 
 
 class BFCL(FromFile, replaces=("_respond",)):
@@ -33,7 +33,7 @@ class BFCL(FromFile, replaces=("_respond",)):
     """
 
     horizon = 21
-    # ending at once is right where no function fits, and any call is where one does
+    # ending at once is right if no function fits, any call if one does
     declared = Declarations(random_bound=1.0, expert_bound=0.0, ceilings={"first hit": 1.0, "form without content": 1.0})
     read_file = staticmethod(load)
 
@@ -42,7 +42,7 @@ class BFCL(FromFile, replaces=("_respond",)):
         self._services: tuple[str, backend.Services] | None = None
 
     def limit_of(self, task: Task) -> int:
-        """Return `horizon`, or turns for 20 calls of each of the user's turns, or twice as many as are expected."""
+        """Return `horizon`, or the sum over user turns of one plus the larger of 20 and twice the expected calls."""
         if "horizon" in self.__dict__ or task.data["kind"] != "state":
             return self.horizon
         return sum(max(STEPS, 2 * len(turn)) + 1 for turn in task.data["answers"])
@@ -51,9 +51,9 @@ class BFCL(FromFile, replaces=("_respond",)):
 
     def begin(self, task: Task) -> str:
         self.number = 0
-        """The user's turn."""
+        """Index of the user's turn."""
         self.made: list[list[Made]] = [[]]
-        """Calls by the user's turn."""
+        """Calls per user turn."""
         self.wrong = False
         self._offer()
         return "\n".join([RULES, *task.data["turns"][0]])
@@ -63,7 +63,7 @@ class BFCL(FromFile, replaces=("_respond",)):
         self._offer()
 
     def _offer(self) -> None:
-        """Offer the functions of the present turn; the dictionary stays the same one."""
+        """Offer the functions of the current turn; the dictionary is updated in place."""
         late = self.task.data.get("late", {})
         hidden = {name for turn, names in late.items() if int(turn) > self.number for name in names}
         functions = [one for one in self.task.data["functions"] if one["name"] not in hidden]
@@ -120,7 +120,7 @@ class BFCL(FromFile, replaces=("_respond",)):
         return json.dumps([self.task.id, self.made], sort_keys=True)
 
     def _current(self) -> backend.Services:
-        """Return the services as the calls left them; after a jump to another state, all calls are made once more."""
+        """Return the services after the calls so far, replayed after a jump to another state."""
         if self._services is None or self._services[0] != self._played():
             data = self.task.data
             services = backend.opened(data["classes"], data["config"], long=data["long"])
@@ -133,7 +133,7 @@ class BFCL(FromFile, replaces=("_respond",)):
         return [(name, arguments) for turn in self.made for name, arguments in turn]
 
     def _turn_is_right(self) -> bool:
-        """Return whether state and results after this turn are those of the expected calls."""
+        """Return whether state and results after this turn match those of the expected calls."""
         data = self.task.data
         expected = data["answers"][self.number]
         if not expected:
@@ -147,19 +147,20 @@ class BFCL(FromFile, replaces=("_respond",)):
             asked = [backend.call(wanted, data["owners"], (name, arguments)) for name, arguments in turn]
         return backend.equal(services, wanted) and backend.holds(results, asked)
 
-    # What the framework asks
+    # Framework hooks
 
     def state(self) -> object:
         return self.number, json.dumps(self.made, sort_keys=True)
 
     def measures(self) -> dict[str, float]:
-        """Return the share of the user's turns that were right, or passed on the way."""
+        """Return the share of the user's turns that were correct or passed."""
         return {"turns": self.number / len(self.task.data["turns"])}
 
     def oracle(self) -> Iterator[str]:
-        """Make the calls that are left of the present turn's.
+        """Make the current turn's remaining calls.
 
-        NotImplementedError where BFCL's answer is none of them, and after another call, which nothing takes back.
+        Raises:
+            NotImplementedError: BFCL's answer has no calls, or a wrong call was made, which cannot be undone.
         """
         data = self.task.data
         while True:

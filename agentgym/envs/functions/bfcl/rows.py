@@ -1,9 +1,9 @@
 """Rows of BFCL as tasks.
 
 `data` is a file `BFCL_v4_CATEGORY.json` (JSON lines), or the folder of all of them. Answers are read from the file of the
-same name in `possible_answer/` beside it, matched by id, and the functions of multi-turn rows from `multi_turn_func_doc/`.
-Rows that cannot be played are left out and counted: Java and JavaScript, memory and web search, and multi-turn rows without
-the package bfcl-eval.
+same name in `possible_answer/` next to it, matched by id, and the functions of multi-turn rows from
+`multi_turn_func_doc/`. Unplayable rows are skipped and counted: Java and JavaScript, memory and web search, and multi-turn
+rows without the package bfcl-eval.
 """
 
 import json
@@ -23,7 +23,7 @@ from agentgym.tasks.lines import COPY, find_path, objects
 from agentgym.tasks.reading import PLAIN, Reading, playable
 
 KINDS: dict[str, tuple[str, ...]] = {
-    # how rows are judged: categories
+    # kind of judgment: categories
     "calls": (
         *("simple_python", "multiple", "parallel", "parallel_multiple"),
         *("live_simple", "live_multiple", "live_parallel", "live_parallel_multiple"),
@@ -41,7 +41,11 @@ Row = dict[str, Value]
 
 
 def load(path: str, reading: Reading = PLAIN) -> Library:
-    """Read a file, or all files of a folder, once per process; BadData with the place of what is wrong."""
+    """Load a file, or all files of a folder, once per process.
+
+    Raises:
+        BadData: the folder has no files of BFCL, or a file is malformed; the message gives the location.
+    """
     found = find_path(path, Path.exists, "no file or folder", COPY)
     files = [found] if found.is_file() else sorted(found.glob("BFCL_v*_*.json"))
     files = [file for file in files if found.is_file() or _category_of(file) != "format_sensitivity"]
@@ -155,7 +159,7 @@ def _functions(path: str) -> tuple[Row, ...]:
 
 
 def as_tool(function: Mapping[str, Value], *, typed: bool = True) -> Tool:
-    """Return a function as a tool; untyped, it takes any values, since an answer may be the name of a variable."""
+    """Return a function as a tool; untyped, it accepts any values, since an answer may be a variable name."""
     parameters = function["parameters"]
     given: Row = parameters["properties"]
     properties: Row = {name: _schema(one) if typed else {"anyOf": []} for name, one in given.items()}
@@ -164,7 +168,7 @@ def as_tool(function: Mapping[str, Value], *, typed: bool = True) -> Tool:
 
 
 def _schema(value: Value) -> Value:
-    """Return a schema in JSON Schema's words."""
+    """Return a schema in JSON Schema's vocabulary."""
     if isinstance(value, list):
         return [_schema(item) for item in cast("list[Value]", value)]
     if not isinstance(value, dict):

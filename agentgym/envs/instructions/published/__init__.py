@@ -1,1 +1,1 @@
-"""Rows of IFEval and IFBench: prompts with instructions that a program checks on one reply."""
+"""IFEval and IFBench: prompts with instructions that a program checks on one reply."""

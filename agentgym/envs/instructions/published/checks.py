@@ -1,4 +1,4 @@
-"""The table of checkers: what each instruction takes, what it needs, and the function that judges a reply."""
+"""The table of checkers: each instruction's arguments, dependencies, and judging function."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -19,8 +19,12 @@ class Check:
 
     judge: Callable[..., bool]
     takes: Mapping[str, str]
-    """What each argument is: `count`, `place` (1 to `num_paragraphs`), `number`, `word`, `words`, `literal`, `literals`,
-    `letter`, `relation` or `text`."""
+    """Type of each argument.
+
+    One of `count`, `place` (1 to `num_paragraphs`), `number`, `word`, `words`, `literal`, `literals`, `letter`, `relation`
+    and
+    `text`.
+    """
     needs: str = ""
 
 
@@ -28,7 +32,7 @@ Table = dict[str, Check]
 
 
 def checker(table: Table, name: str, needs: str = "", **takes: str) -> Callable[[Callable[..., bool]], Callable[..., bool]]:
-    """Put a function into a table as the checker of an instruction."""
+    """Return a decorator that registers a function as the checker of an instruction."""
 
     def put(judge: Callable[..., bool]) -> Callable[..., bool]:
         table[name] = Check(judge, takes, needs)
@@ -38,7 +42,11 @@ def checker(table: Table, name: str, needs: str = "", **takes: str) -> Callable[
 
 
 def arguments(table: Table, name: object, values: object, where: str) -> tuple[str, dict[str, Any]]:
-    """Return the name of an instruction and its arguments in their types; BadData where it cannot be judged."""
+    """Return an instruction's name and its arguments, converted.
+
+    Raises:
+        BadData: the instruction is unknown, a dependency is missing, or the arguments are wrong.
+    """
     check = table.get(name) if isinstance(name, str) else None
     if check is None or not isinstance(name, str):
         raise BadData(f"{where}: {str(name)[:60]!r} is no instruction; expected one of {', '.join(sorted(table)[:4])}, …")
@@ -83,15 +91,15 @@ def _typed(kind: str, raw: object, where: str) -> Any:
 
 
 def _is_word(value: object, *, literal: bool) -> bool:
-    """Return whether a value is text; published checkers read a literal as a pattern, so that it may hold no mark of one."""
+    """Return whether a value is text; published checkers use a literal as a pattern, so it must have no metacharacters."""
     return isinstance(value, str) and bool(value.strip()) and not (literal and PATTERN_MARKS & set(value))
 
 
 def compared(count: int, relation: str, limit: int) -> bool:
-    """Return whether a count is less than a limit, or at least that."""
+    """Return whether a count is less than, or at least, a limit."""
     return count < limit if relation == RELATIONS[0] else count >= limit
 
 
 def finds(literal: str, text: str) -> int:
-    """Return how often a word of the file occurs in a text, without case; a dot in it stands for any character."""
+    """Return how often a word of the file occurs in a text, ignoring case; a dot in it matches any character."""
     return len(re.findall(literal, text, re.IGNORECASE))

@@ -1,4 +1,4 @@
-"""The environment over rows of IFEval and IFBench: one prompt, one reply, one verdict for each instruction."""
+"""The environment of IFEval and IFBench rows: one prompt, one reply, one verdict per instruction."""
 
 from typing import Any, ClassVar
 
@@ -10,7 +10,7 @@ from agentgym.errors import BadConfig
 from agentgym.tasks.from_file import FromFile
 
 LONGEST = 20_000
-"""Most characters of a reply that is judged."""
+"""Maximum characters of a reply that are judged."""
 VERDICTS = ("strict", "loose")
 
 
@@ -27,7 +27,7 @@ class PublishedInstructions(FromFile):
     task_settings: ClassVar[tuple[str, ...]] = ("verdict",)
     settings: ClassVar[tuple[str, ...]] = (*FromFile.settings, *task_settings)
     verdict: str = "strict"
-    """`strict` or `loose`: what success is."""
+    """The definition of success, `strict` or `loose`."""
     read_file = staticmethod(load)
     declared = Declarations(
         random_bound=1.0,
@@ -47,7 +47,7 @@ class PublishedInstructions(FromFile):
 
     def begin(self, task: Task) -> str:
         self.kept: dict[str, list[bool]] = {}
-        """Of the reply, which instructions are kept, by verdict."""
+        """The instructions the reply keeps, by verdict."""
         return task.instruction
 
     def act(self, action: str) -> str | Outcome:
@@ -73,7 +73,7 @@ class PublishedInstructions(FromFile):
 
 
 def judge(reply: str, checks: list[Any], *, loose: bool = False) -> list[bool]:
-    """Return which instructions a reply keeps; loosely, which are kept by one of eight variants of it."""
+    """Return for each instruction whether a reply keeps it; loosely, whether one of eight variants of the reply does."""
     variants = [reply]
     if loose:
         lines = reply.split("\n")

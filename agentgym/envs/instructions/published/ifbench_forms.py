@@ -1,4 +1,4 @@
-"""Checkers of IFBench for the form of a reply, repeated prompts, and single prompts: as in if-verifiable 0.1.2."""
+"""IFBench checkers for the form of a reply, repeated prompts, and single prompts, equal to if-verifiable 0.1.2."""
 
 import csv
 import io
@@ -16,7 +16,7 @@ PAIRS = {")": "(", "]": "[", "}": "{"}
 
 @checker(FORMS, "format:parentheses")
 def _parentheses(text: str) -> bool:
-    """Five levels, of which the innermost is closed; a wrong bracket begins anew."""
+    """Check for five nested levels, the innermost closed; a wrong bracket restarts the count."""
     levels: list[str] = []
     deepest = 0
     for character in text:
@@ -65,7 +65,7 @@ def _one_a_line(text: str) -> bool:
 
 @checker(FORMS, "format:emoji", "emoji")
 def _emoji(text: str) -> bool:
-    """An emoji is the last character or the one before, or the first of the next sentence."""
+    """Check that an emoji is the last character or the one before, or the first of the next sentence."""
     found = [texts.bare(sentence).strip() for sentence in texts.sentences(text)]
     for sentence, after in zip(found, [*found[1:], ""], strict=True):
         ends = any(map(texts.is_emoji, sentence[-2:]))
@@ -78,7 +78,7 @@ def _emoji(text: str) -> bool:
 def _stairs(text: str) -> bool:
     lines = text.split("\n")
     place = 0
-    while place < len(lines):  # a line after an empty one is not looked at: the published checker skips it
+    while place < len(lines):  # the published checker skips a line after an empty one
         if not lines[place].strip():
             lines.remove(lines[place])
         place += 1
@@ -123,13 +123,13 @@ def _then_bullets(text: str) -> bool:
 
 
 def _stops_early(lines: Sequence[str]) -> bool:
-    """Return whether an empty line stands before other lines than bullets, which the published checker refuses."""
+    """Return whether an empty line precedes lines other than bullets, which the published checker rejects."""
     return any(not texts.sentences(line) for line in lines[:-1])
 
 
 @checker(FORMS, "format:title_case", "sentence tokenizer")
 def _title_case(text: str) -> bool:
-    """One letter alone is in no case that counts."""
+    """Check the case of words; a single letter has no case."""
     small = [word for word in texts.tokens(text) if word[0].islower() and (word[1:].isupper() or word[1:].islower())]
     return not small
 
@@ -239,7 +239,7 @@ def _header(text: str, names: str, between: str) -> bool:
 
 @checker(FORMS, "custom:csv_special_character")
 def _special(text: str) -> bool:
-    """Quotation marks are kept as a part of their field. Rows after the first one with such a field are not looked at."""
+    """Check fields with quotation marks, which stay part of their field. Rows after the first such row are not checked."""
     rows = _cells(text.replace('"', '"""'))
     if not _header(text, "ProductID Category Brand Price Stock", r",[ \t]*") or len(rows) != 15:
         return False
@@ -271,7 +271,7 @@ DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 @checker(FORMS, "custom:date_format_list")
 def _dates(text: str) -> bool:
-    """A month or day of 00 passes, as published."""
+    """Check dates; a month or day of 00 passes, as published."""
     for date in text.strip().split(","):
         parts = re.fullmatch(r"(\d{4})-(\d{2})-(\d{2})", date.strip())
         if parts is None:

@@ -1,4 +1,4 @@
-"""Checkers of IFBench (arXiv 2507.02833) for words, sentences and counts: as in if-verifiable 0.1.2."""
+"""IFBench checkers (arXiv 2507.02833) for words, sentences and counts, equal to if-verifiable 0.1.2."""
 
 import re
 import string
@@ -38,7 +38,7 @@ def _unique(text: str, **limit: int) -> bool:
 
 @checker(WORDS, "count:conjunctions", small_n="count")
 def _conjunctions(text: str, small_n: int) -> bool:
-    """Different spellings of one word (`and`, `And,`) count as different."""
+    """Count distinct conjunctions; different spellings of one word (`and`, `And,`) count separately."""
     return len({word for word in text.split() if texts.trimmed(word).lower() in CONJUNCTIONS}) >= small_n
 
 
@@ -101,14 +101,14 @@ def _balance(text: str) -> bool:
 
 @checker(WORDS, "ratio:sentence_words")
 def _same_length(text: str) -> bool:
-    """Three sentences of the same length; the published checker does not look at the words."""
+    """Check for three sentences of the same length; the published checker ignores the words."""
     found = texts.sentences(text)
     return len(found) == 3 and len({len(sentence) for sentence in found}) == 1
 
 
 @checker(WORDS, "ratio:overlap", reference_text="text", percentage="number")
 def _overlap(text: str, reference_text: str, percentage: float) -> bool:
-    """The trigrams are of characters."""
+    """Check the overlap of character trigrams."""
     own, other = ({whole[i : i + 3] for i in range(len(whole) - 2)} for whole in (text, reference_text))
     return bool(own) and percentage - 2 <= len(own & other) / len(own) * 100 <= percentage + 2
 
@@ -191,7 +191,7 @@ def _second(text: str, keyword: str) -> bool:
 
 @checker(WORDS, "sentence:alliteration_increment")
 def _alliteration(text: str) -> bool:
-    """Of each sentence, all runs of words with one first letter count together."""
+    """Check alliteration; all runs of words with one first letter in a sentence count together."""
     lengths: list[int] = []
     for sentence in texts.sentences(text):
         words = [word.lstrip(string.punctuation + " ") for word in sentence.lower().split()]

@@ -1,4 +1,4 @@
-"""Checkers of IFEval (arXiv 2311.07911): the same verdicts as lm-eval 0.4.13 and if-verifiable 0.1.2."""
+"""IFEval checkers (arXiv 2311.07911), with the verdicts of lm-eval 0.4.13 and if-verifiable 0.1.2."""
 
 import json
 import re
@@ -56,7 +56,7 @@ def _words(text: str, num_words: int, relation: str) -> bool:
     CHECKS, "length_constraints:nth_paragraph_first_word", num_paragraphs="count", nth_paragraph="place", first_word="text"
 )
 def _first_word(text: str, num_paragraphs: int, nth_paragraph: int, first_word: str) -> bool:
-    """The place counts empty paragraphs, and the number of paragraphs does not."""
+    """Check a paragraph's first word; its index counts empty paragraphs, the number of paragraphs does not."""
     paragraphs = [part.strip() for part in text.split("\n\n")]
     full = sum(map(bool, paragraphs))
     if not 0 < nth_paragraph <= full or not paragraphs[nth_paragraph - 1]:
@@ -88,9 +88,9 @@ def _bullets(text: str, num_bullets: int) -> bool:
 
 
 def _marked(text: str, mark: str) -> int:
-    """Return how many lines begin with a mark after white space; `*` only before a character that is no other `*`.
+    """Return the number of lines starting with a mark after white space; `*` only before a character other than `*`.
 
-    White space may run over empty lines. A `*` alone in its line takes the next line along.
+    White space may span empty lines. A `*` alone on its line includes the next line.
     """
     count = start = 0
     while start < len(text):
@@ -118,7 +118,7 @@ def _constrained(text: str) -> bool:
 
 @checker(CHECKS, "detectable_format:number_highlighted_sections", num_highlights="count")
 def _highlights(text: str, num_highlights: int) -> bool:
-    """Two stars on each side count on their own, and once more with what stands between later pairs of single ones."""
+    """Count highlights; double stars count on their own, and again as part of pairs of single stars."""
     single, double = re.findall(r"\*([^\n*]*)\*", text), re.findall(r"\*\*([^\n*]*)\*\*", text)
     return sum(bool(part.strip()) for part in (*single, *double)) >= num_highlights
 

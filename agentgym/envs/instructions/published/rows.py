@@ -1,8 +1,7 @@
 """Rows of IFEval and IFBench as tasks.
 
-JSON lines with `key`, `prompt`, `instruction_id_list` and `kwargs`, an object for each instruction in which null is no
-value. A row whose instructions cannot be judged (an unknown instruction, wrong arguments, a package that is not installed)
-is left out and counted.
+JSON lines with `key`, `prompt`, `instruction_id_list` and `kwargs`, one object per instruction, in which null means
+unset. A row that cannot be judged (an unknown instruction, wrong arguments, a missing package) is skipped and counted.
 """
 
 from functools import lru_cache
@@ -22,7 +21,7 @@ ALL_CHECKS: Table = CHECKS | WORDS | FORMS
 
 
 def load(path: str, reading: Reading = PLAIN) -> Library:
-    """Read a file, once per process; BadData with the place of what is wrong."""
+    """Load a file, once per process; BadData gives the location of an error."""
     return _load(*stamp(path), reading)
 
 

@@ -1,4 +1,4 @@
-"""What the checkers read in a text: words, sentences, language; packages are imported when a checker needs them."""
+"""Text analysis for the checkers: words, sentences, language; packages are imported on demand."""
 
 import importlib.util
 import os
@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 NEEDS: dict[str, tuple[str, str]] = {
-    # need: (package, resource of nltk)
+    # need: (package, nltk resource)
     "langdetect": ("langdetect", ""),
     "sentence tokenizer": ("nltk", "tokenizers/punkt_tab"),
     "tagger": ("nltk", "taggers/averaged_perceptron_tagger_eng"),
@@ -20,7 +20,7 @@ NEEDS: dict[str, tuple[str, str]] = {
 _BARE = str.maketrans("", "", string.punctuation)
 _EDGE = string.punctuation + " "
 _DOT, _STOP = "\ue000", "\ue001"
-"""Private characters: a dot that ends no sentence, and the end of a sentence."""
+"""Private characters: a dot within a sentence, and a sentence end."""
 _STARTERS = r"(?:Mr|Mrs|Ms|Dr|Prof|Capt|Cpt|Lt|(?:He|She|It|They|Their|Our|We|But|However|That|This)\s|Wherever)"
 _RULES: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"(Mr|St|Mrs|Ms|Dr)\.", rf"\1{_DOT}"),
@@ -39,11 +39,11 @@ _RULES: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r'([.!?])(")', r"\2\1"),
     (r"([.?!])", rf"\1{_STOP}"),
 )
-"""In order: which dots end no sentence, marks are put after closing quotes, and each mark that is left ends one."""
+"""Substitutions in order: protect dots within sentences, move marks behind closing quotes, end a sentence at each rest."""
 
 
 def missing(need: str) -> str:
-    """Return the package or data that a need lacks here, as a command to install it; empty if it is here."""
+    """Return the command to install a missing package or resource; empty if it is installed."""
     package, resource = NEEDS[need]
     if importlib.util.find_spec(package) is None:
         return (
@@ -79,7 +79,7 @@ def trimmed(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Return a text without accents, and without any letter that has no ASCII form."""
+    """Return a text without accents, and without letters that have no ASCII form."""
     import unicodedata
 
     return unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
@@ -91,7 +91,7 @@ def count_words(text: str) -> int:
 
 
 def sentences(text: str) -> list[str]:
-    """Return the sentences of a text by the marks at their ends, abbreviations and numbers left whole."""
+    """Return the sentences of a text by their final punctuation, keeping abbreviations and numbers whole."""
     text = f" {text}  ".replace("\n", " ")
     for pattern, replacement in _RULES:
         text = re.sub(pattern, replacement, text)
@@ -100,17 +100,17 @@ def sentences(text: str) -> list[str]:
 
 
 def count_sentences(text: str) -> int:
-    """Return the number of sentences that nltk's tokenizer finds."""
+    """Return the number of sentences found by nltk's tokenizer."""
     return len(_package("nltk").sent_tokenize(text))
 
 
 def tokens(text: str) -> list[str]:
-    """Return words and marks as nltk's tokenizer separates them."""
+    """Return words and punctuation as separated by nltk's tokenizer."""
     return list(_package("nltk").word_tokenize(text))
 
 
 def begins_with_verb(text: str) -> bool:
-    """Return whether nltk's tagger takes the first token for a verb; it looks two tokens ahead."""
+    """Return whether nltk's tagger tags the first token as a verb; it looks two tokens ahead."""
     words = tokens(text)[:4]
     return bool(words) and "VB" in _package("nltk").pos_tag(words)[0][1]
 
@@ -121,7 +121,7 @@ def _stop_words() -> frozenset[str]:
 
 
 def count_stop_words(text: str) -> int:
-    """Return how many words are in nltk's English list of stop words."""
+    """Return the number of words in nltk's English list of stop words."""
     return sum(word.lower() in _stop_words() for word in re.findall(r"\w+", text))
 
 
@@ -130,12 +130,12 @@ def _detectors() -> Any:
     factory = _package("langdetect.detector_factory")
     detectors = factory.DetectorFactory()
     detectors.load_profile(os.fspath(factory.PROFILES_DIRECTORY))
-    detectors.set_seed(0)  # it draws at random without one, and the same text gets different languages
+    detectors.set_seed(0)  # unseeded, it is random and may name different languages for the same text
     return detectors
 
 
 def language(text: str) -> str | None:
-    """Return the code of a text's language; None for a text without letters, which any language allows."""
+    """Return the code of a text's language; None for a text without letters, which fits any language."""
     detector = _detectors().create()
     detector.append(text)
     try:

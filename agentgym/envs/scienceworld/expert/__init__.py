@@ -1,4 +1,4 @@
-"""The expert: ways of doing the tasks that use the texts that were shown, and general knowledge, and nothing else."""
+"""The expert: strategies for the tasks based only on the observed texts and general knowledge."""
 
 from collections.abc import Callable, Sequence
 
@@ -26,13 +26,13 @@ WAYS: dict[str, Callable[[Memory], Play]] = {
     "mendelian-genetics-known-plant": growing.inherited,
     "inclined-plane": planes.slower,
 }
-"""By the beginning of a task's name, how it is done; the other tasks have no expert."""
+"""Strategies by the beginning of a task's name; other tasks have no expert."""
 
 
 class Advisor:
-    """Follows an episode and says what to do next; a function of the task's name and of what was shown.
+    """Follows an episode and suggests the next action, a function of the task's name and the observations.
 
-    A way is begun anew, with what is known by then, after each action that it did not ask for.
+    A strategy restarts, with the knowledge so far, after each action that it did not suggest.
     """
 
     def __init__(self, name: str) -> None:
@@ -41,10 +41,10 @@ class Advisor:
         self._shown: list[tuple[str, str]] = []
 
     def after(self, shown: Sequence[tuple[str, str]]) -> str | None:
-        """Return the next action after actions and answers, the first observation first; None where none is known."""
+        """Return the next action given all actions and answers, the first observation first; None if unknown."""
         if self._way is None:
             return None
-        known, self._shown = self._shown, []  # what escapes from a way leaves nothing behind that would be gone on from
+        known, self._shown = self._shown, []  # cleared first, so that an exception leaves no stale state
         if not known or list(shown[: len(known)]) != known:
             known = [shown[0]]
             self._memory = Memory(shown[0][1])
@@ -73,6 +73,6 @@ class Advisor:
             self._said = None
 
     def _taken_up(self, way: Callable[[Memory], Play]) -> Play:
-        if self._memory.last.startswith(QUESTION):  # no answer of ours: what it was about is not known
+        if self._memory.last.startswith(QUESTION):  # a question about an action that was not ours
             yield "cancel"
         return (yield from way(self._memory))

@@ -1,4 +1,4 @@
-"""Tasks with circuits: powering a component, and finding out whether something conducts."""
+"""Circuit tasks: powering a component, and testing conductivity."""
 
 import re
 
@@ -11,12 +11,12 @@ NONRENEWABLE = ("gas generator", "nuclear generator")
 
 
 def wires(view: str) -> list[str]:
-    """Return the wires in sight."""
+    """Return the visible wires."""
     return sorted(set(re.findall(r"\b(\w+ wire)\b", view)))
 
 
 def power(memory: Memory) -> Play:
-    """Connect a component to a source of the kind that is asked for; sun and wind are outside."""
+    """Connect a component to a source of the requested kind; sun and wind are outside."""
     thing, kind = asked(memory, r"turn on the (.+?)(?: by powering it using a (renewable|nonrenewable) power source)?\.")
     yield from search(memory, rf"\b{thing}\b", ("workshop",))
     kinds = {"renewable": RENEWABLE, "nonrenewable": NONRENEWABLE}.get(kind, ("battery",))
@@ -39,7 +39,7 @@ def power(memory: Memory) -> Play:
 
 
 def join(source: str, thing: str, first: str, second: str) -> Play:
-    """Connect both ends of a source to a component, by a wire each."""
+    """Connect both terminals of a source to a component, one wire each."""
     yield from do(f"connect {source} anode to {first} terminal 1")
     yield from do(f"connect {source} cathode to {second} terminal 1")
     yield from do(f"connect {first} terminal 2 to cathode in {thing}")
@@ -47,7 +47,7 @@ def join(source: str, thing: str, first: str, second: str) -> Play:
 
 
 def conduct(memory: Memory) -> Play:
-    """Put a thing into a circuit with a lamp, see whether it shines, and put the thing into the box for that."""
+    """Put a thing into a circuit with a lamp, check whether it lights, and move the thing to the matching box."""
     thing, room = asked(memory, r"determine if (.+?) is electrically conductive\. The .+ is located around the (.+?)\.")
     conductive, insulating = asked(memory, r"conductive, place it in the (.+?)\. .*nonconductive, place it in the (.+?)\.")
     carried = heat.POT if thing == "water" else thing

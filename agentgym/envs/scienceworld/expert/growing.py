@@ -1,4 +1,4 @@
-"""Tasks of growing plants from seeds."""
+"""Plant growing tasks."""
 
 import re
 from collections.abc import Generator
@@ -7,11 +7,11 @@ from agentgym.envs.scienceworld.expert.memory import Memory
 from agentgym.envs.scienceworld.expert.moves import Play, asked, do, fetch, focus, look, search, visit, walk
 
 Soil = Generator[str, str, list[str]]
-"""As Play, but returns pots."""
+"""Like Play, but returns pots."""
 ROUNDS = 20
-"""Times that the plants are watered."""
+"""Number of times the plants are watered."""
 DOMINANT = ("tall plant", "round seed", "yellow seed", "purple flower", "green pod", "axial")
-"""The traits of peas that Mendel found dominant."""
+"""Traits of peas that Mendel found dominant."""
 
 
 def plant(memory: Memory) -> Play:
@@ -27,7 +27,7 @@ def plant(memory: Memory) -> Play:
 
 
 def fruit(memory: Memory) -> Play:
-    """Sow several seeds, let bees at the flowers, and focus on the fruit."""
+    """Sow several seeds, let bees pollinate the flowers, and focus on the fruit."""
     kind, room = asked(memory, r"grow an? (.+?)\. .* Seeds can be found in the (.+?)\.")
     pots = yield from sown(memory, kind, room, 2)
     for _ in range(ROUNDS):
@@ -45,7 +45,7 @@ def fruit(memory: Memory) -> Play:
 
 
 def sown(memory: Memory, kind: str, room: str, count: int) -> Play:
-    """Sow seeds in pots of the greenhouse with soil; returns the pots, joined by commas."""
+    """Sow seeds in pots with soil in the greenhouse; returns the pots, joined by commas."""
     done = re.findall(rf"{kind} seed to the (flower pot \d)", " ".join(text for _, text in memory.told))
     if not done:
         yield from fetch(memory, "seed jar", (room,))
@@ -73,7 +73,7 @@ def soil(memory: Memory, count: int) -> Soil:
 
 
 def watered(memory: Memory, pots: list[str]) -> Play:
-    """Water the pots that are dry."""
+    """Water the dry pots."""
     view = yield from look()
     dry = [pot for pot in pots if not re.search(rf"{pot} \([^()]*called water", view)]
     for number, pot in enumerate(dry):
@@ -87,7 +87,7 @@ def watered(memory: Memory, pots: list[str]) -> Play:
 
 
 def inherited(memory: Memory) -> Play:
-    """Focus on the box for what Mendel found out about a trait of peas."""
+    """Focus on the box that matches Mendel's findings on a trait of peas."""
     trait, kind = asked(memory, r"determine whether (.+?) is a dominant or recessive trait in the (.+?)\.")
     dominant, recessive = asked(memory, r"dominant, focus on the (.+?)\. .* recessive, focus on the (.+?)\.")
     if kind != "pea plant":

@@ -1,4 +1,4 @@
-"""Tasks about temperature: measuring it, melting points, and changes of state."""
+"""Temperature tasks: measurements, melting points, and changes of state."""
 
 import re
 from collections.abc import Generator
@@ -21,18 +21,18 @@ from agentgym.envs.scienceworld.expert.moves import (
 )
 
 Reading = Generator[str, str, float]
-"""As Play, but returns a temperature."""
+"""Like Play, but returns a temperature."""
 POT = "metal pot"
 OURS = r"metal pot \((in|on) (inventory|(?:ultra low temperature )?freezer|stove|blast furnace)"
-"""The pot that is meant where there are several."""
+"""The preferred pot if there are several."""
 READINGS = 40
-"""How often something is looked at while it grows warm or cold."""
+"""Number of observations while something warms or cools."""
 LIQUID = {"water": 0, "orange juice": 0, "apple juice": 0, "mercury": -39}
-"""What is liquid in the house, and where it melts."""
+"""Liquids in the house, with their melting points."""
 
 
 def thermometer(memory: Memory) -> Play:
-    """Measure a temperature and put the substance into the box for it."""
+    """Measure a temperature and put the substance into the matching box."""
     thing, room = asked(memory, r"temperature of (.+?), which is located around the (.+?)\.")
     (boxes,) = asked(memory, r"boxes are located around the (.+?)\.")
     yield from fetch(memory, "thermometer", ("kitchen",))
@@ -48,20 +48,20 @@ def thermometer(memory: Memory) -> Play:
 
 
 def temperature(text: str) -> float:
-    """Return the degrees that a thermometer showed; not a number where it showed none."""
+    """Return the temperature in a thermometer's text, or NaN."""
     reading = re.search(r"temperature of (-?\d+) degrees", text)
     return float(reading[1]) if reading else float("nan")
 
 
 def chosen(memory: Memory, degrees: float) -> str:
-    """Return the box that the task names for a temperature."""
+    """Return the box that the task assigns to a temperature."""
     limit, above = asked(memory, r"above (-?[\d.]+) degrees celsius, (?:place it in|focus on) the (\w+ box)")
     _, below = asked(memory, r"below (-?[\d.]+) degrees celsius, (?:place it in|focus on) the (\w+ box)")
     return above if degrees > float(limit) else below
 
 
 def melting_point(memory: Memory) -> Play:
-    """Warm a substance until it melts or is warmer than the task's limit, and focus on the box for that."""
+    """Warm a substance until it melts or exceeds the task's limit, and focus on the matching box."""
     thing, room = asked(memory, r"melting point of (.+?), which is located around the (.+?)\.")
     (limit,) = asked(memory, r"above (-?[\d.]+) degrees")
     yield from fetch(memory, "thermometer", ("kitchen",))
@@ -81,7 +81,7 @@ def melting_point(memory: Memory) -> Play:
 
 
 def into_pot(memory: Memory, thing: str) -> Play:
-    """Put a substance into the pot of the kitchen."""
+    """Put a substance into the kitchen's pot."""
     if f"You move the {thing} to the {POT}" in " ".join(text for _, text in memory.told):
         return memory.last
     if thing != "water":
@@ -93,13 +93,13 @@ def into_pot(memory: Memory, thing: str) -> Play:
         yield from take(memory, POT)
     if thing == "water":
         return (yield from fill(memory, POT))
-    if thing not in memory.held and re.search(rf"{POT} \(containing [^()]*{thing}", memory.view):  # it was in a pot already
+    if thing not in memory.held and re.search(rf"{POT} \(containing [^()]*{thing}", memory.view):  # already in a pot
         return memory.last
     return (yield from put(thing, POT))
 
 
 def heated(memory: Memory, hot: bool) -> Play:
-    """Set the pot on what heats it: the stove, or the blast furnace where the stove is broken or not hot enough."""
+    """Set the pot on a heater: the stove, or the blast furnace if the stove is broken or too weak."""
     if not hot:
         yield from walk(memory, "kitchen")
         yield from take(memory, POT)
@@ -115,7 +115,7 @@ def heated(memory: Memory, hot: bool) -> Play:
 
 
 def warmed(memory: Memory, thing: str, limit: float) -> Reading:
-    """Heat the pot and return the highest temperature the substance was solid at, or one above the limit."""
+    """Heat the pot and return the highest temperature at which the substance was solid, or one above the limit."""
     solid = float("-inf")
     for hot in (False, True):
         yield from heated(memory, hot)
@@ -126,14 +126,14 @@ def warmed(memory: Memory, thing: str, limit: float) -> Reading:
             now = temperature((yield from do(f"use thermometer on {thing}")))
             if now != now or now > limit:
                 return now if now > limit else solid
-            if now - solid < 2 and now > 100:  # the stove grows no hotter
+            if now - solid < 2 and now > 100:  # the stove has reached its maximum
                 break
             solid = now
     return solid
 
 
 def change(memory: Memory) -> Play:
-    """Boil, melt or freeze a substance, or do what is nearest to it."""
+    """Boil, melt or freeze a substance, or do the closest possible."""
     verb, thing = asked(memory, r"task is to (boil|melt|freeze|change the state of matter of) (.+?)\.")
     yield from into_pot(memory, thing)
     yield from focused(memory, thing)
@@ -150,7 +150,7 @@ def change(memory: Memory) -> Play:
 
 
 def focused(memory: Memory, thing: str, before: int = 0) -> Play:
-    """Focus on what is in the pot, unless more was focused on than had to be before."""
+    """Focus on the pot's content, unless more than `before` focuses were made already."""
     if len(memory.focused) > before:
         return memory.last
     text = yield from do(f"focus on {thing} in {POT}")
@@ -158,7 +158,7 @@ def focused(memory: Memory, thing: str, before: int = 0) -> Play:
 
 
 def watched(until: str, wait: str) -> Play:
-    """Wait until the pot holds something."""
+    """Wait until the pot contains something matching a pattern."""
     text = ""
     for _ in range(READINGS):
         text = yield from do(f"examine {POT}", OURS)
@@ -169,7 +169,7 @@ def watched(until: str, wait: str) -> Play:
 
 
 def cooled(memory: Memory, thing: str) -> Play:
-    """Put the pot into a freezer that is cold enough and wait until it holds something solid."""
+    """Put the pot into a sufficiently cold freezer and wait until its content is solid."""
     room, freezer = ("workshop", "ultra low temperature freezer") if thing == "mercury" else ("kitchen", "freezer")
     yield from take(memory, POT)
     yield from walk(memory, room)

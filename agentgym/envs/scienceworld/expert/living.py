@@ -9,7 +9,7 @@ LIFESPAN = (
     "giant tortoise", "parrot", "elephant", "crocodile", "brown bear", "turtle", "beaver", "wolf", "toad", "frog",
     "chipmunk", "rabbit", "blue jay", "dove", "hedgehog", "chameleon", "mouse", "dragonfly", "ant", "moth", "butterfly",
 )  # fmt: skip
-"""Animals by life span, the longest first."""
+"""Animals ordered by life span, longest first."""
 PLACES = {"animal": "outside", "plant": "greenhouse", "living thing": "outside", "non-living thing": "kitchen"}
 
 YOUNG = "baby |adult |hatchling |juvenile |tadpole|caterpillar|.* (?:egg|pupa)$"
@@ -20,17 +20,17 @@ NAMES = {
     "butterfly": "butterfly|caterpillar",
     "moth": "moth|butterfly|caterpillar",
 }
-"""What animals are called while they are young, where that is something else."""
+"""Names of young animals, if different."""
 
 
 def animals(view: str) -> list[str]:
-    """Return the animals that a view of the garden shows, in its words."""
+    """Return the animals in a view of the garden, in its words."""
     names = re.findall(r"\n\tan? ([a-z ]+)(?=\n)", view)
     return [name for name in names if re.match(YOUNG, name)]
 
 
 def by_lifespan(names: list[str]) -> list[str]:
-    """Return animals in the order of their life spans, the longest first."""
+    """Return animals ordered by life span, longest first."""
     return sorted(names, key=lambda name: next((n for n, species in enumerate(LIFESPAN) if species in name), 0))
 
 
@@ -53,7 +53,7 @@ def find(memory: Memory) -> Play:
             break
         if not re.search(rf"\b{carried}\b", memory.view):
             yield from look()
-        if "You move" not in (yield from do(f"pick up {carried}")):  # it has grown, and is called otherwise now
+        if "You move" not in (yield from do(f"pick up {carried}")):  # it has grown and changed its name
             view = yield from look()
             carried = next(iter(animals(view)), carried)
     yield from walk(memory, room)
@@ -66,12 +66,12 @@ def find(memory: Memory) -> Play:
 
 
 def lifespan(memory: Memory) -> Play:
-    """Focus on the animal that lives longest, shortest, or both in turn."""
+    """Focus on the animal with the longest life span, the shortest, or both in turn."""
     view = yield from visit(memory, "outside")
     for want in re.findall("the (longest|shortest) life span", memory.task.partition("First, focus")[0])[
         len(memory.focused) :
     ]:
-        while not (order := by_lifespan(animals(view))):  # the agent is elsewhere, or none can be seen there now
+        while not (order := by_lifespan(animals(view))):  # the agent is elsewhere, or no animal is visible now
             yield from walk(memory, "outside")
             view = yield from look()
         text = yield from focus(memory, order[0] if want == "longest" else order[-1])
@@ -80,7 +80,7 @@ def lifespan(memory: Memory) -> Play:
 
 
 def stages(memory: Memory) -> Play:
-    """Watch an animal grow, and focus on each of its stages as it comes."""
+    """Watch an animal grow, and focus on each of its stages in turn."""
     (kind,) = asked(memory, r"life stages of the (.+?), starting")
     if "plant" in kind:
         return (yield from plant_stages(memory, kind.removesuffix(" plant")))
@@ -98,7 +98,7 @@ def stages(memory: Memory) -> Play:
 
 
 def plant_stages(memory: Memory, kind: str) -> Play:
-    """Focus on the stages of plants that stand beside one another; wait for one that has no plant yet."""
+    """Focus on the stages of adjacent plants; wait for a stage that no plant has reached."""
     yield from visit(memory, "outside")
     for stage in ("seed", "seedling", "adult", "reproducing")[len(memory.focused) :]:
         name = rf"{kind} seed" if stage == "seed" else rf"{kind} tree in the {stage} stage"

@@ -1,4 +1,4 @@
-"""What an agent knows from what it was shown: where it is, what it saw where, what it holds and focused on."""
+"""The agent's knowledge from its observations: location, contents of rooms, inventory and focus."""
 
 import re
 
@@ -6,21 +6,21 @@ from agentgym.envs.scienceworld.answers import own
 
 
 class Memory:
-    """The task's text and what the observations told since, in the simulator's words."""
+    """The task's text and the observations since, in the simulator's words."""
 
     def __init__(self, opening: str) -> None:
-        """Take the first observation, which is the task and the room it begins in."""
+        """Parse the first observation, which contains the task and the initial room."""
         self.task = opening.partition("\n\n")[0].replace("Task Description:", "").strip()
         self.opening = opening
         self.room = ""
         self.seen: dict[str, str] = {}
-        """What each room looked like when it was last looked at."""
+        """The last view of each room."""
         self.doors: set[frozenset[str]] = set()
-        """Pairs of rooms whose door was seen or made open."""
+        """Pairs of rooms whose door was seen or opened."""
         self.held: list[str] = []
         self.focused: list[str] = []
         self.told: list[tuple[str, str]] = []
-        """The actions that the simulator heard of, and what it answered each."""
+        """Actions that reached the simulator, each with its answer."""
         self._look(self.opening.partition("\n\n")[2])
 
     @property
@@ -30,15 +30,15 @@ class Memory:
 
     @property
     def view(self) -> str:
-        """What the present room looked like last."""
+        """The last view of the current room."""
         return self.seen.get(self.room, "")
 
     def notice(self, action: str, text: str) -> None:
-        """Learn from an action and its answer."""
+        """Update from an action and its answer."""
         if own(text):
             return
         self.told.append((action, text))
-        if text.startswith("You reset the goal progress and focus"):  # rooms, doors and things stay as they are
+        if text.startswith("You reset the goal progress and focus"):  # rooms, doors and things are unchanged
             self.focused = []
         self._look(text)
         if match := re.match(r"You (move|teleport) to the (.+)\.$", text):

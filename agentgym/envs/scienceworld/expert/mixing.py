@@ -1,4 +1,4 @@
-"""Tasks of mixing: recipes, and paints."""
+"""Mixing tasks: recipes and paints."""
 
 import re
 
@@ -23,7 +23,7 @@ EMPTY = r"\b(?:an? )((?!flower)[a-z]+ (?:cup|pot|jar)|bowl|jug) \(containing not
 
 
 def recipe(memory: Memory) -> Play:
-    """Read the recipe, put what it names into the pot of the kitchen, and mix."""
+    """Read the recipe, put its ingredients into the kitchen's pot, and mix."""
     product, room = asked(memory, r"create the substance '(.+?)'.* might be found near the (.+?)\.")
     if "metal pot" not in memory.held:
         yield from visit(memory, "kitchen")
@@ -47,7 +47,7 @@ def recipe(memory: Memory) -> Play:
 
 
 def paint(memory: Memory) -> Play:
-    """Mix two of the three paints, and a third into them where the colour has two names."""
+    """Mix two of the three paints, and add the third if the color's name has two parts."""
     (colour,) = asked(memory, r"chemistry to create (.+?) paint\.")
     yield from visit(memory, "art studio")
     names = colour.split("-")

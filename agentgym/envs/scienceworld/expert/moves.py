@@ -1,4 +1,4 @@
-"""Moves that every way of doing a task is made of; each yields actions and is sent what they were answered."""
+"""Building blocks of strategies; each yields actions and is sent their answers."""
 
 import re
 from collections.abc import Generator, Iterable
@@ -8,7 +8,7 @@ from agentgym.envs.scienceworld.simulator import QUESTION
 from agentgym.envs.scienceworld.solve import way_between
 
 Play = Generator[str, str, str]
-"""Actions out, answers in; returns the last answer."""
+"""Yields actions, receives answers; returns the last answer."""
 ROOMS = (
     "kitchen",
     "workshop",
@@ -25,12 +25,12 @@ ROOMS = (
 
 
 def named(name: str) -> str:
-    """Return the pattern of a thing's name: a wood cup is no wood."""
+    """Return the pattern of a thing's name; a wood cup is not wood."""
     return rf"(?i)\b{re.escape(name)}\b(?! (?:cup|block|pot|jar|tree|seed|bulb|wire))"
 
 
 def do(action: str, prefer: str = "") -> Play:
-    """Do an action; of the meanings that are asked for, take the first in which `prefer` is found, else the first."""
+    """Perform an action; if asked to disambiguate, choose the first meaning containing `prefer`, else the first."""
     text = yield action
     while text.startswith(QUESTION):
         meanings = re.findall(r"^(\d+):\t(.*)$", text, re.MULTILINE)
@@ -40,12 +40,12 @@ def do(action: str, prefer: str = "") -> Play:
 
 
 def look() -> Play:
-    """Look around in the room."""
+    """Look around the room."""
     return (yield from do("look around"))
 
 
 def walk(memory: Memory, room: str) -> Play:
-    """Go to a room through the house."""
+    """Walk to a room through the house."""
     text = memory.last
     for action in way_between(memory.room, room):
         door = action.partition("open door to ")[2]
@@ -55,7 +55,7 @@ def walk(memory: Memory, room: str) -> Play:
 
 
 def visit(memory: Memory, room: str) -> Play:
-    """Go to a room and look around there, unless the agent is there and has seen it."""
+    """Go to a room and look around, unless the agent is there and has seen it."""
     if memory.room != room or not memory.view:
         yield from walk(memory, room)
         yield from look()
@@ -63,18 +63,18 @@ def visit(memory: Memory, room: str) -> Play:
 
 
 def opened(memory: Memory) -> Play:
-    """Open what is closed in the room, doors of rooms left alone, and look what is in it."""
+    """Open everything closed in the room, except doors to rooms, and look inside."""
     closed = re.findall(r"\ta (?:large )?([a-z -]+?)(?:, which is turned off)?\. The [a-z -]+ door is closed", memory.view)
     for thing in closed:
-        if thing != "bee hive":  # the bees would be gone when flowers need them
+        if thing != "bee hive":  # the bees would escape before the flowers need them
             yield from do(f"open {thing}")
     return (yield from look()) if closed else memory.view
 
 
 def search(memory: Memory, pattern: str, rooms: Iterable[str] = ROOMS) -> Play:
-    """Look for a pattern in rooms: as they stand first, then in what is closed there. Returns the match, or ''.
+    """Search rooms for a pattern: first visible things, then inside closed ones. Returns the match, or ''.
 
-    Where no rooms are named it begins with the present one.
+    Without `rooms` it begins with the current one.
     """
     for room in dict.fromkeys((memory.room, *rooms) if rooms is ROOMS else rooms):
         text = memory.seen.get(room) or (yield from visit(memory, room))
@@ -90,7 +90,7 @@ def search(memory: Memory, pattern: str, rooms: Iterable[str] = ROOMS) -> Play:
 
 
 def take(memory: Memory, name: str) -> Play:
-    """Pick a thing up, unless it is held."""
+    """Pick a thing up unless it is held."""
     if name in memory.held:
         return memory.last
     text = yield from do(f"pick up {name}", rf"{re.escape(name)} \(")
@@ -100,12 +100,12 @@ def take(memory: Memory, name: str) -> Play:
     if "liquid" in text:
         line = re.search(rf"\ta ([a-z ]+)\..*{re.escape(holder[0])}", memory.view)
         return (yield from do(f"pick up {holder[1]}", f"in {line[1]}" if line else ""))
-    yield from do(f"open {holder[1]}")  # what is in it can be seen, but not be had before it is open
+    yield from do(f"open {holder[1]}")  # its content is visible but unreachable until it is open
     return (yield from do(f"pick up {name}"))
 
 
 def fetch(memory: Memory, name: str, rooms: Iterable[str] = ROOMS) -> Play:
-    """Look for a thing and pick it up, unless it is held."""
+    """Find a thing and pick it up unless it is held."""
     if name not in memory.held:
         yield from search(memory, named(name), rooms)
         yield from take(memory, name)
@@ -113,13 +113,13 @@ def fetch(memory: Memory, name: str, rooms: Iterable[str] = ROOMS) -> Play:
 
 
 def put(name: str, vessel: str) -> Play:
-    """Put a thing or a liquid that is at hand into a vessel."""
+    """Put a thing or a liquid within reach into a vessel."""
     text = yield from do(f"move {name} to {vessel}")
     return text if "You move" in text else (yield from do(f"pour {name} in {vessel}"))
 
 
 def fill(memory: Memory, vessel: str) -> Play:
-    """Fill a vessel with water at a sink; where one is broken, at the next."""
+    """Fill a vessel with water at a sink, or at the next if one is broken."""
     for room in ("kitchen", "bathroom"):
         yield from walk(memory, room)
         yield from do(f"move {vessel} to sink")
@@ -133,13 +133,13 @@ def fill(memory: Memory, vessel: str) -> Play:
 
 
 def focus(memory: Memory, name: str, prefer: str = "") -> Play:
-    """Focus on a thing, unless it was focused on."""
+    """Focus on a thing unless it was focused on."""
     if name in memory.focused:
         return memory.last
     return (yield from do(f"focus on {name}", prefer))
 
 
 def asked(memory: Memory, pattern: str) -> tuple[str, ...]:
-    """Return the groups of a pattern in the task's text; empty strings where it is not in it."""
+    """Return the groups of a pattern in the task's text; empty strings if it does not match."""
     match = re.search(pattern, memory.task)
     return tuple(group or "" for group in match.groups()) if match else ("",) * re.compile(pattern).groups

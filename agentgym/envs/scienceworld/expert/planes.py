@@ -1,4 +1,4 @@
-"""Tasks with two inclined planes: let the same block slide down both, and compare."""
+"""Inclined plane tasks: slide the same block down both planes, and compare."""
 
 import re
 from collections.abc import Generator
@@ -7,11 +7,11 @@ from agentgym.envs.scienceworld.expert.memory import Memory
 from agentgym.envs.scienceworld.expert.moves import Play, asked, do, focus, search
 
 SHORT, LONG = 6, 24
-"""Looks at a sliding block: first a few, then more where those were alike."""
+"""Number of looks at a sliding block: first few, then more if the results were equal."""
 
 
 def slower(memory: Memory) -> Play:
-    """Focus on the plane that the block slides down slower, or faster where the steepest or smoothest is asked for."""
+    """Focus on the plane with the slower slide, or the faster if the steepest or smoothest is wanted."""
     names = asked(memory, r"inclined planes \((.+?), (.+?)\)")
     (want,) = asked(memory, r"determine which .* has the (\w+)")
     yield from search(memory, "inclined plane", ("workshop",))
@@ -27,13 +27,13 @@ def slower(memory: Memory) -> Play:
 
 
 def plane(view: str, name: str) -> str:
-    """Return what the room calls a plane."""
+    """Return the room's name for a plane."""
     plane_match = re.search(rf"inclined plane (?:with an? )?{re.escape(name)}(?: surface)?(?=\s|$)", view)
     return plane_match[0] if plane_match else f"inclined plane {name}"
 
 
 def slide(plane: str, looks: int) -> Generator[str, str, float]:
-    """Put the block on a plane and return how far it is down after some looks, in percent."""
+    """Put the block on a plane and return its progress after some looks, in percent."""
     yield from do(f"move wood block to {plane}")
     down = 0.0
     for turn in range(looks):
