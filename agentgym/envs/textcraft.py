@@ -1,4 +1,4 @@
-"""Things made of things: a goal at the root of a tree of recipes."""
+"""Crafting: a goal at the root of a tree of recipes."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -28,7 +28,7 @@ MATERIALS = (
 FORMS = ("plank", "rod", "plate", "gear", "cord", "tile", "lens", "frame", "bolt", "ring", "blade", "sheet", "bead", "lamp")
 RAW = ("ore", "log", "stone", "fibre", "sand", "shell", "resin", "seed", "powder", "shard")
 MOST = 10_000
-"""Most of a thing that can be had or made at once."""
+"""Maximum amount in one `get` or `craft`."""
 _COMMAND = re.compile(r"(get|drop|craft) (\d{1,5}) ([a-z ]+?)(?: using (.+))?")
 _PART = re.compile(r"(\d{1,5}) ([a-z ]+)")
 Recipe = tuple[int, dict[str, int]]
@@ -128,7 +128,7 @@ class TextCraft(TextEnv):
         return sorted(self.held.items())
 
     def oracle(self) -> Iterator[str]:
-        """Drop what is of no use, or everything where the rest would still be too much, then get all and craft."""
+        """Drop useless things, or everything if the rest would still be too much, then get and craft the rest."""
         useful = self._useful()
         spare = {name: count - useful.get(name, 0) for name, count in self.held.items()}
         if max((total for total, _ in self._plan(self.held)), default=0) <= self.capacity:
@@ -139,12 +139,12 @@ class TextCraft(TextEnv):
         yield from (command for _, command in self._plan(useful if spare else self.held))
 
     def _useful(self) -> dict[str, int]:
-        """Return what of the things that are held goes into the goal."""
+        """Return the held things that go into the goal."""
         needed = self._missing(self.held)[1]
         return {name: min(count, needed[name]) for name, count in self.held.items() if needed.get(name)}
 
     def _plan(self, carried: Mapping[str, int]) -> list[tuple[int, str]]:
-        """Return the commands that make the goal out of what is held, each with how much is carried after it."""
+        """Return the commands that make the goal from the held things, each with the amount carried afterwards."""
         missing, carried = self._missing(carried)[0], dict(carried)
         steps: list[tuple[int, str]] = []
         for name, number in missing:
@@ -160,10 +160,10 @@ class TextCraft(TextEnv):
         return steps
 
     def _missing(self, carried: Mapping[str, int]) -> tuple[list[tuple[str, int]], dict[str, int]]:
-        """Return what is still to be got (number) and crafted (times), in an order that works; and what is needed in all."""
+        """Return what to get (amount) and craft (times), in a working order; and the total amounts needed."""
         needed, order = {self.goal: 1}, _above(self.recipes, self.goal)
         missing: list[tuple[str, int]] = []
-        for name in order:  # a thing comes after all that it goes into
+        for name in order:  # every thing follows all products it goes into
             lacking = needed.get(name, 0) - (0 if name == self.goal else carried.get(name, 0))
             if lacking <= 0:
                 continue
@@ -178,7 +178,7 @@ class TextCraft(TextEnv):
         return missing[::-1], needed
 
     def expert(self) -> Iterator[str]:
-        return self.oracle()  # every recipe is shown
+        return self.oracle()  # all recipes are shown
 
     def shortcuts(self) -> Mapping[str, Callable[[list[str]], str]]:
         return {"everything": lambda seen: everything(seen, None), "twenty of everything": lambda seen: everything(seen, 20)}
@@ -199,7 +199,7 @@ class TextCraft(TextEnv):
             name = next(fresh)
             recipes.append((name, int(rng.integers(1, 4)) if level < depth - 1 else 1, parts))
             below.append(name)
-        for _ in range(min(1 + depth // 2, len(names) - len(below))):  # these lead nowhere
+        for _ in range(min(1 + depth // 2, len(names) - len(below))):  # distractors
             places = rng.choice(len(raw_parts), 2, replace=False)
             recipes.append(
                 (next(fresh), int(rng.integers(1, 4)), {raw_parts[int(i)]: int(rng.integers(1, 4)) for i in places})
@@ -209,13 +209,13 @@ class TextCraft(TextEnv):
 
 
 def written(name: str, recipe: Recipe, times: int = 1) -> str:
-    """Return the command that crafts a thing so many times over."""
+    """Return the command that crafts a thing `times` over."""
     portion, parts = recipe
     return f"craft {portion * times} {name} using " + ", ".join(f"{count * times} {part}" for part, count in parts.items())
 
 
 def everything(seen: list[str], number: int | None) -> str:
-    """Take so many (or an equal share) of each thing that no line crafts, then craft all lines in turn, over and over."""
+    """Get a number (or an equal share) of each raw thing, then craft all lines in turn, repeatedly."""
     lines = [line for line in seen[0].split("\n") if line.startswith("craft ")]
     craftable = {_COMMAND.fullmatch(line)[3] for line in lines}  # type: ignore[index]
     parts = [part.partition(" ")[2] for line in lines for part in line.partition(" using ")[2].split(", ")]
@@ -228,7 +228,7 @@ def everything(seen: list[str], number: int | None) -> str:
 
 
 def _above(recipes: Mapping[str, Recipe], goal: str) -> list[str]:
-    """Return a goal and all that it is made of, each after everything that it goes into."""
+    """Return a goal and its ingredients, each after everything it goes into."""
     order: list[str] = []
 
     def visit(name: str) -> None:

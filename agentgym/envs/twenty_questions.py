@@ -1,4 +1,4 @@
-"""Something is meant, and twenty questions may be asked: what to ask is what is learned."""
+"""Twenty questions: the environment answers yes or no about a hidden creature."""
 
 from collections.abc import Callable, Iterator, Mapping
 
@@ -76,21 +76,21 @@ class TwentyQuestions(TextEnv):
         return self.win("Yes!") if said == self.meant else self.lose(f"No, it was {self.meant}.")
 
     def left(self) -> list[str]:
-        """Return the creatures that the answers allow."""
+        """Return the creatures consistent with the answers."""
         return [n for n, c in self.creatures.items() if all((c[key] == value) == has for key, value, has in self.known)]
 
     def state(self) -> object:
         return self.meant, self.left()
 
     def measures(self) -> dict[str, float]:
-        """How much is known: 1 when one creature is left (bits found out over bits there are)."""
+        """Return the share of the information gained: 1 when one creature is left."""
         return {"known": 1 - float(np.log2(len(self.left())) / np.log2(len(self.creatures)))}
 
     def oracle(self) -> Iterator[str]:
         yield spell("guess", self.meant)
 
     def expert(self) -> Iterator[str]:
-        """Ask what parts the creatures that are left most evenly."""
+        """Ask the question that splits the remaining creatures most evenly."""
         while True:
             left = self.left()
             if len(left) == 1 or self.turn + 1 >= self.limit:

@@ -1,4 +1,4 @@
-"""Hidden words, and guesses that tell which letters stand where."""
+"""Wordle with one or more hidden words."""
 
 import math
 from collections import Counter
@@ -16,9 +16,9 @@ from agentgym.core.tasks import Task
 LETTERS = 5
 GUESSES = 6
 FIRST = "raise"
-"""The expert's first guess: of the list, it leaves about the fewest words on average."""
+"""The expert's first guess; it leaves close to the fewest words on average."""
 CONSIDERED = 60
-"""Guesses that the expert weighs."""
+"""Number of guesses the expert compares."""
 Told = tuple[tuple[str, str], ...]
 
 
@@ -35,14 +35,14 @@ class Wordle(TextEnv):
     declared = Declarations(answers=("words",), random_bound=0.1, expert_bound=0.7)
 
     def limit_of(self, task: Task) -> int:
-        """Return `horizon`, or the guesses that a task of many words has and half a dozen turns for invalid ones."""
+        """Return `horizon`, or the guesses of a task with many words plus six turns for invalid ones."""
         guesses = GUESSES + len(task.data["words"]) - 1
         return self.horizon if "horizon" in self.__dict__ else max(self.horizon, guesses + GUESSES)
 
     def begin(self, task: Task) -> str:
         self.words: tuple[str, ...] = tuple(task.data["words"])
         self.told: tuple[tuple[str, tuple[str, ...]], ...] = ()
-        """Every guess and what it was answered, word by word."""
+        """Every guess and its answers, word by word."""
         many = "a hidden word" if len(self.words) == 1 else f"{len(self.words)} hidden words at once"
         return (
             f"Guess {many} of {LETTERS} letters in {self._left} guesses. Each letter of a guess is marked: G = right place, "
@@ -75,7 +75,7 @@ class Wordle(TextEnv):
         return any(patterns[number] == "G" * LETTERS for _, patterns in self.told)
 
     def _open(self) -> list[int]:
-        """Return the words that were not found before the last guess."""
+        """Return the words not found before the last guess."""
         before = self.told[:-1]
         return [n for n in range(len(self.words)) if not any(patterns[n] == "G" * LETTERS for _, patterns in before)]
 
@@ -83,14 +83,14 @@ class Wordle(TextEnv):
         return self.words, sorted(self.told)
 
     def measures(self) -> dict[str, float]:
-        """Which part of the words is found."""
+        """Return the share of words found."""
         return {"found": sum(self._found(number) for number in range(len(self.words))) / len(self.words)}
 
     def oracle(self) -> Iterator[str]:
         yield from (word for number, word in enumerate(self.words) if not self._found(number))
 
     def expert(self) -> Iterator[str]:
-        """The word for which the answer tells most, of those that may be the hidden one."""
+        """Yield the candidate with the most informative answer."""
         while True:
             unsolved = [n for n in range(len(self.words)) if not self._found(n)]
             candidates = {n: fitting(tuple((guess, patterns[n]) for guess, patterns in self.told)) for n in unsolved}
@@ -104,13 +104,13 @@ class Wordle(TextEnv):
 
 @cache
 def listed() -> tuple[str, ...]:
-    """Return the words there are, in order."""
+    """Return the word list in order."""
     return tuple(Path(str(files("agentgym.envs") / "wordle_words.txt")).read_text(encoding="utf-8").split())
 
 
 @cache
 def known() -> frozenset[str]:
-    """Return the words there are."""
+    """Return the word list as a set."""
     return frozenset(listed())
 
 
@@ -130,12 +130,12 @@ def marks(word: str, guess: str) -> str:
 
 
 def fitting(answers: Told) -> list[str]:
-    """Return the words of the list that every answer allows."""
+    """Return the words of the list consistent with every answer."""
     return [word for word in listed() if all(marks(word, guess) == answer for guess, answer in answers)]
 
 
 def best(candidates: Sequence[str]) -> str:
-    """Return the candidate whose answer is expected to tell most (entropy, Shannon 1948)."""
+    """Return the candidate with the highest expected information (entropy, Shannon 1948)."""
 
     def entropy(guess: str) -> float:
         counts = Counter(marks(word, guess) for word in candidates)

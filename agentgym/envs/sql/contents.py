@@ -1,4 +1,4 @@
-"""The rows of a generated database: a pure function of schema, seed, number of rows and spelling of categories."""
+"""The rows of a generated database: a pure function of schema, seed, number of rows and category spelling."""
 
 import datetime
 import sqlite3
@@ -17,20 +17,20 @@ NOUNS = ("Mirror", "Harbour", "River", "Garden", "Letter", "Tower", "Forest", "E
 HILLS = ("Alder", "Birch", "Cedar", "Elm", "Hazel", "Linden", "Maple", "Oak", "Pine", "Rowan")
 ENDS = ("hill", "ford", "bridge", "field", "port", "wood")
 ALIKE = 0.25
-"""Share of names that repeat an earlier one or differ from it by a letter."""
+"""Share of names that repeat an earlier one or differ from it by one letter."""
 ABSENT = 0.25
-"""Share of NULL where a column may hold it."""
+"""Share of NULL values in nullable columns."""
 STYLES = {"plain": str, "upper": str.upper, "title": str.title}
-"""How categories are stored; questions always say them as the schema lists them."""
+"""Spellings of stored categories; questions always use the schema's."""
 
 _DAYS = (datetime.date.fromisoformat(LAST_DATE) - datetime.date.fromisoformat(FIRST_DATE)).days
 
 
 @lru_cache(maxsize=512)
 def content(schema: str, seed: int, rows: int, style: str, only: str = "") -> bytes:
-    """Return a filled database as the bytes of a SQLite file; the last ones made are kept.
+    """Return a filled database as the bytes of a SQLite file; recent ones are cached.
 
-    `only` names the one table that is made, without its references.
+    `only` names a single table to create, without its references.
     """
     rng = generator("sql contents", schema, seed, rows, style, only)
     tables = tables_of(schema, only)
@@ -42,7 +42,7 @@ def content(schema: str, seed: int, rows: int, style: str, only: str = "") -> by
     for depth, table in enumerate(tables):
         size = 1.0 if only else 0.5 + 0.25 * depth
         count = max(6, int(rows * size * (0.8 + 0.4 * rng.random())))
-        keys[table.name] = [int(key) for key in np.cumsum(rng.integers(1, 4, size=count))]  # with gaps
+        keys[table.name] = [int(key) for key in np.cumsum(rng.integers(1, 4, size=count))]  # keys with gaps
         values = [[*_column(rng, table, column, keys, STYLES[style])] for column in table.columns]
         places = ", ".join("?" * (1 + len(values)))
         connection.executemany(f"INSERT INTO {table.name} VALUES ({places})", zip(keys[table.name], *values, strict=True))
@@ -53,14 +53,14 @@ def content(schema: str, seed: int, rows: int, style: str, only: str = "") -> by
 
 
 def tables_of(schema: str, only: str = "") -> list[Table]:
-    """Return the tables that `content` makes."""
+    """Return the tables that `content` creates."""
     return [table.alone() if only else table for table in SCHEMAS[schema].tables if only in ("", table.name)]
 
 
 def _column(
     rng: np.random.Generator, table: Table, column: Column, keys: dict[str, list[int]], style: Callable[[str], str]
 ) -> Iterator[object]:
-    """Yield the values of a column, one for each key of its table."""
+    """Yield the values of a column, one per key of its table."""
     count = len(keys[table.name])
     absent = rng.random(count) < (ABSENT if column.nullable else 0.0)
     drawn = _drawn(rng, column, count, keys, style)
@@ -73,7 +73,7 @@ def _drawn(
 ) -> list[str] | list[int] | list[float]:
     if column.kind == "reference":
         targets = keys[column.target]
-        some = targets[: max(2, int(0.8 * len(targets)))]  # some are never referred to
+        some = targets[: max(2, int(0.8 * len(targets)))]  # the rest is never referenced
         return [some[int(len(some) * rng.random() ** 1.5)] for _ in range(count)]
     if column.kind == "category":
         return [style(column.values[int(i)]) for i in rng.integers(len(column.values), size=count)]

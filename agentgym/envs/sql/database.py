@@ -1,4 +1,4 @@
-"""A database on which a query of a stranger can only read; where nothing bounds a query, in a process that can be ended."""
+"""Read-only databases for untrusted queries; a query without built-in limits runs in a process that can be killed."""
 
 import atexit
 import contextlib
@@ -31,19 +31,20 @@ from agentgym.errors import BadData, Fault, Reason
 __all__ = ["Database", "QueryError", "Result"]
 
 PATIENCE = 30.0
-"""Seconds of wall clock beyond the CPU time of a query after which its process is taken to be broken."""
+"""Seconds of wall-clock time beyond a query's CPU time after which its process counts as hung."""
 TRIES = 3
-"""Times that queries are sent to a process that ends."""
+"""Number of times a query is sent again after its process died."""
 PROCESSES = 8
-"""Queries at a time: worker processes have many threads."""
+"""Maximum concurrent queries, since worker processes have many threads."""
 
 
 class Database:
-    """A database that is read: from the bytes of a database, or from a file; BadData where that is none.
+    """A read-only database, from bytes or a file; BadData if it is not a database.
 
-    `run` raises QueryError for what the query's author can repair, which all limits are, and Fault for what he cannot: a
-    damaged file, a process that ends without reason. Queries on files, and those with functions that nothing bounds, run in
-    a process that can be ended; it costs an exchange over a pipe.
+    `run` raises QueryError for errors the query's author can fix, including all limits, and Fault for others: a damaged
+    file, or
+    a process that dies without reason. Queries on files, and those with unbounded functions, run in a process that can be
+    killed, at the cost of one exchange over a pipe.
     """
 
     def __init__(self, content: bytes | Path, *, steps: int = 0, seconds: float = 0.0) -> None:
@@ -65,7 +66,11 @@ class Database:
             raise BadData(str(error)) from error
 
     def run(self, sql: str, *, first: int | None = None) -> Result:
-        """Return the result of one SELECT (or WITH … SELECT, or VALUES), or its first rows."""
+        """Return the result of one SELECT (or WITH … SELECT, or VALUES), or its first rows.
+
+        Raises:
+            Fault: the database is damaged.
+        """
         if self._here is not None:
             try:
                 return self._here.run(sql, first=first)
@@ -92,28 +97,28 @@ class Database:
         return Result(answer[1], answer[2], answer[3])
 
     def close(self) -> None:
-        """Let go of the database; a process that has it open keeps it for the next who asks."""
+        """Release the database; a process that has it open keeps it for the next request."""
         if self._here is not None:
             self._here.close()
 
 
 class _Process:
-    """A process that runs queries, started when it is first needed and again after its end."""
+    """A process that runs queries, started on demand and restarted after its death."""
 
     def __init__(self) -> None:
         self.owner = os.getpid()
         self._running: subprocess.Popen[bytes] | None = None
 
     def ask(self, request: tuple[object, ...], seconds: float) -> tuple[Any, ...]:
-        """Return the answer to a request that may take so many seconds of CPU time."""
+        """Return the answer to a request that may take `seconds` of CPU time."""
         for _ in range(TRIES):
             running = self._running or self._start()
             try:
                 inside.send(cast("IO[bytes]", running.stdin).fileno(), request)
                 answer = _heard(running, seconds + PATIENCE)
-            except BrokenPipeError:  # it ended before it was asked
+            except BrokenPipeError:  # it died before the request
                 answer = None
-            except BaseException:  # interrupted: an answer that nobody waited for must not be taken for the next one's
+            except BaseException:  # interrupted: the pending answer must not be mistaken for the next request's
                 self.close()
                 raise
             if answer is not None:
@@ -135,11 +140,11 @@ class _Process:
         return self._running
 
     def close(self) -> int | None:
-        """End it, and return how it ended where it had already."""
+        """Stop it, and return its exit status if it had ended already."""
         running, self._running = self._running, None
         if running is None or self.owner != os.getpid():
             return None
-        for end in (running.stdin, running.stdout):  # it ends when nobody asks
+        for end in (running.stdin, running.stdout):  # it exits at the end of its input
             with contextlib.suppress(OSError):
                 cast("IO[bytes]", end).close()
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -150,7 +155,11 @@ class _Process:
 
 
 def _heard(running: "subprocess.Popen[bytes]", seconds: float) -> tuple[object, ...] | None:
-    """Return the next answer; None where there will be none; a Fault where it takes too long."""
+    """Return the next answer; None if the process has ended.
+
+    Raises:
+        Fault: the answer takes too long.
+    """
     pipe = cast("IO[bytes]", running.stdout).fileno()
     if not select.select([pipe], [], [], seconds)[0]:
         raise Fault(f"the process that runs queries did not answer within {seconds:g} s", reason=Reason.TIMEOUT)
@@ -163,10 +172,10 @@ _places = threading.BoundedSemaphore(PROCESSES)
 
 @contextlib.contextmanager
 def _lent() -> Generator[_Process]:
-    """Give a process that nobody else asks meanwhile."""
+    """Lend a process exclusively."""
     with _places:
         process = _idle.pop() if _idle else _Process()
-        if process.owner != os.getpid():  # a forked process must not share its parent's pipes
+        if process.owner != os.getpid():  # a forked child must not share its parent's pipes
             process = _Process()
         try:
             yield process

@@ -1,4 +1,4 @@
-"""The environment: a question, a database that may be read, and one query to give as the answer."""
+"""The environment: a question, a read-only database, and one query as the answer."""
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ from agentgym.rewards.sql_result import f1
 from agentgym.tasks.reading import reading
 
 Saved = tuple[str, dict[str, str], tuple[str, float] | None]
-"""Schema as shown, queries seen, and what was given as the answer."""
+"""Schema as shown, queries seen, and the submitted answer."""
 
 
 class SQL(TextEnv):
@@ -62,21 +62,27 @@ class SQL(TextEnv):
     data: str | None = None
     """A folder of Spider or BIRD, or a file of questions in one."""
     family: str = ""
-    """The only family of generated questions, or `one_table`: the three simplest, over a database of one table."""
+    """The only family of generated questions, or `one_table`: the three simplest, over a database with one table."""
     show_schema: bool = False
-    """Whether the first observation names tables and columns."""
+    """Show tables and columns in the first observation."""
     rows_shown: int = 20
-    """Rows of a result that are shown."""
+    """Number of rows shown of a result."""
     variants: int = 2
-    """Databases with other contents that an answer is tried on besides, where no database of a file's question changes its
-    answer; a question without such contents is not played. 0 compares on the published databases alone."""
+    """Number of additional databases with other contents that answers are tested on.
+
+    They are used if no published database of a question changes its answer; a question without such contents is skipped. 0
+    compares on the published databases alone.
+    """
     comparison: str = "published"
-    """How answers to a file's questions are compared: `published` as in its set's own evaluation; `strict` as those to
-    generated ones: DISTINCT and repeated rows count, and the order of rows where the gold query orders its result."""
+    """Comparison of answers to a file's questions: `published`, as in the set's own evaluation, or `strict`.
+
+    `strict` compares as for generated questions: DISTINCT and repeated rows count, and the order of rows if the gold query
+    orders them.
+    """
     strict: bool = False
-    """Whether one bad row refuses a file; else such rows are left out, with a warning of how many."""
+    """Refuse the file for one bad row; by default bad rows are skipped, and a warning counts them."""
     ignore: Sequence[str] = ()
-    """Columns of a file that are left out on purpose."""
+    """Columns of the file to leave out on purpose."""
     declared = Declarations(random_bound=0.01, expert_bound=0.95, answers=("gold",))
 
     def check_options(self) -> None:
@@ -106,23 +112,23 @@ class SQL(TextEnv):
     # Tasks
 
     def generate(self, rng: np.random.Generator, difficulty: int) -> Task:
-        """Draw a question, whatever its split."""
+        """Draw a question, regardless of its split."""
         return self._drawn(rng, difficulty, None)
 
     def split_key(self, task: Task) -> object:
-        """Return what the question asks: its schema and query; of a file's task, its id."""
+        """Return a generated question's schema and query; for a file's task, its id."""
         return (task.data["schema"], task.data["meaning"]) if "meaning" in task.data else task.id
 
     def split_of(self, task: Task) -> str:
-        """Return the split of the task's question; a file's task says its own."""
+        """Return the split of the task's question; a file's task names its own."""
         return super().split_of(task) if "meaning" in task.data else task.split
 
     def content_key(self, task: Task) -> object:
-        """Return what a generated question asks; of a file, the question's words and its database."""
+        """Return a generated question's schema and query; for a file, the question's words and its database."""
         return self.split_key(task) if "meaning" in task.data else (task.data["database"], task.data["question"])
 
     def numbered(self, number: int, split: str | None = None, difficulty: int | None = None) -> Task:
-        """Return the task of that number: generated, or of the file (counted round and round)."""
+        """Return the task with this number: generated, or from the file, wrapping around at the end."""
         split, difficulty = self._split_for(number, split), self.difficulty if difficulty is None else difficulty
         if self.library is not None:
             tasks = self.library.of_split(split)
@@ -131,17 +137,21 @@ class SQL(TextEnv):
         return dataclasses.replace(task, id=f"{split}/{difficulty}/{number}", split=split)
 
     def find(self, task_id: str) -> Task:
-        """Return the task with that id."""
+        """Return the task with this id."""
         if self.library is None:
             return super().find(task_id)
         return self.library.find(task_id)
 
     def size(self, split: str | None = None) -> int | None:
-        """Return how many questions of a file a split has."""
+        """Return the number of the file's questions in a split."""
         return None if self.library is None else len(self.library.of_split(split or self.split))
 
     def _drawn(self, rng: np.random.Generator, difficulty: int, split: str | None) -> Task:
-        """Return a random question of a split, with databases that tell right from wrong."""
+        """Return a random question of a split, with databases that distinguish right from wrong.
+
+        Raises:
+            BadConfig: no such question was found.
+        """
         for _ in range(DRAWS):
             data = generate.draw(rng, difficulty, self.family)
             if data is None or (split is not None and self.split_of(Task(data=data)) != split):
@@ -163,7 +173,7 @@ class SQL(TextEnv):
         if task.data.get("evidence"):
             lines.append(f"Evidence: {task.data['evidence']}")
         if "path" in task.data:
-            show.tables(self._database)  # a damaged file is found before anything is played
+            show.tables(self._database)  # detects a damaged file before the episode starts
         if self.show_schema:
             self._schema = show.overview(self._database)
             lines.append(self._schema)
@@ -178,7 +188,7 @@ class SQL(TextEnv):
 
     @property
     def _database(self) -> Database:
-        """The database that is shown, opened when first needed."""
+        """The visible database, opened on demand."""
         if self._open is None:
             data = self.task.data
             self._open = _opened(Path(data["path"]) if "path" in data else generate.instances(data)[0])
@@ -195,11 +205,11 @@ class SQL(TextEnv):
                 yield database
 
     def health_check(self) -> None:
-        """Raise a Fault where a database is damaged, or the gold query fails on one."""
+        """Raise Fault if a database is damaged, or the gold query fails on one."""
         for database in (self._database, *self._others()):
             results(database, "SELECT 1", self.task.data, self.comparison)
             for name in show.tables(database):
-                with suppress(QueryError):  # of a view or a virtual table, or too large
+                with suppress(QueryError):  # a view, a virtual table, or too large a table
                     database.run(f"SELECT COUNT(*) FROM {show.quoted(name)} NOT INDEXED")
 
     def _close(self) -> None:
@@ -257,14 +267,14 @@ class SQL(TextEnv):
         self._schema, seen, self._given = cast("Saved", payload)
         self._seen = dict(seen)
 
-    # Who plays
+    # Policies
 
     def oracle(self) -> Iterator[str]:
         """Answer with the gold query."""
         yield spell("answer", self.task.data["gold"])
 
     def expert(self) -> Iterator[str]:
-        """Read schema, question and values, and write the query; knows the language of generated questions."""
+        """Parse schema, question and values, and write the query; knows the language of generated questions."""
         if self.library is not None:
             raise NotImplementedError("the expert reads generated questions only; for files use oracle()")
         while True:
@@ -272,11 +282,11 @@ class SQL(TextEnv):
             yield next_action(self.task.data["question"], self._schema, self._seen, spelled=spelled)
 
     def mistake(self, rng: np.random.Generator) -> str | None:
-        """Return a wrong query for the question, as the answer."""
+        """Return a wrong query as the answer."""
         return None if self.library is not None else slip(self.task.data["question"], self._schema, rng)
 
     def ballot(self, answer: str) -> str | None:
-        """Return the result of a query on the shown database, so that queries which say the same in other words agree."""
+        """Return a query's result on the visible database, so that equivalent queries agree."""
         try:
             result = self._database.run(answer)
         except QueryError:

@@ -1,4 +1,4 @@
-"""Families of questions: for each its words, and what of a frame it fills."""
+"""Families of questions: their wording, and the parts of a frame they need."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -16,13 +16,13 @@ class QuestionFamily:
 
     name: str
     level: int
-    """Least difficulty at which it is asked."""
+    """Minimum difficulty."""
     forms: tuple[str, ...]
-    """Its words, with the parts of a frame in braces."""
+    """Wordings, with the parts of a frame in braces."""
     needs: tuple[str, ...] = ()
-    """Parts of a frame that it fills: column, number, group, date, aggregate, count, parent, where."""
+    """Parts of a frame it needs: column, number, group, date, aggregate, count, parent, where."""
     ordered: bool = False
-    """Whether the question asks for an order."""
+    """True if the question asks for an order."""
 
 
 def query(frame: Frame, schema: Schema, spellings: Spellings | None = None) -> str:
@@ -31,7 +31,7 @@ def query(frame: Frame, schema: Schema, spellings: Spellings | None = None) -> s
 
 
 def wrong_queries(frame: Frame, schema: Schema, spellings: Spellings) -> list[str]:
-    """Return plausible wrong queries of a frame, without repetition: its family's own first, then slips in conditions."""
+    """Return distinct plausible wrong queries of a frame: its family's own first, then errors in conditions."""
     right = query(frame, schema, spellings)
     own = queries.SLIPS[frame.family](frame, Clauses(schema, frame.table, spellings))
     others = (query(slip, schema, spellings) for slip in _slips_of_conditions(frame))

@@ -36,10 +36,12 @@ KNOWN = frozenset(
 """Columns of Spider and BIRD."""
 _OF_KAGGLE = "GeoNuclearData GreaterManchesterCrime Pesticide StudentMathScore TheHistoryofBaseball USWildFires WhatCDHipHop"
 KAGGLE = frozenset((*_OF_KAGGLE.split(), "WorldSoccerDataBase"))
-"""Databases of KaggleDBQA, whose questions have Spider's layout (the eight folders of its `databases`, named so too in
-semiotic/SynQL-KaggleDBQA-Topics)."""
+"""Databases of KaggleDBQA, whose questions have Spider's layout.
+
+These are the eight folders of its `databases`, with the same names in semiotic/SynQL-KaggleDBQA-Topics.
+"""
 TRIES = 12
-"""Variants that are tried for a question."""
+"""Number of variants tried per question."""
 UNTOLD = (
     "no other contents of its database give its query another result: a constant would be as good an answer. "
     "variants=0 compares on the published database alone"
@@ -48,16 +50,20 @@ UNTOLD = (
 
 @dataclass(frozen=True)
 class Questions(Library):
-    """The questions of a copy, where their databases are, and which of them tell an answer from a constant."""
+    """The questions of a copy, their databases, and which of these distinguish an answer from a constant."""
 
     variants: int = 0
-    """Databases with other contents to try an answer on, where no published one changes it; 0 for none at all."""
+    """Number of databases with other contents to test on, if no published one changes the answer; 0: none."""
     rule: str = "published"
-    """How answers are compared."""
+    """Comparison of answers."""
     _found: dict[str, list[int] | None] = field(default_factory=dict[str, list[int] | None], repr=False)
 
     def of_split(self, split: str) -> list[Task]:
-        """Return the questions of a split that are played: those whose answer can be told from a constant."""
+        """Return a split's playable questions: those whose answer can be distinguished from a constant.
+
+        Raises:
+            BadData: the split has none.
+        """
         if split not in self._by_split:
             listed = super().of_split(split)
             self._by_split[split] = usable = [task for task in listed if self.numbers(task) is not None]
@@ -68,14 +74,18 @@ class Questions(Library):
         return self._by_split[split]
 
     def find(self, task_id: str) -> Task:
-        """Return the question with that id; BadData for one that is not played."""
+        """Return the question with this id.
+
+        Raises:
+            BadData: the question is not playable.
+        """
         task = super().find(task_id)
         if self.numbers(task) is None:
             raise BadData(f"question {task_id}: {UNTOLD}")
         return task
 
     def hidden(self, task: Task) -> Iterator[bytes | Path]:
-        """Yield the databases beside the one that is shown, and the variants of it that give another result."""
+        """Yield the databases next to the visible one, and those of its variants that change the result."""
         shown = Path(task.data["path"])
         yield from _beside(shown)
         for number in self.numbers(task) or ():
@@ -84,10 +94,11 @@ class Questions(Library):
                 yield hidden_variant
 
     def numbers(self, task: Task) -> list[int] | None:
-        """Return the variants of a question's database that change its answer; None where an answer cannot be told.
+        """Return the variants of a question's database that change its answer; None if none can tell it from a constant.
 
-        None are needed beside a published database that changes it. A question whose query fails, or whose database is
-        damaged, is left for its episode to say so.
+        None are needed if a published database changes it. A question whose query fails, or whose database is damaged, is
+        kept, so
+        that its episode reports it.
         """
         if not self.variants:
             return []
@@ -121,12 +132,16 @@ class Questions(Library):
 
 
 def _beside(shown: Path) -> list[Path]:
-    """Return the further databases of a database's folder."""
+    """Return the other databases in a database's folder."""
     return [path for path in sorted(shown.parent.glob("*.sqlite")) if path != shown]
 
 
 def load(data: str, variants: int, rule: str = "published", reading: Reading = PLAIN) -> Questions:
-    """Read a folder of Spider or BIRD, or one of its files, once per process; raises BadData with file and number."""
+    """Load a folder of Spider or BIRD, or one of its files, once per process.
+
+    Raises:
+        BadData: the folder has no questions, or a question is malformed; the message gives file and number.
+    """
     path = find_path(data, Path.exists, "nothing at", COPY)
     files = _files(path)
     if not files:
@@ -152,7 +167,7 @@ def _read(files: tuple[tuple[str, str, int], ...], variants: int, rule: str, rea
         for path in (Path(name),)
         for number, raw in enumerate(_objects(path))
     )
-    databases: dict[tuple[Path, str, str], str] = {}  # many questions share one
+    databases: dict[tuple[Path, str, str], str] = {}  # shared by many questions
 
     def read(where: str, path: Path, split: str, number: int, raw: dict[str, Any]) -> Task:
         key = (path, split, _text(raw, "db_id", where))
@@ -182,7 +197,7 @@ def _objects(path: Path) -> list[dict[str, object]]:
 
 
 def _refuse_others(path: Path) -> None:
-    """Raise BadData where the first line of a file that is no JSON list is a question of a set with rules of its own."""
+    """Raise BadData if the first line of a JSON lines file is a question of another dataset."""
     first: object = None
     with suppress(ValueError, RecursionError, OSError), path.open("rb") as file:
         first = json.loads(file.readline())
@@ -191,10 +206,13 @@ def _refuse_others(path: Path) -> None:
 
 
 def _refuse_other(path: Path, raw: dict[str, object]) -> None:
-    """Refuse a question of another set.
+    """Refuse a question of another dataset.
 
     Sources: salesforce/WikiSQL 01264b66, README.md (`sel`, `agg`, `conds`); xlang-ai/Spider2 0c85cc21,
     spider2-lite/evaluation_suite/evaluate.py (`condition_cols`, gold results as CSV; BigQuery, Snowflake, SQLite).
+
+    Raises:
+        BadData: the question is WikiSQL's, Spider 2's or KaggleDBQA's.
     """
     name = ""
     if "table_id" in raw and isinstance(raw.get("sql"), dict):
@@ -226,7 +244,11 @@ def _task(where: str, path: Path, split: str, number: int, raw: dict[str, Any], 
 
 
 def _database(folder: Path, split: str, name: str, where: str) -> Path:
-    """Return the file of a database: a plain name, under one of the published folders."""
+    """Return the file of a database, a plain name below one of the published folders.
+
+    Raises:
+        BadData: the name is not plain, or the file is missing.
+    """
     if not re.fullmatch(r"[\w\-. ]+", name) or name.startswith("."):
         raise BadData(f"{where}: db_id is {name[:60]!r}; expected the plain name of a database")
     choices = [folder / form.format(split=split) / name / f"{name}.sqlite" for form in FOLDERS]
@@ -249,7 +271,7 @@ def _text(raw: dict[str, object], key: str, where: str) -> str:
 def ordered(gold: str) -> bool:
     """Return whether a gold query orders its rows: an ORDER BY outside brackets and strings.
 
-    Spider's test suite looks for the words anywhere; in a subquery or a window they say nothing about the rows.
+    Spider's test suite looks for the words anywhere; in a subquery or a window they do not order the result.
     """
     text = re.sub(r"'(?:[^']|'')*'|\"[^\"]*\"", "", gold)
     while (shorter := re.sub(r"\([^()]*\)", "", text)) != text:

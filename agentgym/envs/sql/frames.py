@@ -1,4 +1,4 @@
-"""What a question asks, apart from its words: a frame, and the SQL clauses that its parts become."""
+"""A question's content independent of its words: a frame, and the SQL clauses its parts become."""
 
 import re
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ OPERATORS = ("=", ">", "<", ">=", "<=", "null", "known", "after", "before", "yea
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A condition on the column that a path leads to; `value` is a text as it is said, or a number."""
+    """A condition on the column at the end of a path; `value` is a text as in the question, or a number."""
 
     path: Path
     operator: str
@@ -22,25 +22,28 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One question: a family of questions, the table it is about, and what the family leaves open."""
+    """One question: a family, its table, and the family's parameters."""
 
     family: str
     table: str
     where: tuple[Condition, ...] = ()
     either: bool = False
-    """Whether one of the conditions is enough."""
+    """True if one of the conditions suffices."""
     column: Path = ()
     number: Path = ()
     group: Path = ()
     aggregate: str = ""
     count: int = 0
-    """A number of rows, or a threshold of the family."""
+    """A number of rows, or the family's threshold."""
     parent: str = ""
-    """The reference of the table whose target the question counts for."""
+    """The table's reference by whose target the question counts."""
 
 
 class Clauses:
-    """The FROM and WHERE of a frame, with the joins that its paths need; tables are `t`, then `j1`, `j2`, …"""
+    """A frame's FROM and WHERE, with the joins needed by its paths.
+
+    Tables are `t`, then `j1`, `j2`, …
+    """
 
     def __init__(self, schema: Schema, table: str, spellings: dict[tuple[str, str, str], str] | None = None) -> None:
         self.schema, self.table = schema, schema.by_name[table]
@@ -50,13 +53,13 @@ class Clauses:
 
     @property
     def source(self) -> str:
-        """The FROM clause without its keyword."""
+        """FROM clause without its keyword."""
         if not self._joins:
             return self.table.name
         return " ".join([f"{self.table.name} AS t", *self._joins])
 
     def at(self, path: Path) -> tuple[str, Table, Column]:
-        """Return the alias ("" for the first table), table and column that a path leads to, joining what lies between."""
+        """Return alias ("" for the first table), table and column at the end of a path, adding the joins."""
         table, so_far, alias = self.table, (), "t"
         for step in path[:-1]:
             column = table.by_name[step]
@@ -70,12 +73,12 @@ class Clauses:
         return alias, table, table.by_name[path[-1]] if path[-1] != "id" else _KEY
 
     def name(self, path: Path) -> str:
-        """Return the qualified name of the column that a path leads to; call `plain` on the finished query."""
+        """Return the qualified name of the column at the end of a path; call `plain` on the finished query."""
         alias, _, column = self.at(path)
         return f"{alias}.{column.stored}"
 
     def where(self, frame: Frame, *more: str) -> str:
-        """Return the WHERE clause with a space in front, or nothing."""
+        """Return the WHERE clause with a leading space, or an empty string."""
         said = (" OR " if frame.either else " AND ").join(self.test(condition) for condition in frame.where)
         if frame.either and more:
             said = f"({said})"
@@ -99,7 +102,7 @@ class Clauses:
         return f"{name} {operator} {value}"
 
     def plain(self, sql: str) -> str:
-        """Return the query without `t.` where there is only one table."""
+        """Return the query without `t.` if there is only one table."""
         return sql if self._joins else re.sub(r"\bt\.(?=\w)", "", sql)
 
 

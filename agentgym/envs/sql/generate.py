@@ -1,4 +1,4 @@
-"""Questions drawn at random, and kept only where wrong queries give other results."""
+"""Random questions, accepted only if wrong queries give other results."""
 
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
@@ -16,16 +16,16 @@ from agentgym.envs.sql.words import say
 from agentgym.rewards.sql_result import same_result
 
 INSTANCES = 4
-"""Databases of one question: the one that is shown, and others of the same schema with other contents."""
+"""Number of databases per question: the visible one, and others with the same schema and other contents."""
 MOST_ROWS = 300
-"""Longest result of a kept question."""
+"""Maximum result rows of an accepted question."""
 
 T = TypeVar("T")
 Data = dict[str, Any]
 
 
 def families(difficulty: int, family: str) -> list[QuestionFamily]:
-    """Return the families of a difficulty: its own level and the two below; or the named one; or those of one table."""
+    """Return the families of a difficulty (its level and the two below), the named one, or those of one table."""
     if family == "one_table":
         return [family for family in FAMILIES.values() if family.level == 0]
     if family:
@@ -35,7 +35,7 @@ def families(difficulty: int, family: str) -> list[QuestionFamily]:
 
 
 def draw(rng: np.random.Generator, difficulty: int, family: str) -> Data | None:
-    """Return the data of a question that has not been tried yet, `seeds` still to be drawn; None where parts are missing."""
+    """Return the data of an untested question without `seeds`; None if the schema lacks a part."""
     name = _pick(rng, sorted(SCHEMAS))
     kind = _pick(rng, families(difficulty, family))
     single = family == "one_table"
@@ -61,12 +61,12 @@ def draw(rng: np.random.Generator, difficulty: int, family: str) -> Data | None:
 
 
 def instances(data: Data) -> list[bytes]:
-    """Return the databases of a question, the one that is shown first."""
+    """Return a question's databases, the visible one first."""
     return [content(data["schema"], seed, data["rows"], data["style"], data["table"]) for seed in data["seeds"]]
 
 
 def seeded(data: Data, rng: np.random.Generator, tries: int = 4) -> Data | None:
-    """Return the question with databases on which it is worth asking; None where none were found."""
+    """Return the question with suitable databases; None if none were found."""
     for _ in range(tries):
         whole = {**data, "seeds": [int(seed) for seed in rng.integers(2**31, size=INSTANCES)]}
         if telling(whole):
@@ -75,10 +75,10 @@ def seeded(data: Data, rng: np.random.Generator, tries: int = 4) -> Data | None:
 
 
 def telling(data: Data) -> bool:
-    """Return whether the databases tell right from wrong.
+    """Return whether the databases distinguish right from wrong.
 
-    The gold query has one result whatever the order in which SQLite visits rows; that of the shown database says
-    something; those of the databases are not all the same; every wrong query, of at least two, fails on some database.
+    The gold query's result does not depend on the order in which SQLite visits rows; on the visible database it is not
+    trivial; it varies between the databases; and every wrong query, of at least two, fails on some database.
     """
     golds: list[list[tuple[object, ...]]] = []
     left = list(data["wrong"])
@@ -103,7 +103,7 @@ def _connect(content: bytes) -> sqlite3.Connection:
 
 
 def spellings(schema: Schema, style: str) -> dict[tuple[str, str, str], str]:
-    """Return how each category is stored, by table, column and how it is said."""
+    """Return the stored form of each category, by table, column and its form in questions."""
     return {
         (table.name, column.name, value): STYLES[style](value)
         for table in schema.tables
@@ -113,15 +113,15 @@ def spellings(schema: Schema, style: str) -> dict[tuple[str, str, str], str]:
 
 
 class Drawing:
-    """Draws the parts of one frame."""
+    """Draws the parts of a frame."""
 
     def __init__(self, rng: np.random.Generator, schema: Schema, table: Table, difficulty: int) -> None:
         self.rng, self.schema, self.table, self.difficulty = rng, schema, table, difficulty
         self.depth = max(0, min(3, difficulty - 1))
-        """Most references a path may go through."""
+        """Maximum number of references in a path."""
 
     def frame(self, family: QuestionFamily) -> Frame | None:
-        """Return a frame of the family about the table; None where the table has no fitting column."""
+        """Return a frame of the family about the table; None if the table has no suitable column."""
         parts: dict[str, Any] = {}
         for need in family.needs:
             frame = _DRAWN[need](self)
@@ -131,13 +131,13 @@ class Drawing:
         where: tuple[Condition, ...] = parts.get("where", ())
         fixed = {condition.path for condition in where if condition.operator == "="}
         if parts.get("column") in {*fixed, parts.get("group"), parts.get("number")} - {None} or parts.get("group") in fixed:
-            return None  # it would be known beforehand
+            return None  # the answer would be known beforehand
         either = len(where) == 2 and self.difficulty > 0 and family.name in _EITHER and self.rng.random() < 0.3
         parts["either"] = either
         return Frame(family.name, self.table.name, **parts)
 
     def path(self, fits: Callable[[Column], bool], depth: int) -> Path | None:
-        """Return a path to a fitting column that is always known, through references that are always known."""
+        """Return a path to a suitable column that is never NULL, through references that are never NULL."""
         paths = [path for path, column in self._paths(self.table, depth) if fits(column) and not column.nullable]
         return paths[int(self.rng.integers(len(paths)))] if paths else None
 
@@ -150,7 +150,7 @@ class Drawing:
                     yield (column.name, *path), end
 
     def conditions(self, least: int) -> dict[str, object] | None:
-        """Return from `least` to two or more conditions, on columns that differ."""
+        """Return from `least` to two or more conditions, on distinct columns."""
         most = 2 + self.difficulty // 3
         wanted = int(self.rng.integers(least, most + 1)) if least else int(self.rng.integers(0, 2))
         conditions: dict[Path, Condition] = {}
@@ -189,7 +189,7 @@ class Drawing:
         return int(value) if column.kind == "integer" else round(value) + 0.5
 
     def parent(self) -> dict[str, object] | None:
-        """Return a reference of the table and the name of what it refers to."""
+        """Return a reference of the table and the name of its target."""
         references = [column for column in self.table.columns if column.kind == "reference"]
         if not references:
             return None
@@ -198,17 +198,17 @@ class Drawing:
         return {"parent": column.name, "column": (names[0],)} if names else None
 
     def parent_of(self) -> dict[str, object] | None:
-        """Return a reference of the table that is always known."""
+        """Return a reference of the table that is never NULL."""
         references = [column.name for column in self.table.columns if column.kind == "reference" and not column.nullable]
         return {"parent": _pick(self.rng, references)} if references else None
 
     def named(self, part: str, fits: Callable[[Column], bool], depth: int) -> dict[str, object] | None:
-        """Return a path as a part of a frame."""
+        """Return a path as a named part of a frame."""
         path = self.path(fits, depth)
         return None if path is None else {part: path}
 
     def unknown(self) -> dict[str, object] | None:
-        """Return a number of the table that is sometimes not known."""
+        """Return a numeric column of the table that may be NULL."""
         candidates = [column.name for column in self.table.columns if column.counts and column.nullable]
         return {"number": (_pick(self.rng, candidates),)} if candidates else None
 
@@ -229,7 +229,7 @@ _DRAWN: dict[str, Callable[[Drawing], dict[str, object] | None]] = {
 
 
 _EITHER = ("count", "list", "aggregate", "distinct", "groups", "group_values", "share", "months")
-"""Families in which conditions stand last, so that `or` cannot be read in two ways."""
+"""Families with conditions at the end, so that `or` is unambiguous."""
 
 
 def _pick(rng: np.random.Generator, values: Sequence[T]) -> T:

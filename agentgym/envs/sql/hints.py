@@ -1,4 +1,4 @@
-"""Steps that a hint names: the tables of the gold query, its joins, and the clauses it uses."""
+"""Hints: the gold query's tables, joins and clauses."""
 
 import re
 
@@ -16,8 +16,8 @@ _CLAUSES = (
 
 
 def steps(gold: str) -> list[str]:
-    """Return the steps towards a query: which tables it reads, how it joins them, which clauses it uses."""
-    query = re.sub(r"'(?:[^']|'')*'", "''", gold)  # words inside of values are no clauses
+    """Return the hints for a query: its tables, joins and clauses."""
+    query = re.sub(r"'(?:[^']|'')*'", "''", gold)  # ignore words inside string values
     made = {_plain(name) for name in _WITH.findall(query)}
     sources = [(_plain(name), _plain(alias)) for name, alias in _SOURCE.findall(query)]
     tables = list(dict.fromkeys(name for name, _ in sources if name not in made))

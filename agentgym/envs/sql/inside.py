@@ -1,8 +1,8 @@
-"""SQLite connections on which a query of a stranger can only read, within limits, and a process for them that can be ended.
+"""SQLite connections on which untrusted queries can only read, within limits, and the server process for them.
 
 Run as a program this file serves requests (`agentgym.envs.sql.database` sends them), so it imports the standard library
-alone. Limits are looked at between instructions of SQLite's machine, and one may take hours: `printf('%.*c', 2147483647,
-'x')`. On values of `CELL` bytes nothing else was found above a millisecond (measured: docs/environments/sql.md).
+alone. Limits are checked between instructions of SQLite's machine, and one may take hours: `printf('%.*c', 2147483647,
+'x')`. On values of `CELL` bytes no other was found above a millisecond (measured: docs/environments/sql.md).
 """
 
 import marshal
@@ -20,26 +20,34 @@ from pathlib import Path
 from typing import Any
 
 STEPS, FILE_STEPS = 1_000_000, 100_000_000
-"""Instructions of SQLite's virtual machine that one query may take, on a database in memory and on a file: what decides,
-on every machine alike. A second has some forty million."""
+"""Instruction limits of SQLite's virtual machine per query, on a database in memory and on a file.
+
+They decide, equally on every machine; a second has some forty million.
+"""
 EVERY = 200
-"""Instructions between two looks at the limits."""
+"""Instructions between two checks of the limits."""
 SECONDS, FILE_SECONDS = 0.2, 10.0
-"""CPU time of its thread that one query may take, several times what the steps do: only functions that go over long values
-many times get there. A busy machine or process changes nothing, and running out of it is the query's error."""
+"""Limits on a query's CPU time in its thread, several times what the steps take.
+
+Only functions that scan long values repeatedly reach them. A busy machine or process has no effect, and exceeding them is
+the
+query's error.
+"""
 MEMORY, FILE_MEMORY = 64 * 2**20, 256 * 2**20
-"""Bytes that SQLite may hold in this process, all connections together: what a statement is compiled into counts, and
-before SQLite 3.41 nothing else bounds the time that takes."""
+"""Limits on SQLite's bytes in this process over all connections.
+
+Compiled statements count, and before SQLite 3.41 nothing else bounds compilation time.
+"""
 ADDRESSES = 2**30
-"""Bytes of addresses of that process."""
+"""Address space of the process in bytes."""
 OPEN = 256
-"""Connections that are kept open."""
+"""Maximum number of connections kept open."""
 CELL, FILE_CELL = 2_000, 200_000
-"""Longest value in bytes: one instruction of the machine may go over it several times."""
+"""Maximum length of a value in bytes; one instruction may scan it several times."""
 SIZE, ROWS = 5_000_000, 20_000
-"""Most bytes and most rows of a result."""
+"""Maximum bytes and rows of a result."""
 CLOCK = "2024-01-01 00:00:00"
-"""What `now` is, since nothing may depend on the day."""
+"""Fixed value of `now`, since nothing may depend on the day."""
 
 HALF = "the query holds half a character (a lone surrogate), which is not text"
 
@@ -52,9 +60,9 @@ FUNCTIONS = frozenset((
     "rtrim", "sign", "sqrt", "strftime", "substr", "substring", "sum", "time", "total", "trim", "trunc", "typeof",
     "unicode", "unixepoch", "unlikely", "upper",
 ))  # fmt: skip
-"""What may be called: nothing that reads files, the clock or the build, or is no function of its arguments."""
+"""Allowed functions: none that reads files, the clock or the build, or that is not a function of its arguments."""
 HEAVY = frozenset(("printf", "format"))
-"""Functions that may take as long as they like, however short their arguments are."""
+"""Functions with unbounded time even for short arguments."""
 
 _DATES = ("date", "time", "datetime", "julianday", "unixepoch", "strftime")
 _LIMITS = {
@@ -72,36 +80,36 @@ _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR)
 
 
 class QueryError(Exception):
-    """A query that is wrong or asks for too much; the message is for whoever wrote it."""
+    """A wrong or too expensive query; the message is for its author."""
 
 
 def too_long(seconds: float) -> str:
-    """Return what is said of a query that ran out of time."""
+    """Return the message for a query that ran out of time."""
     return f"the query was stopped after {seconds:g} s of CPU time; use functions on shorter values, or on fewer rows"
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a query returned."""
+    """The result of a query."""
 
     columns: tuple[str, ...]
     rows: list[tuple[object, ...]]
     more: bool = False
-    """Whether there are further rows that were not fetched."""
+    """True if further rows were not fetched."""
 
 
 class Heavy(Exception):
-    """A query with functions of `HEAVY`, which is run only where it can be ended."""
+    """A query with functions of `HEAVY`, which runs only where it can be killed."""
 
 
 class Damaged(Exception):
-    """A file that is no database, or is damaged: none of the query's author's doing."""
+    """A file that is not a database or is damaged, which is not the query author's fault."""
 
 
 class Guarded:
-    """A database that is read: from the bytes of a database, or from a file.
+    """A read-only database, from bytes or a file.
 
-    `run` raises QueryError for what the query's author can repair, Damaged for what he cannot, and with `light` Heavy.
+    `run` raises QueryError for errors the query's author can fix, Damaged for others, and Heavy if `light`.
     """
 
     def __init__(self, content: bytes | Path, *, steps: int = 0, seconds: float = 0.0, light: bool = False) -> None:
@@ -116,7 +124,11 @@ class Guarded:
         _guard(self._connection, self._allow, self._tick, FILE_MEMORY if file else MEMORY)
 
     def run(self, sql: str, *, first: int | None = None) -> Result:
-        """Return the result of one SELECT (or WITH … SELECT, or VALUES), or its first rows."""
+        """Return the result of one SELECT (or WITH … SELECT, or VALUES), or its first rows.
+
+        Raises:
+            QueryError: the statement does not only read, fails, or exceeds a limit.
+        """
         if not _READS.match(sql):
             raise QueryError("only one query that reads is run: SELECT …, WITH … SELECT …, or VALUES …")
         self.ticks, self._over, self._denied, self._heavy = 0, "", "", False
@@ -147,7 +159,7 @@ class Guarded:
         return Result(columns, rows)
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the database."""
         self._connection.close()
 
     def _explained(self, error: Exception) -> Exception:
@@ -161,7 +173,7 @@ class Guarded:
             )
         if self._over == "time":
             return QueryError(too_long(self._seconds))
-        if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGE:  # the words may be the query's own
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGE:  # by code, because the message may quote the query
             return Damaged(f"{self.name} is damaged: {text}")
         if self._denied:
             return QueryError(f"{text}: {self._denied}")
@@ -178,7 +190,7 @@ class Guarded:
         return bool(self._over)
 
     def _allow(self, action: int, first: str | None, second: str | None, _database: str | None, _inner: str | None) -> int:
-        """Say whether a part of a statement may be compiled: reading tables, and functions of their arguments."""
+        """Return whether a part of a statement may be compiled: reading tables, and functions of their arguments."""
         if action in (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE):
             return sqlite3.SQLITE_OK
         if action == sqlite3.SQLITE_READ and not _machinery(first or ""):
@@ -200,7 +212,7 @@ class Guarded:
 
 
 _FRESH: dict[str, Any] = {"check_same_thread": False, "isolation_level": None, "cached_statements": 0}
-"""A statement kept from an earlier run would go on counting its steps where that run ended."""
+"""Resets a statement cached from an earlier run, which would otherwise continue counting its steps."""
 
 
 def _open(content: bytes | Path) -> sqlite3.Connection:
@@ -217,10 +229,10 @@ def _open(content: bytes | Path) -> sqlite3.Connection:
 
 
 def _guard(connection: sqlite3.Connection, allow: Callable[..., int], tick: Callable[[], int], memory: int) -> None:
-    """Take everything from a connection that reading does not need."""
-    connection.execute(f"PRAGMA hard_heap_limit = {memory}").fetchall()  # of the process; it can only be lowered
+    """Disable every feature of a connection that reading does not need."""
+    connection.execute(f"PRAGMA hard_heap_limit = {memory}").fetchall()  # process-wide, and can only be lowered
     connection.execute("PRAGMA query_only = ON")
-    connection.execute("PRAGMA temp_store = MEMORY")  # nothing is written to a disk
+    connection.execute("PRAGMA temp_store = MEMORY")  # never write to disk
     connection.execute("PRAGMA cell_size_check = ON")
     for limit, most in _LIMITS.items():
         connection.setlimit(limit, most)
@@ -238,7 +250,7 @@ def _text(raw: bytes) -> str:
 
 
 def _dated(name: str) -> Callable[..., str | bytes | int | float | None]:
-    """Return SQLite's own date function with a clock that stands still, and no time zone of the machine."""
+    """Return SQLite's own date function with a fixed clock and without the machine's time zone."""
     at = 1 if name == "strftime" else 0
 
     def call(*arguments: object) -> Any:
@@ -252,7 +264,7 @@ def _dated(name: str) -> Callable[..., str | bytes | int | float | None]:
             isinstance(argument, str) and argument.strip().lower() in ("localtime", "utc", "now")
             for argument in given[at + 1 :]
         ):
-            return None  # they depend on the machine
+            return None  # time zone modifiers depend on the machine
         short = sum(len(argument) for argument in given if isinstance(argument, str)) <= KEPT
         return _calendar(name, tuple(given)) if short else _calendar.__wrapped__(name, tuple(given))
 
@@ -260,14 +272,14 @@ def _dated(name: str) -> Callable[..., str | bytes | int | float | None]:
 
 
 def _read(value: object) -> object:
-    """Return an argument as SQLite's date functions take it: a blob is text, and text ends at its first NUL."""
+    """Return an argument as SQLite's date functions see it: a blob is text, and text ends at its first NUL."""
     if isinstance(value, bytes):
         value = _text(value)
     return value.partition("\0")[0] if isinstance(value, str) else value
 
 
 KEPT = 100
-"""Characters of arguments whose date is remembered: longer ones would fill the memory of the process."""
+"""Maximum characters of arguments whose date is cached; longer ones would fill the process's memory."""
 
 
 @lru_cache(maxsize=4096, typed=True)
@@ -287,19 +299,20 @@ def _modules() -> frozenset[str]:
 
 
 def _machinery(table: str) -> bool:
-    """Return whether a table is one of SQLite's own modules: they tell of the file, the build or other statements."""
+    """Return whether a table is one of SQLite's own modules, which reveal the file, the build or other statements."""
     name = table.lower()
     return name in _modules() or name.startswith("pragma_")
 
 
-# The process
+# The server process
 
 
 def serve() -> None:
     """Answer messages on standard input until it ends: a length and a marshalled tuple each, and so are the answers.
 
-    A message is key, content (bytes, a path, or None for a key that is open), steps, seconds, sql, first. The answer is
-    `rows`, columns, rows, more; or `error` or `damaged`, with words; or `unknown` for a key that is not open.
+    A message is key, content (bytes, a path, or None for an open key), steps, seconds, sql, first. The answer is `rows`,
+    columns,
+    rows, more; or `error` or `damaged`, with a message; or `unknown` for a key that is not open.
     """
     _limit_process()
     kept: OrderedDict[object, Guarded] = OrderedDict()
@@ -316,7 +329,7 @@ def _answer(
     sql: str,
     first: int | None,
 ) -> tuple[object, ...]:
-    """Return the answer to a request; SIGPROF ends the process where the query does not heed the clock."""
+    """Return the answer to a request; SIGPROF kills the process if the query ignores the time limit."""
     if key not in kept and content is None:
         return ("unknown",)
     signal.setitimer(signal.ITIMER_PROF, seconds * 1.1)
@@ -356,7 +369,7 @@ def send(pipe: int, message: tuple[Any, ...]) -> None:
 
 
 def receive(pipe: int) -> tuple[Any, ...] | None:
-    """Read a message; None where the other side has ended."""
+    """Read a message; None if the other side has ended."""
     head = os.read(pipe, 1 << 16)
     while head and len(head) < 4 + int.from_bytes(head[:4], "big"):
         piece = os.read(pipe, 1 << 20)

@@ -1,7 +1,7 @@
-"""Whether a query answers a question: its result against the gold query's, on several databases of one schema.
+"""Grading of queries: comparison with the gold query's result on several databases of one schema.
 
-Several databases are the idea of test-suite accuracy (Zhong, Yu and Klein 2020, arXiv 2010.02840): a wrong query is right
-on one database by luck more easily than on all.
+Several databases are the idea of test-suite accuracy (Zhong, Yu and Klein 2020, arXiv 2010.02840): a wrong query is less
+likely to be right by chance on all of them than on one.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,13 +15,16 @@ from agentgym.rewards.sql_result import column_orders, same_in_bird, same_in_spi
 JsonMapping = Mapping[str, Any]
 
 RULES = ("published", "strict")
-"""How answers to questions of a file are compared: as the evaluation of its set does, or as those to generated questions."""
+"""Comparisons for a file's questions: its dataset's evaluation, or the one of generated questions."""
 
 
 def rewritten_gold(database: Database, data: JsonMapping, rule: str) -> tuple[str, Result]:
-    """Return the gold query as it is compared on a database, and its result; raises QueryError where it has none.
+    """Return the gold query in the form compared on a database, and its result.
 
-    Without DISTINCT a query may have more rows than are read: it is compared as it is written then.
+    Without DISTINCT a query may have more rows than the limit: it is then compared as written.
+
+    Raises:
+        QueryError: the query fails.
     """
     gold = compared(data["gold"], data, rule)
     try:
@@ -33,21 +36,22 @@ def rewritten_gold(database: Database, data: JsonMapping, rule: str) -> tuple[st
 
 
 def results(database: Database, sql: str, data: JsonMapping, rule: str) -> tuple[Result, Result]:
-    """Return the results of an answer and of the gold query, rewritten alike.
+    """Return the results of an answer and of the gold query, rewritten alike; QueryError is the answer's failure.
 
-    Raises QueryError for an answer that fails, a Fault for a gold query that does: no answer could be right.
+    Raises:
+        Fault: the gold query fails, so that no answer could be right.
     """
     try:
         gold, wanted = rewritten_gold(database, data, rule)
     except QueryError as error:
-        database.run(compared(sql, data, rule))  # a failing answer is its author's own
+        database.run(compared(sql, data, rule))  # a failing answer is its author's error, even if the gold query fails, too
         raise Fault(f"the gold query fails on {database.name}: {error} (gold: {data['gold'][:200]})") from error
     as_written = gold == data["gold"] != compared(gold, data, rule)
     return database.run(sql if as_written else compared(sql, data, rule)), wanted
 
 
 def holds_on(databases: Iterable[Database], sql: str, data: JsonMapping, rule: str, comparison: "Comparison") -> bool:
-    """Return whether a query has the gold query's result on further databases; one on which it fails is enough."""
+    """Return whether a query has the gold query's result on all further databases; a failure on one counts as no."""
     for database in databases:
         try:
             given, wanted = results(database, sql, data, rule)
@@ -59,7 +63,7 @@ def holds_on(databases: Iterable[Database], sql: str, data: JsonMapping, rule: s
 
 
 def comparison(data: JsonMapping, rule: str) -> "Comparison":
-    """Return how answers to a task's question are compared."""
+    """Return the comparison for answers to a task's question."""
     evaluation = data.get("evaluation", "") if rule == "published" else ""
     if evaluation == "spider":
         return Comparison("order by" in data["gold"].lower(), evaluation=evaluation)
@@ -67,7 +71,7 @@ def comparison(data: JsonMapping, rule: str) -> "Comparison":
 
 
 def compared(sql: str, data: JsonMapping, rule: str) -> str:
-    """Return the query whose result is compared: Spider's evaluation drops DISTINCT and mends spaces within operators."""
+    """Return the compared form of a query: Spider's evaluation drops DISTINCT and repairs spaces within operators."""
     if rule != "published" or data.get("evaluation") != "spider":
         return sql
     return without_distinct(sql.replace("> =", ">=").replace("< =", "<=").replace("! =", "!="))
@@ -75,18 +79,18 @@ def compared(sql: str, data: JsonMapping, rule: str) -> str:
 
 @dataclass
 class Comparison:
-    """How results are compared; remembers in which order the columns of an answer have stood so far."""
+    """Compares results; remembers the column orders that have fit the answer so far."""
 
     ordered: bool
-    """Whether the order of rows counts."""
+    """True if the order of rows counts."""
     any_columns: bool = False
-    """Whether columns may stand in another order, the same one on every database."""
+    """True if columns may be in another order, the same one on every database."""
     evaluation: str = ""
     """The evaluation whose own rule decides, `spider` or `bird`; empty for ours."""
     _orders: set[tuple[int, ...]] | None = field(default=None, init=False)
 
     def same(self, given: Result, wanted: Result) -> bool:
-        """Return whether two results are the same, and can be together with those before."""
+        """Return whether two results are equal, consistently with the earlier ones."""
         if self.evaluation == "spider":
             return same_in_spider(given.rows, wanted.rows, ordered=self.ordered)
         if self.evaluation == "bird":

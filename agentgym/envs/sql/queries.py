@@ -1,4 +1,4 @@
-"""The SQL of each family of questions, and how someone in a hurry would get it wrong.
+"""SQL of each family of questions, and plausible wrong versions.
 
 A writer turns a frame into its query. It asks the clauses for names first, so that the joins are known when FROM is written.
 """
@@ -281,7 +281,7 @@ WRITE: Mapping[str, Callable[[Frame, Clauses], str]] = {
     "change": _write_change,
     "months": _write_months,
 }
-"""The query of a frame, by family."""
+"""Query writer of each family."""
 
 SLIPS: Mapping[str, Callable[[Frame, Clauses], Iterator[str]]] = {
     "count": _slip_count,
@@ -304,4 +304,4 @@ SLIPS: Mapping[str, Callable[[Frame, Clauses], Iterator[str]]] = {
     "change": _slip_change,
     "months": _slip_months,
 }
-"""Wrong queries for a frame, by family, besides those that get its conditions wrong."""
+"""Wrong queries of each family, in addition to wrong conditions."""

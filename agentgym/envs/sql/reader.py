@@ -1,4 +1,4 @@
-"""The expert: it reads the schema and the question, looks up how categories are spelled, and writes the query."""
+"""The expert: parses schema and question, looks up the spelling of categories, and writes the query."""
 
 from collections.abc import Mapping
 
@@ -11,7 +11,7 @@ from agentgym.envs.sql.words import read, read_schema
 
 
 def next_action(question: str, schema_shown: str, seen: Mapping[str, str], *, spelled: bool) -> str:
-    """Return the next action, from what was shown: `seen` maps queries to their answers.
+    """Return the next action given the observations; `seen` maps queries to their answers.
 
     `spelled` says that categories are stored as the question spells them.
     """
@@ -37,7 +37,7 @@ def next_action(question: str, schema_shown: str, seen: Mapping[str, str], *, sp
 
 
 def slip(question: str, schema_shown: str, rng: np.random.Generator) -> str | None:
-    """Return an answer as someone in a hurry would give it: a wrong query for the question; None before the schema."""
+    """Return a careless answer: a wrong query for the question; None before the schema is known."""
     schema = read_schema(schema_shown)
     frame = read(question, schema)
     wrong = [] if frame is None else wrong_queries(frame, schema, {})

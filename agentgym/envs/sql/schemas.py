@@ -1,10 +1,10 @@
-"""Schemas of generated databases, written down in a short language, and what it means.
+"""Schemas of generated databases in a compact notation, and its parser.
 
-A line, which may go on in the next, is a table: its name, then its columns separated by semicolons. Every table has a key
-`id`. A column is
+A line, which an indented one continues, is a table: its name, then its columns separated by semicolons. Every table has a
+key `id`. A column is
 `name {a, b, c}` (a category), `name 1..90` (integers), `name 1.00..90.00` (reals with two decimals), `name date`,
-`name person|title|place` (names, some of them alike), or `name -> table` (a reference, kept as `name_id`); `?` behind
-the name lets it be NULL.
+`name person|title|place` (names, some of them similar), or `name -> table` (a reference, stored as `name_id`); `?` after
+the name makes it nullable.
 """
 
 import re
@@ -99,30 +99,30 @@ class Column:
 
     @property
     def stored(self) -> str:
-        """The name of the column in the database."""
+        """Name of the column in the database."""
         return f"{self.name}_id" if self.kind == "reference" else self.name
 
     @property
     def counts(self) -> bool:
-        """Whether the column holds numbers that may be added, averaged and ordered."""
+        """True for numbers that may be added, averaged and ordered."""
         return self.kind in ("integer", "real")
 
     @property
     def names(self) -> bool:
-        """Whether the column holds names of things, some of them alike."""
+        """True for names of things, some of them similar."""
         return self.kind in ("person", "title", "place")
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table with a key `id` and these columns."""
+    """A table with a key `id` and columns."""
 
     name: str
     columns: tuple[Column, ...]
 
     @cached_property
     def by_name(self) -> dict[str, Column]:
-        """The columns by name, references without `_id`."""
+        """Columns by name, references without `_id`."""
         return {column.name: column for column in self.columns}
 
     def alone(self) -> "Table":
@@ -132,7 +132,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Schema:
-    """Tables, in an order in which references lead back."""
+    """Tables, ordered so that references point to earlier ones."""
 
     name: str
     tables: tuple[Table, ...]
@@ -140,7 +140,7 @@ class Schema:
 
 
 def create(table: Table) -> str:
-    """Return the statement that makes a table."""
+    """Return the statement that creates a table."""
     types = {"integer": "INTEGER", "real": "REAL", "reference": "INTEGER"}
     lines = ["id INTEGER PRIMARY KEY"]
     for column in table.columns:
@@ -153,7 +153,7 @@ _COLUMN = re.compile(r"(\w+)(\?)? (.+)")
 
 
 def read_schema(name: str, text: str) -> Schema:
-    """Return the schema that a text in the short language describes."""
+    """Return the schema described by a text in the compact notation."""
     tables: list[Table] = []
     for line in re.split(r"\n(?=\s+\w+: )", text.strip("\n")):
         table, _, rest = " ".join(line.split()).partition(": ")

@@ -1,4 +1,4 @@
-"""Shortcuts that answer without understanding the question; each has success 0."""
+"""Shortcut policies that answer without understanding the question; each has success 0."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -9,7 +9,7 @@ _TABLE = re.compile(r"CREATE TABLE (\w+) \(\n  (.*?)\n\)", re.DOTALL)
 
 
 def shortcuts() -> Mapping[str, Callable[[list[str]], str]]:
-    """Return each shortcut by name: from all observations so far to an action."""
+    """Return the shortcut policies by name; each maps all observations so far to an action."""
     return {
         "constant": lambda _: spell("answer", "SELECT 42"),
         "literals": literals,
@@ -22,29 +22,29 @@ def shortcuts() -> Mapping[str, Callable[[list[str]], str]]:
 
 
 def literals(observations: list[str]) -> str:
-    """Answer with what the question holds in quotes, or its numbers."""
+    """Answer with the question's quoted texts, or its numbers."""
     question = _question(observations)
     literals = re.findall(r"'[^']*'|\b\d+\b", question)
     return spell("answer", f"SELECT {literals[0] if literals else 1}")
 
 
 def select_star(observations: list[str]) -> str:
-    """Answer with all of the first table that the question names."""
+    """Answer with all of the first table named in the question."""
     return _after_schema(observations, lambda table, _: f"SELECT * FROM {table}")
 
 
 def first_column(observations: list[str]) -> str:
-    """Answer with the first column, after the key, that the question names."""
+    """Answer with the first column, after the key, named in the question."""
     return _after_schema(observations, lambda table, column: f"SELECT {column} FROM {table}")
 
 
 def count_rows(observations: list[str]) -> str:
-    """Answer with the number of rows of the first table that the question names."""
+    """Answer with the number of rows of the first table named in the question."""
     return _after_schema(observations, lambda table, _: f"SELECT COUNT(*) FROM {table}")
 
 
 def shown_result(observations: list[str]) -> str:
-    """Count the rows that a query finds, and answer with that number instead of the query."""
+    """Count the rows of a query, and answer with that number instead of the query."""
     if len(observations) == 1:
         return spell("schema")
     table, _ = _named(observations)
@@ -63,7 +63,7 @@ def _after_schema(observations: list[str], write: Callable[[str, str], str]) -> 
 
 
 def _named(observations: list[str]) -> tuple[str, str]:
-    """Return the first table of the schema that the question names, and its first column that it names."""
+    """Return the first table of the schema named in the question, and its first named column."""
     question = set(re.findall(r"\w+", _question(observations)))
     tables = _TABLE.findall(observations[1]) or [("sqlite_master", "name TEXT")]
     name, body = next((table for table in tables if table[0] in question), tables[0])

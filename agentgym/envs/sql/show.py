@@ -1,4 +1,4 @@
-"""What a database and its answers look like in an observation."""
+"""Databases and results as observation text."""
 
 import difflib
 import re
@@ -6,14 +6,14 @@ import re
 from agentgym.envs.sql.database import Database, QueryError, Result
 
 CELL, PAGE = 80, 4000
-"""Most characters of a value and of an observation."""
+"""Maximum characters of a value and of an observation."""
 LONGEST_ERROR = 500
 COUNTED = 1000
-"""Rows that are counted before it says `more than`."""
+"""Maximum rows counted before it says `more than`."""
 
 
 def statements(database: Database) -> str:
-    """Return the statements that made the tables; only names where these would be too long."""
+    """Return the CREATE statements of the tables; only names if these would be too long."""
     rows = database.run("SELECT name, sql FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY rowid").rows
     created = [(str(name), str(sql)) for name, sql in rows if not str(name).startswith("sqlite_")]
     text = "\n".join(f"{sql.strip()};" for _, sql in created)
@@ -24,7 +24,7 @@ def statements(database: Database) -> str:
 
 
 def overview(database: Database) -> str:
-    """Return each table with the number of its rows, and its columns with the number of their different values."""
+    """Return each table with its number of rows, and its columns with their number of distinct values."""
     lines: list[str] = []
     for name in tables(database):
         fields = columns(database, name)
@@ -46,7 +46,7 @@ def tables(database: Database) -> list[str]:
 
 
 def columns(database: Database, table: str) -> list[str]:
-    """Return the names of a table's columns; none where it is a view or a virtual table that cannot be read here."""
+    """Return the names of a table's columns; empty for a view or a virtual table that cannot be read here."""
     try:
         return list(database.run(f"SELECT * FROM {quoted(table)}", first=0).columns)
     except QueryError:
@@ -54,12 +54,12 @@ def columns(database: Database, table: str) -> list[str]:
 
 
 def quoted(name: str) -> str:
-    """Return a name as it may stand in SQL: bare where it is a plain word."""
+    """Return a name in SQL syntax, unquoted if it is a plain word."""
     return name if re.fullmatch(r"[A-Za-z_]\w*", name) else '"' + name.replace('"', '""') + '"'
 
 
 def table(result: Result, most: int) -> str:
-    """Return a result as lines of values, its column names first and the number of its rows last."""
+    """Return a result as lines of values, with the column names first and the number of rows last."""
     lines = [" | ".join(cell(name) for name in result.columns)]
     lines += [" | ".join(cell(value) for value in row) for row in result.rows[:most]]
     count = len(result.rows)
@@ -72,7 +72,7 @@ def table(result: Result, most: int) -> str:
 
 
 def cell(value: object) -> str:
-    """Return a value as text of one line."""
+    """Return a value as one line of text."""
     if value is None:
         return "NULL"
     if isinstance(value, bytes):
@@ -83,12 +83,12 @@ def cell(value: object) -> str:
 
 
 def cut(text: str, last: str = "") -> str:
-    """Return a text of at most a page, saying where it was cut."""
+    """Return a text of at most a page, with a note if it was cut."""
     return text if len(text) <= PAGE else f"{text[:PAGE]} …\n(cut) {last}".rstrip()
 
 
 def explained(error: str, database: Database) -> str:
-    """Return SQLite's message with the nearest name where a name was wrong."""
+    """Return SQLite's message, with the closest name if a name was wrong."""
     error = error if len(error) <= LONGEST_ERROR else f"{error[:LONGEST_ERROR]} …"
     match = re.search(r"no such (column|table): ([\w.\"]+)", error)
     if match is None:

@@ -1,4 +1,4 @@
-"""Other contents for a database that has none: rows left out, values moved and changed, references kept whole."""
+"""Variants of a database with other contents: rows removed, values moved and changed, references intact."""
 
 import re
 import sqlite3
@@ -12,10 +12,10 @@ from agentgym.core.seeding import generator
 from agentgym.errors import Fault
 
 LARGEST = 8 * 2**20
-"""Bytes of the largest database that is copied into memory."""
+"""Maximum bytes of a database that is copied into memory."""
 PASSES = 20
 PLAIN = 3
-"""Variants that the gold query has no part in; those after them hold values that it compares with."""
+"""Number of variants that do not depend on the gold query; later ones contain values it compares with."""
 _LITERAL = re.compile(
     r"""(?:\w+\.)?["`\[]?(?P<column>\w+)["`\]]?\s*(?:=|==|!=|<>|<=?|>=?|\bnot\s+like\b|\blike\b|\bbetween\b|\bin\s*\(|\bis\b)\s*"""
     r"""(?P<value>'(?:[^']|'')*'|"[^"]*"|-?\d+(?:\.\d+)?)(?:\s*(?:and|,)\s*(?P<second>'(?:[^']|'')*'|-?\d+(?:\.\d+)?))?""",
@@ -24,12 +24,13 @@ _LITERAL = re.compile(
 
 
 def variant(path: Path, number: int, gold: str = "") -> bytes | None:
-    """Return a copy with other contents, which depend on the number.
+    """Return a copy with other contents, determined by the number.
 
-    A third of the rows is left out, a different third of three numbers; from 1 on the values of columns that are no keys
-    stand in other rows; from `PLAIN` on half of the values of columns that the gold query compares are those it compares
-    with, or just above and below. None for a database too large to copy, or one whose references cannot be kept whole:
-    there a query may be right on the whole and differ on a part. Raises Fault where the file is damaged.
+    A third of the rows is removed, a different third for each residue of the number modulo three; from 1 on the values of
+    non-key columns move to other rows; from `PLAIN` on half of the values of columns that the gold query compares are those
+    it
+    compares with, or just above and below. Returns None for a database too large to copy, or whose references cannot be kept
+    intact: a query may be right on the whole there and differ on a part. Raises Fault if the file is damaged.
     """
     status = path.stat()
     if status.st_size > LARGEST:
@@ -45,7 +46,7 @@ def _variant(path: Path, _time: int, number: int, gold: str) -> bytes | None:
                 source.backup(copy)
             if _dangling(copy) is None:
                 return None
-            copy.text_factory = partial(str, encoding="utf-8", errors="replace")  # of names: values are never read here
+            copy.text_factory = partial(str, encoding="utf-8", errors="replace")  # for names; values are never read here
             copy.execute("PRAGMA temp_store = MEMORY")
             names = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
             tables = [str(name) for (name,) in copy.execute(names).fetchall()]
@@ -60,7 +61,7 @@ def _variant(path: Path, _time: int, number: int, gold: str) -> bytes | None:
 
 
 def compared(gold: str) -> dict[str, list[object]]:
-    """Return the values that a query compares columns with, by the lower-case name of the column."""
+    """Return the values a query compares columns with, by lower-case column name."""
     answers: dict[str, list[object]] = {}
     for match in _LITERAL.finditer(gold):
         for text in filter(None, (match["value"], match["second"])):
@@ -69,7 +70,7 @@ def compared(gold: str) -> dict[str, list[object]]:
 
 
 def _values(text: str) -> list[object]:
-    """Return the values for a literal: what equals it, and what is less and more."""
+    """Return the values for a literal: one equal to it, one less and one greater."""
     if text[0] in "'\"":
         inner = text[1:-1].replace("''", "'")
         return [inner.replace("%", "").replace("_", "x")] if "%" in inner else [inner]
@@ -78,7 +79,7 @@ def _values(text: str) -> list[object]:
 
 
 def _move(copy: sqlite3.Connection, tables: list[str], number: int, values: dict[str, list[object]]) -> None:
-    """Give the values of each column that is no key to other rows, and write those of `values` into half of the rows."""
+    """Shuffle the values of each non-key column, and write those of `values` into half of the rows."""
     kept = _keys(copy, tables)
     copy.execute("CREATE TEMP TABLE place (row INTEGER PRIMARY KEY, at INT)")
     copy.execute("CREATE TEMP TABLE held (at INTEGER PRIMARY KEY, value)")
@@ -87,7 +88,7 @@ def _move(copy: sqlite3.Connection, tables: list[str], number: int, values: dict
         source = f"main.{_quoted(table)}"
         try:
             copy.execute(f"INSERT INTO temp.place SELECT rowid, row_number() OVER (ORDER BY rowid) - 1 FROM {source}")
-        except sqlite3.OperationalError:  # a table without rowids: left as it is
+        except sqlite3.OperationalError:  # a table without rowids stays unchanged
             continue
         (count,) = copy.execute("SELECT COUNT(*) FROM temp.place").fetchone()
         names = [str(row[1]) for row in copy.execute(f"PRAGMA table_info({_quoted(table)})")]
@@ -117,7 +118,7 @@ def _move_column(
 
 
 def _keys(copy: sqlite3.Connection, tables: list[str]) -> set[tuple[str, str]]:
-    """Return the columns, as (table, column) in lower case, that are unique, refer to others, or are referred to."""
+    """Return the columns, as (table, column) in lower case, that are unique, refer to others, or are referenced."""
     keys: set[tuple[str, object]] = set()
     for table in tables:
         for _, name, _, _, _, key in copy.execute(f"PRAGMA table_info({_quoted(table)})").fetchall():
@@ -134,7 +135,7 @@ def _thin(copy: sqlite3.Connection, tables: list[str], number: int) -> None:
     for name in tables:
         try:
             copy.execute(f"DELETE FROM {_quoted(name)} WHERE (rowid + {number}) % 3 = 0")
-        except sqlite3.OperationalError:  # a view's table, or one without rowids: left as it is
+        except sqlite3.OperationalError:  # a view, or a table without rowids, stays unchanged
             continue
     for _ in range(PASSES):
         dangling = _dangling(copy) or []
@@ -145,7 +146,7 @@ def _thin(copy: sqlite3.Connection, tables: list[str], number: int) -> None:
 
 
 def _dangling(copy: sqlite3.Connection) -> list[tuple[str, int]] | None:
-    """Return the rows whose references lead nowhere; None where the schema's references cannot be followed."""
+    """Return the rows with dangling references; None if the schema's references cannot be followed."""
     try:
         dangling = copy.execute("PRAGMA foreign_key_check").fetchall()
     except sqlite3.OperationalError:

@@ -1,4 +1,4 @@
-"""Frames in words, and words read back: the language of the generated questions."""
+"""The language of generated questions: frames to words, and back."""
 
 import re
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ _SAID = {
     "before": ("is before {}",),
     "year": ("is in the year {}",),
 }
-"""Each operator in words; dates and categories stand in quotes."""
+"""Wording of each operator; dates and categories are quoted."""
 
 
 def say(frame: Frame, schema: Schema, rng: np.random.Generator) -> str:
@@ -48,7 +48,7 @@ def _possessive(path: Path) -> str:
 
 
 def _where(frame: Frame, schema: Schema, rng: np.random.Generator) -> str:
-    several = FAMILIES[frame.family].level > 0  # questions about one table stay as they were: a recipe's numbers are theirs
+    several = FAMILIES[frame.family].level > 0  # one-table questions stay unchanged, since a recipe's results depend on them
     said: list[str] = []
     for each in frame.where:
         forms = _SAID[each.operator]
@@ -59,7 +59,7 @@ def _where(frame: Frame, schema: Schema, rng: np.random.Generator) -> str:
 
 
 def _is_date(schema: Schema, table: str, path: Path) -> bool:
-    """Return whether a path ends in a date, whose name (`held`, `joined`) is no noun."""
+    """Return whether a path ends in a date, whose name (`held`, `joined`) is not a noun."""
     here = schema.by_name[table]
     for step in path[:-1]:
         here = schema.by_name[here.by_name[step].target]
@@ -114,7 +114,7 @@ _CONDITION = re.compile(
 
 
 def read(question: str, schema: Schema) -> Frame | None:
-    """Return the frame that a question puts into words, over the tables and columns of a schema; None if it is none."""
+    """Return the frame a question expresses over a schema; None if it expresses none."""
     for family, pattern in _patterns():
         match = pattern.fullmatch(question)
         if match is None:
@@ -191,7 +191,7 @@ _OVERVIEW = re.compile(r"^(\w+) \d+: (.+)$", re.MULTILINE)
 
 
 def read_schema(shown: str) -> Schema:
-    """Return the schema that was shown: as statements, or as an overview."""
+    """Return the schema in an observation, given as statements or as an overview."""
     tables = [Table(name, tuple(_columns(body))) for name, body in _TABLE.findall(shown)]
     if not tables:
         tables = [

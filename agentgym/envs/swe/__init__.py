@@ -1,4 +1,4 @@
-"""Repositories with a bug, an issue that describes it, and hidden tests that decide; see `env.py`."""
+"""Repositories with a bug, an issue that describes it, and hidden tests; see `env.py`."""
 
 from agentgym.envs.swe.env import SWE
 

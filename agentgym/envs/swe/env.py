@@ -1,4 +1,4 @@
-"""The environment: a repository with a bug in a sandbox, an issue, a shell, and hidden tests that decide."""
+"""The environment: a repository with a bug in a sandbox, an issue, a shell, and hidden tests."""
 
 import base64
 import difflib
@@ -37,17 +37,17 @@ from agentgym.sandbox.warm_pool import take
 from agentgym.tasks.reading import reading
 
 REMEMBERED = 256
-"""Folders that are kept for further episodes of their tasks."""
+"""Maximum number of folders cached for further episodes of their tasks."""
 T = TypeVar("T")
 GRADING = tuple(dict.fromkeys((*PACKAGES, "py")))
-"""What a sandbox for grading has loaded."""
+"""Modules preloaded in a grading sandbox."""
 GRADINGS = ("tests", "one-process", "patch")
 MOST_EDITS = 8
-"""In one file, by the oracle; of more the file is written anew."""
+"""Maximum edits per file by the oracle; beyond it the file is rewritten."""
 HOME = "/home/agent"
 PROGRAMS = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 DATE = "2024-01-01T00:00:00Z"
-"""Of the only commit there is."""
+"""Date of the only commit."""
 
 
 class SWE(RepositoryEnv):
@@ -70,22 +70,28 @@ class SWE(RepositoryEnv):
     caller_settings: ClassVar[tuple[str, ...]] = ("data", "grading")
     settings: ClassVar[tuple[str, ...]] = (*RepositoryEnv.settings, *caller_settings, *task_settings)
     data: str | None = None
-    """A file of tasks; None: those that come with agentgym."""
+    """A file of tasks; None: the built-in tasks."""
     strict: bool = False
-    """Whether one bad row refuses a file; else such rows are left out, with a warning of how many."""
+    """Refuse the file for one bad row; by default bad rows are skipped, and a warning counts them."""
     ignore: Sequence[str] = ()
-    """Columns of a file that are left out on purpose."""
+    """Columns of the file to leave out on purpose."""
     grading: str = "tests"
-    """`tests`: hidden tests decide. `one-process`: likewise, but code under test can cheat. `patch`: no test is run, and the
-    repair has to be the known one (SWE-RL)."""
+    """`tests`: hidden tests decide. `one-process`: likewise, but code under test can cheat. `patch`: no tests run.
+
+    With `patch` the repair must equal the known one (SWE-RL).
+    """
     packages = ("tarfile", *(name for name in PACKAGES if name not in ("pytest", "py")))
-    """What packs and unpacks the folder, and libraries of pytest; its own two import all of it: see `_make`."""
+    """Modules that pack and unpack the folder, and pytest's dependencies; its own two import all of it: see `_make`."""
     root = FOLDER
     step_seconds = 900.0
-    """Grading has clocks of its own, which tell a slow repair from a busy machine; this is for what hangs beyond them."""
+    """Catches hangs beyond grading's own clocks, which distinguish a slow repair from a busy machine."""
 
     def requires(self) -> None:
-        """Raise MissingExtra where there is no sandbox or no pytest."""
+        """Check the sandbox and pytest.
+
+        Raises:
+            MissingExtra: tests cannot run here.
+        """
         super().requires()
         problem = missing(self.backend, GRADING, self.backend_options)
         if problem:
@@ -112,7 +118,7 @@ class SWE(RepositoryEnv):
         return {"instance": item.id, "package": item.package, "kind": item.kind, "fix": fix}
 
     def split_key(self, task: Task) -> object:
-        """Return the package, whose tasks are all in one split."""
+        """Return the package, whose tasks all share one split."""
         return task.data["package"]
 
     def content_key(self, task: Task) -> object:
@@ -121,13 +127,13 @@ class SWE(RepositoryEnv):
 
     def begin(self, task: Task) -> str:
         self.changed: tuple[object, ...] = ()
-        """How the folder differs from what the episode began with."""
+        """Difference between the folder and its initial state."""
         self.fresh: dict[str, str] = {}
-        """What it began with: digests by name; empty until the sandbox was prepared."""
+        """Initial digests by name; empty until the sandbox was prepared."""
         self.alike = 0.0
-        """How much the submitted repair looks like the known one."""
+        """Similarity of the submitted repair to the known one."""
         observation = super().begin(task)
-        self._instance().base()  # a repository that is not there, or changed, is refused here
+        self._instance().base()  # raises for a missing or changed repository
         if self.data is not None:
             self._refuse_copies()
         return observation
@@ -141,7 +147,7 @@ class SWE(RepositoryEnv):
     def prepare(self, sandbox: Sandbox) -> None:
         instance = self._instance()
         key = f"{instance.repository.digest} {instance.id} {self._python()}"
-        folder = _prepared.pop(key, None)  # other threads may forget it meanwhile
+        folder = _prepared.pop(key, None)  # another thread may remove it meanwhile
         if folder is None:
             self._make(sandbox)
             folder = sandbox.snapshot()
@@ -158,7 +164,7 @@ class SWE(RepositoryEnv):
         programs = {name: f'#!/bin/sh\nexec {python} "$@"\n' for name in ("python", "python3")}
         programs["pytest"] = f'#!/bin/sh\nexec {python} -m pytest "$@"\n'
         held = {f".local/bin/{name}": text.encode() for name, text in programs.items()}
-        held[".local/lib/pluggy-0.dist-info/METADATA"] = b"Name: pluggy\nVersion: 0\n"  # pytest's first line asks for it
+        held[".local/lib/pluggy-0.dist-info/METADATA"] = b"Name: pluggy\nVersion: 0\n"  # pytest's header looks it up
         if self.backend not in CONTAINERS:
             held |= {f".local/lib/{name}": content for name, content in _pytest_itself().items()}
         sandbox.restore(pack(tree | held))
@@ -167,7 +173,7 @@ class SWE(RepositoryEnv):
             raise SandboxFault(f"the repository could not be prepared: {result.text[-500:]}")
 
     def _path(self, home: str) -> str:
-        """Return where Python looks for packages."""
+        """Return PYTHONPATH."""
         places = [f"{home}/{FOLDER}/{part}".rstrip("/") for part in roots(self._instance().base())]
         return ":".join([*places, f"{home}/.local/lib", "/opt/packages"])
 
@@ -198,7 +204,11 @@ class SWE(RepositoryEnv):
         return known.get(self.backend, "python3")
 
     def _refuse_copies(self) -> None:
-        """Raise BadConfig where the sandbox has the repository's package installed, bug free."""
+        """Refuse a sandbox with the repository's package installed, free of the bug.
+
+        Raises:
+            BadConfig: the sandbox can import the package without the repository.
+        """
         for name in importable(self._instance().base()):
             if (self.backend, name) in _absent:
                 continue
@@ -215,7 +225,7 @@ class SWE(RepositoryEnv):
     # The end
 
     def tree(self) -> dict[str, bytes]:
-        """Return the repository as it is now, its plain files: path -> content."""
+        """Return the repository's current plain files: path -> content."""
         if self.folder is None:
             return self._instance().broken()
         return {path: content for path, content in unpack(self.folder, FOLDER).items() if not path.startswith(".git/")}
@@ -227,7 +237,7 @@ class SWE(RepositoryEnv):
         return None if least > 4 * LONGEST else diff(before, after)  # a character has at most four bytes
 
     def elsewhere(self, work: Callable[[Sandbox], T]) -> T:
-        """Return what `work` returns in a fresh sandbox in which pytest is loaded already."""
+        """Return `work`'s result in a fresh sandbox with pytest preloaded."""
 
         def once() -> T:
             sandbox = take(self.backend, limits=self.limits, packages=GRADING, options=self.backend_options)
@@ -248,13 +258,13 @@ class SWE(RepositoryEnv):
         return grade(self._instance(), self.tree(), self.elsewhere, one_process=self.grading == "one-process")
 
     def measures(self) -> dict[str, float]:
-        """Return how alike the repair is to the known one, and the shares of tests that passed if any are run."""
+        """Return the repair's similarity to the known one, and the shares of passed tests if any run."""
         return {**(super().measures() if self.grading != "patch" else {}), "similarity": self.alike}
 
-    # Who plays
+    # Policies
 
     def oracle(self) -> Iterator[str]:
-        """Undo the bug by edits, put back whatever else is not as it should be, and submit."""
+        """Undo the bug by edits, restore everything else, and submit."""
         while True:
             yield next(
                 self._repairs(), spell("submit") if self.toolset == "files" else spell("bash", f"echo {shown.SUBMITTED}")
@@ -289,9 +299,9 @@ def _embedded() -> Library[Instance]:
 
 
 _prepared: OrderedDict[str, bytes] = OrderedDict()
-"""Folders as episodes begin with them: a task is often played several times in a row."""
+"""Initial folders, cached because a task is often played several times in a row."""
 _absent: set[tuple[str, str]] = set()
-"""Names that a backend's sandbox was seen not to have installed."""
+"""Packages known to be missing in a backend's sandbox."""
 _PREPARE = """
 chmod +x .local/bin/*; cd {folder} || exit
 command -v git >/dev/null || exit 0
@@ -303,7 +313,7 @@ git -c init.defaultBranch=main init -q --template= && git add -A &&
 
 @cache
 def _pytest_itself() -> dict[str, bytes]:
-    """Return the two small modules that pytest is imported by; they are not loaded before someone asks for them."""
+    """Return pytest's two small entry modules; the rest is loaded on first use."""
     contents: dict[str, bytes] = {}
     for name in ("pytest", "py"):
         path = package_paths(name)[0]
@@ -313,9 +323,9 @@ def _pytest_itself() -> dict[str, bytes]:
 
 
 def first_change(now: bytes, wanted: bytes) -> tuple[str, str] | None:
-    """Return the first lines in which two texts differ and what they should be, with as much around them as is unique.
+    """Return the first lines that differ and their replacement, with enough context to be unique.
 
-    None where that is no way from one to the other: one is no text, or they have little in common.
+    None if no edit leads from one to the other: one is not text, or they have little in common.
     """
     try:
         lines, others = (text.decode("utf-8").splitlines(keepends=True) for text in (now, wanted))
@@ -345,14 +355,14 @@ def _is_text(content: bytes) -> bool:
 
 
 def _rewriting(path: str, content: bytes) -> str:
-    """Return a command that gives a file its content, whatever is there now."""
+    """Return a command that writes a file, whatever is there now."""
     packed = base64.b64encode(gzip.compress(content, mtime=0)).decode()
     file, folder = shlex.quote(path), shlex.quote(str(Path(path).parent))
     return f"rm -rf -- {file}; mkdir -p -- {folder}; base64 -d <<< {packed} | gunzip > {file}"
 
 
 def _digests(archive: bytes) -> dict[str, str]:
-    """Return a digest of whatever is in an archive of a folder; times are no part of it."""
+    """Return a digest of each entry in an archive of a folder, ignoring times."""
     digests: dict[str, str] = {}
     with tarfile.open(fileobj=io.BytesIO(archive)) as members:
         for member in members:
@@ -368,7 +378,7 @@ def _digests(archive: bytes) -> dict[str, str]:
 
 
 def _without_times(index: bytes) -> bytes:
-    """Return the entries of a git index (version 2) without what `stat` said of their files."""
+    """Return the entries of a git index (version 2) without their files' `stat` data."""
     if index[:8] != b"DIRC\0\0\0\2":
         return index
     kept, at = [index[:12]], 12

@@ -1,7 +1,7 @@
-"""Tests of the issue with values that nobody has quoted: what they see of the clean code is what is right.
+"""Tests of the issue with fresh values that occur nowhere in the task; the clean code's results are the expected ones.
 
-A file of tests is written anew several times, each time with other values, and with its assertions replaced: what these
-look at is told (`remote_tests`), and decides nothing. So a test needs no expected value but what the clean code gives.
+A test file is rewritten several times with other values, and its assertions are replaced: they report the values they look
+at (`remote_tests`) and decide nothing. So a test needs no expected value but the clean code's result.
 """
 
 import ast
@@ -23,31 +23,32 @@ from agentgym.rewards.programs.syntax import parse
 from agentgym.sandbox.protocol import Sandbox
 
 VARIANTS = 16
-"""Of each file of tests, beside one with its own values."""
+"""Number of variants per test file, in addition to one with its own values."""
 BATCHES = 4
-"""How often as many more are drawn, where the bug shows in none of a function that the original does not show."""
+"""Number of further batches drawn if the bug shows in no new place of a function."""
 WHOLE = 5
-"""Of these, how many have other values in constants and helpers as well: the first ones."""
+"""Number of variants, the first ones, that also change constants and helpers."""
 RUNS = 4
-"""Of a batch: where one of its variants ends the code under test, the others run again without it."""
+"""Runs of a batch: if one of its variants kills the code under test, the others run again without it."""
 REMEMBERED = 1024
 SECONDS = 30.0
-"""That the clean and the broken code may take for all variants."""
+"""Time limit of the clean and the broken code for all variants."""
 
 Function = tuple[str, ...]
 Telling = dict[Function, dict[str, dict[int, str]]]
-"""By test function and test: what the clean code shows it, by the place among all that it looks at."""
+"""By test function and test: the clean code's values, by position among all observed ones."""
 _known: OrderedDict[str, Telling] = OrderedDict()
 
 
 def telling(instance: Instance, pair: tuple[Sandbox, Sandbox]) -> Telling:
-    """Return what tests of the issue see with other values, where the broken code shows them something else.
+    """Return what tests of the issue observe with fresh values where the broken code gives something else.
 
-    Functions without such a place are not in it. Where the clean code refuses a value, a repair may do something else. What
-    it shows a test with its own values as well is left out, unless there is nothing else. Found out once for each task.
+    Functions without such a position are left out. Where the clean code rejects a value, a repair may differ. Values that
+    also
+    occur with a test's own values are left out unless there is nothing else. Computed once per task.
     """
     key = f"{instance.repository.digest} {instance.id} {instance.bug}"
-    values = _known.pop(key, None)  # other threads may forget it meanwhile
+    values = _known.pop(key, None)  # another thread may remove it meanwhile
     if values is None:
         values = _found(instance, pair)
     _known[key] = values
@@ -57,7 +58,7 @@ def telling(instance: Instance, pair: tuple[Sandbox, Sandbox]) -> Telling:
 
 
 def agrees(wanted: Telling, seen: Mapping[str, list[str]]) -> bool:
-    """Return whether three of four tests of each function, at least, see what the clean code shows them."""
+    """Return whether at least three of four tests of each function observe the clean code's values."""
     for tests in wanted.values():
         right = sum(_shown(expected, seen.get(test, [])) for test, expected in tests.items())
         if 4 * right < 3 * len(tests):
@@ -73,7 +74,7 @@ def _found(instance: Instance, pair: tuple[Sandbox, Sandbox]) -> Telling:
         numbers = (0, *range(first, first + VARIANTS))
         spent = clock.spent
         right, deadly = _seen(instance, clean, lambda: clock, pair, numbers)
-        seconds = 5 * (clock.spent - spent) + 1  # the broken code may be endless
+        seconds = 5 * (clock.spent - spent) + 1  # the broken code may not terminate
         alive = [number for number in numbers if number not in deadly]
         wrong, _ = _seen(instance, mutated, lambda seconds=seconds: Clock(seconds), pair, alive)
         right = {test: shown for test, shown in right.items() if _original(test)[0] not in deadly}
@@ -91,7 +92,7 @@ def _seen(
     pair: tuple[Sandbox, Sandbox],
     numbers: Iterable[int],
 ) -> tuple[dict[str, list[str]], set[int]]:
-    """Return what variants of the tests see, as far as it is known, and which of them ended the code under test."""
+    """Return the values that variants of the tests observe, if known, and which of them killed the code under test."""
     seen: dict[str, list[str]] = {}
     deadly: set[int] = set()
     for _ in range(RUNS):
@@ -106,7 +107,7 @@ def _seen(
 
 
 def _repeated(wanted: Telling, seen: Mapping[str, list[str]]) -> Telling:
-    """Return what the clean code shows a second time, among other tests than the first time."""
+    """Return the clean code's values that recur when run a second time, among other tests."""
     return {
         function: same
         for function, tests in wanted.items()
@@ -120,25 +121,22 @@ def _shown(expected: Mapping[int, str], seen: list[str]) -> bool:
 
 @dataclass
 class _Places:
-    """Where the broken code shows something else, from what says least to what says most."""
+    """Positions where the broken code differs, from the least to the most conclusive."""
 
     any: Telling = field(default_factory=Telling)
     given: Telling = field(default_factory=Telling)
-    """With other parameters, or at a place where the original sees something else."""
+    """With other parameters, or at a position where the original test observes something else."""
     values: Telling = field(default_factory=Telling)
-    """What no original sees where the bug shows: nobody has quoted it."""
+    """Values that no original test observes where the bug shows, so that no one could have quoted them."""
     poor: set[Function] = field(default_factory=set[Function])
-    """Functions that see two values at most, whatever they are given: true and false, or that something was raised."""
+    """Functions that observe at most two values for any input: true and false, or that an exception was raised."""
 
     def __or__(self, more: "_Places") -> "_Places":
         return _Places(self.any | more.any, self.given | more.given, self.values | more.values, self.poor & more.poor)
 
 
 def _telling(clean: Mapping[str, list[str]], broken: Mapping[str, list[str]]) -> _Places:
-    """Return where the broken code shows something else; of tests that are not among its own nothing is known.
-
-    Unless it runs none at all.
-    """
+    """Return where the broken code differs; its missing tests count only if it runs none at all."""
     by_function: dict[Function, dict[int, list[str]]] = {}
     for test in clean:
         if not broken or test in broken:
@@ -150,7 +148,7 @@ def _telling(clean: Mapping[str, list[str]], broken: Mapping[str, list[str]]) ->
         quoted = {value for test in variants.get(0, []) for value in differing[test].values()}
         for number in sorted(set(variants) - {0}):
             for test, original in zip(variants[number], variants.get(0, []), strict=False):
-                same = test.partition("[")[2] == original.partition("[")[2]  # parameters, as far as names tell
+                same = test.partition("[")[2] == original.partition("[")[2]  # the same parameters, judging by names
                 before, everywhere = clean[original], differing[test]
                 given = {at: value for at, value in everywhere.items() if not same or before[at : at + 1] != [value]}
                 unquoted = {at: value for at, value in given.items() if value not in quoted}
@@ -163,28 +161,28 @@ def _telling(clean: Mapping[str, list[str]], broken: Mapping[str, list[str]]) ->
 
 
 def _differing(shown: list[str], wrong: list[str]) -> dict[int, str]:
-    ended = len(wrong) - (ERROR in wrong)  # of what comes after that nothing is known
+    ended = len(wrong) - (ERROR in wrong)  # nothing is known of later values
     return {at: value for at, value in enumerate(shown[: ended + 1]) if value not in (ERROR, *wrong[at : at + 1])}
 
 
 def again(
     instance: Instance, tree: Mapping[str, bytes], wanted: Telling, clock: Clock, pair: tuple[Sandbox, Sandbox]
 ) -> Ended:
-    """Return what the tests see of a repaired repository where the bug has shown."""
+    """Return the values that tests observe in a repaired repository where the bug showed."""
     return run(instance, tree, clock, pair, {_original(test)[0] for tests in wanted.values() for test in tests})
 
 
 def run(
     instance: Instance, tree: Mapping[str, bytes], clock: Clock, pair: tuple[Sandbox, Sandbox], numbers: Iterable[int]
 ) -> Ended:
-    """Return what some variants of the tests of an issue see."""
+    """Return the values that some variants of the issue's tests observe."""
     files = variants(instance, numbers)
     names, conftest = importable(instance.base()), instance.repository.conftest
     return run_apart(*pair, {**tree, **files}, sorted(files), names, clock, conftest=conftest)
 
 
 def _original(test: str) -> tuple[int, Function]:
-    """Return which variant a test is of, and the function it comes from."""
+    """Return a test's variant number and its original function."""
     path, *names = function_of(test)
     folder, slash, name = path.rpartition("/")
     number, _, name = name.removeprefix("test_with_").partition("_")
@@ -192,7 +190,7 @@ def _original(test: str) -> tuple[int, Function]:
 
 
 def variants(instance: Instance, numbers: Iterable[int]) -> dict[str, bytes]:
-    """Return files of tests with other values, number 0 with its own: path -> content."""
+    """Return test files with fresh values, number 0 with their own: path -> content."""
     wanted: dict[str, set[Function]] = {}
     for test in instance.fail_to_pass:
         path, *names = function_of(test)
@@ -231,7 +229,7 @@ def _alter(tree: ast.Module, rng: random.Random, *, bodies: bool, whole: bool) -
 
 
 def _keep(parent: Any, names: Function, wanted: set[Function]) -> None:
-    """Take out the test functions that are not wanted."""
+    """Remove the test functions that are not wanted."""
     kept: list[ast.stmt] = []
     for node in parent.body:
         if isinstance(node, ast.ClassDef):
@@ -242,7 +240,7 @@ def _keep(parent: Any, names: Function, wanted: set[Function]) -> None:
 
 
 def _of_test(test: ast.FunctionDef, rng: random.Random, *, bodies: bool) -> Iterator[list[ast.Constant]]:
-    """Yield literals of a test of which one each is to be another: in most parameters, and in some statements."""
+    """Yield groups of a test's literals of which one each is to change: in most parameters, and in some statements."""
     marks = [item for item in test.decorator_list if _is_call_of(item, "parametrize") and len(item.args) > 1]
     for mark in marks:
         mark.keywords = [item for item in mark.keywords if item.arg != "ids"]
@@ -260,7 +258,7 @@ def _of_test(test: ast.FunctionDef, rng: random.Random, *, bodies: bool) -> Iter
 
 
 def _told(test: ast.FunctionDef) -> set[str]:
-    """Return the parameters of a test that say what it expects, and nothing else."""
+    """Return a test's parameters that are only expected values."""
     given, used, expecting = {item.arg for item in test.args.args}, Counter[str](), Counter[str]()
     for node in ast.walk(ast.Module(test.body, [])):
         used.update(item.id for item in [node] if isinstance(item, ast.Name))
@@ -273,7 +271,7 @@ def _told(test: ast.FunctionDef) -> set[str]:
 
 
 def _looked_at(test: ast.expr, given: set[str]) -> list[ast.expr]:
-    """Return what an assertion looks at: of an equation the sides that name more than the test was given."""
+    """Return the expressions an assertion observes: the sides of an equation that name more than the test's parameters."""
     if not isinstance(test, ast.Compare) or not all(isinstance(item, ast.Eq) for item in test.ops):
         return [test]
     sides = [test.left, *test.comparators]
@@ -285,7 +283,7 @@ def _is_call_of(node: ast.AST, name: str) -> TypeGuard[ast.Call]:
 
 
 class _Seeing(ast.NodeTransformer):
-    """Has assertions tell what they look at; what they expect of it is not looked at."""
+    """Makes assertions report the values they observe, ignoring the expected ones."""
 
     def __init__(self) -> None:
         self.given: set[str] = set()
@@ -302,7 +300,7 @@ class _Seeing(ast.NodeTransformer):
         if not _is_call_of(item.context_expr, "raises"):
             return self.generic_visit(node)
         wanted = [pattern.value for pattern in item.context_expr.keywords if pattern.arg == "match"]
-        item.context_expr.keywords = []  # the words of an error may have the values in them
+        item.context_expr.keywords = []  # an error message may contain the values
         item.optional_vars = item.optional_vars or ast.Name("_raised", ast.Store())
         error = f"str({ast.unparse(item.optional_vars)}.value)"
         searches = [f"__import__('re').search({ast.unparse(pattern)}, {error}) is not None" for pattern in wanted]

@@ -1,4 +1,4 @@
-"""Steps that a hint names: the file to change, the function in it, and a test that fails until then."""
+"""Hints: the file to change, the function in it, and a failing test."""
 
 import ast
 import re
@@ -8,12 +8,12 @@ from agentgym.envs.swe.tasks import Instance
 from agentgym.rewards.programs.syntax import parse
 
 LINES = 30
-"""Most lines of a test that are shown."""
+"""Maximum lines shown of a test."""
 _HUNK = re.compile(r"@@ [^@]*@@ ?(.*)")
 
 
 def steps_of(instance: Instance) -> list[str]:
-    """Return the steps towards the repair of a task that `agentgym swe make` made."""
+    """Return the hints for a task made by `agentgym swe make`."""
     tree, functions = instance.mutated(), list[str]()
     for edit in instance.gold:
         text = tree[edit.path].decode("utf-8")
@@ -25,7 +25,7 @@ def steps_of(instance: Instance) -> list[str]:
 
 
 def steps_of_patch(patch: str, test: str) -> list[str]:
-    """Return the steps towards a repair that is known as a patch; git names the function above each change."""
+    """Return the hints for a repair known as a patch; git names the function above each change."""
     files = [line.rpartition(" b/")[2] for line in patch.splitlines() if line.startswith("diff --git ")]
     hunks = [match[1].strip() for line in patch.splitlines() if (match := _HUNK.match(line))]
     return steps(files, _listed("It is in or below `{}`.", hunks), [test])
@@ -41,20 +41,20 @@ def steps(files: Sequence[str], where: str, test: Sequence[str]) -> list[str]:
 
 
 def _listed(sentence: str, names: Sequence[str]) -> str:
-    """Return a sentence about each of the names once; empty without any."""
+    """Return a sentence about each distinct name; empty without any."""
     different = list(dict.fromkeys(name for name in names if name))
     return sentence.format(" and ".join(different)) if different else ""
 
 
 def _first_line(text: str, old: str, new: str) -> int:
-    """Return the number, from 1, of the first line that an edit changes."""
+    """Return the number, from 1, of the first line changed by an edit."""
     pairs = zip(old.splitlines(), new.splitlines(), strict=False)
     same = next((place for place, (a, b) in enumerate(pairs) if a != b), min(old.count("\n"), new.count("\n")))
     return text[: text.index(old)].count("\n") + min(same, max(old.count("\n") - 1, 0)) + 1
 
 
 def _enclosing(text: str, line: int) -> str:
-    """Return the name of the innermost function around a line, with the classes around it; empty outside of all."""
+    """Return the qualified name of the innermost function around a line; empty outside all."""
     names: list[str] = []
 
     def visit(node: ast.AST) -> None:
@@ -75,7 +75,7 @@ def _enclosing(text: str, line: int) -> str:
 
 
 def _source(tree: Mapping[str, bytes], test: str) -> list[str]:
-    """Return the first lines of a test's function; none where it is not found."""
+    """Return the first lines of a test's function; empty if not found."""
     path, _, name = test.partition("::")
     name = name.rpartition("::")[2].partition("[")[0]
     text = tree.get(path, b"").decode("utf-8", "replace")

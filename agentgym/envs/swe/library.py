@@ -1,4 +1,4 @@
-"""Tasks that are in a file, by split and number; what environments of repositories have in common."""
+"""Tasks of a file by split and number, shared by repository environments."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from agentgym.errors import BadConfig, BadData, UnknownName, no_such
 
 
 class Item(Protocol):
-    """Something to repair."""
+    """A task to repair."""
 
     @property
     def id(self) -> str: ...
@@ -49,7 +49,12 @@ class Library(Generic[I]):
         }
 
     def of(self, split: str, difficulty: int) -> list[I]:
-        """Return a split's tasks up to a difficulty, in an order that mixes repositories; BadConfig where none is left."""
+        """Return a split's tasks up to a difficulty, in an order that mixes repositories.
+
+        Raises:
+            UnknownName: the file has no such split.
+            BadConfig: no task is that easy.
+        """
         if split not in self.splits:
             raise UnknownName(no_such(f"split of {self.path}", split, self.splits))
         matching = [item for item in self.items if item.split == split and item.difficulty <= difficulty]
@@ -59,7 +64,11 @@ class Library(Generic[I]):
         return sorted(matching, key=lambda item: derive("swe", item.id))
 
     def find(self, id: str) -> I:
-        """Return the task with that id."""
+        """Return the task with this id.
+
+        Raises:
+            UnknownName: no task has this id.
+        """
         if id not in self.by_id:
             raise UnknownName(no_such("task", id, self.by_id))
         return self.by_id[id]

@@ -10,11 +10,11 @@ from agentgym.errors import BadData
 
 OPEN, CLOSE = "<patch>\n", "</patch>"
 LONGEST = 60_000
-"""Characters of a patch that the last observation of an episode has room for."""
+"""Maximum characters of a patch in an episode's last observation."""
 
 
 def told(said: str, patch: str | None) -> str:
-    """Return the last observation of an episode: the verdict, and the patch that was judged."""
+    """Return an episode's last observation: the verdict, and the judged patch."""
     if patch is None:
         return f"{said}\n{OPEN}left out: more than {LONGEST} characters\n{CLOSE}"
     patch = patch.encode("utf-8", "replace").decode()
@@ -24,7 +24,7 @@ def told(said: str, patch: str | None) -> str:
 
 
 def patch_of(episode: Episode) -> str | None:
-    """Return the patch that an episode submitted; empty where it submitted none, None where it was too long to be told."""
+    """Return an episode's submitted patch; empty if there is none, None if it was too long to include."""
     _, opened, rest = episode.final_observation.partition(f"\n{OPEN}")
     if not opened or episode.success is None or episode.reason == "horizon":
         return ""
@@ -33,9 +33,10 @@ def patch_of(episode: Episode) -> str | None:
 
 
 def predictions(episodes: Iterable[Episode], name: str, attempt: int = 0) -> list[dict[str, str]]:
-    """Return a prediction for each task: that of one attempt at it. Faults predict nothing.
+    """Return a prediction for each task, from one attempt at it; faults are left out.
 
-    BadData where a patch was too long for its episode.
+    Raises:
+        BadData: an episode left out its patch because it was too long.
     """
     patches: dict[str, dict[str, str]] = {}
     for episode in episodes:
@@ -51,9 +52,10 @@ def predictions(episodes: Iterable[Episode], name: str, attempt: int = 0) -> lis
 
 
 def read_predictions(path: str | Path) -> dict[str, str]:
-    """Return the patches of a file of predictions (JSON lines, a list, or an object by instance) by instance.
+    """Return the patches in a file of predictions (JSON lines, a list, or an object by instance), by instance.
 
-    BadData where it is not of that form.
+    Raises:
+        BadData: the file has another form.
     """
     text = Path(path).read_text(encoding="utf-8-sig")
     try:

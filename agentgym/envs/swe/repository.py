@@ -1,5 +1,4 @@
-"""What environments of repositories have in common: the tools, and a sandbox in which every command is a shell of its
-own."""
+"""Base class of repository environments: the tools, and a sandbox in which each command runs in a new shell."""
 
 import errno
 import shlex
@@ -22,28 +21,28 @@ from agentgym.sandbox.env import Lent, SandboxEnv
 from agentgym.sandbox.protocol import MEGABYTE, SAME, BadPath, Limits, Result
 
 LONGEST = 100_000
-"""Bytes of a command: the system takes no word of a command line that is much longer."""
+"""Maximum bytes of a command, since the system limits the length of an argument."""
 TOOLSETS = ("files", "bash")
 Saved = tuple[dict[str, object], dict[str, object]]
-"""What `TextEnv.save` returns: the environment's own attributes, and the shared ones."""
+"""The value of `TextEnv.save`: the environment's own attributes, and the shared ones."""
 
 
 class RepositoryEnv(SandboxEnv):
-    """A repository to repair. An environment says which there are, what is in the sandbox, and what the hidden tests say."""
+    """A repository to repair. A subclass defines the tasks, the sandbox's content, and the grading."""
 
     horizon = 50
     difficulty = 99
     task_settings: ClassVar[tuple[str, ...]] = ("toolset", "timeout")
     settings: ClassVar[tuple[str, ...]] = (*SandboxEnv.settings, *task_settings)
     toolset: str = "files"
-    """`files`: bash, view, edit, submit. `bash`: bash alone, submitting as mini-swe-agent does."""
+    """`files`: bash, view, edit, submit. `bash`: only bash, with mini-swe-agent's way to submit."""
     timeout: float = 30.0
-    """Seconds that a command may take."""
+    """Time limit per command in seconds."""
     limits = Limits(timeout=30.0, memory=1024 * MEGABYTE, processes=128, disk=128 * MEGABYTE, files=20_000)
     shared = ("item",)
     declared = Declarations(random_bound=0.01, expert_bound=0.0, answers=("fix",))
     root = "repository"
-    """Where the repository is in the sandbox."""
+    """Path of the repository in the sandbox."""
 
     def check_options(self) -> None:
         self.library = self.load_library()
@@ -61,48 +60,52 @@ class RepositoryEnv(SandboxEnv):
         if self.toolset == "bash":
             self.tools: dict[str, Tool] = {"bash": self.tools["bash"]}
 
-    # What an environment defines
+    # Defined by subclasses
 
     def load_library(self) -> Library[Any]:
-        """Return the tasks that the options ask for; BadConfig or BadData."""
+        """Return the tasks selected by the options; raise BadConfig or BadData."""
         raise NotImplementedError
 
     def data_of(self, item: Any) -> dict[str, object]:
-        """Return the data of a task, its answer included."""
+        """Return a task's data, including its answer."""
         raise NotImplementedError
 
     def shell(self, command: str) -> str:
-        """Return what the sandbox's shell is given for a command of the agent's."""
+        """Return the shell command that runs a command of the agent."""
         raise NotImplementedError
 
     def patch(self) -> str | None:
-        """Return what the agent changed, as a unified diff; None where that is sure to be too long to be told."""
+        """Return the agent's changes as a unified diff; None if certain to be too long."""
         raise NotImplementedError
 
     def judge(self) -> Verdict:
-        """Return what the hidden tests say about what the agent left."""
+        """Return the hidden tests' verdict on the agent's files."""
         raise NotImplementedError
 
     # Tasks
 
     def generate(self, rng: np.random.Generator, difficulty: int) -> Task:
-        """Draw a task of the present split."""
+        """Draw a task of the current split."""
         items = self.library.of(self.split, difficulty)
         return self._task(items[int(rng.integers(len(items)))])
 
     def numbered(self, number: int, split: str | None = None, difficulty: int | None = None) -> Task:
-        """Return the task of that number, counted round and round."""
+        """Return the task with this number, wrapping around at the end.
+
+        Raises:
+            BadConfig: the number is negative.
+        """
         if number < 0:
             raise BadConfig(f"task number {number} of {type(self).__name__}: numbers start at 0")
         items = self.library.of(split or self.split, self.difficulty if difficulty is None else difficulty)
         return self._task(items[number % len(items)])
 
     def find(self, task_id: str) -> Task:
-        """Return the task with that id."""
+        """Return the task with this id."""
         return self._task(self.library.find(task_id))
 
     def size(self, split: str | None = None) -> int | None:
-        """Return how many tasks of the difficulty a split has."""
+        """Return the number of a split's tasks up to the difficulty."""
         return len(self.library.of(split or self.split, self.difficulty))
 
     def split_of(self, task: Task) -> str:
@@ -142,18 +145,19 @@ class RepositoryEnv(SandboxEnv):
         return spell("submit") if self.toolset == "files" else spell("bash", f"echo {shown.SUBMITTED}")
 
     def variables(self) -> dict[str, str]:
-        """Return what an agent's programs find in their environment beyond the sandbox's."""
+        """Return additional environment variables of the agent's programs."""
         return {}
 
     @property
     def place(self) -> str:
-        """The repository's folder as the agent sees it."""
+        """The repository's path as the agent sees it."""
         return str(PurePosixPath("/home/agent") / self.root)
 
     @tool
     def bash(self, command: str) -> str | Outcome:
         """Run a command in a new shell in the repository; returns its exit code and output. Files persist; variables,
-        the working directory and background processes do not."""
+        the working directory and background processes do not.
+        """
         if not command.strip():
             return self.invalid("the command is empty. Write one, for example bash[ls].")
         if any("\ud800" <= letter <= "\udfff" for letter in command):
@@ -170,7 +174,8 @@ class RepositoryEnv(SandboxEnv):
     @tool
     def view(self, path: str, lines: str = "") -> str | Outcome:
         """Show a file with line numbers, or list a folder. lines selects a range, for example 40-80 (default: the
-        first 100)."""
+        first 100).
+        """
         read = _range(lines)
         if read is None:
             return self.invalid(f"lines is {lines[:40]!r}; write first and last line, for example 40-80.")
@@ -189,7 +194,8 @@ class RepositoryEnv(SandboxEnv):
     @tool
     def edit(self, path: str, old: str, new: str) -> str | Outcome:
         """Replace text in a file: old must occur in it exactly once, including whitespace. An empty old creates a new
-        file."""
+        file.
+        """
         try:
             text = self._content(path).decode("utf-8")
         except FileNotFoundError as error:
@@ -223,7 +229,7 @@ class RepositoryEnv(SandboxEnv):
         return self.win(text) if self.verdict.resolved else self.lose(text)
 
     def measures(self) -> dict[str, float]:
-        """Return the shares of hidden tests that passed; 0 until they were run."""
+        """Return the shares of hidden tests that passed; 0 before they run."""
         verdict = self.verdict
         return {
             "fail_to_pass": verdict.fail_to_pass if verdict else 0.0,
@@ -239,11 +245,11 @@ class RepositoryEnv(SandboxEnv):
         )
 
     def keep(self) -> str:
-        """Take in what a command did to the folder: it is what a snapshot holds. Returns a note for the agent."""
+        """Record the folder after a command, for snapshots. Returns a note for the agent."""
         try:
             self.keep_folder()
-        except OSError:  # too large, or not to be read any more
-            self._drop()  # the next look makes a new sandbox with the folder as it was last kept
+        except OSError:  # too large, or no longer readable
+            self._drop()  # the next access creates a new sandbox with the last recorded folder
             self.journal = []
             return "\n<warning>The folder could not be read after this command; its previous state was restored.</warning>"
         return ""
@@ -281,7 +287,7 @@ class RepositoryEnv(SandboxEnv):
         except (OSError, BadPath) as error:
             return self.invalid(
                 f"{_short(path)} cannot be written: {_plain(error)}.{self.keep()}"
-            )  # it may have made folders
+            )  # it may have created folders
         note = self.keep()
         begin = max(line - 5, 1)
         shows = shown.window(_short(path), text, begin, begin + 24)
@@ -299,7 +305,7 @@ def _submits(result: Result) -> bool:
 
 
 def _range(lines: str) -> tuple[int, int] | None:
-    """Return first and last line of `40-80`, `40-`, `40`, `40,80` or nothing."""
+    """Return first and last line of `40-80`, `40-`, `40`, `40,80` or an empty string; None if malformed."""
     words = lines.replace(":", "-").replace(",", "-").replace("[", "").replace("]", "").split("-")
     if not lines.strip():
         return 1, shown.WINDOW
@@ -313,7 +319,7 @@ def _range(lines: str) -> tuple[int, int] | None:
 
 
 def _short(path: str) -> str:
-    path = path.encode("utf-8", "backslashreplace").decode()  # a name need not be text
+    path = path.encode("utf-8", "backslashreplace").decode()  # a file name may not be UTF-8
     return path if len(path) <= 120 else f"{path[:117]}..."
 
 

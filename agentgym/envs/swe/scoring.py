@@ -1,4 +1,4 @@
-"""Predictions scored against the tasks they are for: ours in sandboxes of their own, SWE-bench's by swebench's steps."""
+"""Scoring of predictions against their tasks: ours in separate sandboxes, SWE-bench's by swebench's steps."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -20,7 +20,7 @@ from agentgym.sandbox.warm_pool import take
 
 T = TypeVar("T")
 SCHEMA = 2
-"""Of swebench's report, whose keys ours has."""
+"""Schema version of swebench's report, whose keys ours has."""
 
 
 def score(
@@ -31,10 +31,13 @@ def score(
     backend: str | None = None,
     backend_options: BackendOptions | None = None,
 ) -> dict[str, object]:
-    """Return a report like swebench's on the patches (by instance) of a file of tasks; None: those that come with agentgym.
+    """Return a report like swebench's on the patches (by instance) of a file of tasks; None: the built-in tasks.
 
     `backend` and `backend_options` are the environment's. An instance of SWE-bench is graded as swebench does,
-    without putting configuration back, so that numbers are comparable. BadData where a patch is for no task of the file.
+    without restoring configuration, so that numbers are comparable.
+
+    Raises:
+        BadData: a patch is for no task of the file.
     """
     env = _env(data, {"backend": backend, "backend_options": backend_options})
     ids = [item.id for item in env.library.items]
@@ -45,7 +48,7 @@ def score(
     for id, patch in patches.items():
         verdict = Verdict(False, 0.0, 0.0, "The patch is empty.")
         if patch.strip():
-            patch = patch.encode("utf-8", "replace").decode()  # JSON may hold half a character
+            patch = patch.encode("utf-8", "replace").decode()  # JSON may contain lone surrogates
             verdict = _bench(env, id, patch) if isinstance(env, SWEBench) else _own(env, id, patch)
         outcomes["empty_patch" if not patch.strip() else "resolved" if verdict.resolved else "unresolved"].append(id)
         if progress:
@@ -93,7 +96,7 @@ def _own(env: RepositoryEnv, id: str, patch: str) -> Verdict:
 
 
 def patched(sandbox: Sandbox, instance: Instance, patch: str) -> dict[str, bytes]:
-    """Return a task's repository after a patch; empty where it does not apply."""
+    """Return a task's repository after a patch; empty if it does not apply."""
     sandbox.restore(pack({f"{FOLDER}/{path}": content for path, content in instance.broken().items()}))
     result = sandbox.run(f"cd {FOLDER} && git apply --whitespace=nowarn -", stdin=patch.encode())
     try:

@@ -1,17 +1,17 @@
-"""What the tools say: the forms are those of mini-swe-agent (commands) and SWE-agent (files)."""
+"""Tool output in the forms of mini-swe-agent (commands) and SWE-agent (files)."""
 
 from agentgym.sandbox.protocol import ExitReason, Limits, Result
 
 OUTPUT = 10_000
-"""Characters of a command's output that are shown; of a longer one half of that from each end (mini-swe-agent)."""
+"""Maximum characters shown of a command's output; a longer one shows half from each end (mini-swe-agent)."""
 WINDOW = 100
-"""Lines of a file that are shown where nobody says which (SWE-agent)."""
+"""Lines of a file shown by default (SWE-agent)."""
 LARGEST = 4 << 20
-"""Bytes of a file that can be looked at and edited other than by a command."""
+"""Maximum bytes of a file that can be viewed and edited by tools other than bash."""
 LINE = 500
-"""Characters of a line that are shown."""
+"""Maximum characters shown of a line."""
 SUBMITTED = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
-"""The first line of output by which a command submits (mini-swe-agent)."""
+"""First line of output by which a command submits (mini-swe-agent)."""
 TOO_LONG = """\
 <warning>
 The output of your last command was too long.
@@ -24,7 +24,7 @@ that file.
 
 
 def command_output(result: Result, limits: Limits, timeout: float) -> str:
-    """Return what a command printed and how it ended, as mini-swe-agent shows it."""
+    """Return a command's output and how it ended, in mini-swe-agent's form."""
     ended = {
         "timeout": f"The command took longer than {timeout:g} s and was ended.",
         "memory": f"The command needed more than {limits.memory >> 20} MiB of memory and was ended.",
@@ -35,7 +35,7 @@ def command_output(result: Result, limits: Limits, timeout: float) -> str:
 
 
 def shown_output(output: str, code: int, ended: str = "") -> str:
-    """Return an output in mini-swe-agent's form, the middle of a long one left out."""
+    """Return an output in mini-swe-agent's form, with the middle of a long one cut."""
     head = (f"<exception>{ended}</exception>\n" if ended else "") + f"<returncode>{code}</returncode>\n"
     if len(output) < OUTPUT:
         return f"{head}<output>\n{output}</output>"
@@ -47,7 +47,7 @@ def shown_output(output: str, code: int, ended: str = "") -> str:
 
 
 def window(path: str, text: str, first: int, last: int) -> str:
-    """Return lines of a file with their numbers, and how many there are above and below, as SWE-agent shows it."""
+    """Return numbered lines of a file and the number of lines above and below, in SWE-agent's form."""
     lines = split_lines(text)
     first, last = max(first, 1), min(last, len(lines), first + 4 * WINDOW - 1)
     shown = [f"[File: {path} ({len(lines)} lines total)]"]
@@ -60,7 +60,7 @@ def window(path: str, text: str, first: int, last: int) -> str:
 
 
 def split_lines(text: str) -> list[str]:
-    """Return the lines of a text; one that ends with a newline has no empty line after it."""
+    """Return the lines of a text; a trailing newline adds no empty line."""
     return text.removesuffix("\n").split("\n") if text else []
 
 
@@ -80,11 +80,11 @@ def places(text: str, old: str) -> list[int]:
 
 
 def no_match(path: str, text: str, old: str) -> str:
-    """Return why a text to replace was not found, and where it almost was."""
+    """Return why a text to replace was not found, and the closest match."""
     lines, wanted = split_lines(text), [line.strip() for line in split_lines(old)]
     said = f"No replacement was made: old was not found in {path}. It must match the file exactly, white space included"
     stripped = [line.strip() for line in lines]
-    if any(wanted):  # searched as one text, which takes no longer however often a part of it is there
+    if any(wanted):  # searched as one text, in linear time even with many partial matches
         whole = "\n".join(["", *stripped, ""])
         place = whole.find("\n".join(["", *wanted, ""]))
         if place >= 0:

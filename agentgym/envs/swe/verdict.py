@@ -1,16 +1,16 @@
-"""What hidden tests say."""
+"""The hidden tests' verdict."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the hidden tests say about a repair."""
+    """The hidden tests' verdict on a repair."""
 
     resolved: bool
     fail_to_pass: float
-    """Share of the tests of the issue that passed."""
+    """Share of the issue's tests that pass."""
     pass_to_pass: float
-    """Share of the tests that passed before and passed now."""
+    """Share of the previously passing tests that pass."""
     said: str
-    """In one line, without the name of a test."""
+    """One-line summary without test names."""

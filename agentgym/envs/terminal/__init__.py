@@ -1,4 +1,4 @@
-"""A shell in a sandbox: generated tasks, and task folders of Harbor (Terminal-Bench)."""
+"""A shell in a sandbox: generated tasks, and Harbor task folders (Terminal-Bench)."""
 
 from agentgym.envs.terminal.env import Terminal
 from agentgym.envs.terminal.harbor import Harbor

@@ -1,6 +1,7 @@
-"""Small filters, text in and text out, that agents are asked to write or to repair.
+"""Small text filters that agents write or repair.
 
-Each function is its own reference: its source goes into the oracle's program, and it runs here to get expected outputs.
+Each function is its own reference: its source, with its docstring, goes into the oracle's program and into tasks, and it
+runs here to compute expected outputs.
 """
 
 import inspect
@@ -13,30 +14,30 @@ from agentgym.envs.terminal.words import THINGS, VERBS, number
 
 @dataclass(frozen=True)
 class Filter:
-    """What a filter does, how it is done, how it is done wrong, and what to try it on."""
+    """A filter: its description, code, bugs and test inputs."""
 
     spec: str
     work: Callable[[str], str]
     bugs: tuple[tuple[str, str], ...]
-    """Pieces of the source and what makes them wrong; what they print for `draw`'s inputs differs."""
+    """Source fragments and their faulty replacements, whose output differs on `draw`'s inputs."""
     draw: Callable[[Rng, int], str]
-    """Draw an input that is so large."""
+    """Draws an input of a given size."""
     given: tuple[str, ...] = ()
-    """Inputs at the edges, tried always."""
+    """Edge-case inputs that are always tested."""
 
 
 FILTERS: dict[str, Filter] = {}
 
 
 def program(sources: Mapping[str, str]) -> str:
-    """Return a program from sources of filters by name: `python3 FILE NAME` reads standard input."""
+    """Return a program with filters' sources by name: `python3 FILE NAME` reads standard input."""
     table = "".join(f"    '{name}': {name},\n" for name in sources)
     body = "\n\n".join(sources.values())
     return f"import sys\n\n\n{body}\n\nCOMMANDS = {{\n{table}}}\nsys.stdout.write(COMMANDS[sys.argv[1]](sys.stdin.read()))\n"
 
 
 def source(name: str, bug: int | None = None) -> str:
-    """Return the source of a filter, with one of its bugs where asked."""
+    """Return a filter's source, optionally with one of its bugs."""
     text = inspect.getsource(FILTERS[name].work)
     if bug is not None:
         right, wrong = FILTERS[name].bugs[bug]

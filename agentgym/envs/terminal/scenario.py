@@ -1,4 +1,4 @@
-"""A task of a family: what the folder holds, what is asked, how it is done right and wrong, and what has to hold after."""
+"""A task of a family: initial folder, instruction, right and wrong solutions, and the final check."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,36 +13,36 @@ from agentgym.sandbox.protocol import Result
 
 HOME = "/home/agent"
 FOLDER = "task"
-"""The folder of the task, in the home folder."""
+"""The task's folder, relative to the home folder."""
 Rng = np.random.Generator
 Run = Callable[[str, bytes, Mapping[str, bytes]], Result]
-"""Run a command in a fresh sandbox that holds the final state: command, standard input, files to add."""
+"""Runs a command in a fresh sandbox with the final state: command, standard input, files to add."""
 Checks = Iterator[tuple[str, bool]]
-"""What has to hold, in words, and whether it does."""
+"""Requirements in words, each with its verdict."""
 T = TypeVar("T")
 
 
 class Final:
-    """The state that an agent left, as a checker sees it: read outside the sandbox, run only in a fresh one."""
+    """The agent's final state as a checker sees it: read outside the sandbox, executed only in a fresh one."""
 
     def __init__(self, tree: Tree, run: Run, home: str = f"{HOME}/{FOLDER}") -> None:
         self.tree, self.home, self._run = tree, home, run
 
     def entry(self, path: str) -> Entry | None:
-        """Return what is at a path, links followed; None where nothing is."""
+        """Return the entry at a path, following links; None if there is none."""
         return at(self.tree, path, self.home)[1]
 
     def leads_to(self, path: str) -> str:
-        """Return the path that a path leads to, links followed."""
+        """Return the path that a path resolves to."""
         return at(self.tree, path, self.home)[0]
 
     def content(self, path: str) -> bytes | None:
-        """Return a file's bytes; None where there is no file."""
+        """Return a file's bytes; None if there is no file."""
         entry = self.entry(path)
         return entry.content if entry is not None and entry.kind == "file" else None
 
     def text(self, path: str) -> str | None:
-        """Return a file's text without white space at its end; None where there is no file, or no UTF-8 in it."""
+        """Return a file's text without trailing white space; None if there is no file, or it is not UTF-8."""
         content = self.content(path)
         try:
             return None if content is None else content.decode().rstrip()
@@ -50,55 +50,55 @@ class Final:
             return None
 
     def files(self, below: str) -> dict[str, bytes]:
-        """Return the files below a folder by path; a link counts as what it points to."""
+        """Return the files below a folder by path; a link counts as its target."""
         prefix = f"{below}/"
         contents = {path: self.content(path) for path in self.tree if path.startswith(prefix)}
         return {path: content for path, content in contents.items() if content is not None}
 
     def run(self, command: str, stdin: bytes = b"", files: Mapping[str, bytes] | None = None) -> Result:
-        """Run a command in a fresh sandbox that holds this state."""
+        """Run a command in a fresh sandbox with this state."""
         return self._run(command, stdin, files or {})
 
     def prints(self, command: str, stdin: bytes = b"", files: Mapping[str, bytes] | None = None) -> str | None:
-        """Return what a command prints in a fresh sandbox, without white space at its end; None where it failed."""
+        """Return a command's output in a fresh sandbox, without trailing white space; None if it failed."""
         result = self.run(command, stdin, files)
         return result.stdout.decode("utf-8", "backslashreplace").rstrip() if result.ok else None
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """One task, with all that its environment, its oracle and its tests need."""
+    """One task with everything that its environment, its oracle and its tests need."""
 
     instruction: str
     tree: Tree
-    """What the folder holds at the start."""
+    """Initial content of the folder."""
     solution: Sequence[str]
-    """Commands that do it, from what the instruction says alone."""
+    """Commands of the solution, based on the instruction alone."""
     wrong: Mapping[str, Sequence[str]]
-    """Commands that look plausible and do not do it, by what is wrong with them."""
+    """Plausible but wrong commands, by their error."""
     check: Callable[[Final], Checks]
-    """Yields what has to hold in the end; whatever way led there."""
+    """Yields the requirements on the final state, however it was reached."""
     look: Sequence[str] = ("ls -la",)
-    """What somebody would look at first."""
+    """Commands to look at the folder first."""
     show: Sequence[str] = ()
-    """What somebody would look at before handing in."""
+    """Commands to look at the result before submitting."""
     changes: Sequence[str] = ()
-    """Paths that may change, folders with all below them; everything else must stay as it is."""
+    """Paths that may change, folders with everything below them; all else must stay unchanged."""
     answers: Sequence[str] = field(default=())
-    """What must not be shown at the start."""
+    """Texts that the initial folder must not contain."""
 
 
 Maker = Callable[[Rng, Rng, int], Scenario]
-"""Make a scenario from chance for what is asked, chance for what the folder holds, and a level from 0.
+"""Creates a scenario from a generator for the instruction, one for the folder's content, and a level from 0.
 
-The same first chance and level give the same instruction and the same solution, whatever the second: so nothing in the
-solution can come from what the instruction does not show.
+The same first generator and level give the same instruction and the same solution, whatever the second: so nothing in the
+solution can depend on what the instruction does not say.
 """
 FAMILIES: dict[str, Maker] = {}
 
 
 def family(name: str) -> Callable[[Maker], Maker]:
-    """Register a function that makes the scenarios of a family."""
+    """Return a decorator that registers a function as the maker of a family's scenarios."""
 
     def enter(make: Maker) -> Maker:
         FAMILIES[name] = make
@@ -114,7 +114,7 @@ def scenario(name: str, ask: int, fill: int, level: int) -> Scenario:
 
 
 def grade(scene: Scenario, final: Final) -> str | None:
-    """Return what does not hold in the final state, in words; None where the task is done."""
+    """Return the first violated requirement in words; None if the task is done."""
     for path, before in scene.tree.items():
         if not any(path == free or path.startswith(f"{free}/") for free in scene.changes):
             after = final.tree.get(path)
@@ -129,7 +129,7 @@ def pick(rng: Rng, choices: Sequence[T]) -> T:
 
 
 def sample(rng: Rng, choices: Sequence[T], count: int) -> list[T]:
-    """Return so many different choices, in random order."""
+    """Return `count` distinct choices in random order."""
     return [choices[int(place)] for place in rng.permutation(len(choices))[:count]]
 
 

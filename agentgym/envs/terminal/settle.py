@@ -1,4 +1,4 @@
-"""After a command: has the folder changed, and times of changes that do not come from the machine's clock."""
+"""After a command: detect changes to the folder, and set modification times independent of the machine's clock."""
 
 import json
 
@@ -37,10 +37,14 @@ print(seen.hexdigest())
 
 
 def settle(sandbox: Sandbox, since: float, clock: int) -> str:
-    """Set the time of what changed since a time to `clock`, and return what tells one state of the folder from another.
+    """Set the time of everything changed since `since` to `clock`, and return a fingerprint of the folder's state.
 
-    So `ls -l` prints the same whenever an episode is played. A program cannot set the time of a change of names or
-    modes back, so the returned text differs whenever anything was done to the folder.
+    So `ls -l` prints the same whenever an episode is played. A program cannot reset the time of a change of names or modes,
+    so
+    the returned text differs whenever the folder was touched.
+
+    Raises:
+        SandboxFault: the folder could not be scanned.
     """
     result = sandbox.python(_SETTLE.format(since=json.dumps(since), clock=clock))
     if not result.ok:

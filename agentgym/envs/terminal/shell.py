@@ -1,4 +1,4 @@
-"""A shell that goes on from command to command, though each command runs in a process tree of its own."""
+"""A shell whose state persists across commands, though each command runs in its own process tree."""
 
 import re
 from collections.abc import Mapping
@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from agentgym.sandbox.protocol import Result
 
 LONGEST = 100_000
-"""Bytes of a command: the kernel takes no longer argument than 128 KiB."""
+"""Maximum bytes of a command: the kernel limits an argument to 128 KiB."""
 _MARK = b"\0shell state\0"
 _ROOM = 64_000
-"""Bytes of variables that are carried over."""
+"""Maximum bytes of variables that persist."""
 _OURS = {"_", "SHLVL", "PWD", "OLDPWD", "BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "POSIXLY_CORRECT"}
 _NAME = re.compile(r"[A-Za-z_]\w*|BASH_FUNC_[^=]+%%")
 
-# Standard error is the channel for the state; what the command itself prints goes to standard output, in order. The state
-# is written when the shell ends, by itself or by `exit`; a shell that was killed leaves none.
+# Standard error carries the state; all output of the command itself goes to standard output, in order. The state
+# is written when the shell exits; a killed shell leaves none.
 _SCRIPT = r"""
 exec 57>&2 2>&1 </dev/null
 __save() {
@@ -32,22 +32,22 @@ eval "$1"
 
 @dataclass(frozen=True)
 class ShellState:
-    """What a shell keeps between two commands."""
+    """The shell state kept between two commands."""
 
     folder: str
     before: str
-    """The folder that `cd -` goes to."""
+    """The folder `cd -` returns to."""
     variables: tuple[tuple[str, str], ...]
     """Exported variables by name, sorted."""
 
     def command(self, text: str, extra: Mapping[str, str]) -> list[str]:
-        """Return the words of a program that runs a command in this state, with extra variables where none are set."""
+        """Return the argument list that runs a command in this state; `extra` variables apply where unset."""
         variables = {**extra, **dict(self.variables)}
         given = [f"{name}={value}" for name, value in variables.items()]
         return ["/usr/bin/env", "-i", "--", *given, "/bin/bash", "-c", _SCRIPT, "bash", self.folder, self.before, text]
 
     def after(self, result: Result, extra: Mapping[str, str]) -> "ShellState":
-        """Return the state that a command left; this one where the shell did not come to its end."""
+        """Return the state after a command; this one if the shell was killed."""
         _, mark, told = result.stderr.rpartition(_MARK)
         folder, _, rest = told.partition(b"\0")
         before, _, entries = rest.partition(b"\0")
@@ -63,14 +63,14 @@ class ShellState:
 
 
 def started(result: Result, folder: str) -> ShellState:
-    """Return the state of a new shell in a folder, from what `env -0` prints in a sandbox."""
+    """Return the state of a new shell in a folder, parsed from the output of `env -0` in a sandbox."""
     pairs = (entry.partition("=") for entry in result.stdout.decode().split("\0") if entry)
     variables = {name: value for name, _, value in pairs if name not in _OURS}
     return ShellState(folder, folder, tuple(sorted(variables.items())))
 
 
 def unfit(command: str) -> str:
-    """Return why a command cannot be run, and what to do; empty where it can."""
+    """Return why a command cannot run, and what to do; empty if it can."""
     size = len(command.encode("utf-8", "surrogatepass"))
     if not command.strip():
         return "the command is empty. Write one, for example bash[ls -la]."
@@ -82,7 +82,7 @@ def unfit(command: str) -> str:
 
 
 def shown(result: Result, limit: int, seconds: float) -> str:
-    """Return what an agent sees of a command: what it printed, the middle left out, and how it ended unless well."""
+    """Return a command's observation: its output with the middle cut, and how it ended unless successful."""
     text = _cut(result.stdout.decode("utf-8", "backslashreplace").rstrip("\n"), limit)
     notes = {
         "timeout": f"[ended after {seconds:g} seconds, with all that it had started]",

@@ -1,4 +1,4 @@
-"""Shortcuts that do nothing of what is asked; each has to fail."""
+"""Shortcut policies that do nothing requested; each must fail."""
 
 import re
 import shlex
@@ -8,12 +8,12 @@ from agentgym.core.actions import spell
 
 
 def _named(observation: str) -> list[str]:
-    """Return what the instruction writes in backticks and may be a path."""
+    """Return the texts in backticks in the instruction that may be paths."""
     return list(dict.fromkeys(name for name in re.findall(r"`([\w./-]+)`", observation) if not name.startswith(("-", "."))))
 
 
 def _once(make: Callable[[list[str], str], str]) -> Callable[[list[str]], str]:
-    """Return a shortcut policy that runs one command, made from the names and the text of the instruction, and hands in."""
+    """Return a shortcut policy that runs one command, built from the instruction's names and text, and submits."""
 
     def shortcut(observations: list[str]) -> str:
         if len(observations) > 1:

@@ -1,4 +1,4 @@
-"""Compressed formats without compression: the same bytes whatever zlib and Python are installed."""
+"""Compressed formats without compression: the same bytes for every version of zlib and Python."""
 
 import zlib
 

@@ -1,4 +1,4 @@
-"""What a folder holds, seen from outside the sandbox: files, folders and links as plain data."""
+"""A folder's content outside the sandbox: files, folders and links as plain data."""
 
 import hashlib
 import io
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 LONG_AGO = 1_704_103_200
-"""When files of a task were last changed unless it says otherwise: 2024-01-01, 10:00 UTC."""
+"""Default modification time of a task's files: 2024-01-01, 10:00 UTC."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,14 +19,14 @@ class Entry:
     kind: str
     """`file`, `folder` or `link`."""
     content: bytes = b""
-    """Of a file its bytes, of a link where it points."""
+    """A file's bytes, or a link's target."""
     mode: int = 0o644
     time: int = LONG_AGO
-    """Last change, in seconds since 1970."""
+    """Modification time in seconds since 1970."""
 
 
 Tree = Mapping[str, Entry]
-"""Entries by path, relative to one folder; folders that hold something need not be named."""
+"""Entries by path, relative to one folder; non-empty folders may be omitted."""
 
 
 def file(content: str | bytes, mode: int = 0o644, time: int = LONG_AGO) -> Entry:
@@ -45,7 +45,7 @@ def link(target: str) -> Entry:
 
 
 def pack(tree: Tree, below: str) -> bytes:
-    """Return a tar archive that holds the tree in a folder of the name `below`; equal trees give equal bytes."""
+    """Return a tar archive with the tree in a folder named `below`; equal trees give equal bytes."""
     whole = {below: folder(), **{f"{below}/{path}": entry for path, entry in tree.items()}}
     for path in list(whole):
         while path := posixpath.dirname(path):
@@ -65,7 +65,7 @@ def pack(tree: Tree, below: str) -> bytes:
 
 
 def unpack(archive: bytes) -> dict[str, Entry]:
-    """Return what an archive of a sandbox's folder holds, by path."""
+    """Return the content of an archive of a sandbox's folder, by path."""
     entries: dict[str, Entry] = {}
     with tarfile.open(fileobj=io.BytesIO(archive)) as opened:
         for member in opened:
@@ -74,7 +74,7 @@ def unpack(archive: bytes) -> dict[str, Entry]:
                 entries[member.name] = Entry("folder", mode=mode, time=time)
             elif member.issym():
                 entries[member.name] = Entry("link", member.linkname.encode("utf-8", "surrogateescape"), mode, time)
-            elif member.islnk() and member.linkname in entries:  # a second name of one file
+            elif member.islnk() and member.linkname in entries:  # a hard link
                 entries[member.name] = entries[member.linkname]
             elif member.isreg():
                 content = opened.extractfile(member)
@@ -83,7 +83,7 @@ def unpack(archive: bytes) -> dict[str, Entry]:
 
 
 def staged(index: bytes) -> bytes:
-    """Return what an index says of names and contents, without the times and numbers of files that it also notes."""
+    """Return the names and contents in an index, without the times and numbers of files it also records."""
     if index[:4] != b"DIRC" or index[4:8] not in (b"\0\0\0\2", b"\0\0\0\3"):
         return index
     sections, place = [index[8:12]], 12
@@ -99,12 +99,12 @@ def staged(index: bytes) -> bytes:
 
 
 def below(tree: Tree, name: str) -> dict[str, Entry]:
-    """Return what a folder of the tree holds, by path relative to it."""
+    """Return a folder's content in the tree, by path relative to it."""
     return {path[len(name) + 1 :]: entry for path, entry in tree.items() if path.startswith(f"{name}/")}
 
 
 def digest(tree: Tree) -> str:
-    """Return a hash of all paths, kinds, modes and contents; times are left out, also those that git's index notes."""
+    """Return a hash of all paths, kinds, modes and contents, ignoring times, including those in git's index."""
     whole = hashlib.blake2b(digest_size=16)
     for path, entry in sorted(tree.items()):
         content = staged(entry.content) if path.endswith(".git/index") else entry.content
@@ -115,7 +115,7 @@ def digest(tree: Tree) -> str:
 
 
 def at(tree: Tree, path: str, home: str) -> tuple[str, Entry | None]:
-    """Return where a path leads, links followed, and what is there; `home` is the tree's folder in absolute links."""
+    """Return the path and entry that a path resolves to; `home` is the tree's folder in absolute links."""
     for _ in range(20):
         path, entry = posixpath.normpath(path), None
         parts = path.split("/")

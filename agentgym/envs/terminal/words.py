@@ -1,4 +1,4 @@
-"""Names and words that folders, logs and tables are filled with."""
+"""Words for names, logs and tables."""
 
 from agentgym.envs.terminal.scenario import Rng, pick
 
@@ -22,12 +22,12 @@ VERBS = _words("accepted closed delayed dropped finished loaded opened queued re
 
 
 def numbered(rng: Rng, word: str | None = None) -> str:
-    """Return a word with a number behind it, so that there are as many as one likes."""
+    """Return a word with a number appended, for an unlimited supply."""
     return f"{word or pick(rng, THINGS)}{int(rng.integers(10, 1000))}"
 
 
 def names(rng: Rng, count: int, taken: tuple[str, ...] = ()) -> list[str]:
-    """Return so many different words with numbers."""
+    """Return `count` distinct numbered words."""
     distinct: dict[str, None] = {}
     while len(distinct) < count:
         name = numbered(rng)
@@ -37,20 +37,20 @@ def names(rng: Rng, count: int, taken: tuple[str, ...] = ()) -> list[str]:
 
 
 def sentence(rng: Rng, words: int = 6) -> str:
-    """Return a line of words without any meaning."""
+    """Return a line of random words."""
     return " ".join(pick(rng, (*THINGS, *VERBS)) for _ in range(words))
 
 
 def lines(rng: Rng, count: int) -> str:
-    """Return so many lines of words."""
+    """Return `count` lines of words."""
     return "".join(f"{sentence(rng)}\n" for _ in range(count))
 
 
 def number(rng: Rng, least: int, most: int) -> int:
-    """Return a whole number, both ends included."""
+    """Return an integer between `least` and `most`, inclusive."""
     return int(rng.integers(least, most + 1))
 
 
 def path(rng: Rng, depth: int) -> str:
-    """Return a path of so many folders (at most eight), with a slash at its end; empty where there is none."""
+    """Return a path of `depth` folders (at most eight) with a trailing slash; empty for depth 0."""
     return "".join(f"{pick(rng, PLACES)}/" for _ in range(min(depth, 8)))

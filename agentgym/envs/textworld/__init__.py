@@ -1,4 +1,4 @@
-"""Games of the `textworld` package, made on the spot (extra `textworld`)."""
+"""Games of the `textworld` package, generated on demand (extra `textworld`)."""
 
 from agentgym.envs.textworld.env import TextWorld
 

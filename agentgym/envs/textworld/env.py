@@ -1,4 +1,4 @@
-"""The environment: a game of the package, played in its own interpreter by the commands that are possible."""
+"""The environment: a game of the package in its own interpreter, played by admissible commands."""
 
 import importlib
 import json
@@ -21,7 +21,7 @@ from agentgym.errors import BadConfig, Fault, UnknownName, no_such
 T = TypeVar("T")
 
 SHOWN = 30
-"""Possible commands that are named after one that is not possible."""
+"""Number of possible commands listed after an impossible one."""
 _WAYS = {letter: f"go {way}" for way in ("north", "south", "east", "west") for letter in (way, way[0])}
 _SHORT = {**_WAYS, "l": "look", "i": "inventory"}
 _WORDS = ((r"^(?:get|pick up) ", "take "), (r"^(?:x|look at|read) ", "examine "), (r"\b(?:the|a|an) ", ""))
@@ -29,9 +29,9 @@ _END = re.compile(r"\s*\*\*\*.*", re.DOTALL)
 _STATUS = re.compile(r"\n>[^\n]*$")
 
 LEEWAY = 3
-"""An episode's turns, as a multiple of the solution's: random walks find what is near when they have time for it."""
+"""Turns of an episode as a multiple of the solution's; with more, random walks would find nearby goals."""
 SEEDS = 2**31
-"""Seeds that layouts and games are drawn from."""
+"""Number of seeds for layouts and games."""
 
 
 class TextWorld(TextEnv):
@@ -47,14 +47,14 @@ class TextWorld(TextEnv):
     """
 
     horizon = 300
-    """Most turns; where the caller names none, a task's are LEEWAY times those that its solution takes."""
+    """Maximum turns; by default LEEWAY times those of the task's solution."""
     hardest = 11
     blocking = True  # the interpreter is a library written in C
     snapshot_kind = "replay"
     task_settings: ClassVar[tuple[str, ...]] = ("challenge",)
     settings: ClassVar[tuple[str, ...]] = task_settings
     challenge: str | Sequence[str] = ("coin_collector", "treasure_hunter", "cooking")
-    """Challenges of the package that games are made from."""
+    """The package's challenges to generate games from."""
     declared = Declarations(random_bound=0.3, expert_bound=0.9, ceilings={"word overlap": 0.95})
 
     def requires(self) -> None:
@@ -87,7 +87,7 @@ class TextWorld(TextEnv):
             seed = int(rng.integers(1, SEEDS))
             try:
                 game = games.made(challenge, level, seed)
-            except games.failures():  # not every map has a quest of every length
+            except games.failures():  # some maps have no quest of this length
                 continue
             data = {"challenge": challenge, "settings": level, "seed": seed, "content": games.content(game)}
             data["turns"] = len(game.walkthrough)
@@ -101,7 +101,7 @@ class TextWorld(TextEnv):
 
     @classmethod
     def unlike_published(cls, options: Mapping[str, object]) -> str:
-        """The package limits games by a number alone, and counts each command, one that means nothing too, as done here."""
+        """Explain a difference: the package limits games by a fixed number of commands, including invalid ones, as here."""
         if options.get("horizon") is not None:
             return ""
         return (
@@ -121,7 +121,7 @@ class TextWorld(TextEnv):
         return text
 
     def _start(self, task: Task) -> None:
-        """Put the interpreter at the beginning of the task's game, which it loads where it holds another."""
+        """Start the task's game in the interpreter, loading it if another is loaded."""
         content = task.data["content"]
         if self._played[0] != content:
             self._played = ("", [])
@@ -129,15 +129,15 @@ class TextWorld(TextEnv):
         self._now, self._played = self._game.reset(), (content, [])
 
     def _load(self, game: Any, path: Path) -> None:
-        """Have the interpreter load a story, whose game is at hand."""
+        """Load a story whose game is available into the interpreter."""
         if self._game is None:
             core = importlib.import_module("textworld.core")
             infos = core.EnvInfos(admissible_commands=True, max_score=True, score=True, won=True, lost=True)
             interpreter = importlib.import_module("textworld.envs").JerichoEnv(infos)
             self._game = importlib.import_module("textworld.envs.wrappers").TWInform7(interpreter)
-        elif self._game.unwrapped._jericho is not None:  # None where a story could not be read
-            self._game.unwrapped._jericho._cache.clear()  # it would keep every story that it ever played
-        self._game.unwrapped._game = game  # what the package would read from the file once more
+        elif self._game.unwrapped._jericho is not None:  # None if a story could not be read
+            self._game.unwrapped._jericho._cache.clear()  # it would cache every story ever played
+        self._game.unwrapped._game = game  # spares the package reading the file again
         self._game.load(str(path))
         self._game.seed(0)
 
@@ -165,12 +165,12 @@ class TextWorld(TextEnv):
         return list(self._now.admissible_commands)
 
     def measures(self) -> dict[str, float]:
-        """The share of the game's score."""
+        """Return the share of the game's score."""
         most = self._now.max_score or 1
         return {"score": max(0.0, min(1.0, (self._now.score or 0) / most))}
 
     def state(self) -> object:
-        """Return what holds in the game, its score, and the interpreter's table of things: their order decides texts."""
+        """Return the game's facts and score, and the interpreter's object table, whose order affects texts."""
         facts = sorted(str(fact) for fact in self._now["_facts"])
         return facts, self._now.score, things_of(self._game.unwrapped._jericho._get_ram().tobytes())
 
@@ -198,10 +198,10 @@ class TextWorld(TextEnv):
             self._game.close()
             self._game, self._played = None, ("", [])
 
-    # Who plays
+    # Policies
 
     def oracle(self) -> Iterator[str]:
-        """Yield the package's own winning policy, which takes back what leads away from it."""
+        """Yield the package's own winning policy, which undoes deviations."""
         policy = self._policy
         if policy is None or policy.key != self.task.data["content"] or policy.log != self.log[: len(policy.log)]:
             policy = Policy(self.task.data["content"], _read(self.task, lambda game, _: game))
@@ -211,7 +211,7 @@ class TextWorld(TextEnv):
         yield from policy.commands()
 
     def expert(self) -> Iterator[str]:
-        """Yield what a player would do who has read the texts of this episode and nothing else."""
+        """Yield the actions of a player who knows only this episode's texts."""
         while True:
             yield advise(self.told)
 
@@ -222,25 +222,25 @@ def _read(task: Task, reader: Callable[[Any, Path], T]) -> T:
 
 
 def found(action: str, possible: Sequence[str]) -> str | None:
-    """Return the possible command that an action means, in whatever case: some things are written with capitals.
+    """Return the possible command that an action means, ignoring case, since some things have capitals.
 
-    Where a thing is taken from need not be said.
+    The source of a `take` may be omitted.
     """
-    said = (_spoken(action), understood(action))  # some names have articles
+    said = (_spoken(action), understood(action))  # some names contain articles
     exact = next((command for command in possible if command.lower() in said), None)
     alike = (command for command in possible if {understood(command), understood(command.partition(" from ")[0])} & {*said})
     return exact or next(alike, None)
 
 
 def closest(words: str, possible: Sequence[str]) -> list[str]:
-    """Return the possible commands that are named to who said something else: those that share most words first."""
+    """Return the possible commands that share most words with an impossible one."""
     said = set(words.split())
     near = sorted(possible, key=lambda command: -len(said.intersection(command.lower().split())))
     return near[:SHOWN] + ["…"] * (len(near) > SHOWN)
 
 
 def understood(action: str) -> str:
-    """Return an action in the words of the game: short forms and articles are understood."""
+    """Return an action in the game's words, expanding short forms and dropping articles."""
     command = _spoken(action)
     for pattern, words in _WORDS:
         command = re.sub(pattern, words, command)
@@ -252,7 +252,7 @@ def _spoken(action: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return what a game says without its status line, closing menu and count of turns."""
+    """Return a game's output without its status line, closing menu and turn count."""
     text = _STATUS.sub("", text.rstrip())
     end = _END.search(text)
     if end:
@@ -261,15 +261,15 @@ def _plain(text: str) -> str:
 
 
 def things_of(memory: bytes) -> bytes:
-    """Return a story's object table: of each thing its marks, parent, sibling and child (Z-Machine Standard 1.1, 12.3).
+    """Return a story's object table: each object's attributes, parent, sibling and child (Z-Machine Standard 1.1, 12.3).
 
-    The mark 31 is left out: it says that the last text mentioned the thing, and decides nothing.
+    Attribute 31 is dropped: it marks things mentioned in the last text and has no effect.
     """
     start = int.from_bytes(memory[10:12], "big") + 126
     end, things = len(memory), bytearray()
     place = start
     while place + 14 <= end:
         things += memory[place : place + 3] + bytes([memory[place + 3] & 0xFE]) + memory[place + 4 : place + 12]
-        end = min(end, int.from_bytes(memory[place + 12 : place + 14], "big"))  # the first thing's properties follow it
+        end = min(end, int.from_bytes(memory[place + 12 : place + 14], "big"))  # ends at the first object's properties
         place += 14
     return bytes(things)

@@ -1,4 +1,4 @@
-"""The expert: follows the objective or the recipe, explores where it must, on nothing but what the texts have told."""
+"""The expert: follows the objective or the recipe and explores as needed, using only the observed texts."""
 
 from collections.abc import Iterable, Iterator
 
@@ -9,11 +9,11 @@ HEAT = {"fry": ("stove", "fried"), "roast": ("oven", "roasted"), "grill": ("bbq"
 KNIFE = {"chop": "chopped", "slice": "sliced", "dice": "diced"}
 
 Option = tuple[int, int, str, str]
-"""Something worth doing: how far away, its rank among equals, the room, and what to say there (or the way to take)."""
+"""A useful command: distance, rank among equals, room, and what to say there (or the direction to go)."""
 
 
 def advise(told: Told) -> str:
-    """Return the next command after an episode's commands and answers: a function of these alone."""
+    """Return the next command after an episode's commands and answers, a pure function of these."""
     notes = Notes(told)
     for command in candidates(notes):
         if (notes.here, command) not in notes.refused:
@@ -22,13 +22,13 @@ def advise(told: Told) -> str:
 
 
 def candidates(notes: Notes) -> Iterator[str]:
-    """Yield commands, the best first; some the environment may have refused."""
+    """Yield commands, best first; the environment may have refused some."""
     yield from cook(notes) if "cookbook" in notes.objective else run_errand(notes)
     yield from do(notes, unknown(notes, probing=True))
 
 
 def run_errand(notes: Notes) -> Iterator[str]:
-    """Yield what fulfils the first open step of an objective that tells the way, then what helps where that is refused."""
+    """Yield the first open step of an objective that gives directions, then alternatives if it is refused."""
     steps, room = steps_of(notes.objective), notes.start
     goal = next((name for verb, name, _ in reversed(steps) if verb in ("take", "find")), "")
     if goal in notes.held:
@@ -56,7 +56,7 @@ def run_errand(notes: Notes) -> Iterator[str]:
 
 
 def cook(notes: Notes) -> Iterator[str]:
-    """Yield what brings the meal of the cookbook nearer: the nearest things first."""
+    """Yield commands that advance the cookbook's meal, nearest first."""
     if "meal" in notes.held:
         yield "eat meal"
     yield from do(notes, taking(notes, ["meal"]))
@@ -88,19 +88,19 @@ def cook(notes: Notes) -> Iterator[str]:
 
 
 def undone(notes: Notes, name: str) -> list[str]:
-    """Return the recipe's verbs for an ingredient that was not yet prepared that way."""
+    """Return the recipe's remaining verbs for an ingredient."""
     results = {**KNIFE, **{verb: result for verb, (_, result) in HEAT.items()}}
     marks = notes.marks.get(name, set())
     return [verb for verb in notes.recipe[name] if verb in results and results[verb] not in marks]
 
 
 def option(notes: Notes, room: str, command: str, rank: int = 1) -> Option:
-    """Return a command to say in a room, or a way to take there, with the distance to its end."""
+    """Return a command to say in a room, or a direction to go there, with the distance."""
     return notes.reached().get(room, (999, ""))[0] + (command in BACK), rank, room, command
 
 
 def taking(notes: Notes, names: Iterable[str]) -> list[Option]:
-    """Return how to get hold of those of some things that were seen and are not held."""
+    """Return options to take those of some things that were seen and are not held."""
     options = list[Option]()
     for name in names:
         if name in notes.at and name not in notes.held:
@@ -112,7 +112,7 @@ def taking(notes: Notes, names: Iterable[str]) -> list[Option]:
 
 
 def unknown(notes: Notes, *, probing: bool) -> list[Option]:
-    """Return what may show something new: closed things, ways not taken and, if asked, a word that gets the list there."""
+    """Return options to discover something: closed things, untried exits and, if `probing`, words that reveal commands."""
     options = list[Option]()
     for name in notes.reached():
         room = notes.rooms[name]
@@ -128,7 +128,7 @@ def unknown(notes: Notes, *, probing: bool) -> list[Option]:
 
 
 def do(notes: Notes, options: Iterable[Option]) -> Iterator[str]:
-    """Yield the next command of each option that was not refused, the nearest first."""
+    """Yield the next command of each option not yet refused, nearest first."""
     for _, _, room, command in sorted(options):
         said = pass_through(notes, room, command) if command in BACK else [command]
         said = [each for each in said if (room, each) not in notes.refused]
@@ -139,7 +139,7 @@ def do(notes: Notes, options: Iterable[Option]) -> Iterator[str]:
 
 
 def pass_through(notes: Notes, room: str, way: str) -> list[str]:
-    """Return what leads out of a room by a way: its door is unlocked and opened first."""
+    """Return the commands to leave a room in a direction, unlocking and opening its door first."""
     door = notes.rooms[room].ways.get(way)
     if not door or not notes.shut.get((room, door)):
         return [f"go {way}"]

@@ -1,4 +1,4 @@
-"""Games of the package: what is made at each difficulty, making one, and compiling it once for all processes."""
+"""Games of the package: settings per difficulty, generation, and compilation once for all processes."""
 
 import functools
 import hashlib
@@ -25,17 +25,17 @@ CHALLENGES = {
     "cooking": "cooking",
     "simple": "simple",
 }
-"""Names of the package's challenges, without their `tw-`."""
+"""Names of the package's challenges without `tw-`."""
 KEPT = 400
-"""Compiled games that are kept in the folder; each takes about 400 kB."""
+"""Maximum compiled games kept in the folder; each takes about 400 kB."""
 _ROOMS = (1, 6, 9, 12)
 
 
 def settings(challenge: str, difficulty: int) -> dict[str, Any]:
-    """Return what the package's own `make` of a challenge is given."""
-    if challenge == "coin_collector":  # its games have 100 rooms at most
+    """Return the arguments of the package's own `make` for a challenge."""
+    if challenge == "coin_collector":  # limited to 100 rooms
         return {"level": min(5 + 2 * difficulty, 100)}
-    if challenge == "treasure_hunter":  # from level 21 on a game takes seconds to make
+    if challenge == "treasure_hunter":  # generation takes seconds from level 21 on
         return {"level": min(6 + 2 * difficulty, 20)}
     if challenge == "cooking":
         count, skilled = min(1 + difficulty // 2, 5), difficulty > 0
@@ -55,14 +55,18 @@ def settings(challenge: str, difficulty: int) -> dict[str, Any]:
 
 
 def check_installed() -> None:
-    """Raise MissingExtra where the package is missing, BadConfig where its compiler cannot run."""
+    """Check the package and its compiler; raise BadConfig if the compiler cannot run.
+
+    Raises:
+        MissingExtra: the package is missing.
+    """
     if importlib.util.find_spec("textworld") is None:
         raise MissingExtra(f"rlvr/TextWorld-v0 makes games with the textworld package: {how_to_install('textworld')}")
 
 
 @functools.lru_cache(maxsize=1)
 def _package() -> ModuleType:
-    """Return the package, made to read its rules once and not for each game."""
+    """Return the package, patched to parse its rules once instead of for each game."""
     package = importlib.import_module("textworld")
     data = importlib.import_module("textworld.generator.data")
     data.KnowledgeBase.load = staticmethod(functools.cache(data.KnowledgeBase.load))
@@ -71,7 +75,7 @@ def _package() -> ModuleType:
 
 
 def _walk(maker: Any, commands: Sequence[str]) -> None:
-    """Note the solution in the events that it brings about, as the package does, who compiles the game to find out."""
+    """Record the solution in the events it triggers; the package compiles the game to find out."""
     from agentgym.envs.textworld.policy import Record
 
     record = Record(maker.build())
@@ -79,7 +83,7 @@ def _walk(maker: Any, commands: Sequence[str]) -> None:
     done: list[object] = []
     for number, command in enumerate(commands):
         before = [event.triggered for event in events]
-        done.append(record.follow(command) or done[-1])  # the package repeats what it saw last, too
+        done.append(record.follow(command) or done[-1])  # like the package, repeat the last event
         for event, triggered in zip(events, before, strict=True):
             if event.triggered and not triggered:
                 event.event.actions, event.event.commands = list(done), list(commands[: number + 1])
@@ -87,51 +91,58 @@ def _walk(maker: Any, commands: Sequence[str]) -> None:
 
 @functools.lru_cache(maxsize=32)
 def made(challenge: str, level: str, seed: int) -> Any:
-    """Return the game of a challenge with those settings (JSON) and that seed."""
+    """Return the game of a challenge with these settings (JSON) and this seed.
+
+    Raises:
+        UnknownName: the package has no such challenge.
+    """
     if challenge not in CHALLENGES:
         raise UnknownName(no_such("challenge of TextWorld", challenge, CHALLENGES))
     package = _package()
     name = CHALLENGES[challenge]
     options = package.GameOptions()
     options.seeds = seed
-    package.g_rng.set_seed(seed)  # what draws from no generator of the game's own draws from this one
+    package.g_rng.set_seed(seed)  # code that ignores the game's own generator uses this one
     game = importlib.import_module(f"textworld.challenges.tw_{name}.{name}").make(json.loads(level), options)
     for quest in game.quests:
-        quest.fail_events = sorted(quest.fail_events, key=_written)  # they come out of a set
+        quest.fail_events = sorted(quest.fail_events, key=_written)  # their order comes from a set
     return game
 
 
 def _written(event: Any) -> str:
-    """Return what an event consists of, as text that does not change from process to process."""
+    """Return an event's content as text that is the same in every process."""
     return json.dumps(event.serialize(), sort_keys=True, default=str)
 
 
 def failures() -> tuple[type[Exception], ...]:
-    """Return what the package raises where a seed gives no game."""
+    """Return the package's exceptions for a seed without a game."""
     return (importlib.import_module("textworld.generator.chaining").QuestGenerationError,)
 
 
 def content(game: Any) -> str:
-    """Return the hash of what a game consists of: its map, things, words and quests, but neither seed nor name."""
+    """Return the hash of a game's content: its map, things, words and quests, but neither seed nor name."""
     parts: Mapping[str, Any] = game.serialize()
     text = json.dumps({k: parts[k] for k in ("world", "quests", "infos", "objective")}, sort_keys=True, default=str)
     return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
 
 
 def folder() -> Path:
-    """Return where compiled games are kept: AGENTGYM_CACHE, or the user's cache."""
+    """Return the folder of compiled games: AGENTGYM_CACHE, or the user's cache."""
     return cache("textworld")
 
 
 def read(challenge: str, level: str, seed: int, content: str, reader: Callable[[object, Path], T]) -> T:
-    """Return what a reader makes of a game and its compiled story, made where there is none yet.
+    """Return a reader's result on a game and its compiled story, which are created if missing.
 
-    Another process may forget them while they are read: they are compiled once more then. A Fault where the compiler
-    fails, or where they cannot be read even so. Reading a game that was kept takes some 15 ms, making it again 10 to 400.
+    Another process may delete them meanwhile; they are then compiled again. Reading an existing game takes some 15 ms,
+    creating it 10 to 400.
+
+    Raises:
+        Fault: the game cannot be read even after compilation, or the compiler fails.
     """
     place = folder() / f"{content}.z8"
     if is_kept(place):
-        with suppress(OSError):  # a folder that cannot be written to can be played from
+        with suppress(OSError):  # a read-only folder still works
             os.utime(place)
         with suppress(*_unreadable()):
             return reader(loaded(place.with_suffix(".json")), place)
@@ -143,27 +154,31 @@ def read(challenge: str, level: str, seed: int, content: str, reader: Callable[[
 
 
 def _unreadable() -> tuple[type[Exception], ...]:
-    """Return what is raised where a game or its story is missing or no game; the last by the package, for the first."""
+    """Return the exceptions for a missing or invalid game or story; the package raises its own for a game."""
     wrappers = importlib.import_module("textworld.envs.wrappers.tw_inform7")
     return FileNotFoundError, ValueError, wrappers.MissingGameInfosError
 
 
 @functools.lru_cache(maxsize=32)
 def loaded(path: Path) -> object:
-    """Return the game that a file keeps."""
+    """Return the game stored in a file."""
     _package()
     return importlib.import_module("textworld.generator.game").Game.load(str(path))
 
 
 def is_kept(place: Path) -> bool:
-    """Return whether a story was compiled, and its game written beside it."""
+    """Return whether a story was compiled and its game written next to it."""
     return place.is_file() and place.with_suffix(".json").is_file()
 
 
 def compile_into(place: Path, game: object) -> None:
-    """Compile a game; a Fault where the compiler fails.
+    """Compile a game.
 
-    Several processes may do the same at once: each compiles in a folder of its own and moves the result into place.
+    Several processes may do so at once: each compiles in its own folder and moves the result into place.
+
+    Raises:
+        BadConfig: the folder is not writable.
+        Fault: the compiler fails.
     """
     package = _package()
     place.parent.mkdir(parents=True, exist_ok=True)
@@ -172,7 +187,7 @@ def compile_into(place: Path, game: object) -> None:
         options = package.GameOptions()
         options.path = str(work / place.name)
         package.generator.compile_game(game, options)
-        for suffix in (".json", ".z8"):  # the story last: where it is, all is there
+        for suffix in (".json", ".z8"):  # the story last, because it marks completeness
             (work / place.name).with_suffix(suffix).replace(place.with_suffix(suffix))
     except OSError as error:
         raise BadConfig(
@@ -186,7 +201,7 @@ def compile_into(place: Path, game: object) -> None:
 
 
 def _forget_oldest(place: Path) -> None:
-    """Delete the games beyond KEPT that were used least recently."""
+    """Delete the least recently used games beyond KEPT."""
     stories = sorted(place.glob("*.z8"), key=_used_at)
     for path in stories[: max(len(stories) - KEPT, 0)]:
         path.unlink(missing_ok=True)
@@ -194,7 +209,7 @@ def _forget_oldest(place: Path) -> None:
 
 
 def _used_at(path: Path) -> float:
-    """Return when a story was written or read last; a file that another process has just forgotten counts as new."""
+    """Return a story's last use; a file just deleted by another process counts as new."""
     try:
         return path.stat().st_mtime
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What the texts of an episode have told: rooms and ways, things and where they were seen, what is carried."""
+"""The knowledge in an episode's texts: rooms and exits, things and where they were seen, inventory."""
 
 import re
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from agentgym.envs.textworld.objective import steps_of
 
 REFUSED = "is not possible here. Possible commands: "
-"""How the environment answers a command that is not possible, before it names some that are."""
+"""Beginning of the environment's answer to an impossible command, before the list of possible ones."""
 BACK = {"north": "south", "south": "north", "east": "west", "west": "east"}
 _DONE = {"chop": "chopped", "slice": "sliced", "dice": "diced"}
 COOKED = ("fried", "roasted", "grilled")
@@ -22,54 +22,54 @@ _KEY = re.compile(r"\ban? ((?:(?!an? |and )[\w-]+ )*key)\b")
 _LIST = re.compile(r",| and |\.|:|;")
 
 Told = Sequence[tuple[str, str]]
-"""An episode so far: commands and what was answered; the first is empty, and its answer the objective and first room."""
+"""An episode so far: commands and answers; the first command is empty, its answer the objective and first room."""
 
 
 @dataclass
 class Room:
-    """A room that was entered."""
+    """A visited room."""
 
     text: str = ""
     ways: dict[str, str | None] = field(default_factory=dict[str, str | None])
-    """The doors by direction, None where there is no door."""
+    """Doors by direction, None for an open passage."""
     to: dict[str, str] = field(default_factory=dict[str, str])
-    """The rooms that were reached by direction."""
+    """Rooms reached, by direction."""
 
 
 class Notes:
-    """The notes of a player who reads the texts and nothing else; all words are in lower case."""
+    """Notes of a player who reads only the texts; all words are in lower case."""
 
     def __init__(self, told: Told) -> None:
         self.objective = told[0][1].partition("\n\n-=")[0].lower()
         self.recipe: dict[str, list[str]] = {}
-        """What is to be done with each ingredient: `fry`, `slice`, …"""
+        """Required treatments of each ingredient: `fry`, `slice`, …"""
         self.rooms: dict[str, Room] = {}
         self.here = self.start = ""
         self.held: set[str] = set()
         self.at: dict[str, tuple[str, str | None]] = {}
-        """Room and, where it was told, holder of things by their names."""
+        """Room and, if known, holder of each thing."""
         self.marks: dict[str, set[str]] = {}
-        """How things were prepared: `fried`, `sliced`, …"""
+        """Treatments things have had: `fried`, `sliced`, …"""
         self.shut: dict[tuple[str, str], bool] = {}
-        """Whether a door or container of a room is closed."""
+        """Whether a door or container in a room is closed."""
         self.locked: set[tuple[str, str]] = set()
         self.unlocked: set[tuple[str, str]] = set()
         self.refused: set[tuple[str, str]] = set()
-        """Rooms and commands that were not possible, since anything was changed."""
+        """Rooms and commands that were impossible since the last change."""
         self.probed: set[str] = set()
-        """Rooms where something was refused, so that it is known what can be opened there."""
+        """Rooms where a command was refused, so that the openable things there are known."""
         self.asked = False
-        """Whether the inventory was read."""
+        """True once the inventory was read."""
         self._reached: dict[str, tuple[int, str]] = {}
         self.names = self._names(told)
         for command, text in told:
             self._note(command.lower(), text.lower())
 
     def _names(self, told: Told) -> set[str]:
-        """Return the names of things worth following: what the recipe and the objective name, and keys."""
+        """Return the names of relevant things: those in the recipe and the objective, and keys."""
         asked = {name for verb, name, _ in steps_of(self.objective) if verb in ("take", "find")}
         names = {"knife", "cookbook", "meal", *asked}
-        for text in [text for _, text in told if REFUSED not in text]:  # which quotes the player
+        for text in [text for _, text in told if REFUSED not in text]:  # refusals quote the player
             match = _RECIPE.search(text)
             if match:
                 self.recipe = {name.strip().lower(): [] for name in match[1].splitlines() if name.strip()}
@@ -103,7 +103,7 @@ class Notes:
                 self.shut[self.here, possible[5:]] = True
         verb, _, name = command.partition(" ")
         if verb == "open" and name:
-            known = self.shut.setdefault((self.here, name), False)  # what is no door and cannot be opened is open
+            known = self.shut.setdefault((self.here, name), False)  # a thing that cannot be opened counts as open
             if known:
                 self.locked.add((self.here, name))
         if verb == "take" and self.at.get(name, ("", ""))[0] == self.here:
@@ -151,7 +151,7 @@ class Notes:
             self.marks.setdefault(name, set()).update(word for word in COOKED if word in text)
 
     def _mentioned(self, name: str, text: str) -> bool:
-        """Return whether a text names a thing, and note how it was prepared."""
+        """Return whether a text names a thing, and record its treatment."""
         mention = re.compile(rf"(.*)(?<![\w-]){re.escape(name)}(?![\w-])", re.DOTALL)
         parts = [match[1] for part in _LIST.split(text) if (match := mention.match(part))]
         for before in parts:
@@ -159,7 +159,7 @@ class Notes:
         return bool(parts)
 
     def reached(self) -> dict[str, tuple[int, str]]:
-        """Return the rooms that can be reached over known ways: how far they are, and the first direction."""
+        """Return the rooms reachable over known exits, with distance and first direction."""
         if not self._reached:
             self._reached[self.here] = (0, "")
             queue = [self.here]
@@ -171,9 +171,9 @@ class Notes:
         return self._reached
 
     def mentioning(self, word: str) -> list[str]:
-        """Return the rooms whose text mentions a word, the nearest first."""
+        """Return the rooms whose text mentions a word, nearest first."""
         return [room for room in self.reached() if f" {word}" in self.rooms[room].text]
 
     def known_keys(self) -> list[str]:
-        """Return the keys that were seen or are held."""
+        """Return the keys seen or held."""
         return sorted(name for name in {*self.at, *self.held} if name.endswith("key"))

@@ -1,4 +1,4 @@
-"""What the objective of a game asks for, read from its sentences."""
+"""Parsing of a game's objective."""
 
 import re
 
@@ -15,7 +15,7 @@ _BRIEF = re.compile(r"only missing an? grilled (.+)$")
 
 
 def steps_of(objective: str) -> list[tuple[str, str, str]]:
-    """Return what an objective asks for: `go`, `take`, `find`, `open`, `unlock` (with), `put` (on), `insert` (into)."""
+    """Return an objective's steps: `go`, `take`, `find`, `open`, `unlock` (with), `put` (on), `insert` (into)."""
     steps = list[tuple[str, str, str]]()
     for sentence in re.split(r"[.!?]\s*", objective):
         before, _, told = sentence.rpartition(", ")

@@ -1,19 +1,19 @@
-"""How a game is won from where it stands, without its interpreter."""
+"""Winning commands from any state of a game, without its interpreter."""
 
 import importlib
 
 
 class Record:
-    """The package's record of an episode, which knows what is possible, what came about, and what is still to be done."""
+    """The package's record of an episode: possible actions, triggered events, and remaining goals."""
 
     def __init__(self, game: object) -> None:
         self._words = importlib.import_module("textworld.generator.inform7").Inform7Game(game)
         self.progress = importlib.import_module("textworld.generator.game").GameProgression(game, track_quests=True)
 
     def follow(self, command: str) -> object:
-        """Take note of a command that was carried out, and return the action that it is, None where there is none.
+        """Record a command and return its action, None if there is none.
 
-        A meal of fewer ingredients is possible where one of more is, by the same command: the game takes all.
+        A meal of fewer ingredients is possible wherever one of more is, by the same command: the game uses all.
         """
         actions = self.progress.valid_actions
         names = self._words.gen_commands_from_actions(actions)
@@ -24,12 +24,12 @@ class Record:
         return action
 
     def commands(self) -> list[str]:
-        """Return the commands that win the game from here."""
+        """Return the commands that win from here."""
         return list(self._words.gen_commands_from_actions(self.progress.winning_policy or []))
 
 
 class Policy(Record):
-    """The record of one task, with what was done in it."""
+    """The record of one task, with the actions so far."""
 
     def __init__(self, key: str, game: object) -> None:
         super().__init__(game)

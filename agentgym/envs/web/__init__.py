@@ -1,4 +1,4 @@
-"""A real browser over embedded sites: tasks that the sites' databases, or the answer, decide."""
+"""A real browser over embedded sites; the sites' databases or the answer decide success."""
 
 from agentgym.envs.web.env import Web
 

@@ -1,4 +1,4 @@
-"""The environment: a browser over the sites, and something to get done or found out."""
+"""The environment: a browser over the sites, and a task or a question."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -19,7 +19,7 @@ from agentgym.envs.web.state import EpisodeState
 from agentgym.errors import BadConfig, UnknownName, no_such
 
 MORE_TURNS = 25
-"""How many more turns each step of difficulty gives."""
+"""Additional turns per difficulty."""
 
 
 class Web(BrowserEnv):
@@ -39,7 +39,7 @@ class Web(BrowserEnv):
     task_settings: ClassVar[tuple[str, ...]] = ("families",)
     settings: ClassVar[tuple[str, ...]] = (*BrowserEnv.settings, *task_settings)
     families: str | tuple[str, ...] = ()
-    """Names of families or of sites, also as one text with commas; all where there is none."""
+    """Names of families or of sites, also as one comma-separated text; empty: all."""
     shared = (*BrowserEnv.shared, "trail")
     declared = Declarations(
         random_bound=0.02, expert_bound=0.95, answers=("answers",), ceilings={"impossible at once": IMPOSSIBLE_SHARE}
@@ -73,7 +73,7 @@ class Web(BrowserEnv):
     # Tasks
 
     def limit_of(self, task: Task) -> int:
-        """Return the turns a task may take: more of them the more parts tasks have."""
+        """Return a task's turn limit, which grows with its parts."""
         return self.horizon if "horizon" in self.__dict__ else self.horizon + MORE_TURNS * task.difficulty
 
     def generate(self, rng: np.random.Generator, difficulty: int) -> Task:
@@ -99,7 +99,7 @@ class Web(BrowserEnv):
         return super().begin(task)
 
     def opening(self, task: Task) -> str:
-        """Return the instruction, the sites, who the user is and how to finish."""
+        """Return the instruction, the sites, the user and how to finish."""
         setting = self._sites.setting
         sites = "\n".join(f"http://{hosts[0]}/ {what}" for hosts, what in SITES.values())
         return (
@@ -112,7 +112,7 @@ class Web(BrowserEnv):
         )
 
     def judge(self, answer: str | None) -> bool | None:
-        """Say whether the task is done, once there is an answer."""
+        """Return whether the task is done, once there is an answer."""
         if answer is None:
             return None
         state = self._sites
@@ -133,7 +133,7 @@ class Web(BrowserEnv):
         state.close()
 
     def do(self, name: str, *arguments: object) -> Outcome:
-        """Carry out an action and write down on which page it was done."""
+        """Execute an action and record the page it was done on."""
         before = self._shown()
         outcome = super().do(name, *arguments)
         if outcome.valid:
@@ -143,22 +143,22 @@ class Web(BrowserEnv):
     def _shown(self) -> Seen:
         return Seen(self.seen["url"], tuple((depth, text) for depth, text, _ in self.seen["lines"]))
 
-    # Who plays
+    # Policies
 
     def _plan(self) -> Plan:
         return self._family(self.task).plan(self.task.data["ask"])
 
     def oracle(self) -> Iterator[str]:
-        """Follow the family's plan; from anywhere else, restore the sites first if they may have changed."""
+        """Follow the family's plan; after a deviation, restore the sites first if they may have changed."""
         while True:
             yield _spelled(next_action(self._plan, self.trail, self._shown()))
 
     def expert(self) -> Iterator[str]:
-        """Do what the oracle does: a plan is given only what the instruction says, and the pages."""
+        """Act like the oracle, since a plan uses only the instruction and the pages."""
         return self.oracle()
 
     def mistake(self, rng: np.random.Generator) -> str | None:
-        """Follow a link that happens to be there."""
+        """Follow a random link."""
         links = self.elements("link")
         return spell("click", links[int(rng.integers(len(links)))].id) if links else None
 
@@ -176,7 +176,7 @@ _TOOLS = {"navigate": "goto", "click": "click", "answer": "answer"}
 
 
 def _spelled(done: Done) -> str:
-    """Return the call that makes the browser do this."""
+    """Return the tool call of a browser action."""
     name, arguments = str(done[0]), done[1:]
     if name in _TOOLS:
         return spell(_TOOLS[name], *arguments)

@@ -1,4 +1,4 @@
-"""A task family: what is asked, what must be true in the end, and a plan that gets there."""
+"""A task family: instruction, success condition, and a plan."""
 
 import re
 from collections.abc import Callable, Collection, Generator
@@ -13,47 +13,51 @@ from agentgym.envs.web.state import EpisodeState
 from agentgym.errors import BadConfig
 
 Ask = dict[str, Any]
-"""What the instruction says, as plain values: all that `effect` and `solve` are given."""
+"""Content of the instruction as plain values, the only input of `effect` and `solve`."""
 Made = tuple[str, dict[str, object]]
-"""An instruction, and what `asked` or `question` returns."""
+"""An instruction, and the result of `asked` or `question`."""
 
 IMPOSSIBLE_SHARE = 0.15
-"""How many of a family's tasks cannot be done, in every family that has such tasks."""
+"""Share of impossible tasks in every family that has such tasks."""
 
 MOST_SITES = 200
-"""How many sites are drawn for a task before the family is said to have none at such a difficulty."""
+"""Number of sites drawn for a task before the family counts as having none at a difficulty."""
 MOST_DRAWS = 1000
-"""How often something is made up before sites are said to leave no room for it."""
+"""Number of draws of an item before the sites count as having no room for it."""
 
 _SEEDS = 2**31
 _Item = TypeVar("_Item")
 
 
 class Unfit(LookupError):
-    """The sites of an episode hold nothing that the task to be made could be about."""
+    """The sites of an episode hold nothing that the new task could be about."""
 
 
 class TaskFamily:
     """Tasks of one kind. A family of a site is one subclass, listed in FAMILIES of the site's `tasks.py`.
 
-    A task is solved if the answer is right and all databases hold in the end what they held at the start plus `effect`.
+    A task is solved if the answer is right and all databases end in their initial state plus `effect`.
     """
 
     name: ClassVar[str]
     sites: ClassVar[tuple[str, ...]]
-    """The sites it needs; the browser stands on the first host of the first one at the start."""
+    """Sites it needs; the browser starts on the first host of the first one."""
     always_possible: ClassVar[bool] = False
-    """Whether it has no tasks that cannot be done."""
+    """True if it has no impossible tasks."""
 
     def draw(self, rng: np.random.Generator, difficulty: int) -> Made:
-        """Draw a task: the instruction, and all that makes the task again and judges it.
+        """Draw a task: the instruction, and the data that recreates and judges it.
 
-        Whether it can be done is drawn here and nowhere else; sites that do not fit are drawn again.
+        Only this method draws whether the task is possible; sites that do not fit are drawn again.
         """
         return self.draw_one(rng, difficulty, float(rng.random()) >= IMPOSSIBLE_SHARE or self.always_possible)
 
     def draw_one(self, rng: np.random.Generator, difficulty: int, possible: bool) -> Made:
-        """Draw a task that can be done, or one that cannot; BadConfig where many sites of this difficulty hold none."""
+        """Draw a possible task, or an impossible one.
+
+        Raises:
+            BadConfig: many draws of sites at this difficulty hold none.
+        """
         for _ in range(MOST_SITES):
             try:
                 return self._of_seed(int(rng.integers(_SEEDS)), difficulty, possible)
@@ -75,22 +79,21 @@ class TaskFamily:
         return text, {**data, "family": self.name, "seed": seed, "size": difficulty, "possible": possible}
 
     def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
-        """Make a task in these sites that can be done, or one that cannot, as `possible` says; Unfit where there is none."""
+        """Make a task in these sites, possible or not as `possible` says; raise Unfit if there is none."""
         raise NotImplementedError
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
-        """Make the expected change in a fresh state; nothing where a task only asks."""
+        """Make the expected change in a fresh state; nothing if a task only asks."""
 
     def solve(self, ask: Ask) -> Plan:
-        """Yield the steps of a solution from anywhere, all sites as at the start, using `ask` and the pages alone.
+        """Yield the steps of a solution from any page, all sites in their initial state, using only `ask` and the pages.
 
-        It ends with `Answer` where something is asked for, raises Impossible where the task cannot be done, and just ends
-        when all is done.
+        It ends with `Answer` for a question, raises Impossible for an impossible task, and otherwise returns at the end.
         """
         raise NotImplementedError
 
     def plan(self, ask: Ask) -> Plan:
-        """Yield the steps of a solution to the last one, an answer."""
+        """Yield the steps of a solution, ending with an answer."""
         try:
             yield from self.solve(ask)
         except Impossible:
@@ -114,12 +117,12 @@ class TaskFamily:
 
 
 def asked(ask: Ask) -> dict[str, object]:
-    """Return the data of a task that changes something."""
+    """Return the data of a task that makes a change."""
     return {"ask": ask, "answers": []}
 
 
 def question(ask: Ask, answer: object) -> dict[str, object]:
-    """Return the data of a task that asks for an answer (and may change something)."""
+    """Return the data of a task that asks a question (and may make a change)."""
     return {"ask": ask, "answers": [str(answer)]}
 
 
@@ -128,8 +131,9 @@ _DOLLARS_AND_CENTS = re.compile(r"(\d+) dollars?(?:,| and|, and)? (\d\d?) cents?
 
 
 def plain(text: str) -> str:
-    """Return an answer without what does not matter: case, spaces, quotes, a final stop, commas in numbers, how a date,
-    a time or an amount is written.
+    """Return a normalized answer.
+
+    Ignored are case, spaces, quotes, a final full stop, commas in numbers, and the format of dates, times and amounts.
     """
     text = " ".join(text.casefold().split()).strip("\"'`“”‘’ ")
     text = re.sub(r"(?<=\d),(?=\d{3}\b)", "", text.removesuffix(".").strip("\"'`“”‘’ "))
@@ -139,10 +143,9 @@ def plain(text: str) -> str:
 
 
 def _counted(text: str) -> str:
-    """Return a text that is an amount of dollars or a number as 12.50, or as 12 where there are no cents; every other text
-    as it is.
+    """Return a number or an amount of dollars as 12.50, or as 12 without cents; any other text unchanged.
 
-    What is rounded ($5k), vague (about $5), of another currency or with a comma before the cents is no such amount.
+    Rounded ($5k) or vague (about $5) amounts, other currencies and decimal commas are not such amounts.
     """
     spoken = _DOLLARS_AND_CENTS.fullmatch(text)
     if spoken:
@@ -152,7 +155,7 @@ def _counted(text: str) -> str:
 
 
 def _dated(text: str) -> str:
-    """Return a text that is a date, with its weekday or without, as 2026-03-05; every other text as it is."""
+    """Return a date, with or without weekday, as 2026-03-05; any other text unchanged."""
     for form in ("%d %B %Y", "%A, %d %B %Y", "%B %d, %Y", "%A, %B %d, %Y", "%Y-%m-%d"):
         try:
             return datetime.strptime(text, form).date().isoformat()
@@ -162,7 +165,11 @@ def _dated(text: str) -> str:
 
 
 def fitting(draw: Callable[[], _Item], fits: Callable[[_Item], bool]) -> _Item:
-    """Return the first of what `draw` makes up that fits; Unfit where nothing does in many draws."""
+    """Return the first draw that fits.
+
+    Raises:
+        Unfit: none of many draws fits.
+    """
     for _ in range(MOST_DRAWS):
         drawn = draw()
         if fits(drawn):
@@ -171,14 +178,17 @@ def fitting(draw: Callable[[], _Item], fits: Callable[[_Item], bool]) -> _Item:
 
 
 def absent(known: Collection[str], draw: Callable[[], str]) -> str:
-    """Return what `draw` makes up that is none of the known ones; Unfit where they seem to be all there is."""
+    """Return a draw that is not among the known items; Unfit if they seem to be all there is."""
     return fitting(draw, lambda value: value not in known)
 
 
 def contested(rng: np.random.Generator, counts: Collection[int], most: int) -> int:
-    """Draw a place up to `most` (or the first one above) that some of the counts reach and others do not; Unfit without one.
+    """Draw a rank up to `most` (or the first one above) that some counts reach and others do not.
 
-    Tasks that can be done and tasks that cannot so ask for the same places.
+    So possible and impossible tasks ask for the same ranks.
+
+    Raises:
+        Unfit: there is no such rank.
     """
     first, last = min(counts) + 1, max(counts)
     if first > last:
@@ -187,7 +197,7 @@ def contested(rng: np.random.Generator, counts: Collection[int], most: int) -> i
 
 
 def every_page(page: Page, column: str) -> Generator[Step, Page, list[dict[str, str]]]:
-    """Read the table (with such a column) of a list that goes over several pages, from its first page on."""
+    """Return the rows of a paginated table with this column, starting at its first page."""
     records = page.records(column)
     while page.has("link", "Next page"):
         page = yield Click("link", "Next page")
@@ -196,6 +206,6 @@ def every_page(page: Page, column: str) -> Generator[Step, Page, list[dict[str, 
 
 
 def ordinal(number: int) -> str:
-    """Write 1 as "", 2 as "second ", and so on: what stands before a superlative."""
+    """Return the ordinal before a superlative: "" for 1, "second " for 2, and so on."""
     names = ("", "second ", "third ", "fourth ", "fifth ")
     return names[number - 1] if number <= len(names) else f"{number}th "

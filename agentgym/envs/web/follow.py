@@ -1,4 +1,4 @@
-"""What a plan does next, from what was done and shown so far: the same for oracle and expert."""
+"""A plan's next step given the actions and pages so far; shared by oracle and expert."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -9,11 +9,11 @@ RESTORE = "http://shop.test/restore"
 RESTORE_BUTTON = "Restore all sites"
 
 Done = tuple[object, ...]
-"""An action of the browser: its name and its arguments."""
+"""A browser action: name and arguments."""
 
 
 class Seen(NamedTuple):
-    """A page that was shown, by its lines, and what was done on it."""
+    """A page as lines, and the action taken on it."""
 
     url: str
     lines: tuple[tuple[int, str], ...]
@@ -25,7 +25,7 @@ class Seen(NamedTuple):
 
 
 def resolved(step: Step, page: Page) -> Done:
-    """Return the action that a step is on a page; Lost where the page has no such thing."""
+    """Return a step's action on a page; Lost if the page lacks its target."""
     if isinstance(step, Goto):
         return ("navigate", step.url)
     if isinstance(step, Answer):
@@ -37,10 +37,10 @@ def resolved(step: Step, page: Page) -> Done:
 
 
 def next_action(plan: Callable[[], Plan], trail: Sequence[Seen], now: Seen) -> Done:
-    """Return what to do now: the next action of a plan that is being followed, else its first one.
+    """Return the next action of the plan being followed, else its first one.
 
-    A plan can begin wherever nothing can have changed the sites since they were as at the start: nothing but buttons
-    and keys can. Elsewhere the sites are restored first.
+    A plan can begin wherever the sites cannot have changed since their initial state: only buttons and keys can change
+    them. Elsewhere the sites are restored first.
     """
     pages = [step.page() for step in (*trail, now)]
     begins: list[int] = []
@@ -63,7 +63,7 @@ def next_action(plan: Callable[[], Plan], trail: Sequence[Seen], now: Seen) -> D
 
 
 def _next_from(plan: Callable[[], Plan], trail: Sequence[Seen], pages: Sequence[Page], begin: int) -> Done | None:
-    """Return the plan's next action if all that was done from a place on is what the plan does; else None."""
+    """Return the plan's next action if all actions from a position on follow the plan; else None."""
     steps = plan()
     step = next(steps)
     for place in range(begin, len(trail)):
@@ -82,7 +82,7 @@ def _named(done: Done, page: Page) -> tuple[str, str]:
 
 
 def _changes(done: Done, page: Page) -> bool:
-    """Return whether an action may have changed what the sites hold."""
+    """Return whether an action may have changed the sites' data."""
     return done[0] == "press" or (done[0] == "click" and _named(done, page)[0] not in ("link", "checkbox"))
 
 

@@ -1,4 +1,4 @@
-"""Plans of tasks: steps in the words of a page (the link called so, the field labelled so), and the page as it is seen."""
+"""Plans: steps in the words of a page (links by text, fields by label), and the page as displayed."""
 
 import json
 import re
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Node:
-    """One node of a page as it is shown. `id` is what tools call it by; "" where it cannot be acted on."""
+    """One node of a displayed page. `id` is its number for tools; "" if it is not interactive."""
 
     role: str
     name: str = ""
@@ -17,47 +17,47 @@ class Node:
     children: tuple["Node", ...] = ()
 
     def walk(self) -> Iterator["Node"]:
-        """Yield this node and all below it, in the order of the page."""
+        """Yield this node and all its descendants, in page order."""
         yield self
         for child in self.children:
             yield from child.walk()
 
     @property
     def text(self) -> str:
-        """What the node says: its name, else what those below it say."""
+        """The node's text: its name, else its descendants' text."""
         return self.name or " ".join(filter(None, (child.text for child in self.children)))
 
     def all(self, role: str, name: str | None = None) -> list["Node"]:
-        """Return the nodes of a role (and of a name) here and below."""
+        """Return the nodes with a role (and a name) among this node and its descendants."""
         return [node for node in self.walk() if node.role == role and name in (None, node.name)]
 
 
 @dataclass(frozen=True)
 class Page:
-    """A page as the agent is shown it."""
+    """A page as displayed to the agent."""
 
     url: str
     root: Node = field(default_factory=lambda: Node("page"))
 
     def find(self, role: str, name: str, row: str = "") -> Node | None:
-        """Return the first node of a role and a name; with `row`, only in table rows and articles that say so."""
+        """Return the first node with a role and a name; with `row`, only in table rows and articles with that text."""
         places = [self.root] if not row else [node for node in self.boxes() if any(row == n.text for n in node.walk())]
         return next((node for place in places for node in place.all(role, name)), None)
 
     def boxes(self) -> list[Node]:
-        """Return the rows of tables, the items of lists and the articles of the page."""
+        """Return the page's table rows, list items and articles."""
         return [node for node in self.root.walk() if node.role in ("row", "article", "listitem")]
 
     def has(self, role: str, name: str) -> bool:
-        """Return whether there is a node of that role and name."""
+        """Return whether there is a node with this role and name."""
         return self.find(role, name) is not None
 
     def says(self, text: str) -> bool:
-        """Return whether a text stands anywhere on the page."""
+        """Return whether a text occurs anywhere on the page."""
         return any(text in node.name or text in node.value for node in self.root.walk())
 
     def records(self, column: str) -> list[dict[str, str]]:
-        """Return the rows of the tables that have such a column, each as the texts of its cells by column header."""
+        """Return the rows of the tables with this column, each as cell texts by column header."""
         records_found: list[dict[str, str]] = []
         for table in self.root.all("table"):
             rows = [[cell.text for cell in row.children] for row in table.all("row")]
@@ -66,7 +66,7 @@ class Page:
         return records_found
 
     def fact(self, name: str) -> str:
-        """Return what a table says beside a name; "" where there is no such row."""
+        """Return the value next to a name in a table; "" if there is no such row."""
         for row in self.root.all("row"):
             if len(row.children) == 2 and row.children[0].text == name:
                 return row.children[1].text
@@ -79,7 +79,7 @@ _CELL = re.compile(r"\"(?:[^\"\\]|\\.)*\"")
 
 
 def page_of(url: str, lines: Sequence[tuple[int, str]]) -> Page:
-    """Return the page that an observation shows by its lines (depth, text)."""
+    """Return the page displayed by an observation's lines (depth, text)."""
 
     def nodes(start: int, end: int) -> tuple[Node, ...]:
         nodes_found: list[Node] = []
@@ -114,7 +114,7 @@ class Goto:
 
 @dataclass(frozen=True)
 class Click:
-    """Click the link or button called so; with `row`, the one in the table row or article that says so."""
+    """Click the link or button with this name; with `row`, the one in the table row or article with that text."""
 
     role: str
     name: str
@@ -123,7 +123,7 @@ class Click:
 
 @dataclass(frozen=True)
 class Fill:
-    """Replace the text of the field labelled so."""
+    """Replace the text of the field with this label."""
 
     label: str
     text: str
@@ -132,7 +132,7 @@ class Fill:
 
 @dataclass(frozen=True)
 class Select:
-    """Choose an option of the list labelled so."""
+    """Choose an option of the list with this label."""
 
     label: str
     option: str
@@ -141,14 +141,14 @@ class Select:
 
 @dataclass(frozen=True)
 class Answer:
-    """End the task with an answer: `done`, `impossible`, or what was asked for."""
+    """End the task with an answer: `done`, `impossible`, or the requested value."""
 
     text: str
 
 
 Step = Goto | Click | Fill | Select | Answer
 Plan = Generator[Step, Page, None]
-"""A plan yields steps and is sent the page that each brought; it knows what the instruction says, and the pages."""
+"""Yields steps and is sent the page after each; it knows only the instruction and the pages."""
 
 DONE, IMPOSSIBLE = "done", "impossible"
 _FIELDS = ("textbox", "searchbox", "spinbutton")
@@ -156,15 +156,19 @@ _LISTS = ("combobox", "listbox")
 
 
 class Impossible(LookupError):
-    """What a task is about is not there, or may not be done: its plan ends with that answer."""
+    """The task's subject is missing or forbidden; its plan ends with that answer."""
 
 
 class Lost(LookupError):
-    """A plan names something that is not on the page."""
+    """A plan refers to something that is not on the page."""
 
 
 def target(step: Click | Fill | Select, page: Page) -> Node:
-    """Return the node that a step acts on; Lost where the page has none."""
+    """Return the node that a step acts on.
+
+    Raises:
+        Lost: the page has no such node.
+    """
     roles = (step.role,) if isinstance(step, Click) else _FIELDS if isinstance(step, Fill) else _LISTS
     name = step.name if isinstance(step, Click) else step.label
     for role in roles:
@@ -175,7 +179,7 @@ def target(step: Click | Fill | Select, page: Page) -> Node:
 
 
 def follow(plan: Callable[[], Plan], act: Callable[[Step], Page]) -> None:
-    """Carry a plan out to its end; `act` takes a step and returns the page it brought."""
+    """Execute a plan to its end; `act` takes a step and returns the resulting page."""
     steps = plan()
     try:
         step = next(steps)

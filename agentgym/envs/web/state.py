@@ -1,4 +1,4 @@
-"""What the sites of one episode hold: a database for each, filled from a seed, and the people and the clock they share."""
+"""State of an episode's sites: a database for each, filled from a seed, and shared people and clock."""
 
 import hashlib
 import sqlite3
@@ -17,7 +17,7 @@ from agentgym.envs.web.sites import data_of
 
 FIRST_DAY = datetime(2025, 1, 6, 9, 0)  # a Monday
 DAYS = 700
-"""The clock of an episode stands at nine o'clock of one of so many days."""
+"""Number of possible days; an episode's clock is at nine o'clock of one of them."""
 PEOPLE = 24
 _Item = TypeVar("_Item")
 
@@ -26,7 +26,7 @@ _SESSION = "CREATE TABLE session (username TEXT NOT NULL)"
 
 @dataclass(frozen=True)
 class Person:
-    """Someone with an account on every site."""
+    """A person with an account on every site."""
 
     name: str
     username: str
@@ -36,7 +36,7 @@ class Person:
 
 @dataclass(frozen=True)
 class Setting:
-    """What the sites of one episode share: `people[0]` is the user whose browser the agent drives."""
+    """Shared state of an episode's sites: `people[0]` is the user whose browser the agent drives."""
 
     people: tuple[Person, ...]
     now: datetime
@@ -49,13 +49,13 @@ class Setting:
 
     @property
     def others(self) -> tuple[Person, ...]:
-        """All but the user."""
+        """Everyone except the user."""
         return self.people[1:]
 
 
 @lru_cache(maxsize=64)
 def setting(seed: int) -> Setting:
-    """Return the people and the clock of a seed."""
+    """Return a seed's people and clock."""
     rng = generator("web setting", seed)
     firsts = [words.FIRST_NAMES[int(i)] for i in rng.permutation(len(words.FIRST_NAMES))[:PEOPLE]]
     lasts = [words.LAST_NAMES[int(i)] for i in rng.permutation(len(words.LAST_NAMES))[:PEOPLE]]
@@ -73,7 +73,7 @@ def setting(seed: int) -> Setting:
 
 @lru_cache(maxsize=128)
 def _filled(site: str, seed: int, size: int) -> bytes:
-    """Return the database of a site as it is at the start of the episodes of a seed, in SQLite's own form."""
+    """Return a site's initial database for a seed, in SQLite's own format."""
     data = data_of(site)
     shared = setting(seed)
     with sqlite3.connect(":memory:") as db:
@@ -88,9 +88,9 @@ def _filled(site: str, seed: int, size: int) -> bytes:
 
 
 class EpisodeState:
-    """The databases of one episode. Sites are filled when they are first asked for, always alike.
+    """The databases of one episode. Sites are filled on first use, always with the same content.
 
-    `size` is an int from 0: sites hold more with each. Used from the server's threads and the environment's: hold `lock`.
+    `size` is an int from 0, with which the content grows. Used by the server's threads and the environment's: hold `lock`.
     """
 
     def __init__(self, seed: int, size: int = 0) -> None:
@@ -106,7 +106,7 @@ class EpisodeState:
 
     @property
     def now(self) -> datetime:
-        """The episode's clock, which stands still."""
+        """The episode's clock, which never advances."""
         return self.setting.now
 
     @property
@@ -115,7 +115,7 @@ class EpisodeState:
         return self.setting.me
 
     def db(self, site: str) -> sqlite3.Connection:
-        """Return the database of a site; rows come as `sqlite3.Row`."""
+        """Return a site's database; rows are `sqlite3.Row`."""
         with self.lock:
             if site not in self._open:
                 db = sqlite3.connect(":memory:", check_same_thread=False)
@@ -125,25 +125,25 @@ class EpisodeState:
             return self._open[site]
 
     def one(self, site: str, sql: str, *values: object) -> Any:
-        """Return the first value of the first row that a query finds; None where it finds none."""
+        """Return the first value of a query's first row; None if there is no row."""
         with self.lock:
             row = self.db(site).execute(sql, values).fetchone()
         return None if row is None else row[0]
 
     def rows(self, site: str, sql: str, *values: object) -> list[sqlite3.Row]:
-        """Return the rows that a query finds."""
+        """Return a query's rows."""
         with self.lock:
             return self.db(site).execute(sql, values).fetchall()
 
     def change(self, site: str, sql: str, *values: object) -> None:
-        """Carry out one statement."""
+        """Execute one statement."""
         with self.lock:
             db = self.db(site)
             db.execute(sql, values)
             db.commit()
 
     def restore(self) -> None:
-        """Put every site back to what it was at the start."""
+        """Restore every site to its initial state."""
         with self.lock:
             for site, db in self._open.items():
                 db.rollback()
@@ -151,13 +151,13 @@ class EpisodeState:
             self._digests.clear()
 
     def fresh(self) -> "EpisodeState":
-        """Return another state as this one was at the start."""
+        """Return a new state equal to this one's initial state."""
         return EpisodeState(self.seed, self.size)
 
     def digest(self, *, traces: bool = True) -> str:
-        """Return a hash of what all sites hold; sites that hold what they held at the start do not enter.
+        """Return a hash of all sites' data; sites in their initial state do not contribute.
 
-        Tables called `trace_…` hold what looking leaves behind, say mail that was opened; `traces=False` leaves them out.
+        Tables named `trace_…` record mere viewing, such as opened mail; `traces=False` ignores them.
         """
         with self.lock:
             changed = [(site, self._site_digest(site, traces)) for site in sorted(self._open)]
@@ -173,7 +173,7 @@ class EpisodeState:
         return known
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Free the memory."""
         with self.lock:
             for db in self._open.values():
                 db.close()
@@ -192,7 +192,7 @@ def _digest_at_start(site: str, seed: int, size: int, traces: bool) -> str:
 
 
 def _digest(db: sqlite3.Connection, traces: bool) -> str:
-    """Return a hash of all rows of all tables, whatever the order in which they were written."""
+    """Return a hash of all rows of all tables, independent of insertion order."""
     total = hashlib.blake2b(digest_size=8)
     for (table,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name").fetchall():
         if not traces and table.startswith("trace_"):
@@ -204,5 +204,5 @@ def _digest(db: sqlite3.Connection, traces: bool) -> str:
 
 
 def choose(rng: np.random.Generator, rows: Sequence[_Item], count: int) -> list[_Item]:
-    """Return so many different items in random order (all of them where there are fewer)."""
+    """Return `count` distinct items in random order, or all if there are fewer."""
     return [rows[int(i)] for i in rng.permutation(len(rows))[:count]]

@@ -1,4 +1,4 @@
-"""The words of all sites: names of people, things and places, and sentences made of them."""
+"""Vocabulary of all sites: names of people, things and places, and sentences made of them."""
 
 import re
 import tomllib
@@ -29,8 +29,8 @@ def pick(rng: np.random.Generator, items: Sequence[_Item]) -> _Item:
 
 
 def sentence(rng: np.random.Generator) -> str:
-    """Return a sentence about nothing."""
-    drawn = int(rng.integers(2**62))  # one draw for all its words: sites have thousands of sentences
+    """Return a meaningless sentence."""
+    drawn = int(rng.integers(2**62))  # one draw for all words, since sites have thousands of sentences
 
     def some(items: Sequence[str]) -> str:
         nonlocal drawn
@@ -42,10 +42,10 @@ def sentence(rng: np.random.Generator) -> str:
 
 
 def with_articles(text: str) -> str:
-    """Write "an" where "a" stands before a vowel."""
+    """Return a text with "an" instead of "a" before vowels."""
     return _BEFORE_VOWEL.sub(r"\1n ", text)
 
 
 def paragraph(rng: np.random.Generator, sentences: int) -> str:
-    """Return so many sentences in a row."""
+    """Return `sentences` sentences in a row."""
     return " ".join(sentence(rng) for _ in range(sentences))

@@ -1,4 +1,4 @@
-"""Instances of SWE-bench as an environment: each in the container that `swebench` built for it."""
+"""SWE-bench instances as an environment, each in the container that `swebench` built for it."""
 
 import shlex
 from collections.abc import Iterator, Sequence
@@ -18,9 +18,9 @@ from agentgym.sandbox.protocol import MEGABYTE, Limits, Sandbox, SandboxFault, s
 from agentgym.tasks.reading import reading
 
 BESIDE_TESTS = 600.0
-"""Seconds that `submit` may take beside the tests: a container is made, and patches are applied."""
+"""Extra seconds for `submit`: creating a container and applying patches."""
 BASE = "refs/agentgym/base"
-"""What the repository was when the episode began."""
+"""Git reference of the repository's initial state."""
 _PREPARE = f"""
 rm -rf .git && git -c init.defaultBranch=main init -q && git add -A &&
     git -c user.name=agent -c user.email=agent@localhost -c gc.auto=0 commit -q --allow-empty -m "The repository" &&
@@ -50,11 +50,11 @@ class SWEBench(RepositoryEnv):
     data: str | None = None
     """A file of instances."""
     strict: bool = False
-    """Whether one bad row refuses a file; else such rows are left out, with a warning of how many."""
+    """Refuse the file for one bad row; by default bad rows are skipped, and a warning counts them."""
     ignore: Sequence[str] = ()
-    """Columns of a file that are left out on purpose."""
+    """Columns of the file to leave out on purpose."""
     grading_timeout: float = TIMEOUT
-    """Seconds for the tests."""
+    """Time limit of the tests in seconds."""
     backend = "docker"
     horizon = 250
     timeout = 60.0
@@ -63,10 +63,10 @@ class SWEBench(RepositoryEnv):
 
     def setup(self) -> None:
         super().setup()
-        self.step_seconds = self.grading_timeout + BESIDE_TESTS  # else a rollout would take slow tests for a fault
+        self.step_seconds = self.grading_timeout + BESIDE_TESTS  # or a rollout would treat slow tests as a fault
 
     def requires(self) -> None:
-        """Raise MissingExtra where there are no containers, or nothing to grade by."""
+        """Raise MissingExtra if there are no containers, or swebench is missing."""
         super().requires()
         check_installed()
 
@@ -79,7 +79,7 @@ class SWEBench(RepositoryEnv):
         return {"instance": item.id, "repo": item.repo, "fix": [item.row["patch"]]}
 
     def split_key(self, task: Task) -> object:
-        """Return the instance: a file's rows say their own splits."""
+        """Return the instance id; a file's rows name their own splits."""
         return task.data["instance"]
 
     @property
@@ -92,7 +92,7 @@ class SWEBench(RepositoryEnv):
 
     # The sandbox
 
-    def _take(self) -> Sandbox:  # not from the warm pool: a container that waits for each image would be many
+    def _take(self) -> Sandbox:  # not from the warm pool, which would need a container per image
         wanted: dict[str, Any] = {"image": self._row().image, "user": "root", "work": WORK, "writable": True}
         return sandbox(self.backend, limits=self.limits, **(wanted | dict(self.backend_options)))
 
@@ -115,7 +115,7 @@ class SWEBench(RepositoryEnv):
 
     def variables(self) -> dict[str, str]:
         quiet = {"PAGER": "cat", "MANPAGER": "cat", "LESS": "-R", "PIP_PROGRESS_BAR": "off", "TQDM_DISABLE": "1"}
-        return {**quiet, "BASH_ENV": "$HOME/.bashrc"}  # bash fills it in
+        return {**quiet, "BASH_ENV": "$HOME/.bashrc"}  # expanded by bash
 
     def shell(self, command: str) -> str:
         return (
@@ -137,10 +137,10 @@ class SWEBench(RepositoryEnv):
         row, patch = self._row(), self.patch()
         return self.elsewhere(lambda sandbox: evaluate(row, patch, sandbox, restore=True, timeout=self.grading_timeout)[0])
 
-    # Who plays
+    # Policies
 
     def oracle(self) -> Iterator[str]:
-        """Take everything back, apply the gold patch, and submit."""
+        """Reset all changes, apply the gold patch, and submit."""
         row = self._row()
         gold = row.row["patch"]
         apply_gold = f"git apply{' -R' if row.bug else ''} --whitespace=nowarn - <<'END_OF_PATCH'\n{gold}\nEND_OF_PATCH"
@@ -159,7 +159,7 @@ class SWEBench(RepositoryEnv):
 
 
 def changed_lines(patch: str, *, back: bool) -> list[tuple[str, str]]:
-    """Return (file, line) for every line that a patch adds or removes, the other way round if `back`; sorted."""
+    """Return the sorted (file, line) pairs that a patch adds or removes, reversed if `back`."""
     changes: list[tuple[str, str]] = []
     file, inside = "", False
     for line in patch.splitlines():

@@ -1,4 +1,4 @@
-"""Whether a patch resolves an instance of SWE-bench: its image, its script, and what `swebench` says of the log."""
+"""Evaluation of a patch on a SWE-bench instance: its image, its script, and `swebench`'s report on the log."""
 
 import importlib
 import importlib.util
@@ -19,16 +19,16 @@ _HEADER = re.compile(r"^(?:\+\+\+|---|\*\*\*|Index:|diff --git|(?:rename|copy) (
 _IN_GIT = re.compile(r"(?:^|[\s/\"])\.git/", re.IGNORECASE)
 _PATCHED = re.compile(r"^diff --git a/(.+) b/\1$", re.MULTILINE)
 WORK = "/testbed"
-"""Where the images have the repository (`swebench.image_builder.constants.CONTAINER_WORKDIR`)."""
+"""The repository's path in the images (`swebench.image_builder.constants.CONTAINER_WORKDIR`)."""
 TIMEOUT = 1800.0
-"""Seconds for the tests, swebench's default."""
+"""Time limit of the tests in seconds, swebench's default."""
 APPLY = (
     "git apply --verbose",
     "git apply --verbose --3way",
     "git apply --verbose --reject",
     "patch --batch --forward --fuzz=5 -p1 -i",
 )
-"""Ways to apply a patch, tried in this order (`swebench.harness.run_evaluation.GIT_APPLY_CMDS`)."""
+"""Commands that apply a patch, tried in this order (`swebench.harness.run_evaluation.GIT_APPLY_CMDS`)."""
 
 
 def evaluate(
@@ -36,8 +36,8 @@ def evaluate(
 ) -> tuple[Verdict, dict[str, object]]:
     """Return the verdict on a patch and swebench's report, by its own steps in a fresh sandbox of the instance's image.
 
-    `restore` puts back tests and configuration that the patch changed, which swebench itself does not do. The tests that a
-    SWE-smith row leaves out are put back in any case, as its own evaluation does.
+    `restore` resets tests and configuration changed by the patch, which swebench itself does not do. The tests removed from
+    a SWE-smith row are restored in any case, as in its own evaluation.
     """
     break_(sandbox, row)
     before = _untracked(sandbox)
@@ -56,7 +56,7 @@ def evaluate(
 
 
 def report_of(row: Row, patch: str, log: str) -> dict[str, object]:
-    """Return what `swebench.harness.grading.get_eval_report` says about a log of an instance's script."""
+    """Return the result of `swebench.harness.grading.get_eval_report` for a log of an instance's script."""
     grading = swebench("harness.grading")
     prediction = {"instance_id": row.id, "model_name_or_path": "agentgym", "model_patch": patch}
     with tempfile.TemporaryDirectory() as folder:
@@ -67,13 +67,22 @@ def report_of(row: Row, patch: str, log: str) -> dict[str, object]:
 
 
 def check_installed() -> None:
-    """Raise MissingExtra where the package is missing."""
+    """Check that swebench is installed.
+
+    Raises:
+        MissingExtra: it is not.
+    """
     if importlib.util.find_spec("swebench") is None:
         raise MissingExtra(f"grading by SWE-bench's rules needs swebench: {how_to_install('swebench')}")
 
 
 def swebench(name: str) -> ModuleType:
-    """Return a module of the `swebench` package; MissingExtra where it is not installed."""
+    """Return a module of the `swebench` package.
+
+    Raises:
+        MissingExtra: the package is not installed.
+        ModuleNotFoundError: a dependency of the module is missing.
+    """
     try:
         return importlib.import_module(f"swebench.{name}")
     except ModuleNotFoundError as error:
@@ -101,7 +110,7 @@ def _verdict(report: dict[str, Any]) -> Verdict:
 
 
 def applied(sandbox: Sandbox, patch: str) -> bool:
-    """Apply a patch as swebench does and return whether that went well."""
+    """Apply a patch as swebench does and return whether it succeeded."""
     sandbox.write("/tmp/patch.diff", patch.encode("utf-8", "surrogateescape"))
     for attempt, command in enumerate(APPLY):
         if attempt:
@@ -112,14 +121,18 @@ def applied(sandbox: Sandbox, patch: str) -> bool:
 
 
 def apply(sandbox: Sandbox, patch: str) -> None:
-    """Apply a patch of the instance's own; SandboxFault where it does not fit its image."""
+    """Apply a patch of the instance itself.
+
+    Raises:
+        SandboxFault: the patch does not fit the image.
+    """
     result = sandbox.run("git apply --binary --whitespace=nowarn -", stdin=patch.encode("utf-8", "surrogateescape"))
     if not result.ok:
         raise SandboxFault(f"the patch of the instance does not fit its image: {result.text[-500:]}")
 
 
 def break_(sandbox: Sandbox, row: Row) -> None:
-    """Make the repository of an image what the agent of a SWE-smith row gets: the bug, and no tests that notice it."""
+    """Create the state a SWE-smith row's agent gets: with the bug, without the tests that notice it."""
     if row.bug:
         apply(sandbox, row.bug)
     for path in row.removed:
@@ -127,9 +140,9 @@ def break_(sandbox: Sandbox, row: Row) -> None:
 
 
 def _put_back(sandbox: Sandbox, row: Row, before: set[str]) -> None:
-    """Put back tests and what decides how they run, where a patch changed or added them and the known repair does not.
+    """Restore tests and test configuration that a patch changed or added and the known repair did not.
 
-    `before` are the files outside of git that the image has.
+    `before` are the image's files outside git.
     """
     changed = _paths(sandbox, "git diff --name-only --no-renames -z HEAD") | _untracked(sandbox) - before
     repaired = set(_PATCHED.findall(row.row["patch"]))
@@ -140,9 +153,9 @@ def _put_back(sandbox: Sandbox, row: Row, before: set[str]) -> None:
 
 
 def _reaches_beyond(patch: str, untracked: set[str]) -> bool:
-    """Return whether a patch is of git's own folder, or of what decides how tests run and git could not bring back.
+    """Return whether a patch touches git's own folder, or untracked test configuration that git could not restore.
 
-    `git apply` refuses the first and `patch` does not: a hook would run at grading.
+    `git apply` refuses the former and `patch` does not: a hook would run during grading.
     """
     for header in _HEADER.findall(patch):
         named = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), header)
@@ -153,7 +166,7 @@ def _reaches_beyond(patch: str, untracked: set[str]) -> bool:
 
 
 def _untracked(sandbox: Sandbox) -> set[str]:
-    """Return the files that git has not, ignored ones included: a patch may bring its own `.gitignore`."""
+    """Return the untracked files, including ignored ones, since a patch may bring its own `.gitignore`."""
     return _paths(sandbox, "git ls-files -z --others")
 
 
@@ -163,7 +176,11 @@ def _paths(sandbox: Sandbox, command: str) -> set[str]:
 
 
 def _check_out(sandbox: Sandbox, paths: Iterable[str]) -> None:
-    """Make files what they are in the image; those that it has not are removed."""
+    """Restore files to the image's versions; files it does not have are removed.
+
+    Raises:
+        SandboxFault: a file cannot be restored.
+    """
     for path in paths:
         script = 'rm -rf -- "$1"; git -c core.hooksPath=/dev/null checkout -q HEAD -- "$1" || ! git cat-file -e "HEAD:$1"'
         result = sandbox.run(["/bin/sh", "-c", script, "sh", path])

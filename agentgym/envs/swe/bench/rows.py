@@ -1,4 +1,4 @@
-"""Instances in the format of SWE-bench: JSON lines with the columns that `swebench` 5 reads, or those of SWE-smith."""
+"""Instances in SWE-bench's format: JSON lines with the columns that `swebench` 5 reads, or those of SWE-smith."""
 
 import json
 import shlex
@@ -15,7 +15,7 @@ from agentgym.tasks.reading import PLAIN, Reading, playable
 
 COLUMNS = ("instance_id", "repo", "base_commit", "problem_statement", "patch", "FAIL_TO_PASS", "PASS_TO_PASS")
 OF_5 = ("image", "eval_script", "log_parser", "eval_type")
-"""What a data set has in the form of swebench 5, which needs no table of repositories any more."""
+"""Columns of a dataset in swebench 5's form, which needs no table of repositories."""
 _FURTHER = (
     "version test_patch hints_text created_at environment_setup_commit image_name docker_image test_cmd difficulty meta "
     "install_config requirements environment license_name fail_to_fail pass_to_fail pr_description language "
@@ -23,7 +23,7 @@ _FURTHER = (
 )
 KNOWN = frozenset((*(name.lower() for name in COLUMNS), *OF_5, *_FURTHER.split()))
 """Columns of SWE-bench, SWE-smith and SWE-rebench; their graders' own prompts show the statement without hints."""
-_WITHOUT_PIP = KNOWN - {"requirements"}  # which are pip's in SWE-rebench, and the issue's elsewhere
+_WITHOUT_PIP = KNOWN - {"requirements"}  # pip's in SWE-rebench, the issue's elsewhere
 HOURS = ("<15 min fix", "15 min - 1 hour", "1-4 hours", ">4 hours")
 """Difficulties of SWE-bench Verified: 0 to 3."""
 SMITH_EVAL = """#!/bin/bash
@@ -33,7 +33,7 @@ set -uxo pipefail
 {command}
 : '>>>>> End Test Output'
 """
-"""How the tests of a SWE-smith instance are run, in the form of SWE-bench's own scripts."""
+"""Script that runs a SWE-smith instance's tests, in the form of SWE-bench's own scripts."""
 ACTIVATE = "source /opt/miniconda3/bin/activate\nconda activate testbed\n"
 PYTEST = "pytest --disable-warnings --color=no --tb=no -rA"
 
@@ -43,15 +43,15 @@ class Row:
     """One instance."""
 
     row: Mapping[str, Any]
-    """The columns, those that swebench reads filled in."""
+    """The columns, including those that swebench reads."""
     bug: str = ""
-    """A patch that makes the repository what the agent gets (SWE-smith); empty where the image is that already."""
+    """A patch that creates the agent's initial state (SWE-smith); empty if the image has it already."""
     removed: tuple[str, ...] = ()
-    """Test files that the agent does not get, and that come from the image before grading (SWE-smith)."""
+    """Test files hidden from the agent and restored from the image for grading (SWE-smith)."""
 
     @property
     def id(self) -> str:
-        """Its `instance_id`."""
+        """The `instance_id`."""
         return self.row["instance_id"]
 
     @property
@@ -61,12 +61,12 @@ class Row:
 
     @property
     def issue(self) -> str:
-        """What the agent is told."""
+        """The issue text for the agent."""
         return self.row["problem_statement"]
 
     @property
     def image(self) -> str:
-        """The image that has the repository and all it needs."""
+        """Image with the repository and its dependencies."""
         return self.row["image"]
 
     @property
@@ -76,7 +76,7 @@ class Row:
 
     @property
     def difficulty(self) -> int:
-        """From 0 to 3 where annotators said how long it takes (SWE-bench Verified), else 0."""
+        """From 0 to 3 by annotated repair time (SWE-bench Verified), else 0."""
         told = self.row.get("difficulty")
         return HOURS.index(told) if told in HOURS else 0
 
@@ -86,13 +86,13 @@ class Row:
 
 
 def read_rows(path: str | Path, reading: Reading = PLAIN) -> Library[Row]:
-    """Return the instances of a file of JSON lines; BadData with file and line where none can be played."""
+    """Return the instances in a file of JSON lines; BadData with file and line if none is playable."""
     records = ((where, raw, reading.ignore) for where, raw in objects(str(path)))
     return library(str(path), playable(str(path), records, _row, reading, "instance").values())
 
 
 def is_bench(path: str | Path) -> bool:
-    """Whether a file's first line is an instance of SWE-bench or SWE-smith."""
+    """Return whether a file's first line is an instance of SWE-bench or SWE-smith."""
     with Path(path).open(encoding="utf-8-sig") as file:
         try:
             first = json.loads(next((line for line in file if line.strip()), "null"))
@@ -130,7 +130,7 @@ def _instance(row: Mapping[str, object]) -> Row:
 
 
 class _OtherLanguage(ValueError):
-    """A row whose tests nothing here can run."""
+    """A row in a language whose tests cannot run here."""
 
 
 def _smith(row: Mapping[str, object]) -> dict[str, object]:
@@ -156,12 +156,16 @@ def _smith(row: Mapping[str, object]) -> dict[str, object]:
 
 
 def _files(tests: list[str]) -> tuple[str, ...]:
-    """Return the files that the names of tests begin with; none where a language's names have no file."""
+    """Return the files that test names begin with; empty for languages whose test names have no file."""
     return tuple(sorted({file for file in (test.partition("::")[0] for test in tests) if file.endswith(".py")}))
 
 
 def _listed(value: object) -> list[str]:
-    """Return a column that is a list, or one written as JSON."""
+    """Return a column that is a list, or one written as JSON.
+
+    Raises:
+        TypeError: the column is neither.
+    """
     parsed = json.loads(value) if isinstance(value, str) else value
     if not isinstance(parsed, list):
         raise TypeError(f"FAIL_TO_PASS or PASS_TO_PASS is {value!r:.80}; expected a list of tests")

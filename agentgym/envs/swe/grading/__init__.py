@@ -1,1 +1,1 @@
-"""Whether a repository is repaired: tests in one sandbox, the code they test in another."""
+"""Grading of a repair: tests in one sandbox, the code under test in another."""

@@ -1,4 +1,4 @@
-"""Runs tests in one sandbox and the code they test in another, and carries the calls from one to the other."""
+"""Runs tests in one sandbox and the code under test in another, and carries the calls between them."""
 
 import json
 import socket
@@ -18,7 +18,7 @@ from agentgym.sandbox.protocol import ExitReason, Kernel, Result, Sandbox
 
 SHIPPED = (values, code_inside, remote_values, remote_classes, remote, remote_tests)
 START = 10.0
-"""Seconds that an end may take to be ready, beyond what the code under test may take."""
+"""Seconds that an end may take to get ready, beyond the limit of the code under test."""
 _STEP = "__import__('sys').modules[{name!r}].{call}"
 _OPTIONS = [
     *("-q", "--no-header", "--tb=no", "--show-capture=no", "-p", "no:cacheprovider", "--import-mode=importlib"),
@@ -29,36 +29,36 @@ _OPTIONS = [
 
 @dataclass(slots=True)
 class Clock:
-    """Seconds that the code under test may still take, in all runs together."""
+    """The remaining seconds of the code under test over all runs."""
 
     left: float
     spent: float = 0.0
     worked: float = 0.0
-    """Seconds of CPU that the code under test has taken, where that can be known."""
+    """CPU seconds used by the code under test, if known."""
     runs: int = 0
     longest: float = 0.0
-    """Seconds of the longest run in a process that tests and code share."""
+    """Seconds of the longest run in a process shared by tests and code."""
 
     def spend(self, seconds: float) -> None:
-        """Take away what a step has taken."""
+        """Subtract a step's duration."""
         self.left -= seconds
         self.spent += seconds
 
 
 @dataclass(frozen=True)
 class Ended:
-    """How the tests of one run ended."""
+    """The outcome of one run of tests."""
 
     outcomes: Mapping[str, str] = field(default_factory=dict[str, str])
     """`passed`, `failed` or `skipped`, by test id."""
     judged: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
-    """What each test had the code under test decide: operations and the classes of their operands."""
+    """Operations of the code under test that may have decided each test, with the classes of their operands."""
     seen: Mapping[str, list[str]] = field(default_factory=dict[str, list[str]])
-    """Hashes of what each test has looked at, where it tells that (`fresh`), and whether an error has ended it."""
+    """Hashes of the values each test observed, if it reports them (`fresh`), and whether an error ended it."""
     calls: int = 0
     problem: str = ""
     last: str = ""
-    """The test in which the code under test ended, or had no time left; what later ones see says nothing."""
+    """The test in which the code under test died or ran out of time; later values mean nothing."""
     seconds: float = 0.0
 
 
@@ -73,10 +73,10 @@ def run_apart(
     conftest: bool = False,
     exchanged: Mapping[str, list[object]] | None = None,
 ) -> Ended:
-    """Return how the tests of some files end; `names` are the modules that are at the other end.
+    """Return the outcome of the tests in some files; `names` are the modules at the other end.
 
-    `exchanged` gives tests a parameter of other tests (`alterations`). What the code under test brings
-    about by time, memory or output shows in the outcomes alone. OSError where its files do not fit the sandbox.
+    `exchanged` gives tests a parameter of other tests (`alterations`). Effects of the code under test on time, memory or
+    output appear only in the outcomes. Raises OSError if its files do not fit the sandbox.
     """
     ours.restore(
         pack({f"{FOLDER}/{path}": content for path, content in tree.items() if is_protected(path) or not _is_code(path)})
@@ -107,10 +107,10 @@ def run_apart(
 
 
 def _kernels(ours: Sandbox, theirs: Sandbox) -> tuple[Kernel, Kernel, bool]:
-    """Return a kernel of each, and whether they have a socket to each other, which containers have not."""
+    """Return a kernel of each, and whether a socket connects them; containers have none."""
     if isinstance(ours, ForkServerSandbox) and isinstance(theirs, ForkServerSandbox):
         mine, yours = socket.socketpair()
-        with mine, yours:  # the kernels get copies
+        with mine, yours:  # the kernels receive copies
             return ours.kernel(mine.fileno()), theirs.kernel(yours.fileno()), True
     return ours.kernel(), theirs.kernel(), False
 
@@ -124,14 +124,14 @@ def _is_code(path: str) -> bool:
 
 
 class _Carrier:
-    """Carries messages between the tests and the code they test."""
+    """Carries messages between the tests and the code under test."""
 
     def __init__(self, tests: Kernel, code: Kernel, clock: Clock) -> None:
         self.tests, self.code, self.clock = tests, code, clock
         self.calls = 0
 
     def run(self, message: str | None) -> Ended:
-        """Carry messages until the tests say how they ended; where both ends are linked, the first one does."""
+        """Carry messages until the tests have ended; if both ends are linked, the first one does."""
         while message is not None and not message.startswith('{"ended"'):
             self.calls += 1
             answer = self._step(self.code, self._delivering(message)) if self.calls <= remote_tests.MOST_CALLS else None
@@ -146,7 +146,7 @@ class _Carrier:
         return _STEP.format(name=remote_tests.__name__, call=f"deliver({message!r})")
 
     def _step(self, end: Kernel, code: str) -> str | None:
-        """Return what an end says; None where it has ended, has no time left or says what makes no sense."""
+        """Return an end's message; None if it has died, has no time left or is malformed."""
         seconds = max(self.clock.left, 0) + (START if end is self.tests else 0)
         if not end.alive or seconds <= 0:
             return None

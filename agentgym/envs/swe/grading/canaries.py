@@ -1,10 +1,10 @@
-"""Tests with assertions that are known to fail: whoever makes them pass has forged the result.
+"""Canaries: tests with assertions known to fail; whoever makes them pass has forged the result.
 
-Code under test runs in one process with pytest and can do anything there: patch pytest, end it with a report of its own,
-return objects that equal everything, read in the caller's frame what is expected. What it cannot know is which of the
-hidden tests were altered. Two alterations, both sound for any honest code that passes the test as it is:
+Code under test runs in one process with pytest and can do anything there: patch pytest, exit with a report of its own,
+return objects that equal everything, read the expected values in the caller's frame. It cannot know which hidden tests
+were altered. Two alterations, both sound for any honest code that passes the original test:
 
-- `fail`: one assertion is given something else to expect, so the test must fail;
+- `fail`: one assertion expects something else, so the test must fail;
 - `sweep`: every `assert a == b` becomes `assert not a == (b, n)`, so the test must pass; an object that equals
   everything does not.
 """
@@ -38,19 +38,19 @@ OPPOSITE = {
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A piece of a source, from byte to byte, and what stands there instead."""
+    """A byte range of a source and its replacement."""
 
     start: int
     end: int
     text: bytes
     equality: bool = False
-    """Whether two values are compared: what an object that equals everything would pass."""
+    """True if two values are compared, which an object that equals everything would pass."""
 
 
 def alter(source: bytes, failing: Iterable[str], swept: Iterable[str], rng: random.Random) -> tuple[bytes, set[str]]:
-    """Return a test file altered in the named tests (`test_x`, `TestY.test_x`), and which of `failing` now must fail.
+    """Return a test file altered in the named tests (`test_x`, `TestY.test_x`), and which of `failing` must now fail.
 
-    A test without an assertion that is sure to be reached is left as it is.
+    A test without an assertion that is certain to be reached stays unchanged.
     """
     starts = line_starts(source)
     tests = test_functions(parse(source))
@@ -70,7 +70,7 @@ def alter(source: bytes, failing: Iterable[str], swept: Iterable[str], rng: rand
 
 
 def test_functions(tree: ast.Module) -> dict[str, ast.FunctionDef]:
-    """Return the test functions of a file by name; without those that are expected to fail."""
+    """Return a file's test functions by name, without those expected to fail."""
     functions: dict[str, ast.FunctionDef] = {}
     for node in tree.body:
         if isinstance(node, ast.FunctionDef):
@@ -83,7 +83,7 @@ def test_functions(tree: ast.Module) -> dict[str, ast.FunctionDef]:
 
 
 def _reached(test: ast.FunctionDef) -> list[ast.stmt]:
-    """Return the statements that every passing run of a test carries out: none after one that may leave it."""
+    """Return the statements that every passing run of a test executes: none after one that may leave it."""
     statements: list[ast.stmt] = []
     for statement in test.body:
         statements.append(statement)
@@ -100,7 +100,7 @@ def _skips(node: ast.AST) -> bool:
 
 
 def _changes(test: ast.FunctionDef, source: bytes, starts: list[int], rng: random.Random) -> Iterable[Change]:
-    """Yield the alterations of a test of which each one alone makes it fail."""
+    """Yield the alterations of a test that each make it fail."""
     for statement in _reached(test):
         if isinstance(statement, ast.Assert):
             yield _against(statement.test, source, starts, rng)
@@ -119,7 +119,7 @@ def _changes(test: ast.FunctionDef, source: bytes, starts: list[int], rng: rando
 
 
 def _against(test: ast.expr, source: bytes, starts: list[int], rng: random.Random) -> Change:
-    """Return what turns an assertion that holds into one that does not."""
+    """Return the change that negates an assertion."""
     if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq):
         sides = [test.left, test.comparators[0]]
         literal = [side for side in sides if _value(side) is not _NONE]
@@ -129,7 +129,7 @@ def _against(test: ast.expr, source: bytes, starts: list[int], rng: random.Rando
 
 
 def _otherwise(side: ast.expr, source: bytes, starts: list[int], rng: random.Random) -> Change:
-    """Return the change of one side of an equation to something that the other side does not equal."""
+    """Return the change of one side of an equation to a value that the other does not equal."""
     start, end = span(side, starts)
     value = _value(side)
     if value is _NONE:
@@ -154,7 +154,7 @@ _NONE = object()
 
 
 def _value(node: ast.expr) -> object:
-    """Return what a literal stands for, or `_NONE`."""
+    """Return a literal's value, or `_NONE`."""
     try:
         return ast.literal_eval(node)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
@@ -162,7 +162,7 @@ def _value(node: ast.expr) -> object:
 
 
 def other(value: object, rng: random.Random) -> object:
-    """Return a value of the same kind that differs."""
+    """Return a different value of the same kind."""
     if isinstance(value, bool):
         return not value
     if isinstance(value, int | float | complex):
@@ -195,7 +195,7 @@ def _name(call: ast.Call) -> str:
 
 
 def line_starts(source: bytes) -> list[int]:
-    """Return at which byte each line begins."""
+    """Return the byte offset of each line."""
     starts = [0]
     for line in source.split(b"\n"):
         starts.append(starts[-1] + len(line) + 1)
@@ -203,6 +203,6 @@ def line_starts(source: bytes) -> list[int]:
 
 
 def span(node: ast.expr, starts: list[int]) -> tuple[int, int]:
-    """Return the first byte of an expression and the one after its last."""
+    """Return the byte range of an expression: start, and end exclusive."""
     assert node.end_lineno is not None and node.end_col_offset is not None
     return starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset

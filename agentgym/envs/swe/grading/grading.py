@@ -1,4 +1,4 @@
-"""Whether a repaired repository passes its tests: judged where none of its code runs."""
+"""Grading of a repaired repository, judged where none of its code runs."""
 
 import math
 import random
@@ -23,21 +23,21 @@ Outcomes = Mapping[str, str]
 
 
 class Elsewhere(Protocol):
-    """Runs something in a sandbox that nobody has used and returns what it returns (`SandboxEnv.elsewhere`)."""
+    """Runs a callable in a fresh sandbox and returns its result (`SandboxEnv.elsewhere`)."""
 
     def __call__(self, work: Callable[[Sandbox], T]) -> T: ...
 
 
 ROUNDS = 3
 PATTERNS = ((0, 0, 1), (0, 1, 0), (1, 0, 0), (0, 1, 1), (1, 0, 1), (1, 1, 0))
-"""In which rounds a test is altered: in one at least, and in one at least it is not."""
+"""Rounds in which a test is altered: in at least one it is, and in at least one it is not."""
 SECONDS = 30.0
-"""That the code under test may take in all runs together, or ten times what the tests take in the clean repository."""
+"""Minimum time limit of the code under test over all runs; the limit is ten times the clean repository's time if larger."""
 MORE = 4
-"""How many times longer it may take in a second grading, where the clean code was too slow as well: the machine is busy."""
+"""Factor on the limit in a second grading, if the clean code was too slow as well because the machine is busy."""
 PATIENCE = 10
 SLOW = 3
-"""How many times longer than the clean code takes at the moment a repair has to take, if it is to blame for it."""
+"""Factor over the clean code's current time from which a repair is to blame for its slowness."""
 REMEMBERED = 4096
 DO_NOT_FIT = "The tests cannot be run: the files do not fit the sandbox."
 BROKE = "The tests came to no end: the code under test broke the sandbox."
@@ -45,23 +45,23 @@ LATE = "The tests came to no end in time."
 FORGED = "Tests with other values do not end as they must: the code answers what it is not asked."
 
 _known: OrderedDict[tuple[str, str], Verdict] = OrderedDict()
-"""Verdicts by task and graded files: rollouts of one task often end with the same repair."""
+"""Verdicts by task and graded files, since rollouts of one task often end with the same repair."""
 
 
 def grade(instance: Instance, tree: Mapping[str, bytes], elsewhere: Elsewhere, *, one_process: bool = False) -> Verdict:
-    """Return the verdict on the files an agent left; tests and configuration are the clean repository's.
+    """Return the verdict on an agent's files; tests and configuration are the clean repository's.
 
-    `one_process`: tests share a process with the code they test, and other values are not tried (`shared_process`).
-    SandboxFault only where the clean repository cannot be run either: what the agent's code did is its failure.
+    `one_process`: tests share a process with the code under test, and no fresh values are tested (`shared_process`). Raises
+    SandboxFault only if the clean repository cannot run either: effects of the agent's code are its failure.
     """
     graded = instance.graded(tree)
     key = (f"{instance.repository.digest} {instance.id}", f"{digest(graded)} {one_process}")
-    verdict = _known.pop(key, None)  # other threads may forget it meanwhile
+    verdict = _known.pop(key, None)  # another thread may remove it meanwhile
     if verdict is None:
         try:
             first = _Grading(instance, graded, elsewhere, SECONDS, one_process)
             verdict = first.verdict()
-            if first.clock.left <= 0 and first.clock.worked < SECONDS / 2:  # it waited, or was made to wait
+            if first.clock.left <= 0 and first.clock.worked < SECONDS / 2:  # it was waiting rather than working
                 verdict = _Grading(instance, graded, elsewhere, MORE * SECONDS, one_process).verdict()
         except SandboxFault:
             verdict = _Grading(instance, graded, elsewhere, MORE * SECONDS, one_process).verdict()
@@ -73,7 +73,7 @@ def grade(instance: Instance, tree: Mapping[str, bytes], elsewhere: Elsewhere, *
 
 @dataclass
 class _Grading:
-    """One repair on its way to a verdict."""
+    """The grading of one repair."""
 
     instance: Instance
     tree: Tree
@@ -95,15 +95,15 @@ class _Grading:
         apart = {test for test in self.asked if self.known.tests.outcomes.get(test) == "passed"}
         try:
             return self._with_two(lambda pair: self._judged(pair, apart))
-        except OSError:  # too many files, or too large, for the sandbox
+        except OSError:  # too many files, or too large ones
             return Verdict(False, 0.0, 0.0, DO_NOT_FIT)
         except SandboxFault:
-            self.clock.spent = math.inf  # which says nothing of how fast this machine is
+            self.clock.spent = math.inf  # says nothing about this machine's speed
             self._with_two(self._refuse_slow_machines)
             return Verdict(False, 0.0, 0.0, BROKE)
 
     def _in_one_process(self) -> Verdict:
-        """Return the shares of tests that pass in a process that they share with the code they test."""
+        """Return the shares of tests that pass in a process shared with the code under test."""
         try:
             outcomes = self._shared(self.tree, self.clock)
         except OSError:
@@ -121,7 +121,11 @@ class _Grading:
         return shared_process.outcomes(self.instance, tree, sorted(self.asked), clock, self.elsewhere)
 
     def _refuse_slow_machines_alone(self) -> None:
-        """Raise SandboxFault where the clean code does not pass in one process in time either."""
+        """Check that the clean code passes in one process in time.
+
+        Raises:
+            SandboxFault: it does not, so the machine is to blame.
+        """
         clock = Clock(self.seconds)
         outcomes = self._shared(self.instance.graded(self.instance.base()), clock)
         passed = clock.left > 0 and all(outcome == "passed" for outcome in outcomes.values())
@@ -148,7 +152,7 @@ class _Grading:
         return self._as_they_are(pair, apart, passed=True)
 
     def _still_broken(self, pair: Pair) -> bool:
-        """Return whether a test of the issue, wherever other values show the bug, mostly sees what it should not."""
+        """Return whether a test of the issue mostly observes the bug's values wherever fresh values reveal the bug."""
         wanted = fresh.telling(self.instance, pair)
         if not wanted:
             return False
@@ -167,12 +171,12 @@ class _Grading:
         )
 
     def _as_clean(self, pair: Pair, ended: Ended, alterations: Mapping[Function, Alteration], apart: set[str]) -> bool:
-        """Return whether the clean code does the same to altered tests, which may lean on one another."""
+        """Return whether the clean code has the same outcome on altered tests, which may depend on each other."""
         clean = run(self.instance, self.instance.graded(self.instance.base()), alterations, Clock(self.seconds), pair)
         return all(ended.outcomes.get(test) == clean.outcomes.get(test) for test in apart)
 
     def _as_they_are(self, pair: Pair, apart: set[str], *, passed: bool = False) -> Verdict:
-        """Return the shares of tests that pass as they are; of those apart it may be known."""
+        """Return the shares of tests that pass unaltered; `passed` may be known for those in `apart`."""
         if passed:
             outcomes = dict.fromkeys(apart, "passed")
         else:
@@ -190,10 +194,14 @@ class _Grading:
         return self._counted(outcomes)
 
     def _refuse_slow_machines(self, pair: Pair) -> None:
-        """Raise SandboxFault where the clean code is not run as it should be either: then it is the machine's doing."""
+        """Check that the clean code runs as it should.
+
+        Raises:
+            SandboxFault: it does not, so the machine is to blame.
+        """
         clean, clock = self.instance.graded(self.instance.base()), Clock(self.seconds)
         ended = run(self.instance, clean, {}, clock, pair)
-        slow = self.clock.spent < SLOW * self.clock.runs * clock.spent  # by the time that the clean code takes now
+        slow = self.clock.spent < SLOW * self.clock.runs * clock.spent  # relative to the clean code's current time
         if (
             clock.left <= 0
             or slow
@@ -215,8 +223,8 @@ class _Grading:
 
 
 def _decides_no_more(known: Reference, ended: Ended, test: str) -> bool:
-    """Return whether a test had the code under test decide only what it has the clean code decide.
+    """Return whether the code under test decided no more of a test than the clean code does.
 
-    An object that equals everything, where the clean code gives a number, would have its own comparison asked.
+    Where the clean code returns a number, the comparison of an object that equals everything would be called in addition.
     """
     return ended.judged.get(test, frozenset()) <= known.tests.judged.get(test, frozenset())

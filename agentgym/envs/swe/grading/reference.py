@@ -1,4 +1,4 @@
-"""How the tests of a repository end with the clean code, as they are and altered."""
+"""Outcomes of a repository's tests with the clean code, unaltered and altered."""
 
 import random
 import secrets
@@ -16,17 +16,17 @@ from agentgym.sandbox.protocol import Sandbox
 Function = tuple[str, ...]
 """Path, classes and name of a test function."""
 Pair = tuple[Sandbox, Sandbox]
-"""Of the tests, and of the code they test."""
+"""Sandboxes of the tests and of the code under test."""
 DRAWS = 2
-"""Alterations of each test that are tried."""
+"""Number of alterations tried per test."""
 REMEMBERED = 256
 SECONDS = 60.0
-"""That the clean code may take for its tests."""
+"""Time limit of the clean code for its tests."""
 
 
 @dataclass(frozen=True)
 class Alteration:
-    """Another value in a test function, and how the tests made from it end then with the clean code."""
+    """A changed value in a test function, and the outcome of its tests with the clean code."""
 
     outcomes: Mapping[str, str]
     change: Change | None = None
@@ -35,21 +35,21 @@ class Alteration:
 
 @dataclass(frozen=True)
 class Reference:
-    """What is known of the tests of a repository."""
+    """The known outcomes of a repository's tests."""
 
     tests: Ended
-    """With the clean code, in a process of its own. Tests that fail so need the code in theirs."""
+    """Outcomes with the clean code in a separate process; tests that fail this way need it in their own."""
     alterations: Mapping[Function, list[Alteration]]
-    """Those after which some test of the function fails."""
+    """Alterations that make some test of the function fail."""
 
 
 _known: OrderedDict[str, Reference] = OrderedDict()
 
 
 def reference(instance: Instance, pair: Pair) -> Reference:
-    """Return how the tests of a task's repository end with the clean code; found out once for each repository."""
+    """Return the outcomes of a task's tests with the clean code; computed once per repository."""
     key = f"{instance.repository.digest} {' '.join(instance.repository.tests)}"
-    known = _known.pop(key, None)  # other threads may forget it meanwhile
+    known = _known.pop(key, None)  # another thread may remove it meanwhile
     if known is None:
         known = _found(instance, pair)
     _known[key] = known
@@ -59,7 +59,7 @@ def reference(instance: Instance, pair: Pair) -> Reference:
 
 
 def tests_by_function(instance: Instance) -> dict[Function, list[str]]:
-    """Return the tests of a repository by the function that they are made from."""
+    """Return a repository's tests by their function."""
     by_function: dict[Function, list[str]] = {}
     for test in instance.repository.tests:
         by_function.setdefault(function_of(test), []).append(test)
@@ -73,7 +73,7 @@ def run(
     clock: Clock,
     pair: Pair,
 ) -> Ended:
-    """Return how the tests end with some of them altered; OSError where the files do not fit a sandbox."""
+    """Return the outcome of the tests with some of them altered; OSError if the files do not fit a sandbox."""
     changed = dict(tree)
     given: Exchanged = {}
     by_file: dict[str, list[Change]] = {}
@@ -92,7 +92,7 @@ def _found(instance: Instance, pair: Pair) -> Reference:
     clean = instance.graded(instance.base())
     clock = Clock(SECONDS)
     as_they_are = run(instance, clean, {}, clock, pair)
-    seconds = 5 * (SECONDS - clock.left) + 1  # another value may make a test endless
+    seconds = 5 * (SECONDS - clock.left) + 1  # another value may make a test run forever
     functions = {
         function: tests
         for function, tests in tests_by_function(instance).items()

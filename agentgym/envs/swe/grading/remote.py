@@ -1,9 +1,11 @@
-"""Objects of one process used from another: calls and operations go out as data, and what comes back is data.
+"""Remote objects: calls and operations go to another process as data, and results come back as data.
 
-It runs at both ends: where the tests are and where the code under test is, which is hostile. Nothing here is a secret, and
-whatever the other end says is only ever a value, an exception or an object that stays there. Standard library only.
+It runs at both ends: in the tests' process and in the process of the code under test, which is hostile. Nothing here is a
+secret, and the other end can only ever send a value, an exception or a reference to an object of its own. Standard library
+only.
 
-Immutable data crosses by value. Lists, dictionaries and sets exist at both ends and are made equal whenever control passes,
+Immutable data crosses by value. Lists, dictionaries and sets exist at both ends and are synchronized whenever control
+passes,
 so a function may change its arguments. Everything else stays where it is; at the other end a class with the same name,
 bases and special methods represents it (`remote_classes`).
 """
@@ -19,19 +21,20 @@ from agentgym.envs.swe.grading import remote_values as values
 from agentgym.envs.swe.grading.remote_classes import OPERATIONS, OWN, Module, describe, function, mirror
 
 JUDGING = frozenset(("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__contains__", "__bool__", "__hash__"))
-"""Operations whose result a test may take for its verdict."""
+"""Operations whose result may decide a test."""
 MOST_OBJECTS = 200_000
 
 
 class Gone(BaseException):
-    """The other end has ended, or said what makes no sense; no `pytest.raises(Exception)` takes it for what it wants."""
+    """The other end has died or sent a malformed message; no `pytest.raises(Exception)` may accept it."""
 
 
 class Peer:
     """One end of the connection.
 
-    `exchange` sends a message and returns the next one from the other end. `obedient` says whether the other end may do
-    what it likes with the objects of this one: so it is for the code under test, and not for the tests.
+    `exchange` sends a message and returns the next one from the other end. `obedient` says whether the other end may use
+    this
+    one's objects freely: true for the code under test, false for the tests.
     """
 
     def __init__(self, exchange: Callable[[str], str], *, obedient: bool) -> None:
@@ -40,16 +43,16 @@ class Peer:
         self.numbers: dict[int, int] = {}
         self.theirs: dict[int, Any] = {}
         self.stand_ins: dict[int, int] = {}
-        """Functions at the other end, by the id of what stands for them here: `functools.wraps` copies attributes."""
+        """Functions at the other end, by the id of their stub here: `functools.wraps` copies attributes."""
         self.described: list[dict[str, object]] = []
         self.shared = values.Shared(odd=obedient)
         self.judged: set[str] = set()
         """Operations at the other end that may have decided a test, with the classes of their operands."""
 
-    # Asking
+    # Requests
 
     def request(self, kind: str, *words: Any) -> object:
-        """Have something done at the other end; return what it gave, or raise what it raised."""
+        """Perform an operation at the other end; return its result or raise its exception."""
         if kind == "do" and words[1] in JUDGING:
             self.judged.add(
                 " ".join([words[1], type(words[0]).__name__, *(type(argument).__name__ for argument in words[2])])
@@ -63,20 +66,20 @@ class Peer:
         if not isinstance(error, Exception):
             error = RuntimeError("the code under test raised something that is not an exception")
         if isinstance(error, StopIteration | StopAsyncIteration) and not (kind == "do" and words[1] == "__next__"):
-            error = RuntimeError(f"{type(error).__name__} out of place")  # `all(map(f, …))` would take it for the end
+            error = RuntimeError(f"{type(error).__name__} out of place")  # `all(map(f, …))` would end at StopIteration
         raise error
 
     def serve(self, message: str) -> None:
-        """Answer requests, for ever."""
+        """Answer requests forever."""
         while True:
             message = self.exchange(self._done(*self._parsed(message)))
 
     def forget(self) -> None:
-        """Let lists, dictionaries and sets that both ends have be two again, which a test that has ended allows."""
+        """Stop synchronizing lists, dictionaries and sets, which is safe after a test has ended."""
         self.shared.forget()
         self.request("forget")
 
-    # Doing
+    # Execution
 
     def _done(self, what: str, words: tuple[object, ...]) -> str:
         try:
@@ -123,7 +126,7 @@ class Peer:
             raise Gone(f"a message that makes no sense: {type(error).__name__}: {error}") from None
 
     def pack(self, value: Any) -> object:
-        """Return a value as JSON can hold it."""
+        """Return a value in a form JSON can represent."""
         number = self._own(value)
         if number is not None:
             return {"y": number}
@@ -151,7 +154,12 @@ class Peer:
         return packed if base is None else packed | {"data": self.pack(values.plain(value, base))}
 
     def unpack(self, packed: object) -> Any:
-        """Return what was packed at the other end."""
+        """Return a value packed at the other end.
+
+        Raises:
+            TypeError: the other end named a class that does not make plain values.
+            Gone: the other end created too many objects.
+        """
         if not isinstance(packed, dict):
             return values.unpacked(packed, self.unpack)
         if "y" in packed:
@@ -208,7 +216,7 @@ class Peer:
         return values.standard(kind) if not self.obedient or values.is_harmless(kind) else None
 
     def _own(self, value: object) -> int | None:
-        """Return the number that something has at the other end; None where it is of this one."""
+        """Return an object's number at the other end; None if it belongs to this one."""
         if isinstance(value, types.FunctionType):
             return self.stand_ins.get(id(value))
         if isinstance(value, type | types.ModuleType):
@@ -228,12 +236,12 @@ class Peer:
         known = id(kind) in self.numbers
         number = self._number(kind)
         if not known:
-            told = describe(kind, number, self.pack)  # packs its bases, which come first
+            told = describe(kind, number, self.pack)  # packs its bases first
             self.described.append(told)
         return number
 
 
 def _is_own(value: object) -> bool:
-    """Whether an object is of a class that the tests define: of others, no attribute is the other end's to see."""
+    """Return whether the tests define an object's class; the other end may see no attribute of other objects."""
     kind = value if isinstance(value, type) else type(value)
     return bool(kind.__flags__ & 1 << 9) and kind.__module__.partition(".")[0] not in values.LIBRARIES

@@ -1,4 +1,4 @@
-"""Classes that represent those of another process: the same name, bases and special methods. Standard library only."""
+"""Classes that represent another process's: the same name, bases and special methods. Standard library only."""
 
 # pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownLambdaType=false
 
@@ -43,19 +43,19 @@ OPERATIONS: dict[str, Callable[..., object]] = {
     "__enter__": lambda this: type(this).__enter__(this),
     "__exit__": lambda this, *error: type(this).__exit__(this, *(error[:2] and (error[0], error[1], None))),
 }
-"""What may be done to an object, by the method that does it."""
+"""Operations on an object, by the method that performs them."""
 _ALWAYS = ("__str__", "__repr__", "__copy__", "__deepcopy__", "__format__", "__dir__")
 _LOCAL = ("args", "with_traceback", "add_note", OWN)
 
 
 class Peer(Protocol):
-    """The other end: it does what is asked of its objects."""
+    """The other end, which executes requests on its objects."""
 
     def request(self, kind: str, *words: object) -> Any: ...
 
 
 def describe(kind: type, number: int, pack: Callable[[object], object]) -> dict[str, object]:
-    """Return what the other end needs to represent a class."""
+    """Return the description the other end needs to represent a class."""
     bases = [pack(base) for base in kind.__bases__ if _is_needed(base)]
     special: dict[str, bool] = {}
     methods: list[str] = []
@@ -79,7 +79,7 @@ def describe(kind: type, number: int, pack: Callable[[object], object]) -> dict[
 
 
 def _is_basic(kind: type) -> bool:
-    """Whether a representation has what a class defines without asking."""
+    """Return whether a proxy class has a class's attribute without a request."""
     return kind is object or kind in values.DATA or (issubclass(kind, BaseException) and values.standard(kind) is not None)
 
 
@@ -88,7 +88,7 @@ def _is_needed(base: type) -> bool:
 
 
 class Meta(type):
-    """The class of representations: what its classes lack is asked of what they stand for."""
+    """Metaclass of proxies: attributes missing in a proxy class are requested from its original."""
 
     def __call__(cls, *given: object, **named: object) -> object:
         own = cls.__dict__.get(OWN)
@@ -110,7 +110,7 @@ class Meta(type):
     def __delattr__(cls, name: str) -> None:
         _peer(cls).request("delete", cls, name)
 
-    def __iter__(cls) -> Iterator[object]:  # of an enumeration, as the next two
+    def __iter__(cls) -> Iterator[object]:  # for enumerations, like the next two
         return _peer(cls).request("do", cls, "__iter__", (), ())
 
     def __getitem__(cls, key: object) -> object:
@@ -124,7 +124,7 @@ class Meta(type):
 
 
 class Module(types.ModuleType):
-    """A module of the other end."""
+    """A module at the other end."""
 
     def __getattr__(self, name: str) -> object:
         if name in ("__path__", "__wrapped__", "__file__", "__test__", OWN):
@@ -146,13 +146,17 @@ def _peer(thing: object) -> Peer:
 
 
 def mirror(peer: Peer, told: dict[str, Any], bases: list[type]) -> object:
-    """Return a class that represents the one that was described."""
+    """Return a class that represents the one described.
+
+    Raises:
+        TypeError: no class with these bases can be created.
+    """
     bases = [base for base in bases if base in values.DATA or isinstance(base, Meta) or issubclass(base, Exception)]
     error = any(issubclass(base, Exception) for base in bases)
     inner: dict[str, object] = {OWN: (peer, told["number"]), "__module__": str(told["module"]), "__getattr__": _get}
     inner |= {"__setattr__": _set, "__delattr__": _delete}
     for name in map(str, told["methods"]):
-        if name[:2] != "__" and name != OWN:  # the other end may say anything
+        if name[:2] != "__" and name != OWN:  # the other end may send anything
             inner[name] = _method(name)
     for name in () if error or bases else _ALWAYS:
         inner[name] = _operation(name)
@@ -203,7 +207,7 @@ def _delete(self: object, name: str) -> None:
 
 
 def function(peer: Peer, name: str) -> Callable[..., object]:
-    """Return a function that has one of the other end do the work."""
+    """Return a stub for a function at the other end."""
 
     def stand_in(*given: object, **named: object) -> object:
         return peer.request("do", stand_in, "__call__", given, tuple(named.items()))

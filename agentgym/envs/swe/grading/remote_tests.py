@@ -1,8 +1,8 @@
-"""The two ends of a run of tests: pytest with the tests in one process, the code they test in another.
+"""The two ends of a test run: pytest with the tests in one process, the code under test in another.
 
-Messages go through a socket that both have. Where the sandboxes are containers they are steps of two kernels, carried from
-one to the other (`deliver`). The code under test gets calls and returns what they give; sources and outcomes of tests never
-go there.
+Messages go through a socket between them. If the sandboxes are containers, messages are steps of two kernels, carried from
+one to the other (`deliver`). The code under test receives calls and returns results; sources and outcomes of tests never
+reach it.
 """
 
 import builtins
@@ -30,20 +30,20 @@ from agentgym.rewards.programs import inside as code_inside
 JsonObject = dict[str, Any]
 
 DEAD = ""
-"""What an end is told when the other one has ended."""
+"""Message to an end when the other one has died."""
 STACK = 64 << 20
 MOST_CALLS = 50_000
 LARGEST = 1 << 20
-"""Bytes of a message from the code under test."""
+"""Maximum bytes of a message from the code under test."""
 SEES = "_agentgym_sees"
-"""A function that tests with other values have (`fresh`): it keeps what it is given."""
+"""Name of the function by which tests with fresh values (`fresh`) report a value."""
 ERROR = "an error"
-"""What is kept of an error that ends a test."""
+"""Recorded for an exception that ends a test."""
 _state: JsonObject = {}
 
 
 class _Steps:
-    """The way to the other end through whoever has started both: each step of a kernel brings a message and takes one."""
+    """The connection through the process that started both ends: each kernel step brings a message and takes one."""
 
     def __init__(self) -> None:
         self.out: queue.SimpleQueue[str] = queue.SimpleQueue()
@@ -61,7 +61,7 @@ class _Steps:
 
 
 class _Line:
-    """The way to the other end through a socket, which is the standard input of both."""
+    """The connection through a socket, which is both ends' standard input."""
 
     def __init__(self, seconds: float | None) -> None:
         self.socket = socket.socket(fileno=os.dup(0))
@@ -104,7 +104,7 @@ class _Line:
 
 
 def deliver(message: str) -> None:
-    """Give this end a message and say what it answers."""
+    """Deliver a message to this end and print its answer."""
     _state["way"].back.put(message)
     _say(_state["way"].out.get())
 
@@ -117,30 +117,30 @@ def _say(message: str) -> None:
 
 def _begin(work: Callable[[], None], told: JsonObject) -> None:
     _state["way"] = _Line(told.get("seconds")) if told["linked"] else _Steps()
-    _state["answers"] = code_inside.silence()  # what the code under test prints is no answer
+    _state["answers"] = code_inside.silence()  # output of the code under test is not an answer
     here = os.getcwd()
-    sys.path[:] = [path for path in sys.path if path not in ("", here)]  # nothing is imported from where we are
+    sys.path[:] = [path for path in sys.path if path not in ("", here)]  # never import from the current folder
     sys.dont_write_bytecode = True
     os.chdir(os.path.join(here, told["folder"]))
     threading.stack_size(STACK)
     threading.Thread(target=work, daemon=True).start()
 
 
-# Where the code under test is
+# The end of the code under test
 
 
 def begin_code(request: str) -> None:
-    """Be ready to import the code and to do with it what the tests ask for."""
+    """Prepare to import the code and to execute the tests' requests."""
     told = json.loads(request)
     _begin(lambda: Peer(_state["way"].exchange, obedient=True).serve(_state["way"].receive()), told)
     sys.path[:0] = [os.path.join(os.getcwd(), part) for part in told["roots"]]
 
 
-# Where the tests are
+# The end of the tests
 
 
 def begin_tests(request: str) -> None:
-    """Run tests and answer how all of them ended; or the first request for the code, where that goes by steps."""
+    """Run tests and answer with all outcomes; in step mode, with the first request for the code."""
     told = json.loads(request)
     ended: queue.SimpleQueue[str] = queue.SimpleQueue()
     _begin(lambda: _run(told, ended if told["linked"] else _state["way"].out), told)
@@ -168,7 +168,7 @@ def _run(told: JsonObject, ended: queue.SimpleQueue[str]) -> None:
 
 
 class _Importer(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds the modules of the code under test, which are at the other end."""
+    """Imports the modules of the code under test, which are at the other end."""
 
     def __init__(self, peer: Peer, names: list[str]) -> None:
         self.peer, self.names = peer, set(names)
@@ -192,11 +192,11 @@ class _Importer(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return self.modules[spec.name]
 
     def exec_module(self, module: object) -> None:
-        """Do nothing: it was executed at the other end."""
+        """Do nothing: the module was executed at the other end."""
 
 
 class _Outcomes:
-    """A plug-in that keeps how tests end, and gives some tests the parameters of others."""
+    """A pytest plugin that records outcomes, and gives some tests the parameters of others."""
 
     def __init__(self, peer: Peer, exchanged: dict[str, tuple[str, int]]) -> None:
         self.peer, self.exchanged = peer, exchanged
@@ -207,7 +207,7 @@ class _Outcomes:
         self.problem, self.last = "", ""
 
     def see(self, value: object) -> None:
-        """Keep what a test looks at, whatever it is."""
+        """Record any value that a test observes."""
         told = remote_values.written(value, _told).encode("utf-8", "replace")
         self.now.append(hashlib.blake2b(told, digest_size=9).hexdigest())
 
@@ -249,7 +249,7 @@ class _Outcomes:
 
 
 def _told(value: object) -> str:
-    """Return what an object says it is, without where it lies."""
+    """Return an object's representation without its address."""
     try:
         return re.sub(r" at 0x[0-9a-f]+", "", f"{type(value).__name__} {value!r}")
     except Exception:

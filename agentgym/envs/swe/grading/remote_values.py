@@ -1,4 +1,4 @@
-"""What crosses from process to process by value, and the lists, dictionaries and sets that both have. Standard library."""
+"""Values that cross between processes, and the lists, dictionaries and sets shared by both. Standard library only."""
 
 # pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownLambdaType=false
 
@@ -16,7 +16,7 @@ from typing import Any
 
 Pack = Callable[[object], object]
 DATA = (tuple, str, int, float, bytes)
-"""Types whose subclasses are data here too: the value crosses with the object."""
+"""Types whose subclasses count as data, too: the value crosses with the object."""
 MODULES = (
     *("builtins", "collections", "datetime", "decimal", "fractions", "math", "operator", "enum", "uuid", "pathlib"),
     *("json.decoder", "string", "re", "collections.abc"),
@@ -29,9 +29,9 @@ SHARED: dict[type, Callable[..., object]] = {
 SHARED[collections.defaultdict] = collections.defaultdict
 _BY_NAME = {kind.__name__: kind for kind in SHARED}
 DEEPEST = 8
-"""Levels of nesting in what `written` tells."""
+"""Nesting depth shown by `written`."""
 MOST = 100_000
-"""Lists, dictionaries and sets in the course of one test."""
+"""Maximum number of lists, dictionaries and sets during one test."""
 _SINGLE: dict[str, object] = {"Ellipsis": ..., "NotImplemented": NotImplemented}
 _MANY: dict[str, Callable[[list[Any]], object]] = {
     "t": tuple,
@@ -73,7 +73,7 @@ _HARMLESS = frozenset({object, bool, complex, frozenset, slice, range, re.Patter
 
 
 def packed(value: Any, pack: Pack) -> tuple[object] | None:
-    """Return immutable data as JSON can hold it, in a tuple; None for anything else."""
+    """Return immutable data in a form JSON can represent, in a tuple; None for anything else."""
     kind = type(value)
     if value is None or kind is bool or kind is str or (kind is int and -(1 << 53) < value < 1 << 53):
         return (value,)
@@ -92,7 +92,7 @@ def packed(value: Any, pack: Pack) -> tuple[object] | None:
 
 
 def unpacked(packed: Any, unpack: Callable[[object], Any]) -> object:
-    """Return the data that was packed; TypeError, ValueError or KeyError for what never was."""
+    """Return packed data; TypeError, ValueError or KeyError for data that was never packed."""
     if packed is None or type(packed) in (bool, int, str):
         return packed
     ((tag, content),) = packed.items()
@@ -106,7 +106,7 @@ def unpacked(packed: Any, unpack: Callable[[object], Any]) -> object:
 
 
 def plain(value: Any, base: type) -> object:
-    """Return the value of an object whose class is derived from one of data."""
+    """Return the value of an object whose class derives from a data type."""
     if base is tuple:
         return tuple(tuple.__iter__(value))
     return {str: lambda: str.__str__(value), int: lambda: int.__index__(value), float: lambda: float.__float__(value)}.get(
@@ -115,10 +115,10 @@ def plain(value: Any, base: type) -> object:
 
 
 def written(value: Any, other: Callable[[object], str], depth: int = 0) -> str:
-    """Return a value as text in which what compares equal is the same; `other` tells what is no data or nested deep."""
+    """Return a value as text that is the same for equal values; `other` formats non-data and deeply nested values."""
     kind = type(value)
     if kind is float:
-        return f"{value:.9g}"  # another order of the same sums is no other answer
+        return f"{value:.9g}"  # a different order of summation must not matter
     if value is None or kind in (bool, int, str) or kind in _TO:
         return repr(value)
     if depth > DEEPEST or (kind not in SHARED and kind not in (tuple, frozenset)):
@@ -138,9 +138,9 @@ def standard(kind: type) -> dict[str, str] | None:
 
 
 def is_harmless(kind: object) -> bool:
-    """Whether a class makes values, exceptions or nothing at all: those alone the code under test may name.
+    """Return whether a class creates only values and exceptions, the only ones that the code under test may name.
 
-    Whoever calls `operator.attrgetter`, `operator.methodcaller` or `io.FileIO` where the tests are can do anything there.
+    Whoever calls `operator.attrgetter`, `operator.methodcaller` or `io.FileIO` in the tests' process can do anything there.
     """
     if not isinstance(kind, type) or standard(kind) is None:
         return False
@@ -148,14 +148,18 @@ def is_harmless(kind: object) -> bool:
 
 
 def named(function: object) -> dict[str, str] | None:
-    """Return the name of a function of the standard library; None for others."""
+    """Return the name of a standard library function; None for others."""
     module = getattr(function, "__module__", None)
     name = f"{module}:{getattr(function, '__qualname__', '')}"
     return {"n": name} if module in MODULES and _looked_up(name) is function else None
 
 
 def resolved(name: str) -> object:
-    """Return the class that a name stands for, or the function where one is asked for."""
+    """Return the class, or function, that a name refers to.
+
+    Raises:
+        ValueError: the standard library has no such name.
+    """
     thing = _looked_up(name)
     if thing is None:
         raise ValueError(f"{name!r} names no class of the standard library")
@@ -171,22 +175,22 @@ def _looked_up(name: str) -> object:
 
 
 class Shared:
-    """Lists, dictionaries and sets that both ends have, and what is new in them since control passed."""
+    """Lists, dictionaries and sets that both ends have, and their changes since control passed."""
 
     def __init__(self, *, odd: bool) -> None:
         self.next, self.start = int(odd), int(odd)
         self.held: dict[int, list[Any]] = {}
-        """By number: the object and what it held when control passed."""
+        """By number: the object and its content when control passed."""
         self.numbers: dict[int, int] = {}
         self.filling: set[int] = set()
 
     def forget(self) -> None:
-        """Begin anew; numbers are not used again."""
+        """Start over; numbers are not reused."""
         self.held.clear()
         self.numbers.clear()
 
     def number(self, value: object) -> int:
-        """Return the number of an object, which from now on both ends have."""
+        """Return the number of an object, which both ends share from now on."""
         number = self.numbers.get(id(value))
         if number is None:
             number, self.next = self.next, self.next + 2
@@ -194,10 +198,10 @@ class Shared:
         return number
 
     def changed(self, pack: Pack) -> list[list[object]]:
-        """Return what the other end does not know yet."""
+        """Return the changes the other end does not know yet."""
         told: list[list[object]] = []
         done: set[int] = set()
-        while left := [number for number in self.held if number not in done]:  # to pack one may bring others
+        while left := [number for number in self.held if number not in done]:  # packing one may add others
             for number in left:
                 done.add(number)
                 value, before = self.held[number]
@@ -212,7 +216,11 @@ class Shared:
         return told
 
     def change(self, told: list[list[Any]], unpack: Pack) -> None:
-        """Take over what the other end tells."""
+        """Apply the other end's changes.
+
+        Raises:
+            ValueError: there are too many objects, or a number is malformed.
+        """
         for number, kind, _, factory in told:
             if number not in self.held:
                 if len(self.held) > MOST or type(number) is not int:

@@ -1,7 +1,7 @@
-"""Tests that need the code they test in their own process: there a result has to be checked before it is believed.
+"""Tests that need the code under test in their own process, where a result must be verified before it is trusted.
 
-So are tests that a run in two processes does not pass with the clean code (`apart`). What passes is run twice more against
-altered tests (`canaries`), of which some have to fail.
+These are the tests that a run in two processes fails with the clean code (`apart`). Those that pass run twice more with
+alterations (`canaries`), some of which must fail.
 """
 
 import random
@@ -20,9 +20,9 @@ Elsewhere = Callable[[Callable[[Sandbox], Ended]], Ended]
 
 
 def outcomes(instance: Instance, tree: Tree, asked: Sequence[str], clock: Clock, elsewhere: Elsewhere) -> dict[str, str]:
-    """Return how each test ended; `forged` for all where altered tests do not end as they must.
+    """Return each test's outcome; `forged` for all if altered tests do not end as they must.
 
-    No result where `clock` has nothing left then: what is `missing` for want of time agrees with whatever else is.
+    Empty once `clock` has run out: a test `missing` for lack of time would agree with anything.
     """
 
     def run(files: Tree) -> dict[str, str]:
@@ -46,9 +46,9 @@ def _run(sandbox: Sandbox, instance: Instance, tree: Tree, asked: Iterable[str],
 def _believed(instance: Instance, tree: Tree, asked: Sequence[str], run: Callable[[Tree], dict[str, str]]) -> bool:
     """Return whether altered tests end as they must.
 
-    Twice, each time with about half of the tests made to fail and the others swept; the second time the other way
-    round, so that every test has been both. Which half is nobody's to know, and decides nothing about honest code: the
-    chance is not the environment's.
+    Twice, each time with about half of the tests made to fail and the others swept; the second time reversed, so that every
+    test has been both. The halves are secret and have no effect on honest code, so they do not use the environment's random
+    generator.
     """
     rng = random.Random(secrets.randbits(64))
     functions = sorted({function_of(test) for test in asked})
@@ -60,7 +60,7 @@ def _believed(instance: Instance, tree: Tree, asked: Sequence[str], run: Callabl
         if outcomes_here == expected:
             continue
         tests = {path: altered[path] for path in {function[0] for function in functions}}
-        clean = instance.graded(instance.base()) | tests  # tests may lean on each other: ask code that is known to be right
+        clean = instance.graded(instance.base()) | tests  # tests may depend on each other, so ask code known to be right
         if outcomes_here != run(clean):
             return False
     return True
@@ -69,7 +69,7 @@ def _believed(instance: Instance, tree: Tree, asked: Sequence[str], run: Callabl
 def _altered(
     tree: Tree, functions: Iterable[tuple[str, ...]], failing: set[tuple[str, ...]], rng: random.Random
 ) -> tuple[dict[str, bytes], set[tuple[str, ...]]]:
-    """Return the tree with altered tests, and which of these now must fail."""
+    """Return the tree with altered tests, and which of these must now fail."""
     changed, must_fail = dict(tree), set[tuple[str, ...]]()
     by_file: dict[str, list[tuple[str, ...]]] = {}
     for function in functions:

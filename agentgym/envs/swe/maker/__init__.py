@@ -1,1 +1,1 @@
-"""Making tasks from a repository: `maker.py` puts the pieces together."""
+"""Making tasks from a repository; `maker.py` is the entry point."""

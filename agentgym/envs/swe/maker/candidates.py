@@ -1,4 +1,4 @@
-"""What a maker tries, in order: hunks of an older version brought back, single mutations, then several at once."""
+"""Candidate bugs in order: reverted hunks of an older version, single mutations, then combinations."""
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,11 +11,11 @@ from agentgym.envs.swe.maker.mutate import Mutation, mutations, sources
 
 @dataclass(frozen=True)
 class Candidate:
-    """A way to break a repository."""
+    """A candidate bug."""
 
     kind: str
     places: tuple[str, ...]
-    """The functions, or files, that it changes."""
+    """The functions or files it changes."""
     files: Mapping[str, bytes]
     """The files that differ."""
     bugs: int = 1
@@ -23,7 +23,7 @@ class Candidate:
 
     @property
     def key(self) -> str:
-        """Hash of what it changes: the same in another run."""
+        """Hash of the change, the same in every run."""
         digest = hashlib.sha256()
         for path in sorted(self.files):
             digest.update(f"{path}\0".encode() + self.files[path])
@@ -37,7 +37,7 @@ def single(tree: Mapping[str, bytes], seed: int) -> Iterator[Candidate]:
 
 
 def combined(held: Sequence[Candidate], bugs: int, seed: int) -> Iterator[Candidate]:
-    """Yield combinations of so many mutations, each in a function of its own."""
+    """Yield combinations of `bugs` mutations, each in a different function."""
     mutants = [mutant for mutant in held if len(mutant.parts) == 1]
     rng = generator("swe", "combined", bugs, seed)
     seen: set[tuple[int, ...]] = set()
@@ -50,7 +50,7 @@ def combined(held: Sequence[Candidate], bugs: int, seed: int) -> Iterator[Candid
 
 
 def reverted(tree: Mapping[str, bytes], older: Mapping[str, bytes]) -> Iterator[Candidate]:
-    """Yield what a version before this one had: single hunks, then whole files, then all of them."""
+    """Yield changes back to an older version: single hunks, then whole files, then all of them."""
     whole: dict[str, bytes] = {}
     sizes: list[int] = []
     for path in sources(tree):

@@ -1,4 +1,4 @@
-"""Source code with its syntax tree, changed by splicing text, so that comments and layout stay."""
+"""Source code with its syntax tree, edited by splicing text, so that comments and layout stay."""
 
 import ast
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ _ATOMS = (ast.Name, ast.Constant, ast.Call, ast.Attribute, ast.Subscript, ast.Li
 
 @dataclass(frozen=True)
 class Splice:
-    """Some bytes of a file and what takes their place."""
+    """A byte range of a file and its replacement."""
 
     start: int
     end: int
@@ -21,7 +21,7 @@ class Splice:
 
 
 class Code:
-    """A Python file. SyntaxError where it cannot be parsed, UnicodeDecodeError where it is not UTF-8."""
+    """A Python file; SyntaxError if it cannot be parsed, UnicodeDecodeError if it is not UTF-8."""
 
     def __init__(self, path: str, raw: bytes) -> None:
         self.path = path
@@ -35,7 +35,7 @@ class Code:
         }
 
     def span(self, node: ast.AST) -> tuple[int, int]:
-        """Return the bytes that a node takes up."""
+        """Return a node's byte range."""
         assert isinstance(node, ast.expr | ast.stmt | ast.keyword | ast.arg | ast.excepthandler)
         end_line, end_column = node.end_lineno or node.lineno, node.end_col_offset or node.col_offset
         return self._starts[node.lineno - 1] + node.col_offset, self._starts[end_line - 1] + end_column
@@ -46,17 +46,17 @@ class Code:
         return self.raw[start:end].decode("utf-8")
 
     def operand(self, node: ast.expr) -> str:
-        """Return the source of a node as it may stand beside an operator."""
+        """Return a node's source, parenthesized if needed next to an operator."""
         text = self.text(node)
         return text if isinstance(node, _ATOMS) else f"({text})"
 
     def between(self, left: ast.AST, right: ast.AST) -> tuple[int, str]:
-        """Return where the text between two nodes begins, and that text."""
+        """Return the start and content of the text between two nodes."""
         start, end = self.span(left)[1], self.span(right)[0]
         return start, self.raw[start:end].decode("utf-8")
 
     def parent(self, node: ast.AST) -> ast.AST | None:
-        """Return the node that a node is part of."""
+        """Return a node's parent."""
         return self._parents.get(node)
 
     def function(self, node: ast.AST) -> FunctionNode | None:
@@ -67,7 +67,7 @@ class Code:
         return above
 
     def place(self, node: ast.AST) -> str:
-        """Return the dotted name of the function around a node, its file in front."""
+        """Return the dotted name of the function around a node, after its file."""
         names: list[str] = []
         above: ast.AST | None = node
         while above is not None:
@@ -77,11 +77,11 @@ class Code:
         return ":".join([self.path, ".".join(reversed(names))])
 
     def replace(self, node: ast.AST, text: str) -> Splice:
-        """Return the change of a node's text."""
+        """Return the splice that replaces a node's text."""
         return Splice(*self.span(node), text)
 
     def drop(self, node: ast.stmt) -> Splice | None:
-        """Return the change that takes a statement out with its lines; None where it shares them with others."""
+        """Return the splice that removes a statement with its lines; None if it shares them."""
         start, end = self._starts[node.lineno - 1], self._starts[min(node.end_lineno or node.lineno, len(self._starts) - 1)]
         first, last = self.span(node)
         if self.raw[start:first].strip() or self.raw[last:end].split(b"#")[0].strip():
@@ -91,7 +91,7 @@ class Code:
         return Splice(start, end, " " * node.col_offset + "pass\n" if alone else "")
 
     def block(self, node: ast.stmt) -> list[ast.stmt]:
-        """Return the statements that a statement stands among, itself included."""
+        """Return the statement's block."""
         above = self.parent(node)
         for name in ("body", "orelse", "finalbody"):
             held: object = getattr(above, name, None)
@@ -100,7 +100,7 @@ class Code:
         return []
 
     def spliced(self, splice: Splice) -> bytes:
-        """Return the file after a change."""
+        """Return the file after a splice."""
         return self.raw[: splice.start] + splice.text.encode() + self.raw[splice.end :]
 
     def candidates(self) -> Iterator[ast.AST]:
@@ -121,5 +121,5 @@ class Code:
 
 
 def is_docstring(node: ast.stmt) -> bool:
-    """Whether a statement is text alone."""
+    """Return whether a statement is only a string."""
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)

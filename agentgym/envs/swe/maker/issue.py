@@ -1,4 +1,4 @@
-"""The text that an agent is given: what was called, what came of it and what should have, told by the failing tests."""
+"""The issue text for the agent: calls, their results and the expected ones, taken from failing tests."""
 
 from collections.abc import Mapping, Sequence
 
@@ -7,9 +7,9 @@ from agentgym.envs.swe.maker.observation import SHORT, Observation, observe
 from agentgym.envs.swe.tasks.suite import function_of
 
 MOST = 3
-"""Observations in one text."""
+"""Maximum observations in one text."""
 MOST_LINES = 50
-"""Lines of code in one text, beyond the first observation."""
+"""Maximum lines of code in one text, beyond the first observation."""
 OPENINGS = {
     "value": ("Wrong result from {subject}", "{subject} returns the wrong thing", "Unexpected result of {subject}"),
     "error": ("{subject} raises an error", "Unexpected exception from {subject}", "{subject} fails"),
@@ -47,9 +47,9 @@ ENDINGS = ("", "", "Everything else I use works.", "I have not looked into the c
 
 
 def write_issue(tree: Mapping[str, bytes], tests: Sequence[str], messages: Mapping[str, str], order: Sequence[str]) -> str:
-    """Return the text for some failing tests; empty where nothing can be told about them.
+    """Return the text for some failing tests; empty if they reveal nothing that can be described.
 
-    `order` lists all tests of the repository as they run: a test's place in it says which of its parameters it has.
+    `order` lists all tests of the repository as they run: a test's position determines its parameters.
     """
     observations: list[Observation] = []
     length = 0
@@ -75,7 +75,7 @@ def write_issue(tree: Mapping[str, bytes], tests: Sequence[str], messages: Mappi
 
 
 def gives_away(issue: str, tests: Sequence[str], bug: Mapping[str, tuple[str, str]]) -> str:
-    """Return what a text says that it must not: a test's name, a file with the bug, or a line of its repair.
+    """Return something forbidden in a text: a test's name, a file with the bug, or a line of its repair.
 
     `bug` holds the clean and the broken text of each file.
     """
@@ -92,7 +92,7 @@ def gives_away(issue: str, tests: Sequence[str], bug: Mapping[str, tuple[str, st
 
 
 class _Draw:
-    """Choices that are the same for the same tests."""
+    """Choices that are a function of the tests."""
 
     def __init__(self, tests: Sequence[str]) -> None:
         self._tests, self._count = " ".join(tests), 0

@@ -1,4 +1,4 @@
-"""What a maker has tried so far, kept beside its result, so that it can go on where it was interrupted."""
+"""A log of the maker's attempts, next to its result, so that an interrupted run can resume."""
 
 import json
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 class Journal:
-    """Verdicts by candidate, written as they come. One of other settings is begun anew."""
+    """Verdicts by candidate, written immediately. A journal with other settings is replaced."""
 
     def __init__(self, path: Path, settings: Mapping[str, object]) -> None:
         self.path = path
@@ -17,7 +17,7 @@ class Journal:
             for line in lines[1:]:
                 try:
                     told = json.loads(line)
-                except ValueError:  # the line during which it was interrupted
+                except ValueError:  # an incomplete line from an interruption
                     continue
                 self.verdicts[told["key"]] = told
         self._file = path.open("w", encoding="utf-8")
@@ -27,13 +27,13 @@ class Journal:
         self._file.flush()
 
     def keep(self, key: str, verdict: Mapping[str, object]) -> None:
-        """Write down a verdict."""
+        """Append a verdict."""
         self.verdicts[key] = {"key": key, **verdict}
         self._file.write(json.dumps(self.verdicts[key]) + "\n")
         self._file.flush()
 
     def close(self, *, done: bool) -> None:
-        """Let go of the file, and remove it where nothing is left to do."""
+        """Close the file, and remove it if nothing is left to do."""
         self._file.close()
         if done:
             self.path.unlink()

@@ -1,4 +1,4 @@
-"""Tasks from a repository: bugs are put in one by one, and those that make valid tasks are kept."""
+"""The maker of tasks from a repository: it tries bugs one by one and keeps those that make valid tasks."""
 
 import threading
 from collections import Counter, deque
@@ -22,42 +22,42 @@ from agentgym.envs.swe.tasks.source import digest
 from agentgym.errors import BadData
 
 MOST_IN_ONE_PLACE = 4
-"""Tasks whose only bug is in one and the same function."""
+"""Maximum number of single-bug tasks in one function."""
 
 
 @dataclass(frozen=True)
 class MakerOptions:
-    """What to make."""
+    """Options of the maker."""
 
     count: int = 50
-    """Tasks wanted; fewer where no more are found."""
+    """Number of tasks wanted; fewer if no more are found."""
     combined: float = 0.2
-    """Share of them with several bugs at once."""
+    """Share of tasks with several bugs at once."""
     bugs: int = 2
-    """Bugs in each of these."""
+    """Number of bugs in such a task."""
     attempts: int = 20
-    """Bugs tried for each task wanted."""
+    """Number of bugs tried per task wanted."""
     seed: int = 0
     split: str = "train"
     mutate: bool = True
-    """Whether to mutate; without, bugs come from the older version alone."""
+    """Use mutations; without them, bugs come only from the older version."""
 
 
 @dataclass
 class Made:
-    """What came of it."""
+    """The result."""
 
     instances: list[Instance] = field(default_factory=list[Instance])
     survey: Survey = field(default_factory=lambda: Survey((), (), 0, 0.0, False))
     rejected: Counter[str] = field(default_factory=Counter[str])
-    """How many bugs made no task, by reason."""
+    """Number of rejected bugs, by reason."""
 
 
 class Maker:
     """Makes tasks from one repository.
 
-    `open_sandbox` and `close_sandbox` give and take what the tests run in, `say` hears how it goes, `journal` is where
-    verdicts are kept until all is done.
+    `open_sandbox` and `close_sandbox` manage the sandboxes of the tests, `say` receives progress messages, `journal` is the
+    path of the log of verdicts.
     """
 
     def __init__(
@@ -81,10 +81,14 @@ class Maker:
         self._seen: set[tuple[frozenset[str], tuple[str, ...]]] = set()
         self._places: Counter[tuple[str, ...]] = Counter()
         self._noticed: dict[tuple[str, Splice], tuple[str, ...]] = {}
-        """Which tests notice a single mutation that was kept."""
+        """The tests that notice each accepted single mutation."""
 
     def make(self, older: Mapping[str, bytes] | None = None) -> Made:
-        """Return the tasks. BadData where the repository's tests cannot be used, or no task is found."""
+        """Return the tasks.
+
+        Raises:
+            BadData: the repository's tests are unusable, or no task was found.
+        """
         bench = self._bench()
         try:
             self.tasks.survey = survey(self.name, self.tree, (bench.sandbox(0), bench.sandbox(1)), self.say)
@@ -123,7 +127,7 @@ class Maker:
                 bench.close()
 
     def _consume(self, pool: ThreadPoolExecutor, candidates: Iterator[Candidate], wanted: int, journal: Journal) -> None:
-        """Take verdicts in the order of the candidates, so that the same tasks come out however many work on them."""
+        """Process verdicts in the order of the candidates, so that the tasks do not depend on the number of threads."""
         left: deque[tuple[Candidate, Future[dict[str, Any]]]] = deque()
         attempts = self.plan.attempts * max(wanted, 1)
         try:
@@ -186,7 +190,7 @@ class Maker:
             seconds=self.tasks.survey.seconds,
         )
 
-    # In the threads
+    # Run in the threads
 
     def _verdict(self, candidate: Candidate, known: dict[str, object] | None) -> dict[str, object]:
         if known is not None:
@@ -210,7 +214,7 @@ class Maker:
         return {"rejected": wrong, "fail_to_pass": list(trial.fail_to_pass), "issue": issue}
 
     def _told(self, candidate: Candidate, failing: tuple[str, ...]) -> list[str]:
-        """Return the failing tests so that each bug is told of first; none where the repair of one might do for another."""
+        """Return the failing tests, one for each bug first; empty if one bug's repair might fix another."""
         own = [set(self._noticed.get((part.path, part.splice), ())) & set(failing) for part in candidate.parts]
         if len(own) < 2:
             return list(failing)

@@ -1,4 +1,4 @@
-"""All the bugs that operators can make in a repository, in an order that mixes them well."""
+"""All mutations that operators can make in a repository, well mixed."""
 
 import ast
 import hashlib
@@ -15,43 +15,43 @@ from agentgym.envs.swe.tasks.suite import is_protected
 from agentgym.rewards.programs.syntax import parse
 
 KINDS = (operators_of_expressions, operators_of_statements)
-"""Importing them enters their operators into the table."""
+"""Modules whose import registers their operators."""
 SKIPPED = {"docs", "doc", "examples", "benchmarks", "bench", "scripts", "tools"}
-"""Top folders whose code no test runs."""
+"""Top-level folders with code that no test runs."""
 
 
 @dataclass(frozen=True)
 class Mutation:
-    """One bug."""
+    """One mutation."""
 
     operator: str
     path: str
     place: str
-    """The function it is in."""
+    """The function it changes."""
     splice: Splice
     code: Code
 
     @property
     def content(self) -> bytes:
-        """The file with it."""
+        """The mutated file."""
         return self.code.spliced(self.splice)
 
 
 def mutations(tree: Mapping[str, bytes], seed: int = 0) -> Iterator[Mutation]:
-    """Yield every bug that leaves the code readable and different, drawn in proportion to the operators' weights."""
+    """Yield every mutation that leaves the code parsable and changed, in random order weighted by operator."""
     drawn: list[Mutation] = []
     known: set[tuple[str, bytes]] = set()
     for path in sources(tree):
         try:
             code = Code(path, tree[path])
-        except (SyntaxError, ValueError, RecursionError, MemoryError):  # no Python, or deeper than anybody writes
+        except (SyntaxError, ValueError, RecursionError, MemoryError):  # not Python, or too deeply nested
             continue
         known.add((path, _hash(code.tree)))
         drawn += _of_file(code)
     sizes = Counter(mutation.operator for mutation in drawn)
     rng = generator("swe", "mutations", seed)
     keys: list[float] = []
-    for mutation in drawn:  # weighted sampling without replacement: Efraimidis and Spirakis 2006
+    for mutation in drawn:  # weighted sampling without replacement (Efraimidis and Spirakis 2006)
         keys.append(math.log(1.0 - rng.random()) / (OPERATORS[mutation.operator].weight / sizes[mutation.operator]))
     for place in sorted(range(len(drawn)), key=lambda place: -keys[place]):
         mutation = drawn[place]
@@ -62,7 +62,7 @@ def mutations(tree: Mapping[str, bytes], seed: int = 0) -> Iterator[Mutation]:
 
 
 def sources(tree: Mapping[str, bytes]) -> list[str]:
-    """Return the Python files of a repository that are neither tests nor beside the point."""
+    """Return a repository's Python files, without tests and skipped folders."""
     return [
         path
         for path in sorted(tree)

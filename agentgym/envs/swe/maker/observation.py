@@ -1,4 +1,4 @@
-"""What a failing test observed: the call, in code that runs by itself, what came of it and what should have."""
+"""The observation of a failing test: the call as runnable code, its result and the expected one."""
 
 import ast
 import re
@@ -10,29 +10,29 @@ from agentgym.envs.swe.tasks.suite import find_function, function_of
 from agentgym.rewards.programs.syntax import parse
 
 LONGEST = 160
-"""Characters of a value that are shown."""
+"""Maximum characters shown of a value."""
 MOST_LINES = 40
 SHORT = 80
-"""Characters below which a call stands for itself, without imports, in a sentence."""
+"""Length in characters below which a call is shown in a sentence, without imports."""
 
 
 @dataclass(frozen=True)
 class Observation:
-    """What went wrong in one test."""
+    """The failure of one test."""
 
     kind: str
-    """`value`, `error` (raised where nothing should be), `silent` (not raised), `message` (another error than expected)."""
+    """`value`, `error` (unexpected), `silent` (no exception), `message` (another exception than expected)."""
     subject: str
-    """What was called."""
+    """Name of the callee."""
     code: str
-    """Code that shows it; its last line is the call."""
+    """Code that reproduces it; its last line is the call."""
     got: str
-    """What came of it; empty where that cannot be shown."""
+    """The result; empty if it cannot be shown."""
     expected: str
 
 
 def observe(tree: Mapping[str, bytes], test: str, message: str, order: Sequence[str]) -> Observation | None:
-    """Return what a test observed; None where that cannot be told in a few lines."""
+    """Return a test's observation; None if it cannot be described in a few lines."""
     path, *names = function_of(test)
     module = parse(tree[path].decode("utf-8"))
     function_found = find_function(module, tuple(names))
@@ -69,7 +69,7 @@ def _failing_line(path: str, message: str) -> int | None:
 
 
 def _parameters(function: FunctionNode, test: str, order: Sequence[str]) -> dict[str, ast.expr] | None:
-    """Return the values of a test's parameters as they are written; None where they are not written out."""
+    """Return the source of a test's parameters; None if they are not literal."""
     marks = [
         decorator
         for decorator in function.decorator_list
@@ -105,11 +105,11 @@ def _filled(node: ast.stmt, values: Mapping[str, ast.expr]) -> ast.stmt:
     return _Fill(values).visit(copy)
 
 
-# What happened
+# The failure
 
 
 def _told(statement: ast.stmt, message: str) -> tuple[str, str, str, str] | None:
-    """Return kind, call, what came of it and what should have."""
+    """Return kind, call, result and expected result."""
     asserted = message.startswith(("AssertionError", "assert ", "Failed: "))
     raising = _raising(statement)
     if raising is not None:
@@ -130,7 +130,7 @@ def _told(statement: ast.stmt, message: str) -> tuple[str, str, str, str] | None
 
 
 def _plain_assert(statement: ast.stmt) -> ast.stmt:
-    """Return an assertion of `unittest` as one of the language; any other statement as it is."""
+    """Return a `unittest` assertion as an assert statement; any other statement unchanged."""
     call = statement.value if isinstance(statement, ast.Expr) else None
     if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) == "self"):
         return statement
@@ -144,7 +144,7 @@ def _plain_assert(statement: ast.stmt) -> ast.stmt:
 
 
 def _raising(statement: ast.stmt) -> tuple[str, str] | None:
-    """Return what is done and what it should raise, of a `with pytest.raises(…)`."""
+    """Return the body and the expected exception of a `with pytest.raises(…)`."""
     if not isinstance(statement, ast.With) or len(statement.body) != 1:
         return None
     manager = statement.items[0].context_expr
@@ -160,7 +160,7 @@ def _compared(test: ast.expr, message: str) -> tuple[str, str, str, str] | None:
             got, should = _sides(message)
             if left is not test.left:
                 got, should = should, got
-            if got == should:  # two things that look alike
+            if got == should:  # two values with the same repr
                 got = ""
             return "value", ast.unparse(left), got, should if got and not _written_out(right) else ast.unparse(right)
         return ("value", ast.unparse(test), "", "true") if _calls(test) else None
@@ -170,7 +170,7 @@ def _compared(test: ast.expr, message: str) -> tuple[str, str, str, str] | None:
 
 
 def _ordered(test: ast.Compare) -> tuple[ast.expr, ast.expr | None]:
-    """Return what a comparison asks about, and what that should be; all of it and None, where it asks for no equality."""
+    """Return the subject and the expected value of a comparison; all of it and None if it is no equality."""
     if len(test.ops) > 1 or not isinstance(test.ops[0], ast.Eq | ast.Is):
         return test, None
     left, right = test.left, test.comparators[0]
@@ -183,11 +183,11 @@ def _calls(node: ast.expr) -> bool:
 
 
 def _sides(message: str) -> tuple[str, str]:
-    """Return both sides of the comparison that failed, as pytest shows them; empty where they are cut short."""
+    """Return both sides of a failed comparison from pytest's message; empty if truncated."""
     first = message.partition("\n")[0].removeprefix("AssertionError: ").removeprefix("assert ")
     try:
         shown = ast.parse(first, mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # whatever an object says it is
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # a repr may be anything
         return "", ""
     if not isinstance(shown, ast.Compare) or len(shown.ops) != 1 or "..." in first:
         return "", ""
@@ -195,7 +195,7 @@ def _sides(message: str) -> tuple[str, str]:
 
 
 def _written_out(node: ast.expr) -> bool:
-    """Whether an expression says what it is: no lower case names, which are the test's own."""
+    """Return whether an expression is self-contained: no lower-case names, which are local to the test."""
     return not any(isinstance(inner, ast.Name) and inner.id[:1].islower() for inner in ast.walk(node))
 
 
@@ -207,13 +207,13 @@ def _plain(text: str) -> str:
     return text.strip().replace("`", "'")[:LONGEST]
 
 
-# The code that shows it
+# The code that reproduces it
 
 
 def _script(
     module: ast.Module, function: FunctionNode, setup: list[ast.stmt], said: tuple[str, str], filled: set[str]
 ) -> list[str] | None:
-    """Return the lines of a program that makes the call: what it and the expected value need of the module come first."""
+    """Return the lines of a program that makes the call, preceded by the definitions it and the expected value need."""
     call, expected = said
     needed = [parameter.arg for parameter in function.args.args if parameter.arg not in (*filled, "self")]
     lines: list[str] = []
@@ -230,7 +230,7 @@ def _script(
         left = {name for name_left in left & set(known) for name in _names(ast.unparse(known[name_left]))} - wanted
         wanted = wanted | left
     above: list[str] = []
-    for name, definition in known.items():  # in the order of the module
+    for name, definition in known.items():  # in module order
         if name in wanted:
             above += [*ast.unparse(definition).splitlines(), *([] if isinstance(definition, ast.Assign) else [""])]
     if "self" in wanted and "self" not in known:
@@ -242,7 +242,7 @@ def _script(
 
 
 def _fixture(module: ast.Module, name: str) -> list[str] | None:
-    """Return the lines of a fixture of the same file, its result kept under its name."""
+    """Return the lines of a fixture in the same file, with its result under its name."""
     for statement in module.body:
         if isinstance(statement, ast.FunctionDef) and statement.name == name and statement.decorator_list:
             last = statement.body[-1]
@@ -288,7 +288,7 @@ def _is_check(node: ast.stmt) -> bool:
 
 
 def _subject(call: str) -> str:
-    """Return the name of what is called: the outermost call's, unless that only dresses up another's result."""
+    """Return the name of the callee: the outermost call's, unless it only converts another's result."""
     calls = [inner for inner in ast.walk(parse(call)) if isinstance(inner, ast.Call)]
     plain = {
         "list",

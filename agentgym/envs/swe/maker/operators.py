@@ -1,4 +1,4 @@
-"""How bugs are made: operators that change a piece of code the way people get it wrong."""
+"""Mutation operators: changes to code that imitate people's mistakes."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -7,18 +7,18 @@ from typing import Any, TypeAlias
 from agentgym.envs.swe.maker.code import Code, Splice
 
 Change: TypeAlias = Callable[[Code, Any], Iterator[Splice | None]]
-"""Yields the changes that an operator can make at a node of its kind; None is none."""
+"""Yields the changes an operator can make at a node of its kind; None means none."""
 
 
 @dataclass(frozen=True)
 class Operator:
-    """A kind of bug."""
+    """A kind of mutation."""
 
     name: str
     weight: float
-    """How often it is drawn beside the others, however many places it fits."""
+    """Relative frequency, independent of the number of places it fits."""
     kinds: tuple[type, ...]
-    """The nodes it looks at."""
+    """The node types it applies to."""
     changes: Change
 
 
@@ -26,7 +26,7 @@ OPERATORS: dict[str, Operator] = {}
 
 
 def operator(name: str, weight: float, *kinds: type) -> Callable[[Change], Change]:
-    """Return a decorator that enters an operator into the table."""
+    """Return a decorator that registers an operator."""
 
     def enter(changes: Change) -> Change:
         OPERATORS[name] = Operator(name, weight, kinds, changes)

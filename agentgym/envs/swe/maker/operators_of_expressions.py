@@ -1,4 +1,4 @@
-"""Bugs in expressions: comparisons, bounds, operands, arguments, names, constants."""
+"""Mutations of expressions: comparisons, bounds, operands, arguments, names, constants."""
 
 import ast
 import re
@@ -33,7 +33,7 @@ NEIGHBOURS = {
 
 
 def _between(code: Code, left: ast.expr, right: ast.expr, pattern: str, new: str) -> Splice | None:
-    """Return the change of what stands between two nodes, where it is there once and no comment is."""
+    """Return the splice of the text between two nodes, if it occurs there once and there is no comment."""
     start, text = code.between(left, right)
     matches = list(re.finditer(pattern, text))
     if len(matches) != 1 or "#" in text:
@@ -163,14 +163,14 @@ def _wrong_variable(code: Code, node: ast.Name) -> Iterator[Splice | None]:
         if isinstance(other_node.value, ast.Name)
     }
     for name in dict.fromkeys(known):
-        fits = not isinstance(above, ast.Attribute) or name in alike  # else it only ends in an AttributeError
+        fits = not isinstance(above, ast.Attribute) or name in alike  # otherwise it only causes an AttributeError
         if fits and name not in (node.id, "self", "cls", "_"):
             yield code.replace(node, name)
 
 
 @operator("wrong attribute", 3, ast.Attribute)
 def _wrong_attribute(code: Code, node: ast.Attribute) -> Iterator[Splice | None]:
-    """Another attribute of `self` that its class sets as well."""
+    """Replace an attribute of `self` by another one that its class sets."""
     above = code.parent(node)
     if not (isinstance(node.value, ast.Name) and isinstance(node.ctx, ast.Load)):
         return
@@ -238,7 +238,7 @@ def _neighbour(code: Code, node: ast.Call) -> Iterator[Splice | None]:
 
 @operator("wrong order", 3, ast.Call)
 def _wrong_order(code: Code, node: ast.Call) -> Iterator[Splice | None]:
-    """A sort without its key, or turned round; something sorted that is not any more."""
+    """Drop or reverse a sort's key, or drop the sort."""
     name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
     if name not in ("sorted", "sort", "min", "max"):
         return
@@ -292,7 +292,7 @@ def _is_int(node: ast.expr, value: int) -> bool:
 
 
 def _moved(code: Code, node: ast.expr, by: int) -> str:
-    """Return the source of a whole number that is greater by so much."""
+    """Return the source of an integer increased by `by`."""
     if isinstance(node, ast.Constant) and type(node.value) is int:
         return str(node.value + by)
     step = node.right.value if isinstance(node, ast.BinOp) and isinstance(node.right, ast.Constant) else None

@@ -1,4 +1,4 @@
-"""Bugs in statements: what is left out, ended too early or too late, or raised wrongly."""
+"""Mutations of statements: omitted, ended too early or too late, or raised wrongly."""
 
 import ast
 import re
@@ -24,7 +24,7 @@ SIGNS: dict[type[ast.operator], str] = {
 
 @operator("dropped statement", 3, ast.Expr, ast.AugAssign, ast.Assign, ast.Delete)
 def _dropped_statement(code: Code, node: ast.Expr | ast.AugAssign | ast.Assign | ast.Delete) -> Iterator[Splice | None]:
-    """What changes something and could be forgotten: a call, a count, an attribute, an item."""
+    """Drop a statement with an effect that could be forgotten: a call, a count, an attribute, an item."""
     if isinstance(node, ast.Expr) and not isinstance(node.value, ast.Call):
         return
     if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
@@ -34,14 +34,14 @@ def _dropped_statement(code: Code, node: ast.Expr | ast.AugAssign | ast.Assign |
             for inner in ast.walk(function or code.tree)
             if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store)
         ]
-        if names.count(node.targets[0].id) < 2:  # the name would not be there at all
+        if names.count(node.targets[0].id) < 2:  # the name would be undefined
             return
     yield code.drop(node)
 
 
 @operator("dropped guard", 4, ast.If)
 def _dropped_guard(code: Code, node: ast.If) -> Iterator[Splice | None]:
-    """A condition under which a function would end, or a loop go on."""
+    """Drop a condition under which a function would return, or a loop continue."""
     leaves = isinstance(node.body[-1], ast.Return | ast.Raise | ast.Continue | ast.Break)
     if leaves and not node.orelse and len(node.body) <= 2 and code.text(node).startswith("if"):
         yield code.drop(node)
@@ -49,7 +49,7 @@ def _dropped_guard(code: Code, node: ast.If) -> Iterator[Splice | None]:
 
 @operator("dropped branch", 3, ast.If)
 def _dropped_branch(code: Code, node: ast.If) -> Iterator[Splice | None]:
-    """A branch that is left out: `elif` with what belongs to it, or `else` where its statements are forgotten."""
+    """Drop a branch: `elif` with its body, or `else`."""
     start, end = code.span(node)
     if code.text(node).startswith("elif") and not node.orelse:
         line = code.raw.rfind(b"\n", 0, start) + 1
@@ -64,7 +64,7 @@ def _dropped_branch(code: Code, node: ast.If) -> Iterator[Splice | None]:
 
 @operator("early exit", 4, ast.Break, ast.Continue, ast.Return)
 def _early_exit(code: Code, node: ast.Break | ast.Continue | ast.Return) -> Iterator[Splice | None]:
-    """A loop that is left too early or too late, and a return that is forgotten or made inside of a loop."""
+    """Leave a loop too early or too late, and drop a return or move it into a loop."""
     if isinstance(node, ast.Break):
         yield code.replace(node, "continue")
         return
@@ -81,7 +81,7 @@ def _early_exit(code: Code, node: ast.Break | ast.Continue | ast.Return) -> Iter
 
 @operator("early return", 3, ast.For, ast.While)
 def _early_return(code: Code, node: ast.For | ast.While) -> Iterator[Splice | None]:
-    """The return after a loop, moved into it."""
+    """Move the return after a loop into it."""
     block = code.block(node)
     place = block.index(node) if node in block else -1
     if place < 0 or place + 1 >= len(block) or not isinstance(block[place + 1], ast.Return) or node.orelse:
@@ -120,7 +120,7 @@ def _other_update(code: Code, node: ast.AugAssign) -> Iterator[Splice | None]:
 
 @operator("one after the other", 2, ast.Assign)
 def _one_after_the_other(code: Code, node: ast.Assign) -> Iterator[Splice | None]:
-    """Two names that are set together, in the wrong order: `a, b = b, a + b` becomes two statements."""
+    """Assign two names in sequence, in the wrong order: `a, b = b, a + b` becomes two statements."""
     target = node.targets[0]
     if not (isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple) and len(target.elts) == 2):
         return

@@ -1,4 +1,4 @@
-"""What a repository's tests do before anything is broken: which pass, every time, and how long that takes."""
+"""A survey of a repository's tests before any change: which pass every time, and how long they take."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -8,29 +8,33 @@ from agentgym.envs.swe.tasks.suite import is_test
 from agentgym.errors import BadData
 
 FLAKIEST = 0.2
-"""Share of tests that may differ between two runs; a repository with more is refused."""
+"""Maximum share of tests that may differ between two runs; a repository with more is refused."""
 LONGEST = 300.0
-"""Seconds that the tests of a repository may take."""
+"""Maximum seconds that a repository's tests may take."""
 
 
 @dataclass(frozen=True)
 class Survey:
-    """What was found."""
+    """The result of a survey."""
 
     tests: tuple[str, ...]
-    """Ids of the tests that passed in both runs, in the order they ran."""
+    """Ids of the tests that passed in both runs, in run order."""
     flaky: tuple[str, ...]
     failing: int
-    """How many did not pass in either run."""
+    """Number of tests that passed in neither run."""
     seconds: float
-    """Of the slower run."""
+    """Duration of the slower run."""
     conftest: bool
 
 
 def survey(
     name: str, tree: Mapping[str, bytes], sandboxes: tuple[PytestSandbox, PytestSandbox], say: Callable[[str], None]
 ) -> Survey:
-    """Run the tests twice, in two sandboxes whose Python hashes differently; BadData where nothing can be made of them."""
+    """Run the tests twice, in two sandboxes with different hash seeds.
+
+    Raises:
+        BadData: there are no tests, they cannot run, or they are too flaky.
+    """
     files = test_files(tree)
     if not files:
         raise BadData(
@@ -60,7 +64,7 @@ def survey(
 
 
 def test_files(tree: Mapping[str, bytes]) -> list[str]:
-    """Return the files that pytest looks for tests in."""
+    """Return the files in which pytest looks for tests."""
     names = {path: path.rpartition("/")[2] for path in sorted(tree) if is_test(path)}
     return [
         path

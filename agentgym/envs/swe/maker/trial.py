@@ -1,4 +1,4 @@
-"""Whether a bug makes a task: some tests notice it, others do not, and its repair restores all of them."""
+"""Trial of a bug as a task: some tests notice it, others do not, and its repair restores all of them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -9,27 +9,27 @@ from agentgym.envs.swe.tasks.pytest_run import PytestSandbox, Report, run_files
 from agentgym.errors import Fault
 
 MOST = 20
-"""Tests that may notice a bug: one that more tests notice is too easy to find."""
+"""Maximum number of tests that may notice a bug; one noticed by more is too easy to find."""
 CRASHES = ("AttributeError", "NameError", "UnboundLocalError", "TypeError")
-"""Errors that show the line of a bug to whoever runs it: a task needs some test that fails otherwise."""
+"""Exceptions whose traceback shows the bug's line; a task needs a test that fails otherwise."""
 
 REVERSALS = ("reverted file", "reverted version")
-"""Kinds of bugs that may be a thing the older version had not: then a crash is how anybody would notice."""
+"""Kinds of bugs that may remove a feature the older version lacked, whose natural symptom is a crash."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """How the tests of a repository took a bug."""
+    """The result of a trial."""
 
     rejected: str = ""
-    """Why it makes no task."""
+    """Reason for its rejection."""
     fail_to_pass: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
     messages: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 class Workbench:
-    """Two sandboxes in which repositories are tried, opened when they are needed; one that breaks is replaced once."""
+    """Two sandboxes for trials, opened on demand; a broken one is replaced once."""
 
     def __init__(self, open_sandbox: Callable[[], PytestSandbox], close_sandbox: Callable[[PytestSandbox], None]) -> None:
         self._open, self._close = open_sandbox, close_sandbox
@@ -52,7 +52,7 @@ class Workbench:
             return run_files(self.sandbox(number), tree, test_files(tree), timeout=limit, conftest=survey.conftest)
 
     def close(self, *numbers: int) -> None:
-        """Close both sandboxes, or one."""
+        """Close the numbered sandboxes, or both."""
         for number in numbers or (0, 1):
             sandbox, self._sandboxes[number] = self._sandboxes[number], None
             if sandbox is not None:
@@ -72,7 +72,7 @@ def try_bug(bench: Workbench, tree: Mapping[str, bytes], survey: Survey, kind: s
 
 
 def repaired(bench: Workbench, instance: Instance, survey: Survey) -> str:
-    """Return what is wrong with a task whose repair was carried out as an agent would; empty where all tests pass."""
+    """Return the error of a task after its repair is applied as an agent would; empty if all tests pass."""
     broken = instance.broken()
     try:
         for path in test_files(broken):

@@ -1,4 +1,4 @@
-"""Repositories with a bug and the tests that show it: the format, the embedded tasks and the maker."""
+"""Repositories with a bug and the tests that reveal it: the format, the embedded tasks and the maker."""
 
 from agentgym.envs.swe.tasks.instance import Edit as Edit
 from agentgym.envs.swe.tasks.instance import Instance as Instance

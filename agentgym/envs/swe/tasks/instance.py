@@ -1,4 +1,4 @@
-"""A task: a repository with a bug in it, an issue that describes it, and the tests that decide."""
+"""A task: a repository with a bug, an issue that describes it, and the tests that decide."""
 
 import difflib
 import io
@@ -12,14 +12,18 @@ from agentgym.errors import BadData
 
 @dataclass(frozen=True)
 class Edit:
-    """Replaces the only occurrence of some whole lines in a file by others."""
+    """Replaces the only occurrence of some whole lines in a file."""
 
     path: str
     old: str
     new: str
 
     def apply(self, tree: dict[str, bytes]) -> None:
-        """Change the file; BadData where the lines are not there, or more than once."""
+        """Change the file.
+
+        Raises:
+            BadData: the lines do not occur exactly once.
+        """
         text = tree.get(self.path, b"").decode("utf-8")
         if not self.old or occurrences(text, self.old) != 1:
             raise BadData(
@@ -31,28 +35,32 @@ class Edit:
 
     @property
     def back(self) -> "Edit":
-        """The edit that undoes it."""
+        """The reverse edit."""
         return Edit(self.path, self.new, self.old)
 
 
 @dataclass(frozen=True)
 class Repository:
-    """What tasks are made from: code and tests that pass."""
+    """The source of tasks: code and passing tests."""
 
     name: str
     source: str
-    """`package:NAME` of one that comes with agentgym, or the path of a folder or an archive."""
+    """`package:NAME` of a built-in one, or the path of a folder or an archive."""
     digest: str
-    """Of its files (`agentgym.envs.swe.tasks.source.digest`): a task fits no other state of them."""
+    """Digest of its files (`agentgym.envs.swe.tasks.source.digest`); a task fits no other state of them."""
     split: str
-    """Of all its tasks: `train`, `valid` or `test`."""
+    """Split of all its tasks: `train`, `valid` or `test`."""
     tests: tuple[str, ...]
     """Ids of the tests that pass every time."""
     conftest: bool = False
     """Whether its `conftest.py` is needed."""
 
     def tree(self) -> dict[str, bytes]:
-        """Return its files; BadData where they are not those the tasks were made from."""
+        """Return its files.
+
+        Raises:
+            BadData: the files have changed since the tasks were made.
+        """
         tree = tree_of(self.source)
         if self.digest and digest(tree) != self.digest:
             raise BadData(
@@ -69,19 +77,19 @@ class Instance:
     id: str
     repository: Repository
     issue: str
-    """What the agent is told."""
+    """Issue text for the agent."""
     bug: tuple[Edit, ...]
-    """Turns the clean repository into the broken one."""
+    """Edits that turn the clean repository into the broken one."""
     fail_to_pass: tuple[str, ...]
-    """Tests that the bug fails and its repair passes; the agent never sees them."""
+    """Tests that fail with the bug and pass with its repair; the agent never sees them."""
     pass_to_pass: tuple[str, ...]
     """Tests that pass before and after."""
     kind: str
-    """The operators that made the bug, joined by `+`."""
+    """Operators that made the bug, joined by `+`."""
     difficulty: int
-    """Two for each bug beyond the first, and one where at most two tests notice."""
+    """Two per bug beyond the first, plus one if at most two tests notice."""
     seconds: float
-    """What one run of the tests takes."""
+    """Duration of one run of the tests."""
 
     @property
     def package(self) -> str:
@@ -90,12 +98,12 @@ class Instance:
 
     @property
     def split(self) -> str:
-        """That of the repository: no other split has tasks of it."""
+        """The repository's split; no other split has tasks of it."""
         return self.repository.split
 
     @property
     def source(self) -> str:
-        """Where the repository lies."""
+        """The repository's location."""
         return self.repository.source
 
     def base(self) -> dict[str, bytes]:
@@ -103,16 +111,16 @@ class Instance:
         return self.repository.tree()
 
     def broken(self) -> dict[str, bytes]:
-        """Return the repository as the agent gets it: with the bug, without the tests that notice it."""
+        """Return the agent's repository: with the bug, without the tests that notice it."""
         return without_tests(self.mutated(), self.fail_to_pass)
 
     def mutated(self) -> dict[str, bytes]:
-        """Return the repository with the bug and with all its tests."""
+        """Return the repository with the bug and all its tests."""
         return edited(self.base(), self.bug)
 
     @property
     def gold(self) -> tuple[Edit, ...]:
-        """Edits of the broken repository that repair it."""
+        """Edits that repair the broken repository."""
         return tuple(edit.back for edit in reversed(self.bug))
 
     def patch(self) -> str:
@@ -120,14 +128,14 @@ class Instance:
         return diff(self.mutated(), self.base())
 
     def graded(self, tree: Mapping[str, bytes]) -> dict[str, bytes]:
-        """Return the agent's tree as it is graded: tests and configuration those of the clean repository, no caches."""
+        """Return the agent's tree for grading: tests and configuration of the clean repository, no caches."""
         base = self.base()
         kept = {path: content for path, content in tree.items() if not is_protected(path) and not is_cache(path)}
         return kept | {path: content for path, content in base.items() if is_protected(path)}
 
 
 def edited(tree: Mapping[str, bytes], edits: Iterable[Edit]) -> dict[str, bytes]:
-    """Return a tree after edits; BadData where one does not fit."""
+    """Return a tree after edits; raise BadData if one does not fit."""
     changed = dict(tree)
     for edit in edits:
         edit.apply(changed)
@@ -135,14 +143,14 @@ def edited(tree: Mapping[str, bytes], edits: Iterable[Edit]) -> dict[str, bytes]
 
 
 def diff(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> str:
-    """Return the unified diff between two trees; files that are no text are left out."""
+    """Return the unified diff between two trees, without binary files."""
     said: list[str] = []
     for path in sorted({*before, *after}):
         old, new = before.get(path), after.get(path)
         if old == new:
             continue
         try:
-            lines = [list(io.StringIO((content or b"").decode("utf-8"))) for content in (old, new)]  # form feeds end none
+            lines = [list(io.StringIO((content or b"").decode("utf-8"))) for content in (old, new)]  # not at form feeds
         except UnicodeDecodeError:
             continue
         names = ("/dev/null" if old is None else f"a/{path}", "/dev/null" if new is None else f"b/{path}")
@@ -152,7 +160,7 @@ def diff(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> str:
 
 
 def occurrences(text: str, lines: str) -> int:
-    """Return how often whole lines occur in a text."""
+    """Return the number of occurrences of whole lines in a text."""
     return len(_starts(text, lines))
 
 

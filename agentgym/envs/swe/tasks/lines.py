@@ -1,4 +1,4 @@
-"""Tasks in a file of JSON lines: a line for each repository, then a line for each task made from it."""
+"""Task files of JSON lines: one line per repository, then one line per task made from it."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,16 +13,16 @@ from agentgym.tasks.lines import objects
 from agentgym.tasks.reading import PLAIN, Reading, playable
 
 EMBEDDED = Path(__file__).with_name("tasks.jsonl")
-"""The tasks that come with agentgym."""
+"""The built-in tasks."""
 _REPOSITORY = ("repository", "source", "digest", "split", "tests", "conftest")
 _TASK = ("id", "of", "issue", "bug", "fail_to_pass", "excluded", "kind", "difficulty", "seconds")
 _KNOWN = frozenset(_TASK)
 
 
 def read(path: str | Path = EMBEDDED, reading: Reading = PLAIN) -> list[Instance]:
-    """Return the tasks of a file; a line that is not what it should be is left out and counted, or refused (`strict`).
+    """Return the tasks of a file; a malformed line is skipped and counted, or refused (`strict`).
 
-    A source that is a path is taken to be relative to the file. A column with text that nobody reads is refused by name.
+    A relative source is relative to the file. A column with unread text is refused by name.
     """
     repositories: dict[str, Repository] = {}
     folder = Path(path).parent
@@ -45,7 +45,7 @@ def read(path: str | Path = EMBEDDED, reading: Reading = PLAIN) -> list[Instance
                 continue
             try:
                 repositories[str(raw["repository"])] = _repository(raw, folder)
-            except KeyError as error:  # all tasks of the repository lean on it
+            except KeyError as error:  # all tasks of the repository need it
                 raise Refused(f"{where}: {error} is missing; expected {_expected(_REPOSITORY)}") from None
             except (ValueError, TypeError) as error:
                 raise Refused(f"{where}: {error}; expected {_expected(_REPOSITORY)}") from None
@@ -54,7 +54,11 @@ def read(path: str | Path = EMBEDDED, reading: Reading = PLAIN) -> list[Instance
 
 
 def write(path: str | Path, instances: Iterable[Instance]) -> None:
-    """Write tasks, their repositories first; sources beside the file are named relative to it."""
+    """Write tasks, their repositories first; sources next to the file get relative paths.
+
+    Raises:
+        BadData: two repositories have the same name.
+    """
     held = list(instances)
     folder = Path(path).resolve().parent
     repositories = {instance.package: instance.repository for instance in held}

@@ -1,4 +1,4 @@
-"""Running a repository's tests in a sandbox, and reading how each of them ended."""
+"""Running a repository's tests in a sandbox and parsing their outcomes."""
 
 import re
 import secrets
@@ -12,14 +12,14 @@ from agentgym.envs.swe.tasks.suite import roots
 from agentgym.sandbox.protocol import ExitReason
 
 PACKAGES = ("pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments")
-"""What a sandbox must be given for this: `take(packages=PACKAGES)`."""
+"""Packages the sandbox must preload: `take(packages=PACKAGES)`."""
 FOLDER = "repository"
-"""Where in the sandbox's working folder the repository is put."""
-LONGEST = 8 << 20  # bytes of the report; read, what code under test may have written takes 50 times as much
+"""The repository's path in the sandbox's working folder."""
+LONGEST = 8 << 20  # bytes of the report; parsing hostile XML may take 50 times as much
 
 
 class Ended(Protocol):
-    """How a program in a sandbox ended (`agentgym.sandbox.Result`)."""
+    """The end of a program in a sandbox (`agentgym.sandbox.Result`)."""
 
     @property
     def exit_code(self) -> int: ...
@@ -32,7 +32,7 @@ class Ended(Protocol):
 
 
 class PytestSandbox(Protocol):
-    """What is needed of a sandbox (`agentgym.sandbox.Sandbox`)."""
+    """The part of a sandbox needed here (`agentgym.sandbox.Sandbox`)."""
 
     def python(self, code: str, *, stdin: bytes = b"", timeout: float | None = None) -> Ended: ...
     def restore(self, state: bytes) -> None: ...
@@ -41,23 +41,23 @@ class PytestSandbox(Protocol):
 
 @dataclass(frozen=True)
 class Report:
-    """How the tests of a repository ended."""
+    """The outcomes of a repository's tests."""
 
     outcomes: Mapping[str, str] = field(default_factory=dict[str, str])
     """`passed`, `failed` or `skipped`, by test id."""
     messages: Mapping[str, str] = field(default_factory=dict[str, str])
-    """What a test that failed says went wrong."""
+    """Failure messages by test id."""
     seconds: float = 0.0
     problem: str = ""
-    """Why there are no outcomes: time, a crash, or a report that does not agree with how pytest ended."""
+    """Reason for missing outcomes: time, a crash, or a report that disagrees with pytest's exit code."""
 
 
 def run_tests(
     sandbox: PytestSandbox, tree: Mapping[str, bytes], ids: Iterable[str], timeout: float | None = None
 ) -> dict[str, str]:
-    """Return `passed`, `failed`, `skipped` or `missing` for each test id; all `missing` where the run cannot be believed.
+    """Return `passed`, `failed`, `skipped` or `missing` for each test id; all `missing` if the run is not trustworthy.
 
-    The sandbox should be fresh: all that is in its working folder is replaced by the tree.
+    The sandbox should be fresh: the tree replaces everything in its working folder.
     """
     asked = list(ids)
     report = run_files(sandbox, tree, sorted({test.partition("::")[0] for test in asked}), timeout=timeout)
@@ -72,8 +72,8 @@ def run_files(
     timeout: float | None = None,
     conftest: bool = False,
 ) -> Report:
-    """Run all tests of some test files (none: of the whole repository) and return how each ended."""
-    name = f"{secrets.token_hex(16)}.xml"  # not to be guessed by what is tested
+    """Run all tests in some files (none: in the whole repository) and return their outcomes."""
+    name = f"{secrets.token_hex(16)}.xml"  # unpredictable for the code under test
     sandbox.restore(pack({f"{FOLDER}/{path}": content for path, content in tree.items()}))
     paths = [f"./{path}" for path in files if path in tree]
     ended = sandbox.python(_program(tree, paths, name, conftest), timeout=timeout)
@@ -115,7 +115,7 @@ def _read(document: bytes, ended: Ended) -> Report:
     if len(document) > LONGEST or b"<!DOCTYPE" in document or b"<!ENTITY" in document:
         return Report(seconds=ended.seconds, problem="the report is not one that pytest writes")
     try:
-        root = ElementTree.fromstring(document.decode("utf-8"))  # as text: it chooses no encoding of its own
+        root = ElementTree.fromstring(document.decode("utf-8"))  # as text, so that the document cannot choose an encoding
     except (ElementTree.ParseError, UnicodeDecodeError) as error:
         return Report(seconds=ended.seconds, problem=f"the report cannot be read: {error}")
     outcomes: dict[str, str] = {}
@@ -135,7 +135,7 @@ def _read(document: bytes, ended: Ended) -> Report:
 
 
 def _case(case: ElementTree.Element) -> tuple[str, str, str]:
-    """Return id, outcome and message of a test; an empty id for what is no test, such as a file that cannot be imported."""
+    """Return a test's id, outcome and message; an empty id for other entries, such as a file that cannot be imported."""
     file, place, name = case.get("file", ""), case.get("classname", ""), case.get("name", "")
     dotted = re.sub(r"\.py$", "", file).replace("/", ".")
     classes = place.removeprefix(dotted).removeprefix(".").split(".") if place.startswith(dotted) else []

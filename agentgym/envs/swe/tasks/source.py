@@ -1,4 +1,4 @@
-"""Repositories as they are kept in memory: path -> content; read from a folder, an archive, or this package."""
+"""Repositories in memory, path -> content, read from a folder, an archive, or this package."""
 
 import hashlib
 import io
@@ -11,20 +11,20 @@ from agentgym.errors import BadData, UnknownName, no_such
 
 REPOSITORIES = Path(__file__).parents[1] / "packages"
 EMBEDDED = "package:"
-"""What the source of a repository that comes with agentgym begins with."""
-LARGEST = 50 << 20  # bytes of a repository: more is a folder that somebody named by mistake
+"""Prefix of a built-in repository's source."""
+LARGEST = 50 << 20  # bytes of a repository; a larger folder was probably named by mistake
 IGNORED = {"__pycache__", "build", "dist", "node_modules", "venv", "site-packages"}
 SKIPPED = (".pyc", ".pyo", ".egg-info")
 
 
 def tree_of(source: str) -> dict[str, bytes]:
-    """Return what a repository holds: `package:NAME`, a folder, or a tar archive (whose only top folder is left out).
+    """Return a repository's files: `package:NAME`, a folder, or a tar archive (without its only top folder).
 
-    Version control, caches, builds, links and whatever begins with a dot are left out. FileNotFoundError, or BadData
-    where it cannot be read, is too large or holds no Python.
+    Version control, caches, builds, links and dotfiles are left out. Raises FileNotFoundError, or BadData if it cannot be
+    read, is too large or holds no Python.
     """
     whole = Path(source)
-    return _read(source) if whole.is_dir() else dict(_cached(source))  # a folder may change
+    return _read(source) if whole.is_dir() else dict(_cached(source))  # folders are not cached, since they may change
 
 
 @lru_cache(maxsize=64)
@@ -49,7 +49,7 @@ def _read(source: str) -> dict[str, bytes]:
 
 
 def embedded() -> list[str]:
-    """Return the names of the repositories that come with agentgym."""
+    """Return the names of the built-in repositories."""
     return sorted(path.name for path in REPOSITORIES.iterdir() if path.is_dir() and not _ignored(path.name))
 
 
@@ -57,13 +57,13 @@ def digest(tree: Mapping[str, bytes]) -> str:
     """Return a hash of all paths and contents."""
     digest_so_far = hashlib.sha256()
     for path in sorted(tree):
-        digest_so_far.update(f"{path}\0{len(tree[path])}\0".encode("utf-8", "surrogateescape"))  # a name need not be text
+        digest_so_far.update(f"{path}\0{len(tree[path])}\0".encode("utf-8", "surrogateescape"))  # not always UTF-8
         digest_so_far.update(tree[path])
     return digest_so_far.hexdigest()[:32]
 
 
 def pack(tree: Mapping[str, bytes]) -> bytes:
-    """Return a tar archive of a repository, the same bytes for the same repository."""
+    """Return a tar archive of a repository, with the same bytes for the same repository."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for path in sorted(tree):
@@ -74,8 +74,7 @@ def pack(tree: Mapping[str, bytes]) -> bytes:
 
 
 def unpack(state: bytes, folder: str = "") -> dict[str, bytes]:
-    """Return the plain files of a tar archive, for example of a sandbox's snapshot; of those in a folder, if one is
-    named."""
+    """Return the plain files of a tar archive, such as a sandbox's snapshot, optionally only those in a folder."""
     contents: dict[str, bytes] = {}
     with tarfile.open(fileobj=io.BytesIO(state)) as archive:
         for member in archive:

@@ -1,4 +1,4 @@
-"""Which files of a repository are tests, and how single tests are taken out of them."""
+"""Identification of a repository's test files, and removal of single tests."""
 
 import ast
 import io
@@ -13,14 +13,14 @@ CONFIGURATION = {"conftest.py", "pytest.ini", "pytest.toml", "tox.ini", "setup.c
 
 
 def is_test(path: str) -> bool:
-    """Whether a file belongs to the tests: in a folder of theirs, or named as they are."""
+    """Return whether a file belongs to the tests, by its folder or its name."""
     place = PurePosixPath(path)
     named = place.suffix == ".py" and (place.stem.startswith("test_") or place.stem.endswith("_test"))
     return named or place.stem == "conftest" or bool(FOLDERS & set(place.parts[:-1]))
 
 
 def is_protected(path: str) -> bool:
-    """Whether a file is a test or configures them: grading takes it from the clean repository."""
+    """Return whether a file is a test or configures tests; grading uses the clean repository's."""
     return is_test(path) or PurePosixPath(path).name.lstrip(".") in CONFIGURATION
 
 
@@ -33,16 +33,17 @@ RUNNERS = re.compile(
     r"|(?:build|settings)\.gradle(?:\.kts)?"
 )
 DECIDING_FOLDERS = re.compile(r".*\.(?:egg|dist)-info|\.cargo|\.mvn|__pycache__")
-"""Entry points load plugins, and compiled code is run in place of its source."""
+"""Folders that decide how tests run: entry points load plugins, and compiled code runs in place of its source."""
 SHADOWS = {"pytest", "_pytest", "pluggy", "iniconfig", "py"}
 """Modules and packages that `python -m pytest` would find in the repository first."""
 
 
 def runs_tests(path: str, sources: Iterable[str] = ()) -> bool:
-    """Whether a file of a repository in any language is a test, is read by tests, or decides how they are run.
+    """Return whether a file of a repository in any language is a test, is read by tests, or decides how they run.
 
-    Of files that only their folder tells (`tests/data.json`) those beside one of the `sources` are none: `django/test` is a
-    part of Django. `setup.py` is none either, since it builds the package.
+    A file known only by its folder (`tests/data.json`) does not count if it is next to one of the `sources`: `django/test`
+    is
+    a part of Django. `setup.py` does not count either, since it builds the package.
     """
     place = PurePosixPath(path)
     named = place.suffix == ".py" and (place.stem.endswith("_test") or place.name in CONFIGURATION - {"setup.py"})
@@ -62,18 +63,18 @@ def _shadows(place: PurePosixPath) -> bool:
 
 
 def is_cache(path: str) -> bool:
-    """Whether a file is compiled code, which would be run in place of its source."""
+    """Return whether a file is compiled code, which would run in place of its source."""
     return path.endswith((".pyc", ".pyo")) or "__pycache__" in PurePosixPath(path).parts
 
 
 def roots(tree: Mapping[str, bytes]) -> list[str]:
-    """Return the folders that code is imported from: the repository itself, and `src` where packages lie in it."""
+    """Return the folders that code is imported from: the repository itself, and `src` if it contains packages."""
     has_src = any(path.startswith("src/") and path.endswith(".py") for path in tree) and "src/__init__.py" not in tree
     return ["", "src"] if has_src else [""]
 
 
 def importable(tree: Mapping[str, bytes]) -> list[str]:
-    """Return the names of the packages and modules in a repository."""
+    """Return the names of a repository's packages and modules."""
     modules: set[str] = set()
     for root in roots(tree):
         for path in tree:
@@ -86,7 +87,7 @@ def importable(tree: Mapping[str, bytes]) -> list[str]:
 
 
 def without_tests(tree: Mapping[str, bytes], ids: Iterable[str]) -> dict[str, bytes]:
-    """Return a tree without the functions of some tests; with all their parameters, where they have any."""
+    """Return a tree without the functions of some tests, including all their parameters."""
     changed = dict(tree)
     by_file: dict[str, set[tuple[str, ...]]] = {}
     for test in ids:
@@ -98,13 +99,13 @@ def without_tests(tree: Mapping[str, bytes], ids: Iterable[str]) -> dict[str, by
 
 
 def function_of(test: str) -> tuple[str, ...]:
-    """Return path, classes and function of a test id, without parameters."""
+    """Return a test id's path, classes and function, without parameters."""
     path, _, rest = test.partition("::")
     return path, *rest.partition("[")[0].split("::")
 
 
 def find_function(tree: ast.Module, names: tuple[str, ...]) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
-    """Return the definitions of a test: several, where it is defined twice; none, where it is inherited."""
+    """Return the definitions of a test: several if it is redefined, none if it is inherited."""
     return [node for names_found, node, _ in _functions(tree, ()) if names_found == names]
 
 
@@ -121,7 +122,7 @@ def _functions(
 
 
 def _without(text: str, functions: set[tuple[str, ...]]) -> str:
-    lines = list(io.StringIO(text, newline=""))  # as the parser counts them: form feeds end none
+    lines = list(io.StringIO(text, newline=""))  # as the parser counts lines: form feeds do not end them
     gone: set[int] = set()
     emptied: dict[int, str] = {}
     left: dict[int, int] = {}
@@ -130,7 +131,7 @@ def _without(text: str, functions: set[tuple[str, ...]]) -> str:
         if names not in functions:
             continue
         first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)]) - 1
-        while first > 0 and re.match(r"\s*#", lines[first - 1]):  # what is said about the test goes with it
+        while first > 0 and re.match(r"\s*#", lines[first - 1]):  # comments about the test go with it
             first -= 1
         gone.update(range(first, node.end_lineno or node.lineno))
         left[id(parent)] = left.get(id(parent), len(body)) - 1

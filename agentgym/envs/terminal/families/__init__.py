@@ -1,4 +1,4 @@
-"""The families of tasks: importing this fills `scenario.FAMILIES`, in a fixed order."""
+"""The task families; importing this module fills `scenario.FAMILIES` in a fixed order."""
 
 from agentgym.envs.terminal.families import archives, data, files, git, scripts, source, system, text
 

@@ -1,4 +1,4 @@
-"""Archives in archives, and archives to be made."""
+"""Nested archives, and creating archives."""
 
 import hashlib
 import io
@@ -12,17 +12,17 @@ from agentgym.envs.terminal.words import lines, names, number, numbered, path
 
 KINDS = ("tar.gz", "zip", "tar")
 LARGEST = 200_000
-"""Bytes of the largest archive that is there to mislead."""
+"""Maximum bytes of a decoy archive."""
 
 
 def _packed(kind: str, files: dict[str, bytes]) -> bytes:
-    """Return an archive of the files; the same bytes for the same files."""
+    """Return an archive of the files, with the same bytes for the same files."""
     buffer = io.BytesIO()
     if kind == "zip":
         with zipfile.ZipFile(buffer, "w") as archive:
             for name, content in files.items():
                 member = zipfile.ZipInfo(name, (2024, 1, 1, 10, 0, 0))
-                member.create_system = 3  # Unix, wherever it is made
+                member.create_system = 3  # Unix on every machine
                 archive.writestr(member, content)
         return buffer.getvalue()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
@@ -34,7 +34,7 @@ def _packed(kind: str, files: dict[str, bytes]) -> bytes:
 
 
 def _decoy(fill: Rng, name: str, size: int) -> tuple[bytes, str]:
-    """Return an archive that holds nothing of interest, as large as one of that size may be, and how its name ends."""
+    """Return a decoy archive of about this size, and its file extension."""
     wanted = min(round(size * 2 ** float(fill.uniform(-1, 1))), LARGEST)
     text = lines(fill, 1)
     kind = pick(fill, KINDS)
@@ -42,13 +42,13 @@ def _decoy(fill: Rng, name: str, size: int) -> tuple[bytes, str]:
 
 
 def _aside(fill: Rng) -> str:
-    """Return a folder's name with a slash, or nothing."""
+    """Return a folder's name with a slash, or an empty string."""
     return path(fill, number(fill, 0, 1))
 
 
 @family("unpack")
 def unpack(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Take one file out of archives within archives, among others of the same name."""
+    """Extract one file from nested archives with other files of the same name."""
     target, out = f"{numbered(ask)}.txt", f"{numbered(ask, 'found')}.txt"
     place = pick(ask, ("final", "approved", "signed"))
     depth = 2 + min(level, 12)
@@ -58,7 +58,7 @@ def unpack(ask: Rng, fill: Rng, level: int) -> Scenario:
     for step in range(depth):
         kind = pick(fill, KINDS)
         packed = _packed(kind, inner)
-        size = len(packed) if step >= depth - 3 else 0  # further in, archives would double in size at every step
+        size = len(packed) if step >= depth - 3 else 0  # deeper decoys would double the archive's size per level
         other, ending = _decoy(fill, f"{numbered(fill)}.txt", size)
         first, second = names(fill, 2)
         inner = {f"{_aside(fill)}{first}.{kind}": packed, f"{_aside(fill)}{second}.{ending}": other}
@@ -67,7 +67,7 @@ def unpack(ask: Rng, fill: Rng, level: int) -> Scenario:
     top = numbered(ask)
     tree: dict[str, Entry] = {f"{top}/{name}": file(content) for name, content in inner.items()}
     size = max(len(content) for content in inner.values())
-    for name in names(fill, level):  # as many more that hold the name, and not in that folder
+    for name in names(fill, level):  # decoys with the name in another folder
         content, ending = _decoy(fill, f"old/{target}", size)
         tree[f"{top}/{_aside(fill)}{name}.{ending}"] = file(content)
 
@@ -108,7 +108,7 @@ def unpack(ask: Rng, fill: Rng, level: int) -> Scenario:
 
 @family("backup")
 def backup(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Make an archive of a folder without some of what it holds; names that only resemble those stay in."""
+    """Archive a folder without some of its content; similar names stay in."""
     top, out = numbered(ask), f"{numbered(ask, 'backup')}.tar.gz"
     ending = pick(ask, ("log", "tmp", "bak"))
     skipped = sample(ask, ("cache", "build", "vendor", "dist"), 1 + min(level, 2))
@@ -159,9 +159,9 @@ def backup(ask: Rng, fill: Rng, level: int) -> Scenario:
 
 
 def _members(final: Final, archive: str) -> dict[str, str] | None:
-    """Return the hashes of the files in a packed tar archive by path; None where it is none.
+    """Return the hashes of the files in a compressed tar archive by path; None if it is none.
 
-    It is read in a sandbox, for somebody else made it: a few bytes may unpack to very many.
+    It is read in a sandbox, because a stranger's archive may decompress to any size.
     """
     printed = final.prints(f"python3 -I -c '{_LIST}' {archive}")
     members: dict[str, str] = {}

@@ -13,14 +13,14 @@ STATES = ("paid", "unpaid", "refunded", "open")
 
 
 def _bills(fill: Rng, level: int, least: int) -> list[dict[str, str]]:
-    """Return the rows of a table of bills; at least one that is paid, and `least` or more, has a comma in its name."""
+    """Return rows of a table of bills; at least one that is paid and at least `least` has a comma in its name."""
     cities = sample(fill, CITIES, 4 + min(level, 8))
     bills = [(f"{least * 10}.50", "paid")]
     for place in range(14 + 10 * level):
         amount = least - 40 + 15 * place % 97 if place % 3 else least * (1 + place % 4)
         bills.append((f"{amount}.{number(fill, 0, 99):02}", STATES[place % 2] if place < 8 else pick(fill, STATES)))
     rows: list[dict[str, str]] = []
-    for place, (amount, state) in enumerate(shuffled(fill, bills)):  # so that neither id nor name tells what is due
+    for place, (amount, state) in enumerate(shuffled(fill, bills)):  # neither id nor name reveals what is due
         first, last = pick(fill, PEOPLE), pick(fill, SURNAMES)
         name = pick(fill, (first, f"{last}, {first}", f'{last}, "{first}"'))
         row = {"id": str(99 + place), "customer": name, "city": pick(fill, cities), "amount": amount, "status": state}
@@ -31,7 +31,7 @@ def _bills(fill: Rng, level: int, least: int) -> list[dict[str, str]]:
 
 
 def _sums(rows: list[dict[str, str]]) -> tuple[list[list[str]], str, str]:
-    """Return the sums by city as a table, what asks for it, and the part of a program that writes it."""
+    """Return the sums by city as a table, the instruction for it, and the code that writes it."""
     cents_of: dict[str, int] = {}
     for row in rows:
         cents_of[row["city"]] = cents_of.get(row["city"], 0) + round(100 * float(row["amount"]))
@@ -51,7 +51,7 @@ def _sums(rows: list[dict[str, str]]) -> tuple[list[list[str]], str, str]:
 
 
 def _by_amount(rows: list[dict[str, str]]) -> tuple[list[list[str]], str, str]:
-    """Return the rows by amount as a table, what asks for it, and the part of a program that writes it."""
+    """Return the rows by amount as a table, the instruction for it, and the code that writes it."""
     ordered = sorted(rows, key=lambda row: (-float(row["amount"]), int(row["id"])))
     expected = [["id", "customer", "amount"], *([row["id"], row["customer"], row["amount"]] for row in ordered)]
     asked = "with the columns `id,customer,amount`, the largest amount first, equal amounts by id"
@@ -65,7 +65,7 @@ def _by_amount(rows: list[dict[str, str]]) -> tuple[list[list[str]], str, str]:
 
 @family("csv")
 def table(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Filter, choose columns and sort a table with quoted fields; from level 1 sums by group."""
+    """Filter, select columns and sort a table with quoted fields; from level 1 on sum by group."""
     source, out = f"{numbered(ask)}.csv", f"{numbered(ask, 'report')}.csv"
     least, grouped = 10 * number(ask, 5, 20), level >= 1
     rows = _bills(fill, level, least)
@@ -79,7 +79,7 @@ def table(ask: Rng, fill: Rng, level: int) -> Scenario:
     def check(final: Final) -> Checks:
         try:
             rows = list(csv.reader(io.StringIO(final.text(out) or "")))
-        except csv.Error:  # a field beyond the library's limit
+        except csv.Error:  # a field above the library's size limit
             rows = None
         yield f"{out} holds the right rows in the right order", rows == expected
 
@@ -114,7 +114,7 @@ def table(ask: Rng, fill: Rng, level: int) -> Scenario:
 
 @family("json")
 def settings_json(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Change values in JSON files by a rule; the same key stands elsewhere too."""
+    """Change values in JSON files by a rule; the same key also occurs elsewhere."""
     top, port, owner = numbered(ask), number(ask, 20, 90) * 100 + 1, pick(ask, PEOPLE).lower()
     tree, expected = dict[str, Entry](), dict[str, object]()
     stems = names(fill, 5 + 3 * level)
@@ -175,7 +175,7 @@ def settings_json(ask: Rng, fill: Rng, level: int) -> Scenario:
 
 
 def _same(left: object, right: object) -> bool:
-    """Return whether two values of JSON are the same, types included."""
+    """Return whether two JSON values are equal, including types."""
     return json.dumps(left, sort_keys=True) == json.dumps(right, sort_keys=True)
 
 
@@ -184,7 +184,7 @@ Setting = tuple[str, str, str]
 
 
 def _ini(fill: Rng, sections: list[str], keys: list[str]) -> str:
-    """Return an INI file with a value for every key in every section, and comments, some of which look like settings."""
+    """Return an INI file with a value for every key in every section, and comments, some resembling settings."""
     lines = ["; made by hand"]
     for section in shuffled(fill, sections):
         lines += ["", f"[{section}]", f"# {numbered(fill)} asked for this"]
@@ -196,7 +196,7 @@ def _ini(fill: Rng, sections: list[str], keys: list[str]) -> str:
 
 
 def _ini_program(source: str, orders: list[Setting], fresh: Setting) -> str:
-    """Return the command that changes settings of an INI file, each in its section, and adds a fresh one."""
+    """Return the command that changes settings of an INI file, each in its section, and adds a new one."""
     edits = "".join(f"    ('{section}', '{key}'): '{value}',\n" for section, key, value in orders)
     return (
         f"python3 - <<'END'\nedits = {{\n{edits}}}\nsection, lines = '', []\n"
@@ -212,7 +212,7 @@ def _ini_program(source: str, orders: list[Setting], fresh: Setting) -> str:
 
 @family("ini")
 def settings_ini(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Change settings of some sections of an INI file; the same keys stand in others, and comments stay."""
+    """Change settings in some sections of an INI file; the same keys in others, and comments, stay."""
     source = f"{numbered(ask)}.ini"
     sections = sample(ask, SERVICES, 4 + min(level, 6))
     keys = ["host", "port", "timeout", "retries", "mode", "region"][: 4 + min(level, 2)]
@@ -260,7 +260,7 @@ def settings_ini(ask: Rng, fill: Rng, level: int) -> Scenario:
 
 
 LONGEST, WIDEST = 100_000, 1000
-"""Characters of settings and of one of their lines that are read: the parser takes the square of a line's length."""
+"""Maximum characters of settings, and of one line, that are read: the parser takes quadratic time in a line's length."""
 
 
 def _sections(text: str) -> dict[str, dict[str, str]]:

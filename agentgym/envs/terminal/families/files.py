@@ -10,7 +10,7 @@ from agentgym.envs.terminal.words import lines, names, number, numbered, path, s
 
 @family("rename")
 def rename(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Change the ending of files: in folders below too, at the end of the name alone, later in any capitals."""
+    """Change file extensions, also in subfolders, only at the end of the name, and later in any case."""
     top = numbered(ask)
     old, new = pick(ask, (("jpeg", "jpg"), ("htm", "html"), ("text", "txt"), ("yml", "yaml"), ("mpeg", "mpg")))
     tree, expected = dict[str, Entry](), dict[str, bytes]()
@@ -60,7 +60,7 @@ def rename(ask: Rng, fill: Rng, level: int) -> Scenario:
 
 @family("sort-by-date")
 def sort_by_date(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Move files into folders by the date in their names, which is not the date they were changed."""
+    """Move files into folders by the date in their names, which differs from their modification time."""
     top, out = numbered(ask), numbered(ask, "sorted")
     tree, expected = dict[str, Entry](), dict[str, bytes]()
     for stem in names(fill, 7 + 4 * level):
@@ -105,13 +105,13 @@ def sort_by_date(ask: Rng, fill: Rng, level: int) -> Scenario:
 
 @family("duplicates")
 def duplicates(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Delete files whose content is there already; names and sizes mislead."""
+    """Delete files with duplicate content; names and sizes mislead."""
     top = numbered(ask)
     keep = pick(ask, ("first", "last"))
     tree = dict[str, Entry]()
-    stems = names(fill, 6 + 4 * level)  # the same for copies and for what is no copy
+    stems = names(fill, 6 + 4 * level)  # the same names for copies and non-copies
     contents = [lines(fill, number(fill, 1, 4)) for _ in range(4 + 3 * level)]
-    contents += [text[::-1] if text != text[::-1] else text + "x" for text in contents]  # as long, and something else
+    contents += [text[::-1] if text != text[::-1] else text + "x" for text in contents]  # other content, equal length
     for copies, content in [(3, lines(fill, 2)), *((number(fill, 1, 2), content) for content in contents)]:
         for _ in range(copies):
             place = ""
@@ -156,7 +156,7 @@ def duplicates(ask: Rng, fill: Rng, level: int) -> Scenario:
 
 
 def _sized(fill: Rng, top: str, folders: list[str], count: int, level: int) -> tuple[dict[str, Entry], set[str]]:
-    """Return files of different sizes in folders, and the paths of the hidden ones: one of them among the largest."""
+    """Return files of distinct sizes in folders, and the paths of the hidden ones, one of them among the largest."""
     sizes = sorted((int(size) for size in fill.choice(6000, size=8 + 4 * level + count * 2, replace=False)), reverse=True)
     veiled = {number(fill, 0, count - 1), *(number(fill, count, len(sizes) - 1) for _ in range(3))}
     tree, hidden = dict[str, Entry](), set[str]()
@@ -170,11 +170,11 @@ def _sized(fill: Rng, top: str, folders: list[str], count: int, level: int) -> t
 
 @family("largest")
 def largest(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Name the largest files, hidden ones too; from level 2 the largest folders by what they hold."""
+    """Name the largest files, including hidden ones; from level 2 on the largest folders by content."""
     top, out, count = numbered(ask), f"{numbered(ask)}.txt", number(ask, 3, 4 + level)
     by_folder, folders = level >= 2, [f"{name}/" for name in names(fill, count + 2)]
     tree, order, hidden = dict[str, Entry](), list[tuple[str, int]](), set[str]()
-    while not any(name in hidden for name, _ in order):  # else whoever leaves hidden files out would be right
+    while not any(name in hidden for name, _ in order):  # otherwise ignoring hidden files would succeed
         tree, hidden = _sized(fill, top, folders, count, level)
         totals: dict[str, int] = {}
         for name, entry in tree.items():
@@ -219,7 +219,7 @@ def largest(ask: Rng, fill: Rng, level: int) -> Scenario:
 
 @family("checksums")
 def checksums(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Tell which files of a list of checksums have changed and which are gone."""
+    """Find the files in a list of checksums that have changed, and those that are missing."""
     top = numbered(ask)
     bad, gone = f"{numbered(ask, 'changed')}.txt", f"{numbered(ask, 'missing')}.txt"
     kept = [f"{path(fill, number(fill, 0, 1 + level))}{name}.dat" for name in names(fill, 8 + 5 * level)]

@@ -1,4 +1,4 @@
-"""Histories: find, bring back, branch, merge."""
+"""Git histories: find, restore, branch, merge."""
 
 from agentgym.envs.terminal.repository import Repository
 from agentgym.envs.terminal.scenario import Checks, Final, Rng, Scenario, family, pick, sample
@@ -15,7 +15,7 @@ def _files(fill: Rng, count: int) -> dict[str, bytes]:
 
 
 SUBJECTS = ("Work on", "Update", "Revise", "Change", "Edit", "Tune", "Extend", "Correct")
-"""How subjects begin, whatever a commit does: only its changes tell one from another."""
+"""First words of subjects, independent of a commit's content, so that only its changes identify it."""
 
 
 def _subject(fill: Rng, path: str) -> str:
@@ -23,14 +23,14 @@ def _subject(fill: Rng, path: str) -> str:
 
 
 def _worked(repository: Repository, fill: Rng, files: dict[str, bytes], path: str) -> dict[str, bytes]:
-    """Add a commit that adds a line to a file, and return what the files hold then."""
+    """Add a commit that appends a line to a file, and return the files' new content."""
     files = {**files, path: files[path] + f"{sentence(fill)}\n".encode()}
     repository.commit(files, _subject(fill, path))
     return files
 
 
 def _history(repository: Repository, fill: Rng, files: dict[str, bytes], count: int) -> dict[str, bytes]:
-    """Add commits that change one of the files each, and return what the files hold then."""
+    """Add commits that change one of the files each, and return the files' final content."""
     for _ in range(count):
         files = _worked(repository, fill, files, pick(fill, sorted(files)))
     return files
@@ -42,14 +42,14 @@ def _git(top: str, command: str) -> str:
 
 @family("git-find")
 def find(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Find the commit that brought a text into a file first; it went and came back since."""
+    """Find the commit that first introduced a text, which was since removed and added again."""
     top, out, target = numbered(ask), f"{numbered(ask, 'commit')}.txt", f"{numbered(ask)}.cfg"
     line = f"{pick(ask, THINGS)}_{pick(ask, SERVICES)} = {number(ask, 100, 999)}"
     repository, files = Repository(), _files(fill, 3 + level)
     files[target] = f"# settings\nmode = {number(fill, 1, 9)}\n".encode()
     repository.commit(files, "Begin")
     count, added = 16 + 4 * level, f"{line}\n".encode()
-    first = number(fill, 2, count - 3)  # any place in the history, as for every other commit
+    first = number(fill, 2, count - 3)  # uniformly distributed in the history
     gone, back = sorted(sample(fill, range(first + 1, count), 2))
     noted, answer = number(fill, 1, first - 1), ""
     for place in range(1, count):
@@ -90,7 +90,7 @@ def find(ask: Rng, fill: Rng, level: int) -> Scenario:
 
 @family("git-restore")
 def restore(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Bring a deleted file back as it was last, and commit it."""
+    """Restore a deleted file in its last version, and commit it."""
     top, message = numbered(ask), f"Bring back {numbered(ask)}"
     target = f"{pick(ask, PLACES)}/{numbered(ask)}.md"
     repository, files = Repository(), _files(fill, 3 + level)
@@ -144,7 +144,7 @@ def restore(ask: Rng, fill: Rng, level: int) -> Scenario:
 
 @family("git-branch")
 def branch(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Make a change on a new branch from a tag, and leave the others where they are."""
+    """Make a change on a new branch from a tag, without moving other branches."""
     top, name, message = numbered(ask), f"fix/{numbered(ask)}", f"Fix {numbered(ask)}"
     releases = 2 + min(level, 6)
     tag, key, value = f"v1.{number(ask, 0, releases - 2)}", pick(ask, SERVICES), number(ask, 100, 999)
@@ -196,7 +196,7 @@ def branch(ask: Rng, fill: Rng, level: int) -> Scenario:
 
 @family("git-merge")
 def merge(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Merge a branch where both sides changed some of the same settings, by a rule."""
+    """Merge a branch by a rule, with both sides changing some of the same settings."""
     top, other = numbered(ask), f"feature-{numbered(ask)}"
     rule = pick(ask, ("ours", "theirs"))
     keys = sample(fill, [f"{service}_{place_name}" for service in SERVICES for place_name in PLACES], 9 + 3 * level)

@@ -1,4 +1,4 @@
-"""Programs to write and to repair, tried on inputs that nobody has seen."""
+"""Programs to write and to repair, tested on hidden inputs."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,11 +8,11 @@ from agentgym.envs.terminal.tree import Entry, file
 from agentgym.envs.terminal.words import number, numbered
 
 CASES = 4
-"""Inputs that each filter is tried on, beside those at the edges."""
+"""Number of random inputs per filter, in addition to edge cases."""
 
 
 def _hidden(commands: Sequence[str], fill: Rng, level: int) -> list[tuple[str, str]]:
-    """Return filters and inputs to try them on."""
+    """Return filters and hidden inputs for them."""
     return [
         (name, text)
         for name in commands
@@ -45,7 +45,7 @@ def _examples(commands: Sequence[str], top: str, fill: Rng) -> dict[str, Entry]:
 
 
 def _parroting(commands: Sequence[str], tree: Mapping[str, Entry], top: str) -> str:
-    """Return a program that knows the examples and nothing else."""
+    """Return a program that knows only the examples."""
     known = {name: tree[f"{top}/{name}.out"].content.decode() for name in commands}
     return f"import sys\nsys.stdout.write({known!r}[sys.argv[1]])\n"
 
@@ -85,7 +85,7 @@ def script(ask: Rng, fill: Rng, level: int) -> Scenario:
 
 @family("repair")
 def repair(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Repair a program with a bug in each of its commands; some never end."""
+    """Repair a program with a bug in each of its commands; some run forever."""
     commands, path, top = _chosen(ask, level), f"{numbered(ask, 'tool')}.py", numbered(ask, "examples")
     tree, hidden = _examples(commands, top, fill), _hidden(commands, fill, level)
     bugs = {name: number(fill, 0, len(FILTERS[name].bugs) - 1) for name in commands}

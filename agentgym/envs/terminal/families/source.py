@@ -1,4 +1,4 @@
-"""Source files: names replaced across a tree, patches applied in order."""
+"""Source files: renaming across a tree, and applying patches in order."""
 
 import difflib
 
@@ -9,7 +9,7 @@ from agentgym.envs.terminal.words import SERVICES, THINGS, VERBS, names, number,
 
 @family("replace")
 def replace(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Give a name in source files another one: whole words alone, in files of one kind."""
+    """Rename an identifier in source files: whole words only, in files of one kind."""
     top, ending = numbered(ask), pick(ask, ("py", "c", "js"))
     old = f"{pick(ask, VERBS)}_{pick(ask, THINGS)}"
     new = f"{pick(ask, SERVICES)}_{numbered(ask)}"
@@ -60,7 +60,7 @@ def replace(ask: Rng, fill: Rng, level: int) -> Scenario:
 
 @family("patches")
 def patches(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Apply patches in the order of a list, which is not that of their names and leaves one out."""
+    """Apply patches in the order of a list, which differs from that of their names and omits one."""
     top, box = numbered(ask), numbered(ask, "patches")
     states: list[dict[str, str]] = [{f"{path(fill, 1)}{name}.txt": _body(fill) for name in names(fill, 3 + level)}]
     series: list[str] = []
@@ -69,7 +69,7 @@ def patches(ask: Rng, fill: Rng, level: int) -> Scenario:
     order = order if order != sorted(order) else order[::-1]
     target = sorted(states[0])[0]
     for place, ordinal in enumerate(order):
-        # The same line of one file changes each time, so that another order does not fit.
+        # Every patch changes the same line of one file, so that no other order applies.
         where = target if place < 2 or fill.random() < 0.4 else pick(fill, sorted(states[-1]))
         after = {**states[-1], where: _changed(states[-1][where], fill)}
         series.append(f"{ordinal}-{numbered(fill)}.patch")
@@ -113,7 +113,7 @@ def _body(fill: Rng) -> str:
 
 
 def _changed(text: str, fill: Rng) -> str:
-    """Return the text with its sixth line and, now and then, another one changed."""
+    """Return the text with its sixth line and, occasionally, another one changed."""
     rows = text.splitlines(keepends=True)
     rows[5] = f"5 {sentence(fill)}\n"
     if fill.random() < 0.5:

@@ -1,4 +1,4 @@
-"""Lines of text: logs, lists, encodings, tables of times."""
+"""Lines of text: logs, lists, encodings, crontabs."""
 
 from functools import partial
 
@@ -12,7 +12,7 @@ LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 
 @family("tally")
 def tally(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Count lines of logs by service, where the word that is counted also stands in messages; later packed logs too."""
+    """Count log lines by service, with the counted word also in messages; later also in compressed logs."""
     top, out, wanted = numbered(ask), f"{numbered(ask)}.txt", pick(ask, LEVELS[1:])
     packed = level >= 2
     tree, counts = dict[str, Entry](), dict[str, int]()
@@ -71,14 +71,14 @@ def tally(ask: Rng, fill: Rng, level: int) -> Scenario:
 
 @family("lists")
 def lists(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Compare lists of names: in the first and in no other; later with other capitals and line ends."""
+    """Compare lists of names: in the first and in no other; later with different case and line ends."""
     count = 2 + min(level, 3)
     files, out = [f"{name}.txt" for name in names(ask, count)], f"{numbered(ask, 'result')}.txt"
     loose = level >= 1
     people = [f"{first} {last}" for first in PEOPLE for last in SURNAMES]
     drawn = sample(fill, people, 30 + 10 * level)
     only, elsewhere = drawn[: 8 + level], drawn[8 + level : 20 + level]
-    # One name in another list begins like one that counts: part of a line is not the line.
+    # One name in another list is a prefix of one that counts, so substring matches are wrong.
     longer = [f"{only[0]}-{pick(fill, SURNAMES)}"]
     members: list[list[str]] = [[] for _ in files]
     members[0] = shuffled(fill, [*only, *elsewhere, only[1], only[1]])
@@ -136,7 +136,7 @@ ACCENTS = ("café", "naïve", "über", "señor", "façade", "élan", "Zoë", "Å
 
 @family("encoding")
 def encoding(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Bring texts of two encodings, and of two kinds of line ends, to one."""
+    """Convert texts in two encodings, and with two kinds of line ends, to one."""
     top = numbered(ask)
     old = pick(ask, ("ISO-8859-1", "UTF-16"))
     tree, expected = dict[str, Entry](), dict[str, bytes]()
@@ -186,7 +186,7 @@ def encoding(ask: Rng, fill: Rng, level: int) -> Scenario:
 
 
 def _fits(field: str, value: int) -> bool:
-    """Return whether a value fits a field of a crontab."""
+    """Return whether a value matches a crontab field."""
     for part in field.split(","):
         span, _, step = part.partition("/")
         low, _, high = span.partition("-")
@@ -197,7 +197,7 @@ def _fits(field: str, value: int) -> bool:
 
 
 def _field(fill: Rng, value: int, least: int, most: int, due: bool) -> str:
-    """Return a field of a crontab that fits a value, or one that does not."""
+    """Return a crontab field that matches a value, or one that does not."""
     low, high = number(fill, least, value), number(fill, value, most)
     other = pick(fill, [n for n in range(least, most + 1) if n != value])
     fitting = ["*", str(value), f"{low}-{high}", ",".join(str(n) for n in sorted({value, other}))]
@@ -211,7 +211,7 @@ def _field(fill: Rng, value: int, least: int, most: int, due: bool) -> str:
 
 
 def _due(table: str, out: str, now: tuple[int, int, int, int], test: str, skip: str = "") -> str:
-    """Return a program that writes the jobs which are due."""
+    """Return a program that writes the jobs that are due."""
     return (
         f"python3 - > {out} <<'END'\n"
         "def fits(field, value):\n"
@@ -233,7 +233,7 @@ def _due(table: str, out: str, now: tuple[int, int, int, int], test: str, skip: 
 
 @family("crontab")
 def crontab(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Say which lines of a crontab run at a time: steps, ranges, lists."""
+    """Find the lines of a crontab that run at a time: steps, ranges, lists."""
     table, out = f"{numbered(ask)}.cron", f"{numbered(ask, 'due')}.txt"
     month, day = number(ask, 1, 12), number(ask, 1, 28)
     hour, minute = number(ask, 0, 23), 5 * number(ask, 1, 11)

@@ -1,7 +1,7 @@
-"""Artifacts: what an agent's container hands to a separate verifier, and the hooks that write some of it.
+"""Artifacts: files an agent's container passes to a separate verifier, and the hooks that write some of them.
 
-Collected as the container's root, cleaned on this side, and put at the same paths of the other container. An agent made
-them: a link that leads out of its artifact, a device or a set-user bit never arrives.
+Collected as the container's root, sanitized on the host, and placed at the same paths of the other container. They are the
+agent's: a link that leads out of its artifact, a device or a setuid bit never arrives.
 """
 
 import contextlib
@@ -18,9 +18,9 @@ from agentgym.errors import BadData
 from agentgym.sandbox.protocol import SandboxFault
 
 MAIN = "main"
-"""The service that is the agent's container."""
+"""The service of the agent's container."""
 PUBLISHED = "/logs/artifacts"
-"""What every task collects, named or not."""
+"""Artifacts collected from every task, even if not listed."""
 
 
 @dataclass(frozen=True)
@@ -29,18 +29,18 @@ class Artifact:
 
     source: str
     destination: str = ""
-    """Where Harbor keeps it on the host; two artifacts of one place are one, the first."""
+    """Harbor's path for it on the host; of two artifacts with one destination the first counts."""
     exclude: tuple[str, ...] = ()
-    """Patterns of `tar --exclude`; of a folder."""
+    """Patterns of `tar --exclude`, for a folder."""
     service: str = MAIN
 
     @property
     def output(self) -> PurePosixPath:
-        """Its place among the artifacts of a trial."""
+        """Path among a trial's artifacts."""
         return PurePosixPath("/", self.destination or self.source)
 
     def covers(self, other: "Artifact") -> bool:
-        """Whether all of another artifact is in this one, at the same place."""
+        """Return whether another artifact is entirely in this one, at the same place."""
         mine, others = PurePosixPath(self.source), PurePosixPath(other.source)
         if not others.is_relative_to(mine):
             return False
@@ -49,7 +49,7 @@ class Artifact:
         return not self.exclude and self.service == other.service and other.output == self.output / others.relative_to(mine)
 
     def clashes(self, other: "Artifact") -> bool:
-        """Whether two artifacts would overwrite each other."""
+        """Return whether two artifacts would overwrite each other."""
         one, two = self.output, other.output
         return one.is_relative_to(two) or two.is_relative_to(one)
 
@@ -65,7 +65,11 @@ class Hook:
 
 
 def artifacts_in(raw: Mapping[str, object], file: Path) -> tuple[Artifact, ...]:
-    """Return the artifacts that a table lists."""
+    """Return the artifacts listed in a table.
+
+    Raises:
+        BadData: the value is not a list.
+    """
     listed: object = raw.get("artifacts") or list[object]()
     if not isinstance(listed, list):
         raise BadData(f"{file}: artifacts is {listed!r:.60}; expected a list of paths or tables")
@@ -85,7 +89,11 @@ def _artifact(entry: object, file: Path) -> Artifact:
 
 
 def hooks_in(verifier: Mapping[str, object], file: Path) -> tuple[Hook, ...]:
-    """Return the hooks of a verifier's table."""
+    """Return the hooks in a verifier's table.
+
+    Raises:
+        BadData: a hook has no command.
+    """
     found: list[Hook] = []
     for raw in tables.tables(verifier, "collect", file):
         if not (command := tables.text(raw, "command", file)):
@@ -103,7 +111,7 @@ def _service(raw: Mapping[str, object], file: Path) -> str:
 
 
 def collect(sandbox: Any, work: str, hooks: Sequence[Hook], artifacts: Sequence[Artifact]) -> dict[str, bytes]:
-    """Run the hooks, and return the artifacts that are there: clean tar archives by path. A hook may fail."""
+    """Run the hooks, which may fail, and return the existing artifacts: sanitized tar archives by path."""
     for hook in sorted(hooks, key=lambda hook: hook.service != MAIN):
         if hook.service != MAIN:
             sandbox.services.run(hook.service, ["sh", "-c", hook.command], hook.user, hook.seconds)
@@ -115,7 +123,7 @@ def collect(sandbox: Any, work: str, hooks: Sequence[Hook], artifacts: Sequence[
         if any(prior.clashes(artifact) and not prior.covers(artifact) for prior in claimed):
             continue
         claimed.append(artifact)
-        with contextlib.suppress(OSError, tarfile.TarError):  # absent, or larger than may be read: collected best it can
+        with contextlib.suppress(OSError, tarfile.TarError):  # missing or too large: artifacts are best effort
             service = {} if artifact.service == MAIN else {"service": artifact.service}
             found[artifact.source] = cleaned(sandbox.copy_out(artifact.source, **service), artifact.exclude)
     return found
@@ -127,7 +135,11 @@ def _with_published(artifacts: Sequence[Artifact]) -> list[Artifact]:
 
 
 def put(sandbox: Any, artifacts: Mapping[str, bytes]) -> None:
-    """Put artifacts at their paths in another container; a folder replaces what was there."""
+    """Put artifacts at their paths in another container, replacing existing folders.
+
+    Raises:
+        SandboxFault: an existing path could not be removed.
+    """
     for path, archive in artifacts.items():
         with tarfile.open(fileobj=io.BytesIO(archive)) as opened:
             first = opened.next()
@@ -141,7 +153,7 @@ def put(sandbox: Any, artifacts: Mapping[str, bytes]) -> None:
 
 
 def cleaned(archive: bytes, exclude: Sequence[str] = ()) -> bytes:
-    """Return an archive of one file or folder with what can do no harm: plain files, folders, links that stay within.
+    """Return an archive of one file or folder reduced to harmless members: plain files, folders, internal links.
 
     The archive may have been packed by a program that the agent replaced.
     """
@@ -152,7 +164,7 @@ def cleaned(archive: bytes, exclude: Sequence[str] = ()) -> bytes:
             above = {"/".join(parts[:length]) for length in range(1, len(parts))}
             name, within = "/".join(parts), "/".join(parts[1:])
             if not name or name.startswith("/") or ".." in parts or name in written or above & links:
-                continue  # below a link, it would be written where the link leads
+                continue  # a member below a link would be written to the link's target
             if (not within and written) or (within and _excluded(within, exclude)):
                 continue
             harmless = _harmless(opened, member, parts)
@@ -168,7 +180,7 @@ def cleaned(archive: bytes, exclude: Sequence[str] = ()) -> bytes:
 
 
 def _harmless(opened: tarfile.TarFile, member: tarfile.TarInfo, parts: tuple[str, ...]) -> bytes | None:
-    """Return a member's content, and make a hard link a file of its own; None for what must not arrive."""
+    """Return a member's content, turning a hard link into a file; None for members that must not arrive."""
     if member.isdir():
         return b""
     if member.issym():
@@ -177,7 +189,7 @@ def _harmless(opened: tarfile.TarFile, member: tarfile.TarInfo, parts: tuple[str
         return None
     try:
         file = opened.extractfile(member)
-    except (KeyError, RecursionError, tarfile.TarError):  # another name of a file that is not in here
+    except (KeyError, RecursionError, tarfile.TarError):  # a hard link to a file outside the archive
         return None
     content = b"" if file is None else file.read()
     member.type, member.linkname, member.size = tarfile.REGTYPE, "", len(content)
@@ -185,7 +197,7 @@ def _harmless(opened: tarfile.TarFile, member: tarfile.TarInfo, parts: tuple[str
 
 
 def _stays(folder: tuple[str, ...], target: str) -> bool:
-    """Whether a link in a folder of an artifact leads to a place in it: upward at first, and never above its top."""
+    """Return whether a link in an artifact's folder leads to a place in it: upward at first, and never above its top."""
     parts = PurePosixPath(target).parts
     up = 0
     while up < len(parts) and parts[up] == "..":
@@ -194,7 +206,7 @@ def _stays(folder: tuple[str, ...], target: str) -> bool:
 
 
 def _excluded(name: str, patterns: Sequence[str]) -> bool:
-    """Whether GNU tar leaves a name below `.` out: a pattern fits the name or a folder of it, from any slash on."""
+    """Return whether GNU tar excludes a name below `.`: a pattern matches it or one of its folders, from any slash on."""
     parts = [".", *name.split("/")]
     pieces = ["/".join(parts[begin:end]) for begin in range(len(parts)) for end in range(begin + 1, len(parts) + 1)]
     return any(fnmatch.fnmatchcase(piece, pattern) for piece in pieces for pattern in patterns)

@@ -1,7 +1,7 @@
-"""`docker-compose.yaml` of a task: side services, read by a list of what is understood.
+"""A task's `docker-compose.yaml`: side services, restricted to an allowlist of keys.
 
-The file is a stranger's. What reaches this machine is refused with the reason: its folders, ports, devices, name spaces,
-variables, privileges and capabilities. What is not known is refused, too.
+The file is a stranger's. Keys that reach this machine are refused with the reason: its folders, ports, devices, namespaces,
+variables, privileges and capabilities. Unknown keys are refused, too.
 """
 
 import importlib
@@ -18,7 +18,7 @@ from agentgym.sandbox.docker.images import is_name
 from agentgym.sandbox.docker.services import COMPLETED, HEALTHY, MAIN, STARTED, Beside, Service
 
 _SHARED = "service:"
-"""Before the name of a service whose network another one shares."""
+"""Prefix of the name of a service whose network another one shares."""
 MOST_BYTES, MOST_VALUES, MOST_SERVICES = 100_000, 5000, 16
 IGNORED = frozenset(
     (
@@ -26,7 +26,7 @@ IGNORED = frozenset(
         "restart", "stdin_open", "stop_grace_period", "stop_signal", "tty",
     )
 )  # fmt: skip
-"""Keys that change nothing that a task could notice here."""
+"""Keys without an effect that a task could notice here."""
 KNOWN = frozenset(
     (
         "build", "command", "cpus", "depends_on", "deploy", "entrypoint", "environment", "healthcheck", "image",
@@ -52,18 +52,18 @@ REFUSED = {
 _NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]{0,62}")
 _VARIABLE = re.compile(r"\$\$|\$\{([A-Za-z_]\w*)(?:(:?[-?+])([^}]*))?\}|\$([A-Za-z_]\w*)")
 _LOGS = re.compile(r"\$\{HOST_\w+_PATH\}:")
-"""Folders of Harbor's own for logs, which older tasks name; here they are copied."""
+"""Harbor's own log folders, which older tasks mount; here they are copied."""
 Mapped = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Compose:
-    """What a file says of the main container, and what is beside it."""
+    """A file's settings of the main container, and its side services."""
 
     beside: Beside
     image: str = ""
     build: Path | None = None
-    """Where the main container's Dockerfile is, where the file says so."""
+    """Folder of the main container's Dockerfile, if the file names it."""
     work: str = ""
     environment: Mapping[str, str] | None = None
     command: tuple[str, ...] = ()
@@ -71,7 +71,11 @@ class Compose:
 
 
 def compose_in(folder: Path, variables: Mapping[str, str]) -> Compose | None:
-    """Return what a folder's compose file says; None where there is none. `variables` are those of the task."""
+    """Return the content of a folder's compose file; None if there is none. `variables` are the task's.
+
+    Raises:
+        BadData: the file has an unknown key, too many services, a missing dependency, or a service without an image.
+    """
     file = next((path for end in ("yaml", "yml") if (path := folder / f"docker-compose.{end}").is_file()), None)
     if file is None:
         return None
@@ -112,13 +116,18 @@ def compose_in(folder: Path, variables: Mapping[str, str]) -> Compose | None:
 
 
 def _idles(main: Service) -> bool:
-    """Whether the main container's command only keeps it."""
+    """Return whether the main container's command only keeps it running."""
     words = " ".join((*main.entrypoint, *main.command))
     return not words or bool(re.fullmatch(r"((/bin/)?(ba)?sh -c )?(exec )?(sleep \S+|tail -f /dev/null)", words))
 
 
 def _loaded(file: Path) -> Mapped:
-    """Return the content of a YAML file without aliases that multiply it."""
+    """Return the content of a YAML file with bounded expansion of aliases.
+
+    Raises:
+        MissingExtra: pyyaml is not installed.
+        BadData: the file is too large or malformed.
+    """
     try:
         yaml = importlib.import_module("yaml")
     except ImportError as error:
@@ -153,7 +162,11 @@ def _table(value: object, where: str) -> Mapped:
 
 
 def _plain(raw: Mapped, key: str, file: Path) -> frozenset[str]:
-    """Return the names of volumes or networks, which say no more than that they are there."""
+    """Return the names of volumes or networks, which may have no options.
+
+    Raises:
+        BadData: a name is malformed or has options.
+    """
     listed = _table(raw.get(key), f"{file}: {key}")
     for name, body in listed.items():
         more = set(_table(body, f"{file}: {key}: {name}")) - {"internal", "labels"}
@@ -175,7 +188,11 @@ class _Reader:
     networks: frozenset[str]
 
     def service(self, name: str, raw: Mapped) -> Service:
-        """Return one service."""
+        """Return one service.
+
+        Raises:
+            BadData: the service has a refused or an unknown key.
+        """
         where = f"{self.file}: service {name!r:.60}"
         if not _NAME.fullmatch(name):
             raise BadData(f"{where}: its name is not one of a host")
@@ -207,7 +224,7 @@ class _Reader:
         )
 
     def _harmless(self, name: str, key: str, value: object) -> bool:
-        """Whether a key that is refused has a value that takes nothing of this machine."""
+        """Return whether a refused key has a value without an effect on this machine."""
         if key == "network_mode":
             shared = isinstance(value, str) and value.startswith(_SHARED) and _NAME.fullmatch(value.removeprefix(_SHARED))
             return name != MAIN and (value == "none" or bool(shared))
@@ -217,7 +234,11 @@ class _Reader:
         return cast("list[object]", value) if isinstance(value, list) else [] if value is None else [value]
 
     def _text(self, value: object, where: str) -> str:
-        """Return a text with the task's variables in place; BadData for one of this machine."""
+        """Return a text with the task's variables substituted; BadData for a variable of this machine.
+
+        Raises:
+            BadData: the value is not a text.
+        """
         if isinstance(value, dict | list):
             raise BadData(f"{where} has {str(cast('object', value))[:60]!r}; expected a text")
         text = "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
@@ -279,7 +300,11 @@ class _Reader:
         return found or {"default": ()}
 
     def _volume(self, entry: object, where: str) -> tuple[str, str, bool] | None:
-        """Return a volume of the task; None for Harbor's folders of logs; BadData for a folder of this machine."""
+        """Return a volume of the task; None for Harbor's log folders.
+
+        Raises:
+            BadData: the source may be a folder of this machine.
+        """
         if isinstance(entry, str):
             if _LOGS.match(entry):
                 return None

@@ -1,4 +1,4 @@
-"""Containers of a task: the agent's, and those of separate verifiers."""
+"""A task's containers: the agent's, and those of separate verifiers."""
 
 import contextlib
 import importlib
@@ -20,19 +20,23 @@ from agentgym.sandbox.warm_pool import take
 
 @dataclass(frozen=True)
 class Containers:
-    """Makes containers as the caller lets tasks have them. A cap of None is no cap."""
+    """Creates containers within the caller's limits; None means no limit."""
 
     backend: str
     options: Mapping[str, Any]
     network: str
     """The caller's `network`; see `Harbor.network`."""
     seconds: float
-    """Seconds that a command may take."""
+    """Time limit per command."""
     max_cpus: float | None
     max_memory_mb: float | None
 
     def make(self, place: Place, policy: Policy, file: Path, *, background: bool = False) -> Any:
-        """Start a container with root as its user; programs of others are started with `run_as`."""
+        """Start a container with root as its user; other users' programs start with `run_as`.
+
+        Raises:
+            BadConfig: the task has a compose file, and the backend is not docker.
+        """
         if place.beside and self.backend != "docker":
             raise BadConfig(f"{file.parent} has a docker-compose file, which needs backend='docker', not {self.backend!r}")
         options: dict[str, Any] = {
@@ -57,7 +61,7 @@ class Containers:
             files=100_000,
             open_files=1024,
         )
-        made: Any = (  # with services beside it, one that waits would be several
+        made: Any = (  # with side services, each waiting container would be several
             sandbox(self.backend, limits=limits, **options)
             if place.beside
             else take(self.backend, limits=limits, options=options, rare=True)
@@ -74,7 +78,7 @@ class Containers:
 
     @contextlib.contextmanager
     def made(self, place: Place, policy: Policy, file: Path) -> Generator[Any]:
-        """Start a container, and end it."""
+        """Start a container, and stop it at the end."""
         container = self.make(place, policy, file)
         try:
             yield container
@@ -82,7 +86,11 @@ class Containers:
             container.close()
 
     def connect(self, container: Any, first: Policy, now: Policy, name: str) -> None:
-        """Put a container that was made with one policy on the network of another phase."""
+        """Move a container to the network of another phase.
+
+        Raises:
+            BadConfig: the backend cannot change networks.
+        """
         made, wanted = (network_options(policy, self.network, self.backend) for policy in (first, now))
         if self.backend == "docker":
             container.reconnect(**wanted)

@@ -1,4 +1,4 @@
-"""The environment over task folders of Harbor (Terminal-Bench 2), each played in a container of its own."""
+"""The environment of Harbor task folders (Terminal-Bench 2), each in its own container."""
 
 import base64
 import contextlib
@@ -31,15 +31,15 @@ from agentgym.tasks.library import ALL, HASHED, hashed
 
 PIECE = 60_000
 CONTROL_SECONDS = 600.0
-"""Seconds that a task's solution may take where it shows whether the tests work."""
+"""Time limit of a task's solution when it is run to check the tests."""
 TRIES = 4
-"""Containers, at most, that show whether the tests work: two kinds, each made again once after a fault."""
+"""Maximum number of containers for checking the tests: two kinds, each retried once after a fault."""
 _LISTED = r"""find / -xdev \( -path /proc -o -path /sys \) -prune -o -type f -size +15c -size -1025k -exec sha256sum {} + \
 2> /dev/null"""
 
 
 def registered(path: str) -> str:
-    """Return the id of a task folder, or of a folder of them, which is registered when it is first asked for."""
+    """Return the id of a task folder, or of a folder of them; registered on first use."""
     whole = str(Path(path).expanduser().resolve())
     return register_foreign("harbor", whole, "agentgym.envs.terminal.harbor:Harbor", path=whole)
 
@@ -66,29 +66,25 @@ class Harbor(Lending, ServerTools):
     path: str = ""
     """A task folder, or a folder of task folders."""
     network: str = STATED
-    """`stated`: what the task states, and no network where it states none. `task`: the format's `public` there. `none`: no
-    network. Any other name: the daemon's network that stands for `public`, also where the task states none."""
+    """`stated`: the task's policy, none if unstated. `task`: `public` if unstated. `none`. Else the network for `public`."""
     seconds: float = 120.0
-    """Seconds that a command may take."""
+    """Time limit per command."""
     shown: float = 8000
-    """Characters that are shown of what a command prints."""
+    """Maximum characters shown of a command's output."""
     background: bool = False
-    """Whether processes outlive their command, as in Harbor: services that the tests need. The agent's processes then run
-    beside the tests, and can write a reward."""
+    """Let processes outlive their command, as in Harbor, for services the tests need; they can then write a reward."""
     pull: str = ""
-    """Registries that an absent image may be pulled from, with commas between them, such as `docker.io,ghcr.io`. None by
-    default: a task names images, and its caller the registries."""
+    """Comma-separated registries to pull missing images from, such as `docker.io,ghcr.io`; empty: none."""
     images_gb: float | None = None
-    """Gigabytes of the daemon's images at most: what was pulled or built here is removed, the least recently used first."""
+    """Maximum gigabytes of the daemon's images; those pulled or built here are removed, least recently used first."""
     metric_rule: str = "min"
-    """One number of several metrics without a `reward`: `min`, `max`, `mean`, `sum`, or `key:NAME` for one of them."""
+    """Reward of several metrics without a `reward`: `min`, `max`, `mean`, `sum`, or `key:NAME` for one of them."""
     max_agent_seconds: float | None = None
-    """Cap on the seconds of all commands together. None keeps the task's own limit; most tasks have none. A number measured
-    with a cap is comparable with none."""
+    """Cap on the seconds of all commands; None keeps the task's own limit, if any. Results with a cap are not comparable."""
     max_cpus: float | None = None
-    """Cap on processor cores, as above."""
+    """Cap on processor cores."""
     max_memory_mb: float | None = None
-    """Cap on memory, as above."""
+    """Cap on memory."""
     declared = Declarations(
         nondeterministic="images, their programs and the network are others' work, and see the machine's clock",
         random_bound=0.0,
@@ -134,7 +130,7 @@ class Harbor(Lending, ServerTools):
     # Tasks
 
     def split_of(self, task: Task) -> str:
-        """Return the split a task's name falls into."""
+        """Return the split decided by the hash of the task's name."""
         return hashed("Harbor", task.data["name"])
 
     def split_key(self, task: Task) -> object:
@@ -146,11 +142,15 @@ class Harbor(Lending, ServerTools):
         return task.instruction.split()
 
     def size(self, split: str | None = None) -> int | None:
-        """Return how many tasks a split has."""
+        """Return the number of tasks in a split."""
         return len(self._of_split(split or self.split))
 
     def numbered(self, number: int, split: str | None = None, difficulty: int | None = None) -> Task:
-        """Return the task of that number in a split, counted round and round."""
+        """Return a split's task by number, wrapping around at the end.
+
+        Raises:
+            BadConfig: the split has no tasks.
+        """
         split = self._split_for(number, split)
         tasks = self._of_split(split)
         if not tasks:
@@ -158,7 +158,11 @@ class Harbor(Lending, ServerTools):
         return tasks[number % len(tasks)]
 
     def find(self, task_id: str) -> Task:
-        """Return the task with that id."""
+        """Return the task with this id.
+
+        Raises:
+            UnknownName: no task has this id.
+        """
         if task_id not in self._tasks:
             raise UnknownName(no_such("task", task_id, self._tasks))
         return self._tasks[task_id]
@@ -192,7 +196,6 @@ class Harbor(Lending, ServerTools):
         return self._present.steps[len(self.past)]
 
     def _introduced(self, sandbox: Sandbox) -> str:
-        """Return the instruction of the step that begins, and where its shell is."""
         task, step = self._present, self._step
         self._shell = self._opened(sandbox, step)
         network = network_options(step.network, self.network, self.backend)["network"]
@@ -202,12 +205,12 @@ class Harbor(Lending, ServerTools):
         return f"{step.instruction}\n\nThe shell is in `{task.place.work}`.{skills}{closed}{steps}"
 
     def _take(self) -> Sandbox:
-        """Start a container of the task's image; none is made ahead, for each task has its own."""
+        """Start a container of the task's image; none is created ahead, since each task has its own."""
         task = self._present
         return self._containers.make(task.place, task.steps[0].network, task.file, background=self.background)
 
     def prepare(self, sandbox: Sandbox) -> None:
-        """Do again in a fresh container what the agent did."""
+        """Replay the agent's commands in a fresh container."""
         task = self._present
         for step, commands in zip(task.steps, (*self.past, self.commands), strict=False):
             self._enter(sandbox, step)
@@ -222,12 +225,11 @@ class Harbor(Lending, ServerTools):
                 result = self._commanded(sandbox, step, shell, command, self.seconds)
                 shell = shell.after(result, {})
             self._shell = shell
-            if step is not self._step and step.verifier.place is None:  # the tests may have changed something
+            if step is not self._step and step.verifier.place is None:  # the tests may have changed the container
                 with contextlib.suppress(NoVerdict):
                     verified(task, step, sandbox, self._containers)
 
     def _enter(self, sandbox: Any, step: Step) -> None:
-        """Make a container ready for a step; SandboxFault where it does not get ready."""
         task = self._present
         if step is not task.steps[0]:
             self._containers.connect(sandbox, task.steps[0].network, step.network, task.name)
@@ -245,7 +247,6 @@ class Harbor(Lending, ServerTools):
             wait_until_healthy(sandbox, step.health, step.user)
 
     def _opened(self, sandbox: Any, step: Step) -> ShellState:
-        """Return the state of a new shell; BadConfig where the image has none."""
         script = "test -x /bin/bash && test -x /usr/bin/env && exec /usr/bin/env -0"
         result = sandbox.run_as(step.user, ["/bin/sh", "-c", script])
         if not result.ok and not self.past:
@@ -306,7 +307,7 @@ class Harbor(Lending, ServerTools):
         return self.lose(f"The tests do not pass: their reward is {self.given:g}{stopped}.")
 
     def _next_step(self, number: float) -> str | Outcome:
-        """Go on to the next step, after one that gave a reward."""
+        """Continue with the next step, after one that gave a reward."""
         task = self._present
         if task.strategy == "mean":
             self.given += min(max(number, 0.0), 1.0) / len(task.steps)
@@ -327,13 +328,15 @@ class Harbor(Lending, ServerTools):
         super().load(payload)
         self.serve((), None, "", "", Path())
         if self._present.servers:
-            assert self.sandbox  # made at once, for it knows which tools there are
+            assert self.sandbox  # started now, because it determines the tools
 
     # Grading
 
     def _require(self, wrong: str, problem: Exception, number: int, work: Callable[[Any], None]) -> None:
-        """Raise a Fault where something fails without the agent's part, too: in a container in which so many steps were
-        played by doing nothing, and in one in which they were solved.
+        """Check that `number` steps without the agent's part, idle or solved, do not fail as well.
+
+        Raises:
+            Fault: they do.
         """
         for solved in (False, True) if self._present.solved else (False,):
             try:
@@ -358,19 +361,16 @@ class Harbor(Lending, ServerTools):
         return self._library[task.data["name"]].fingerprint()
 
     def found_hidden(self) -> list[str]:
-        """Return where the container holds a file of the task's tests or solution, before the tests are copied.
-
-        Files with fewer than 16 bytes are not looked for: many are alike.
-        """
+        """Return the paths of files of the task's tests or solution in the container; those under 16 bytes are ignored."""
         kept = self._present.hidden()
         listed = self.sandbox.run(_LISTED, timeout=self.seconds)
         lines = (line.partition("  ") for line in listed.stdout.decode("utf-8", "replace").splitlines())
         return [f"{place} ({kept[digest]})" for digest, _, place in lines if digest in kept]
 
-    # Who plays
+    # Policies
 
     def oracle(self) -> Iterator[str]:
-        """Send the solution of each step, run it, hand in."""
+        """Send and run the solution of each step, and submit."""
         if not self._present.solved:
             raise NotImplementedError(f"task {self._present.name} has no solution/solve.sh")
         while True:
@@ -384,7 +384,7 @@ class Harbor(Lending, ServerTools):
         return spell("bash", plan[0])
 
     def _solution(self, step: Step) -> Sequence[str]:
-        """Return the commands that send a step's solution and run it; /solution needs root, so others have it in /tmp."""
+        """Return the commands that send and run a step's solution; in /tmp for users other than root."""
         task = self._present
         assert step.solution is not None
         text = base64.b64encode(gzip.compress(packed([step.solution]), mtime=0)).decode()

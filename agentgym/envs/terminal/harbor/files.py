@@ -1,9 +1,9 @@
-"""Task folders of Harbor (Terminal-Bench 2): read, checked, and told what is wrong with them.
+"""Harbor task folders (Terminal-Bench 2): parsing and validation.
 
 A folder holds `task.toml`, `instruction.md`, `environment/Dockerfile` (or `docker_image` in task.toml), `tests/test.sh`
-and, as wanted, `solution/solve.sh`; with `[[steps]]`, a folder of these for each step in `steps/`. Format:
+and, optionally, `solution/solve.sh`; with `[[steps]]`, a folder of these for each step in `steps/`. Format:
 https://harborframework.com/docs/tasks (names and defaults of its version 1; `version`, `memory` and `storage` are older
-spellings). Keys that are not known are left alone, as Harbor does.
+spellings). Unknown keys are ignored, as in Harbor.
 """
 
 import hashlib
@@ -35,7 +35,7 @@ class HarborTask:
     """The agent's container."""
     steps: tuple[Step, ...]
     strategy: str = "mean"
-    """The rewards of several steps: their `mean`, or that of the `final` one."""
+    """Reward of several steps: their `mean`, or that of the `final` one."""
     skills: str = ""
     """A folder of the image with skills for the agent."""
     solution_env: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -44,7 +44,7 @@ class HarborTask:
 
     @property
     def name(self) -> str:
-        """The task's id: the folder's name."""
+        """Task id: the folder's name."""
         return self.folder.name
 
     @property
@@ -54,7 +54,7 @@ class HarborTask:
 
     @property
     def instruction(self) -> str:
-        """The words of the first step."""
+        """Instruction of the first step."""
         return self.steps[0].instruction
 
     @property
@@ -64,7 +64,7 @@ class HarborTask:
 
     @property
     def longest(self) -> float:
-        """Seconds that it may take to make its containers and to judge one step."""
+        """Maximum seconds for creating its containers and judging one step."""
         places = [self.place, *(step.verifier.place for step in self.steps if step.verifier.place)]
         checks = [place.health for place in places] + [step.health for step in self.steps]
         building = sum(place.build_seconds * (2 if place.beside else 1) for place in places) + sum(
@@ -73,7 +73,7 @@ class HarborTask:
         return building + max(step.verifier.seconds for step in self.steps)
 
     def fingerprint(self) -> str:
-        """Return the hash of all files of the folder, their names and modes."""
+        """Return the hash of all files in the folder, with names and modes."""
         digest = hashlib.sha256()
         for path in sorted(self.folder.rglob("*")):
             what = str(path.readlink()).encode() if path.is_symlink() else path.read_bytes() if path.is_file() else b""
@@ -82,7 +82,7 @@ class HarborTask:
         return digest.hexdigest()
 
     def hidden(self) -> dict[str, str]:
-        """Return what an agent must not find, by hash: scripts of the tests, and the solutions."""
+        """Return the files an agent must not find, by hash: test scripts and solutions."""
         hashes = dict[str, str]()
         tests = {path: (".py", ".sh") for step in self.steps for path in step.tests}
         solutions = {step.solution: () for step in self.steps if step.solution}
@@ -94,7 +94,7 @@ class HarborTask:
 
 
 def packed(folders: Sequence[Path]) -> bytes:
-    """Return a tar archive of folders laid over one another, readable by every user; links stay links."""
+    """Return a tar archive of overlaid folders, readable by every user; links stay links."""
     files = {path.relative_to(folder): path for folder in folders for path in sorted(folder.rglob("*"))}
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
@@ -112,7 +112,11 @@ def packed(folders: Sequence[Path]) -> bytes:
 
 
 def load(path: Path) -> dict[str, HarborTask]:
-    """Return the tasks of a folder by name: it is one, or holds some. BadData says what is wrong, and in which file."""
+    """Return the tasks of a folder by name: itself, or those directly below it.
+
+    Raises:
+        BadData: the folder is missing, holds no task, or a file is malformed.
+    """
     if not path.is_dir():
         raise BadData(f"no folder {str(path)!r}: expected a Harbor task folder, or a folder of them")
     if (path / "task.toml").exists():
@@ -155,9 +159,13 @@ def _check_services(place: Place, steps: Sequence[Step], file: Path) -> None:
 
 
 def _stay_within(folder: Path) -> None:
-    """Refuse a folder whose parts are links to elsewhere on this machine: what they hold would go into a container."""
+    """Refuse a folder with links to elsewhere on this machine, whose content would enter a container.
+
+    Raises:
+        BadData: a link leads out of the folder.
+    """
     home = folder.resolve()
-    ours = [part for name in ("Dockerfile", "docker-compose.y*ml") for part in folder.rglob(name)]  # read on this machine
+    ours = [part for name in ("Dockerfile", "docker-compose.y*ml") for part in folder.rglob(name)]  # parsed on this machine
     for part in [*folder.iterdir(), *folder.glob("steps/*"), *folder.glob("steps/*/*"), *ours]:
         if part.is_symlink() and not part.resolve().is_relative_to(home):
             raise BadData(f"{part} is a link that leads out of the task's folder; put a copy there")

@@ -1,4 +1,4 @@
-"""A task's health check: a command that must succeed before the agent begins, tried as Harbor tries it."""
+"""A task's health check: a command that must succeed before the agent begins, retried as in Harbor."""
 
 import time
 from collections.abc import Mapping
@@ -12,25 +12,29 @@ from agentgym.sandbox.protocol import SandboxFault
 
 @dataclass(frozen=True)
 class Health:
-    """A command and when it is tried; seconds, with Harbor's defaults."""
+    """A command and its schedule in seconds, with Harbor's defaults."""
 
     command: str
     interval_sec: float = 5.0
     timeout_sec: float = 30.0
     start_period_sec: float = 0.0
-    """How long failures do not count."""
+    """Initial period in which failures do not count."""
     start_interval_sec: float = 5.0
     retries: int = 3
 
     @property
     def longest(self) -> float:
-        """Seconds that it may take in all."""
+        """Maximum duration in seconds."""
         once = self.timeout_sec + max(self.interval_sec, self.start_interval_sec)
         return self.start_period_sec + (self.retries + 1) * once
 
 
 def health_in(table: Mapping[str, object], file: Path) -> Health | None:
-    """Return the health check of a table; BadData for one that is none."""
+    """Return the health check of a table, if it has one.
+
+    Raises:
+        BadData: the check is malformed.
+    """
     raw = table.get("healthcheck")
     if raw is None:
         return None
@@ -46,7 +50,11 @@ def health_in(table: Mapping[str, object], file: Path) -> Health | None:
 
 
 def wait_until_healthy(sandbox: Any, health: Health, user: str = "") -> None:
-    """Try the check until it succeeds; SandboxFault after so many failures in a row."""
+    """Retry the check until it succeeds.
+
+    Raises:
+        SandboxFault: it failed `retries` times in a row.
+    """
     begin, failures = time.monotonic(), 0
     while True:
         starting = time.monotonic() < begin + health.start_period_sec

@@ -1,4 +1,4 @@
-"""A container that is lent to an agent of others, which works in it for one step of a task."""
+"""Lending a container to an external agent, which works in it for one step of a task."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,7 +7,7 @@ from agentgym.sandbox.env import Lent, SandboxEnv
 from agentgym.sandbox.protocol import SandboxFault
 
 LENT = "\0"
-"""In place of the commands of an agent of others, which are not known; none of a model's is this."""
+"""Stands for the commands of an external agent, which are unknown; no model's command equals it."""
 
 
 class Lending(SandboxEnv):
@@ -27,6 +27,10 @@ class Lending(SandboxEnv):
 
 
 def not_again(command: object) -> None:
-    """Raise SandboxFault for commands that cannot be carried out again."""
+    """Refuse to replay an external agent's work.
+
+    Raises:
+        SandboxFault: the command stands for an external agent's work.
+    """
     if command == LENT:
         raise SandboxFault("what an external agent did in a container that is gone cannot be done again")

@@ -1,4 +1,4 @@
-"""Networks of a task's phases: what `task.toml` states, and what the caller lets it have."""
+"""Networks of a task's phases: `task.toml`'s, restricted by the caller."""
 
 import ipaddress
 import re
@@ -18,22 +18,26 @@ _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 @dataclass(frozen=True)
 class Policy:
-    """What one phase may reach."""
+    """The network access of one phase."""
 
     mode: str = ""
-    """One of `MODES`; empty where the task states none, which the format reads as `public`."""
+    """One of `MODES`; empty if the task has none, which the format treats as `public`."""
     hosts: tuple[str, ...] = ()
 
 
 def baseline(table: Mapping[str, object], name: str, file: Path) -> Policy:
-    """Return the policy of an environment, with the older spelling `allow_internet`."""
+    """Return an environment's policy, with the older spelling `allow_internet`."""
     internet = table.get("allow_internet")
     older = Policy("public" if internet else "no-network") if isinstance(internet, bool) else Policy()
     return policy(table, name, file) or older
 
 
 def policy(table: Mapping[str, object], name: str, file: Path) -> Policy | None:
-    """Return the policy that a table states, None where it states none."""
+    """Return a table's policy, None if it has none.
+
+    Raises:
+        BadData: the mode or the list of hosts is invalid.
+    """
     mode, listed = table.get("network_mode"), table.get("allowed_hosts")
     if mode is None and listed is None:
         return None
@@ -48,10 +52,14 @@ def policy(table: Mapping[str, object], name: str, file: Path) -> Policy | None:
 
 
 def _host(value: object, file: Path) -> str:
-    """Return a host as the proxy compares it: a name, `*.name`, an address or a range of addresses."""
+    """Return a host in the proxy's form: a name, `*.name`, an address or a range of addresses.
+
+    Raises:
+        BadData: the host has none of these forms.
+    """
     host = value.strip().lower().rstrip(".") if isinstance(value, str) else ""
     try:
-        if "%" not in host:  # a zone, which is of one machine
+        if "%" not in host:  # a zone is specific to one machine
             return str(ipaddress.ip_network(host) if "/" in host else ipaddress.ip_address(host))
         name = ""
     except ValueError:
@@ -70,10 +78,13 @@ def _is_address(name: str) -> bool:
 
 
 def options(policy: Policy, network: str, backend: str) -> dict[str, Any]:
-    """Return the sandbox's options for a policy under the caller's `network`; BadConfig for what a backend has not.
+    """Return the sandbox's options for a policy under the caller's `network`.
 
-    `stated` gives what the task states and no network where it states none, `task` the format's `public` there, `none`
-    never a network. Any other name is a network of the daemon that stands for `public`, stated or not.
+    `stated` uses the task's policy, and no network without one; `task` uses the format's `public` instead; `none` is never a
+    network. Any other name is a network of the daemon that stands for `public`, stated or not.
+
+    Raises:
+        BadConfig: the backend cannot restrict access to some hosts.
     """
     mode = policy.mode or ("no-network" if network in (STATED, NONE) else "public")
     if network == NONE or mode == "no-network":

@@ -1,4 +1,4 @@
-"""Rewards as Harbor's verifier reads them, and one number of several metrics (checked beside harbor 0.26.0)."""
+"""Rewards parsed as in Harbor's verifier, and one number of several metrics (compared with harbor 0.26.0)."""
 
 import json
 import math
@@ -10,11 +10,11 @@ from typing import cast
 from agentgym.errors import BadConfig
 
 FILES = ("reward.json", "reward.txt")
-"""Where tests write the reward, in `/logs/verifier`. The first that exists counts, even where it holds no reward."""
+"""Reward files of the tests in `/logs/verifier`. The first that exists counts, even if it holds no reward."""
 RULES: Mapping[str, Callable[[list[float]], float]] = {"min": min, "max": max, "mean": fmean, "sum": fsum}
-"""One number of several metrics without a `reward`; the names are those of Harbor's metrics."""
+"""Reductions of several metrics without a `reward`; the names are those of Harbor's metrics."""
 KEY = "key:"
-"""Prefix of a rule that names the metric to take."""
+"""Prefix of a rule that names a single metric."""
 
 
 class NoVerdict(Exception):
@@ -22,16 +22,23 @@ class NoVerdict(Exception):
 
 
 def check_rule(rule: str) -> None:
-    """Raise BadConfig for a rule that is none."""
+    """Check a metric rule.
+
+    Raises:
+        BadConfig: the rule is unknown.
+    """
     if rule not in RULES and not (rule.startswith(KEY) and len(rule) > len(KEY)):
         raise BadConfig(f"metric_rule is {rule!r}; expected one of {', '.join(RULES)}, or key:NAME for a metric's name")
 
 
 def rewards_in(name: str, content: bytes) -> dict[str, float]:
-    """Return the rewards that a file of the verifier holds, by name; NoVerdict where Harbor raises an error.
+    """Return the rewards in a file of the verifier, by name.
 
-    `reward.txt` is what `float()` takes, `reward.json` an object of JSON numbers and Booleans. A number alone in
-    `reward.json` passes Harbor's parser, and its result refuses it.
+    `reward.txt` is parsed like `float()`, `reward.json` is an object of JSON numbers and Booleans. A bare number in
+    `reward.json` passes Harbor's parser, but its result rejects it.
+
+    Raises:
+        NoVerdict: the file has no valid reward, and Harbor raises an error.
     """
     if not content:
         raise NoVerdict(f"{name} is empty")
@@ -53,7 +60,7 @@ def rewards_in(name: str, content: bytes) -> dict[str, float]:
 
 
 def combined(rewards: Sequence[Mapping[str, float]], strategy: str) -> Mapping[str, float]:
-    """Return the rewards of a task from those of the steps that were judged: of the `final` one, or each metric's mean."""
+    """Return a task's rewards from those of its judged steps: the `final` one's, or each metric's mean."""
     if strategy == "final":
         return rewards[-1]
     names = dict.fromkeys(name for step in rewards for name in step)
@@ -61,7 +68,11 @@ def combined(rewards: Sequence[Mapping[str, float]], strategy: str) -> Mapping[s
 
 
 def one_number(rewards: Mapping[str, float], rule: str) -> float:
-    """Return the reward of metrics: that of `key:NAME`, else `reward`, else the only one, else several by the rule."""
+    """Return the reward: the metric of `key:NAME`, else `reward`, else the only metric, else several reduced by the rule.
+
+    Raises:
+        NoVerdict: the named metric is missing.
+    """
     if rule.startswith(KEY):
         name = rule.removeprefix(KEY)
         if name not in rewards:
@@ -75,5 +86,5 @@ def one_number(rewards: Mapping[str, float], rule: str) -> float:
 def _float(number: float) -> float:
     try:
         return float(number)
-    except OverflowError:  # an integer beyond all floats, which counts as the largest of its sign
+    except OverflowError:  # an integer beyond float range becomes the largest float of its sign
         return math.copysign(1.797e308, number)

@@ -1,4 +1,4 @@
-"""Tools of a task's MCP servers, offered beside an environment's own for as long as the task is played."""
+"""Tools of a task's MCP servers, offered in addition to an environment's own while the task is played."""
 
 import json
 import time
@@ -20,14 +20,14 @@ class ServerCall(NamedTuple):
 
     name: str
     arguments: str
-    """JSON."""
+    """Arguments as JSON."""
 
 
 class ServerTools(SandboxEnv, replaces=("_respond",)):
     """An environment in a container with MCP servers. It calls `serve` when the container is ready for an agent.
 
     A call that takes too long, or that the tool or its server refuses, is an invalid action, and so is one whose server has
-    ended: the agent may have ended it. The next call connects again.
+    exited, possibly because of the agent. The next call reconnects.
     """
 
     shown: float = 8000
@@ -39,13 +39,17 @@ class ServerTools(SandboxEnv, replaces=("_respond",)):
         self._serving: tuple[Any, ...] = ()
 
     def serve(self, listed: tuple[Server, ...], sandbox: Any, user: str, work: str, file: Path) -> None:
-        """Connect to the servers of a container and offer their tools; SandboxFault where one does not answer."""
+        """Connect to a container's servers and offer their tools; SandboxFault if one does not answer.
+
+        Raises:
+            BadConfig: the backend is not docker.
+        """
         self._unserve()
         if listed and self.backend != "docker":
             raise BadConfig(f"MCP servers in the container need backend='docker', not {self.backend!r}")
         self._serving = (listed, sandbox, user, work, file)
         self._connect()
-        self.tools.clear()  # the dictionary stays the same one
+        self.tools.clear()  # updated in place
         self.tools.update(self._own_tools | (self._servers.tools if self._servers else {}))
 
     def _connect(self) -> None:
@@ -69,7 +73,7 @@ class ServerTools(SandboxEnv, replaces=("_respond",)):
         return super()._respond(action)
 
     def call_server(self, call: ServerCall) -> Outcome:
-        """Call a server's tool and return what it says."""
+        """Call a server's tool and return its result."""
         started, seconds = time.monotonic(), self.seconds_left()
         if not seconds > 0:
             return self.invalid(USED_UP)
@@ -90,17 +94,17 @@ class ServerTools(SandboxEnv, replaces=("_respond",)):
         return self.invalid(text) if failed else Outcome(text)
 
     def called(self, call: ServerCall, seconds: float) -> tuple[str, bool]:
-        """Return what a tool says, and whether it failed."""
+        """Return a tool's text, and whether it failed."""
         if self._servers is None or call.name not in self._servers.tools:
             return f"{call.name} is not offered any more: its server has changed.", True
         return self._servers.call(call.name, json.loads(call.arguments), seconds)
 
     def seconds_left(self) -> float:
-        """Return how long the next command or call may take."""
+        """Return the time limit of the next command or call."""
         raise NotImplementedError
 
     def spent(self, call: ServerCall, seconds: float) -> None:
-        """Note a call and how long it took."""
+        """Record a call and its duration."""
         raise NotImplementedError
 
     def _drop(self) -> None:

@@ -1,7 +1,7 @@
-"""MCP servers of a task: what `task.toml` says of them, and connections to them inside the agent's container.
+"""MCP servers of a task: their entries in `task.toml`, and connections to them inside the agent's container.
 
 Nothing here connects to an address of this machine: a stdio server is a program of the container, and HTTP goes through a
-program of the container that opens the connection there, so that a task reaches what its container reaches.
+program of the container that opens the connection there, so that a task reaches only what its container reaches.
 """
 
 import asyncio
@@ -24,19 +24,19 @@ from agentgym.sandbox.docker.program_stream import ProgramStream
 from agentgym.sandbox.protocol import SandboxFault
 
 CLOSING = 10.0
-"""Seconds for connections to end."""
+"""Time limit for closing connections."""
 TRANSPORTS = ("stdio", "sse", "streamable-http")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _HOST = re.compile(r"[A-Za-z0-9._:-]{1,253}")
 _REACH = 'exec 3<>"/dev/tcp/$1/$2" || exit; cat <&0 >&3 & cat <&3; kill $!'
-"""Runs in the container: its input goes to a host there, and what the host sends is its output."""
+"""Runs in the container: forwards its input to a host, and the host's data to its output."""
 _WORK = 'cd -- "$1" && shift && exec "$@"'
 
 
 @dataclass(frozen=True)
 class Server:
-    """One MCP server, as the task names it."""
+    """One MCP server as named by the task."""
 
     name: str
     transport: str
@@ -46,7 +46,11 @@ class Server:
 
 
 def servers_in(environment: Mapping[str, object], file: Path) -> tuple[Server, ...]:
-    """Return the servers of an environment's table."""
+    """Return the servers of an environment's table.
+
+    Raises:
+        BadData: two servers have the same name.
+    """
     found = [_server(raw, file) for raw in tables.tables(environment, "mcp_servers", file)]
     names = [server.name for server in found]
     if twice := next((name for name in names if names.count(name) > 1), ""):
@@ -77,7 +81,11 @@ def _server(raw: tables.Table, file: Path) -> Server:
 
 
 def host_and_port(url: str, name: str, file: Path) -> tuple[str, int]:
-    """Return where a server listens, as its container names the host."""
+    """Return a server's host and port as seen in its container.
+
+    Raises:
+        BadData: the URL is not plain HTTP with a host.
+    """
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
@@ -89,8 +97,9 @@ def host_and_port(url: str, name: str, file: Path) -> tuple[str, int]:
 
 
 class Servers:
-    """Connections to a task's servers, from the container in which they run. A tool's name is the server's own, with the
-    server's name before it where another tool has it already.
+    """Connections to a task's servers from the container in which they run.
+
+    A tool has the server's own name for it, prefixed with the server's name if another tool has it already.
     """
 
     def __init__(
@@ -120,17 +129,21 @@ class Servers:
             self._where[offered] = (connection, name)
 
     def call(self, name: str, arguments: dict[str, object], seconds: float) -> tuple[str, bool]:
-        """Return the text of a tool's result and whether the tool says that it failed; TimeoutError, or a Fault."""
+        """Return a tool's text and whether the tool reports failure; TimeoutError, or a Fault."""
         connection, own = self._where[name]
         return connection.call(own, arguments, seconds)
 
     def close(self) -> None:
-        """End the connections, and the stdio servers."""
+        """Close the connections and stop the stdio servers."""
         for connection in self._connections:
             connection.close()
 
     def _client(self, server: Server) -> object:
-        """Return the official client of a server."""
+        """Return the official client of a server.
+
+        Raises:
+            MissingExtra: the package mcp is not installed.
+        """
         try:
             package = importlib.import_module("mcp")
         except ImportError as error:
@@ -142,7 +155,7 @@ class Servers:
 
     @contextlib.asynccontextmanager
     async def _over_http(self, server: Server) -> AsyncGenerator[object]:
-        """Speak HTTP over connections that the container opens, behind a socket that only this user reaches."""
+        """Speak HTTP over connections opened by the container, through a socket that only this user can reach."""
         host, port = host_and_port(server.url, server.name, self._file)
         words = ["/bin/bash", "-c", _REACH, "bash", host, str(port)]
         web = importlib.import_module("httpx2")
@@ -173,14 +186,14 @@ class Servers:
 
 
 class Relay:
-    """Joins connections of this side to ones that the container opens."""
+    """Joins local connections to ones that the container opens."""
 
     def __init__(self, open_stream: Callable[[], ProgramStream]) -> None:
         self._open = open_stream
         self._joined: dict[asyncio.Task[None], ProgramStream | None] = {}
 
     async def join(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Carry bytes in both directions until either side has ended."""
+        """Copy bytes in both directions until either side closes."""
         task = asyncio.current_task()
         assert task is not None
         self._joined[task] = None
@@ -205,7 +218,7 @@ class Relay:
         await asyncio.to_thread(stream.close)
 
     async def close(self) -> None:
-        """End all of them."""
+        """Close all connections."""
         for stream in list(self._joined.values()):
             if stream is not None:
                 await asyncio.to_thread(stream.close)
@@ -215,7 +228,7 @@ class Relay:
 
 @contextlib.asynccontextmanager
 async def lines(open_stream: Callable[[], ProgramStream]) -> AsyncGenerator[object]:
-    """Speak MCP's stdio transport, a JSON message a line, with a program in a container."""
+    """Speak MCP's stdio transport, one JSON message per line, with a program in a container."""
     anyio = importlib.import_module("anyio")
     types = importlib.import_module("mcp_types")
     message = importlib.import_module("mcp.shared.message").SessionMessage
@@ -232,7 +245,7 @@ async def lines(open_stream: Callable[[], ProgramStream]) -> AsyncGenerator[obje
                 for line in filter(bytes.strip, whole):
                     try:
                         parsed = message(adapter.validate_json(line))
-                    except ValueError as error:  # a line of a log, which is no message
+                    except ValueError as error:  # a log line, not a message
                         parsed = error
                     await inward.send(parsed)
 

@@ -1,6 +1,6 @@
-"""The parts of a task as the format has them: where containers come from, and steps with an agent's and a verifier's phase.
+"""The parts of a task in the format: containers, and steps with an agent's and a verifier's phase.
 
-A task without `[[steps]]` is one step without a name.
+A task without `[[steps]]` is one unnamed step.
 """
 
 import re
@@ -24,14 +24,14 @@ _NAME = re.compile(r"[^<>:\"/\\|?*\x00-\x1f\x7f]{1,100}")
 
 @dataclass(frozen=True)
 class Place:
-    """A container: its image and what it may use. None is no limit."""
+    """A container: its image and limits; None means no limit."""
 
     image: str
-    """Name of a ready image; empty where `build` is to be built."""
+    """Name of a ready image; empty if `build` is to be built."""
     build: Path
     """The folder with the Dockerfile."""
     work: str
-    """Where commands begin."""
+    """Working directory of commands."""
     cpus: float | None = None
     memory_mb: float | None = None
     storage_mb: float | None = None
@@ -39,11 +39,11 @@ class Place:
     variables: Mapping[str, str] = field(default_factory=dict[str, str])
     health: Health | None = None
     network: Policy = field(default_factory=Policy)
-    """Outside of the phases that state their own."""
+    """Policy outside the phases that state their own."""
     command: tuple[str, ...] = ()
-    """A program that runs from the beginning."""
+    """A program that runs from the start."""
     beside: Beside | None = None
-    """Services in containers beside it."""
+    """Side services in other containers."""
 
 
 @dataclass(frozen=True)
@@ -52,48 +52,52 @@ class Verifier:
 
     seconds: float = 600.0
     user: str = ""
-    """Who runs the tests; empty for the image's own user."""
+    """User that runs the tests; empty for the image's own."""
     variables: Mapping[str, str] = field(default_factory=dict[str, str])
     network: Policy = field(default_factory=Policy)
     place: Place | None = None
-    """A container of its own; None for the agent's."""
+    """A separate container; None for the agent's."""
     bundled: bool = False
-    """Whether its image brings `/tests` along."""
+    """True if its image contains `/tests`."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One agent's phase and its judging."""
+    """One agent phase and its judging."""
 
     name: str
     instruction: str
     tests: tuple[Path, ...]
-    """Folders that are laid over one another in `/tests`."""
+    """Folders overlaid in `/tests`."""
     solution: Path | None
     """The folder with `solve.sh`."""
     workdir: Path | None
-    """Files that are put where the agent works before it begins; `setup.sh` among them is run."""
+    """Files copied to the agent's working directory before it begins; `setup.sh` among them is run."""
     seconds: float | None
-    """Seconds that all commands may take together."""
+    """Time limit of all commands together."""
     user: str
-    """Who the agent is; empty for the image's own user."""
+    """The agent's user; empty for the image's own."""
     network: Policy
     verifier: Verifier
     health: Health | None = None
-    """What must succeed before the agent begins, beyond the task's own check."""
+    """Additional check that must succeed before the agent begins."""
     min_reward: Mapping[str, float] = field(default_factory=dict[str, float])
-    """The task ends where a metric is below this, or missing."""
+    """Ends the task if a metric is lower or missing."""
     artifacts: tuple[Artifact, ...] = ()
     hooks: tuple[Hook, ...] = ()
 
     def stops(self, rewards: Mapping[str, float]) -> bool:
-        """Whether rewards end the task before its other steps."""
+        """Return whether rewards end the task before its other steps."""
         return any(rewards.get(name, float("-inf")) < least for name, least in self.min_reward.items())
 
 
 def place_in(raw: tables.Table, build: Path, name: str, file: Path, inherited: str = "", *, beside: bool = False) -> Place:
-    """Return the container of an environment's table; `inherited` is an image that counts where it names none, and with
-    `beside` a compose file is read.
+    """Return the container of an environment's table.
+
+    `inherited` is the default image; with `beside` a compose file is read.
+
+    Raises:
+        BadData: the image's name is malformed, or there is neither image nor Dockerfile.
     """
     compose = compose_in(build, tables.resolved(tables.variables(raw, name, file), name, file)) if beside else None
     image = tables.text(raw, "docker_image", file) or inherited or (compose.image if compose else "")
@@ -123,14 +127,18 @@ def place_in(raw: tables.Table, build: Path, name: str, file: Path, inherited: s
 
 @dataclass(frozen=True)
 class Reader:
-    """Reads the steps of one `task.toml`."""
+    """Parses the steps of one `task.toml`."""
 
     file: Path
     raw: tables.Table
     place: Place
 
     def steps(self) -> tuple[Step, ...]:
-        """Return the task's steps."""
+        """Return the task's steps.
+
+        Raises:
+            BadData: two steps have the same name.
+        """
         listed = tables.tables(self.raw, "steps", self.file)
         steps = tuple(self._step(entry) for entry in listed) or (self._step(None),)
         names = [step.name.casefold() for step in steps]
@@ -179,7 +187,7 @@ class Reader:
         place, bundled = self._place_of(levels, folder, named)
         if not bundled and not any((path / "tests" / "test.sh").is_file() for path in (folder, self.file.parent)):
             raise BadData(f"{folder}: no tests/test.sh, which decides the reward")
-        # As in Harbor, a step has its own time limit or the format's, and never the task's.
+        # As in Harbor, a step has its own time limit or the format's default, never the task's.
         seconds = tables.number(levels[0] if named else levels[1], "timeout_sec", self.file)
         return Verifier(
             seconds=seconds or 600.0,
@@ -191,7 +199,11 @@ class Reader:
         )
 
     def _place_of(self, levels: Sequence[tables.Table], folder: Path, named: bool) -> tuple[Place | None, bool]:
-        """Return the verifier's own container, if it has one, and whether tests are in its image."""
+        """Return the verifier's own container, if it has one, and whether tests are in its image.
+
+        Raises:
+            BadData: the verifier needs several containers.
+        """
         mode = next((found for raw in levels if (found := self._mode(raw))), "shared")
         if mode == "shared":
             return None, False
@@ -232,7 +244,11 @@ class Reader:
 
 
 def refuse_hardware(raw: tables.Table, file: Path) -> None:
-    """Refuse what no container here has; a task that is played otherwise than it was meant would give a wrong number."""
+    """Refuse hardware that no container here has; a task played without it would give a wrong number.
+
+    Raises:
+        BadData: the task asks for such hardware.
+    """
     absent = {
         "GPUs": bool(raw.get("gpus")),
         "TPUs": bool(raw.get("tpu")),
@@ -246,7 +262,11 @@ def refuse_hardware(raw: tables.Table, file: Path) -> None:
 
 
 def instruction_in(file: Path) -> str:
-    """Return the words of an instruction, without canary lines at its top."""
+    """Return an instruction without canary lines at its top.
+
+    Raises:
+        BadData: the file is missing, empty or not UTF-8.
+    """
     try:
         lines = file.read_text(encoding="utf-8-sig").splitlines()
     except FileNotFoundError:
@@ -261,7 +281,7 @@ def instruction_in(file: Path) -> str:
 
 
 def _last_workdir(dockerfile: str) -> str:
-    """Return where the last stage of a Dockerfile ends up, as its WORKDIR lines say."""
+    """Return the working directory at the end of a Dockerfile's last stage."""
     work = ""
     for line in dockerfile.splitlines():
         word, _, rest = line.strip().partition(" ")

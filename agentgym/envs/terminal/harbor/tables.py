@@ -1,4 +1,4 @@
-"""Values of `task.toml`, each read with its kind; BadData says what is wrong, and in which file."""
+"""Typed values of `task.toml`; BadData names the file and the error."""
 
 import math
 import re
@@ -15,7 +15,11 @@ Table = dict[str, object]
 
 
 def toml(file: Path) -> Table:
-    """Return what a TOML file holds."""
+    """Return the content of a TOML file.
+
+    Raises:
+        BadData: the file is not TOML in UTF-8.
+    """
     try:
         return tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -23,7 +27,11 @@ def toml(file: Path) -> Table:
 
 
 def table(raw: Mapping[str, object], name: str, file: Path) -> Table:
-    """Return a table, empty where there is none."""
+    """Return a table, empty if it is missing.
+
+    Raises:
+        BadData: the value is not a table.
+    """
     value = raw.get(name, {})
     if not isinstance(value, dict):
         raise BadData(f"{file}: {name} is {value!r:.60}; expected a table [{name}]")
@@ -31,7 +39,11 @@ def table(raw: Mapping[str, object], name: str, file: Path) -> Table:
 
 
 def tables(raw: Mapping[str, object], name: str, file: Path) -> list[Table]:
-    """Return a list of tables, empty where there is none."""
+    """Return a list of tables, empty if it is missing.
+
+    Raises:
+        BadData: the value is not a list of tables.
+    """
     value: object = raw.get(name) or list[object]()
     if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in cast("list[object]", value)):
         raise BadData(f"{file}: {name} is {value!r:.60}; expected tables [[{name}]]")
@@ -39,7 +51,11 @@ def tables(raw: Mapping[str, object], name: str, file: Path) -> list[Table]:
 
 
 def text(raw: Mapping[str, object], key: str, file: Path) -> str:
-    """Return a text, or a number as one."""
+    """Return a text; a number is converted.
+
+    Raises:
+        BadData: the value is neither.
+    """
     value = raw.get(key, "")
     if not isinstance(value, str | int) or isinstance(value, bool):
         raise BadData(f"{file}: {key} is {value!r:.60}; expected a text")
@@ -47,7 +63,11 @@ def text(raw: Mapping[str, object], key: str, file: Path) -> str:
 
 
 def texts(raw: Mapping[str, object], key: str, file: Path) -> tuple[str, ...]:
-    """Return a list of texts."""
+    """Return a list of texts.
+
+    Raises:
+        BadData: the value is not a list of texts.
+    """
     value: object = raw.get(key) or list[object]()
     if not isinstance(value, list) or not all(isinstance(entry, str) for entry in cast("list[object]", value)):
         raise BadData(f"{file}: {key} is {value!r:.60}; expected a list of texts")
@@ -55,7 +75,11 @@ def texts(raw: Mapping[str, object], key: str, file: Path) -> tuple[str, ...]:
 
 
 def number(raw: Mapping[str, object], key: str, file: Path) -> float | None:
-    """Return a number above 0."""
+    """Return a positive number.
+
+    Raises:
+        BadData: the value is not a positive number.
+    """
     value = raw.get(key)
     if value is None:
         return None
@@ -65,7 +89,11 @@ def number(raw: Mapping[str, object], key: str, file: Path) -> float | None:
 
 
 def size(raw: Mapping[str, object], key: str, older: str, file: Path) -> float | None:
-    """Return megabytes, from a number or from an older text like `2G`; both must say the same."""
+    """Return megabytes, from a number or from an older text like `2G`, which must agree.
+
+    Raises:
+        BadData: the text is malformed, or the two differ.
+    """
     megabytes = number(raw, key, file)
     if not isinstance(written := raw.get(older), str):
         return megabytes
@@ -81,7 +109,11 @@ def size(raw: Mapping[str, object], key: str, older: str, file: Path) -> float |
 
 
 def variables(raw: Mapping[str, object], name: str, file: Path) -> dict[str, str]:
-    """Return the variables of a table's `env`, as they are written."""
+    """Return the variables of a table's `env` verbatim.
+
+    Raises:
+        BadData: `env` is not a table of texts.
+    """
     value: object = raw.get("env") or {}
     if not isinstance(value, dict):
         raise BadData(f"{file}: env of [{name}] is {value!r:.60}; expected a table of texts")
@@ -89,7 +121,11 @@ def variables(raw: Mapping[str, object], name: str, file: Path) -> dict[str, str
 
 
 def resolved(found: Mapping[str, str], name: str, file: Path) -> dict[str, str]:
-    """Return variables with the defaults of `${NAME:-default}`; BadData for one that asks for a secret of this machine."""
+    """Return variables with the defaults of `${NAME:-default}` substituted.
+
+    Raises:
+        BadData: a variable refers to one of this machine.
+    """
     values = {key: _DEFAULT.sub(r"\1", entry) for key, entry in found.items()}
     for key, entry in values.items():
         if "${" in entry:

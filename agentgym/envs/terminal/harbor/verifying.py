@@ -1,4 +1,4 @@
-"""Verifying: a step's tests run in the agent's container or in one of their own, and the reward that they write is read."""
+"""Verification: run a step's tests in the agent's container or in a separate one, and read the reward they write."""
 
 import io
 import tarfile
@@ -13,15 +13,16 @@ from agentgym.sandbox.protocol import MEGABYTE, ExitReason
 
 REASONS = {"timeout": "took too long", "memory": "took too much memory", "output": "printed too much"}
 NEW_LOGS = "rm -rf /logs/agent /logs/artifacts; mkdir -p /logs/agent /logs/artifacts; chmod 777 /logs/agent /logs/artifacts"
-"""What an agent's phase begins with."""
+"""Command that resets the log folders before an agent's phase."""
 _LOGS = "mkdir -p /logs/verifier /logs/agent /logs/artifacts; chmod 777 /logs/verifier /logs/agent /logs/artifacts"
 
 
 def verified(task: HarborTask, step: Step, sandbox: Any, containers: Containers) -> dict[str, float]:
-    """Judge a step by what the agent's container holds, and return the rewards by name; NoVerdict where there are none.
+    """Judge a step by the agent's container, and return the rewards by name; raise NoVerdict if there are none.
 
-    In the agent's container, what the agent put in place of the tests or of a reward is removed first, and tests and reward
-    are removed afterwards. A verifier of its own gets artifacts alone.
+    In the agent's container, files the agent put in place of the tests or of a reward are removed first, and tests and
+    reward
+    are removed afterwards. A separate verifier gets only artifacts.
     """
     own = step.verifier.place
     if own is None:
@@ -33,7 +34,7 @@ def verified(task: HarborTask, step: Step, sandbox: Any, containers: Containers)
         return rewards
     found = artifacts.collect(sandbox, task.place.work, step.hooks, step.artifacts)
     if containers.backend == "docker":
-        sandbox.reconnect()  # what the agent left running reaches nobody
+        sandbox.reconnect()  # disconnects processes the agent left running
     with containers.made(own, step.verifier.network, task.file) as other:
         artifacts.put(other, found)
         _clear(other, "/logs/verifier")
@@ -70,7 +71,7 @@ def _run(task: HarborTask, step: Step, place: Place, sandbox: Any) -> dict[str, 
 
 
 def _exists(sandbox: Any, path: str) -> bool:
-    """Return whether a container holds something at a path, as its daemon sees it."""
+    """Return whether a container has something at a path, as its daemon sees it."""
     try:
         sandbox.copy_out(path)
     except FileNotFoundError:
@@ -81,7 +82,11 @@ def _exists(sandbox: Any, path: str) -> bool:
 
 
 def _content(archive: bytes) -> bytes:
-    """Return the file that an archive holds; OSError where it holds no plain file of at most 1 MiB."""
+    """Return the file in an archive.
+
+    Raises:
+        OSError: the archive is not one plain file of at most 1 MiB.
+    """
     with tarfile.open(fileobj=io.BytesIO(archive)) as opened:
         for member in opened:
             content = opened.extractfile(member) if member.isreg() and member.size <= MEGABYTE else None

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from agentgym.envs.web.state import Setting
 
 SITES: dict[str, tuple[tuple[str, ...], str]] = {
-    # folder: (hosts, what it is in one line)
+    # folder: (hosts, description)
     "calendar": (("calendar.test",), "a calendar: month, week, day, events with attendees, invitations"),
     "mail": (("mail.test",), "mail: folders, search, reading, writing, contacts"),
     "tracker": (
@@ -27,12 +27,12 @@ Wsgi = Callable[[dict[str, object], Callable[..., object]], Iterable[bytes]]
 
 
 class SiteData(Protocol):
-    """What `data.py` of a site holds."""
+    """Interface of a site's `data.py`."""
 
     SCHEMA: str
 
     def fill(self, db: sqlite3.Connection, rng: np.random.Generator, size: int, setting: "Setting") -> None:
-        """Fill a database that has the schema; more with each `size` from 0."""
+        """Fill a database that has the schema; the amount grows with `size` from 0."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Task families over two of shop, forum and wiki: what one site says is needed on the other."""
+"""Task families over two of shop, forum and wiki: a fact from one site is needed on the other."""
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from agentgym.envs.web.state import EpisodeState
 
 
 class Recommend(TaskFamily):
-    """Tell the forum what the cheapest product of a category is."""
+    """Post a category's cheapest product in the forum."""
 
     name = "shop-forum-recommend"
     sites = ("shop", "forum")
@@ -38,7 +38,7 @@ class Recommend(TaskFamily):
         return text, asked(ask)
 
     def _cheapest(self, state: EpisodeState, category: str) -> str | None:
-        """Return name and price of the cheapest product in stock; None where two cost the same."""
+        """Return name and price of the cheapest product in stock; None if two cost the same."""
         sql = "SELECT name, price FROM product WHERE category = ? AND stock > 0 ORDER BY price LIMIT 2"
         rows = state.rows("shop", sql, category)
         if not rows or len({row["price"] for row in rows}) < len(rows):
@@ -66,7 +66,7 @@ class Recommend(TaskFamily):
 
 
 class Report(TaskFamily):
-    """Answer a topic of the forum with a fact of the wiki."""
+    """Answer a forum topic with a fact from the wiki."""
 
     name = "wiki-forum-report"
     sites = ("forum", "wiki")
@@ -138,7 +138,7 @@ class Move(TaskFamily):
 
 
 class Reviewed(TaskFamily):
-    """Tell the forum who reviewed a product, and wish for it."""
+    """Post a product's reviewer in the forum, and put the product on the wish list."""
 
     name = "shop-forum-reviewed"
     sites = ("shop", "forum")

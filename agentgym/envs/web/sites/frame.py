@@ -1,4 +1,4 @@
-"""What all sites have in common: layout, style, log in and out, notices, pages of a list, restoring the data, errors."""
+"""Common parts of all sites: layout, style, log-in, notices, pagination, restoring the data, errors."""
 
 import re
 import sqlite3
@@ -24,14 +24,21 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 P = ParamSpec("P")
 LONGEST = 5000
-"""Characters that a field of a form may have at most."""
+"""Maximum characters of a form field."""
 
 
 class Site(Flask):
-    """The application of one site. One request of an episode is served at a time, and commits as a whole or not at all."""
+    """The application of one site. Requests of an episode are served one at a time, each as a transaction."""
 
     def __init__(self, name: str, title: str, nav: Sequence[tuple[str, str]], notices: Mapping[str, str]) -> None:
-        """`nav` are the links of the head (text, path); `notices` what `?done=KEY` says after a change."""
+        """Create the site.
+
+        Args:
+            name: import name of the application.
+            title: name on the pages.
+            nav: links in the header, (text, path).
+            notices: messages shown for `?done=KEY` after a change.
+        """
         super().__init__(f"{__package__}.{name}", static_folder=None)
         self.site, self.title, self.nav, self.notices = name, title, list(nav), dict(notices)
         shared, own = FileSystemLoader(HERE), FileSystemLoader(HERE / name / "templates")
@@ -81,20 +88,20 @@ def db() -> sqlite3.Connection:
 
 
 def user() -> Person | None:
-    """Return who is logged in."""
+    """Return the logged-in user, or None."""
     row = db().execute("SELECT username FROM session").fetchone()
     return next((person for person in state().setting.people if row is not None and person.username == row[0]), None)
 
 
 def me() -> Person:
-    """Return who is logged in, in a view that `needs_login` guards."""
+    """Return the logged-in user, in a view guarded by `needs_login`."""
     person = user()
     assert person is not None
     return person
 
 
 def needs_login(view: Callable[P, ResponseReturnValue]) -> Callable[P, ResponseReturnValue]:
-    """Send whoever is not logged in to the log-in page."""
+    """Return a view that redirects to the log-in page unless a user is logged in."""
 
     @wraps(view)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> ResponseReturnValue:
@@ -106,24 +113,24 @@ def needs_login(view: Callable[P, ResponseReturnValue]) -> Callable[P, ResponseR
 
 
 def done(notice: str, endpoint: str, **values: Any) -> AnyResponse:
-    """Redirect after a change to a page that says so."""
+    """Redirect after a change to a page that confirms it."""
     return redirect(url_for(endpoint, done=notice, **values), 303)
 
 
 def refused(template: str, errors: Sequence[str], /, **values: object) -> tuple[str, int]:
-    """Show a form again with what is wrong with it."""
+    """Show a form again with its errors."""
     return render_template(template, errors=list(errors), **values), 422
 
 
 def field(name: str, most: int = LONGEST) -> str:
-    """Return a field of the posted form: stripped, line ends as \\n, no control characters, at most so long."""
+    r"""Return a field of the posted form: stripped, line ends as \n, no control characters, at most `most` characters."""
     text = request.form.get(name, "").replace("\r\n", "\n").replace("\r", "\n")
     text = re.sub(r"[\x00-\x08\x0b-\x1f\x7f]", "", text)
     return text.encode("utf-8", "ignore").decode().strip()[:most]
 
 
 def number(text: str | None, least: int, most: int) -> int | None:
-    """Return the whole number a text is, or None."""
+    """Return a text's integer if it is in range, else None."""
     if text is None or not re.fullmatch(r"\s*\d{1,9}\s*", text, re.ASCII) or not least <= int(text) <= most:
         return None
     return int(text)
@@ -140,7 +147,7 @@ class Slice:
 
 
 def slice_of(sql: str, values: Sequence[object] = (), size: int = 10) -> Slice:
-    """Return the page of a query's rows that `?page=` names; one that does not exist becomes the nearest."""
+    """Return the page of a query's rows named by `?page=`; a page out of range becomes the nearest."""
     total = int(db().execute(f"SELECT count(*) FROM ({sql})", values).fetchone()[0])
     pages = max(1, -(-total // size))
     at = min(number(request.args.get("page"), 1, 10**9) or 1, pages)
@@ -149,12 +156,12 @@ def slice_of(sql: str, values: Sequence[object] = (), size: int = 10) -> Slice:
 
 
 def to_page(at: int) -> str:
-    """Return the address of another page of the list that is shown."""
+    """Return the address of another page of the current list."""
     return f"{request.path}?{urlencode({**request.args.to_dict(), 'page': at})}"
 
 
 def like(text: str) -> str:
-    """Return the pattern of LIKE (with ESCAPE '\\') that finds a text anywhere; SQLite takes no pattern without end."""
+    r"""Return the LIKE pattern (with ESCAPE '\') that finds a text anywhere, within SQLite's limit on patterns."""
     escaped = text[:LONGEST].replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     return f"%{escaped}%"
 
@@ -162,7 +169,7 @@ def like(text: str) -> str:
 def login() -> ResponseReturnValue:
     """Log in."""
     target = request.values.get("next", "/")
-    target = target if re.fullmatch(r"/(?![/\\])[^\s\\]*", target) else "/"  # never to another host
+    target = target if re.fullmatch(r"/(?![/\\])[^\s\\]*", target) else "/"  # never redirect to another host
     if request.method == "GET":
         return render_template("login.html", errors=[], username="", next=target)
     username, password = field("username"), field("password")
@@ -181,7 +188,7 @@ def logout() -> AnyResponse:
 
 
 def restore() -> ResponseReturnValue:
-    """Put all sites back to what they were at the start of the episode."""
+    """Restore all sites to their initial state."""
     if request.method == "POST":
         state().restore()
         return redirect(url_for("restore", restored=1), 303)
@@ -189,12 +196,12 @@ def restore() -> ResponseReturnValue:
 
 
 def style() -> Response:
-    """Serve the style sheet of all sites."""
+    """Serve the common style sheet."""
     return Response((HERE / "style.css").read_text(encoding="utf-8"), mimetype="text/css")
 
 
 def favicon() -> tuple[str, int]:
-    """Have none, and say so in no log."""
+    """Return 404 without logging."""
     return "", 204
 
 
@@ -205,7 +212,7 @@ def _error(error: HTTPException) -> ResponseReturnValue:
 
 
 def _too_large(error: Exception) -> ResponseReturnValue:
-    """A number in an address is larger than any id can be."""
+    """Return 404 for a number in an address that exceeds SQLite's integers."""
     return _error(NotFound())
 
 

@@ -1,4 +1,4 @@
-"""What the tracker, the calendar and the mail ask about people and dates."""
+"""Shared helpers of tracker, calendar and mail for people and dates."""
 
 from datetime import date
 
@@ -8,23 +8,23 @@ from flask.typing import ResponseReturnValue
 from agentgym.envs.web.sites.frame import state, user
 
 OPEN_TO_ALL = ("login", "logout", "style", "favicon", "restore")
-"""Pages for whoever is logged out."""
+"""Pages that need no log-in."""
 
 
 def ask_to_log_in() -> ResponseReturnValue | None:
-    """Send whoever is logged out to the page for logging in."""
+    """Redirect logged-out users to the log-in page."""
     if user() is None and request.endpoint not in OPEN_TO_ALL:
         return redirect(url_for("login", next=request.full_path if request.method == "GET" else "/"))
     return None
 
 
 def full_name(username: str) -> str:
-    """Return the name of a user; nobody's is "none"."""
+    """Return a user's name; "none" for no user."""
     return next((person.name for person in state().setting.people if person.username == username), username or "none")
 
 
 def usernames_of(text: str) -> tuple[list[str], list[str]]:
-    """Read names or mail addresses, comma between them; return user names, each once, and what is unknown."""
+    """Parse comma-separated names or mail addresses; return distinct user names, and the unknown names."""
     known = {key.lower(): person.username for person in state().setting.people for key in (person.name, person.email)}
     words = [word.strip() for word in text.replace(";", ",").replace("\n", ",").split(",") if word.strip()]
     names = {known[word.lower()] for word in words if word.lower() in known}
@@ -32,7 +32,7 @@ def usernames_of(text: str) -> tuple[list[str], list[str]]:
 
 
 def is_date(text: str) -> bool:
-    """Say whether a text is a date such as 2026-03-09."""
+    """Return whether a text is a date such as 2026-03-09."""
     try:
         return date.fromisoformat(text).isoformat() == text
     except ValueError:

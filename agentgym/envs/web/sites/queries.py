@@ -1,4 +1,4 @@
-"""Short forms for what pages ask of their site's database."""
+"""Short forms of database queries for pages."""
 
 import sqlite3
 
@@ -8,7 +8,7 @@ from agentgym.envs.web.sites.frame import db
 
 
 def many(sql: str, *values: object) -> list[sqlite3.Row]:
-    """Return all rows of a query; a number too large for SQLite ends the request with the page for 404."""
+    """Return all rows of a query; a number too large for SQLite ends the request with 404."""
     try:
         return db().execute(sql, values).fetchall()
     except OverflowError:
@@ -21,10 +21,10 @@ def maybe(sql: str, *values: object) -> sqlite3.Row | None:
 
 
 def one(sql: str, *values: object) -> sqlite3.Row:
-    """Return the first row of a query; where there is none, the request ends with the page for 404."""
+    """Return the first row of a query; without one the request ends with 404."""
     return maybe(sql, *values) or abort(404)
 
 
 def run(sql: str, *values: object) -> int:
-    """Carry out a statement; return the id of the row it inserted."""
+    """Execute a statement; return the id of the inserted row."""
     return db().execute(sql, values).lastrowid or 0

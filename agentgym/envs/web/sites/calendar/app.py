@@ -22,12 +22,12 @@ NOTICES = {
     "replied": "Your reply was saved.",
 }
 PAGE = 20
-"""Events on a page of the list."""
+"""Events per page of the list."""
 pages = Blueprint("views", __name__)
 
 
 def site() -> Site:
-    """Make the application."""
+    """Create the application."""
     calendar = Site("calendar", "Calendar", NAV, NOTICES)
     calendar.add_template_filter(full_name, "who")
     calendar.add_template_filter(weekday)
@@ -43,7 +43,7 @@ def weekday(day: date | str) -> str:
 
 
 def day_of(text: str) -> date:
-    """Return the day that an address names, or end with 404."""
+    """Return the date in an address, or end with 404."""
     try:
         parsed = date.fromisoformat(text)
     except ValueError:
@@ -52,7 +52,7 @@ def day_of(text: str) -> date:
 
 
 def events_between(first: date, last: date) -> dict[str, list[sqlite3.Row]]:
-    """Return the events of each day from one to another, both included."""
+    """Return the events of each day between two dates, inclusive."""
     days: dict[str, list[sqlite3.Row]] = {
         (first + timedelta(days=number)).isoformat(): [] for number in range((last - first).days + 1)
     }

@@ -1,4 +1,4 @@
-"""What a calendar holds: events of the user and of others, with attendees and their replies, all generated."""
+"""Generated content of a calendar: events of the user and of others, with attendees and their replies."""
 
 import sqlite3
 from datetime import date, timedelta
@@ -31,13 +31,13 @@ KINDS = (
 )
 ROOMS = ("Room Ash", "Room Birch", "Room Cedar", "Room Elm", "Room Oak", "Room Pine", "Room Willow")
 WEEKS = 4
-"""Weeks before and after the episode's day that hold events at size 0."""
+"""Weeks before and after the episode's day with events, at size 0."""
 _MOST_A_DAY = 11
-"""Events that fit into a day: half an hour each at least, with as much between them."""
+"""Maximum events per day: at least half an hour each, with gaps as long."""
 
 
 def fill(db: sqlite3.Connection, rng: np.random.Generator, size: int, setting: Setting) -> None:
-    """Fill a database: one to three events a day; a week more on both sides, and more events a day, with each size."""
+    """Fill a database: one to three events a day; with each size one more week on both sides, and more events a day."""
     titles = event_titles(rng, size)
     today = setting.now.date()
     monday = today - timedelta(days=today.weekday())
@@ -47,9 +47,9 @@ def fill(db: sqlite3.Connection, rng: np.random.Generator, size: int, setting: S
 
 
 def event_titles(rng: np.random.Generator, size: int) -> list[str]:
-    """Return titles of events in random order, no two alike, at least a sixth more than a calendar of the size holds.
+    """Return distinct titles of events in random order, at least a sixth more than a calendar of the size holds.
 
-    Large calendars have numbered things too (Bridge 2 review), which no search for a plain title finds.
+    Large calendars also have numbered things (Bridge 2 review), which no search for a plain title finds.
     """
     most = 7 * (2 * (WEEKS + size) + 1) * min(3 + size // 2, _MOST_A_DAY)
     series = range(1, 2 + most * 6 // 5 // (len(NOUNS) * len(KINDS)))
@@ -61,7 +61,7 @@ def event_titles(rng: np.random.Generator, size: int) -> list[str]:
 def _fill_day(
     db: sqlite3.Connection, rng: np.random.Generator, size: int, setting: Setting, day: date, titles: list[str]
 ) -> None:
-    """Insert the events of a day, one after the other with gaps."""
+    """Insert the events of a day, in sequence with gaps."""
     minute = 8 * 60 + 30 * int(rng.integers(0, 4))
     for _ in range(int(rng.integers(1, 4)) + size // 2):
         length = 30 * int(rng.integers(1, 5))
@@ -90,10 +90,10 @@ def _fill_day(
 
 
 def clock(minute: int) -> str:
-    """Write a minute of the day as on all pages: 09:30."""
+    """Return a minute of the day in the sites' format: 09:30."""
     return f"{minute // 60:02d}:{minute % 60:02d}"
 
 
 def minutes(text: str) -> int:
-    """Return the minute of the day that a time such as 09:30 is."""
+    """Return the minute of the day of a time such as 09:30."""
     return int(text[:2]) * 60 + int(text[3:])

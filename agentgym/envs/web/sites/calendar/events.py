@@ -21,7 +21,7 @@ def find(event_id: int) -> sqlite3.Row:
 
 
 def is_time(text: str) -> bool:
-    """Say whether a text is a time of the day such as 09:30."""
+    """Return whether a text is a time of day such as 09:30."""
     return re.fullmatch(r"([01][0-9]|2[0-3]):[0-5][0-9]", text) is not None
 
 
@@ -32,7 +32,7 @@ def show(event_id: int) -> ResponseReturnValue:
 
 
 def page(event: sqlite3.Row, errors: list[str]) -> ResponseReturnValue:
-    """Return the page of an event, with what was wrong with the last request."""
+    """Return an event's page, with the errors of the last request."""
     attendees = many("SELECT * FROM attendee WHERE event_id = ? ORDER BY username", event["id"])
     shown: dict[str, object] = {
         "event": event,
@@ -46,7 +46,7 @@ def page(event: sqlite3.Row, errors: list[str]) -> ResponseReturnValue:
 @pages.route("/events/new", methods=["GET", "POST"], defaults={"event_id": None})
 @pages.route("/events/<int:event_id>/edit", methods=["GET", "POST"])
 def edit(event_id: int | None) -> ResponseReturnValue:
-    """Make an event or change one's own."""
+    """Create an event or change one's own."""
     event = None if event_id is None else find(event_id)
     if event is not None and event["organiser"] != me().username:
         return page(event, ["Only the organiser can change this event."])
@@ -75,7 +75,7 @@ def edit(event_id: int | None) -> ResponseReturnValue:
 
 
 def form_values(event: sqlite3.Row | None) -> dict[str, object]:
-    """Return what the form shows at first."""
+    """Return the initial values of the form."""
     if event is None:
         day = request.args.get("day", "")
         shown = day if is_date(day) else state().now.date().isoformat()
@@ -86,7 +86,7 @@ def form_values(event: sqlite3.Row | None) -> dict[str, object]:
 
 
 def problems(values: dict[str, str], unknown: list[str]) -> list[str]:
-    """Return what is wrong with posted values."""
+    """Return the errors in posted values."""
     problems_found: list[str] = []
     if not values["title"] or len(values["title"]) > 200:
         problems_found.append("Title: enter a title of at most 200 characters.")
@@ -105,7 +105,7 @@ def problems(values: dict[str, str], unknown: list[str]) -> list[str]:
 
 @pages.route("/events/<int:event_id>/move", methods=["GET", "POST"])
 def move(event_id: int) -> ResponseReturnValue:
-    """Give an event another day and start; it stays as long as it is."""
+    """Move an event to another day and start, keeping its duration."""
     event = find(event_id)
     if event["organiser"] != me().username:
         return page(event, ["Only the organiser can move this event."])
@@ -129,7 +129,7 @@ def move(event_id: int) -> ResponseReturnValue:
 
 @pages.route("/events/<int:event_id>/delete", methods=["GET", "POST"])
 def delete(event_id: int) -> ResponseReturnValue:
-    """Ask, then delete one's own event."""
+    """Delete one's own event after a confirmation."""
     event = find(event_id)
     if event["organiser"] != me().username:
         return page(event, ["Only the organiser can delete this event."])

@@ -1,4 +1,4 @@
-"""The calendar's task families: when, with whom, and making, moving, deleting and answering events."""
+"""The calendar's task families: when, with whom, and creating, moving, deleting and answering events."""
 
 import sqlite3
 from collections.abc import Generator
@@ -19,7 +19,11 @@ REPLIES = {"Accept": "accepted", "Decline": "declined", "Tentative": "tentative"
 
 
 def open_event(title: str) -> Generator[Step, Page, Page]:
-    """Look for an event and show it."""
+    """Find an event and open it.
+
+    Raises:
+        Impossible: there is no such event.
+    """
     yield Goto(f"{CALENDAR}/list")
     yield Fill("Title or place", title)
     yield Select("Time", "all")
@@ -30,7 +34,7 @@ def open_event(title: str) -> Generator[Step, Page, Page]:
 
 
 def fill_event(event: Ask) -> Generator[Step, Page, Page]:
-    """Make an event: title, calendar, day, start, finish, place, notes, people (names)."""
+    """Create an event: title, calendar, day, start, finish, place, notes, people (names)."""
     yield Goto(f"{CALENDAR}/events/new?day={event['day']}")
     yield Fill("Title", event["title"])
     yield Select("Calendar", event["calendar"])
@@ -43,7 +47,7 @@ def fill_event(event: Ask) -> Generator[Step, Page, Page]:
 
 
 def insert_event(state: EpisodeState, event: Ask) -> None:
-    """Write a new event of the user as the site would."""
+    """Insert a new event of the user as the site would."""
     keys = ("title", "day", "start", "finish", "place", "notes")
     row = (event["calendar"], state.me.username, *(event[key] for key in keys))
     state.change("calendar", "INSERT INTO event VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?)", *row)
@@ -53,7 +57,7 @@ def insert_event(state: EpisodeState, event: Ask) -> None:
 
 
 def coming(state: EpisodeState, where: str = "1", *values: object) -> list[sqlite3.Row]:
-    """Return events from the episode's day on that meet a condition, in order."""
+    """Return the events from the episode's day on that meet a condition, in order."""
     sql = f"SELECT * FROM event WHERE day >= ? AND {where} ORDER BY day, start, id"
     return state.rows("calendar", sql, f"{state.now:%Y-%m-%d}", *values)
 
@@ -72,7 +76,7 @@ def written_day(text: str) -> str:
 
 
 class NextWith(TaskFamily):
-    """When the next event with somebody is."""
+    """Tell when the next event with a person is."""
 
     name = "calendar-next"
     sites = ("calendar",)
@@ -97,7 +101,7 @@ class NextWith(TaskFamily):
 
 
 class FirstFree(TaskFamily):
-    """When a day has a first gap that is long enough."""
+    """Tell when a day has its first sufficiently long gap."""
 
     name = "calendar-free"
     sites = ("calendar",)
@@ -106,16 +110,16 @@ class FirstFree(TaskFamily):
         dates = [(state.now + timedelta(days=ahead)).date().isoformat() for ahead in range(-20, 20)]
         sql = "SELECT start, finish FROM event WHERE day = ?"
         events = {at: [(row["start"], row["finish"]) for row in state.rows("calendar", sql, at)] for at in dates}
-        # The time is drawn first, all alike: first gaps are early ones, so that days drawn alike would make early times
-        # likely answers. And it is one of those that events begin at too, or it could be told from the list of ends alone.
+        # The time is drawn first, uniformly: first gaps tend to be early, so uniformly drawn days would make early times
+        # likely answers. And some event begins at that time, too, or the list of ends alone would reveal it.
         begins = {row["start"] for row in state.rows("calendar", "SELECT DISTINCT start FROM event")}
         dates_of: dict[str, dict[int, list[str]]] = {}
         full: dict[int, list[str]] = {}
         for length in range(60, 11 * 60, 60):
             frees = {at: first_gap(events[at], length) for at in dates}
             full[length] = [at for at, free in frees.items() if not free]
-            for at, free in frees.items() if full[length] else ():  # else the length tells that it can be done
-                if free in begins - {"08:00"}:  # a day that is free from eight on is too easy a guess
+            for at, free in frees.items() if full[length] else ():  # otherwise the length reveals that it is possible
+                if free in begins - {"08:00"}:  # eight o'clock is too easy a guess
                     dates_of.setdefault(free, {}).setdefault(length, []).append(at)
         if not dates_of:
             raise Unfit
@@ -138,7 +142,7 @@ class FirstFree(TaskFamily):
 
 
 def first_gap(events: list[tuple[str, str]], length: int, start: int = 8 * 60, finish: int = 20 * 60) -> str:
-    """Return when the first gap of so many minutes begins; "" where there is none."""
+    """Return the start of the first gap of `length` minutes; "" if there is none."""
     at = start
     for first, last in sorted((minutes(first), minutes(last)) for first, last in events):
         if first - at >= length:
@@ -148,7 +152,7 @@ def first_gap(events: list[tuple[str, str]], length: int, start: int = 8 * 60, f
 
 
 class CreateEvent(TaskFamily):
-    """Make an event with people."""
+    """Create an event with people."""
 
     name = "calendar-create"
     sites = ("calendar",)
@@ -185,7 +189,7 @@ class CreateEvent(TaskFamily):
 
 
 class MoveEvent(TaskFamily):
-    """Move an event of one's own to another day and time."""
+    """Move one's own event to another day and time."""
 
     name = "calendar-move"
     sites = ("calendar",)
@@ -225,7 +229,7 @@ class MoveEvent(TaskFamily):
 
 
 class DeleteEvents(TaskFamily):
-    """Delete the user's coming events with somebody, and leave those that somebody else organises."""
+    """Delete the user's upcoming events with a person, except those organized by others."""
 
     name = "calendar-delete"
     sites = ("calendar",)
@@ -260,7 +264,7 @@ class DeleteEvents(TaskFamily):
 
 
 class ReplyToInvitations(TaskFamily):
-    """Answer the invitations of somebody."""
+    """Answer a person's invitations."""
 
     name = "calendar-reply"
     sites = ("calendar",)
@@ -291,7 +295,7 @@ class ReplyToInvitations(TaskFamily):
 
 
 class InviteToAll(TaskFamily):
-    """Invite somebody to all events of the user in a room."""
+    """Invite a person to all the user's events in a room."""
 
     name = "calendar-invite"
     sites = ("calendar",)

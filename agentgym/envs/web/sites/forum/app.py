@@ -32,7 +32,7 @@ app = Site("forum", "Common Room", NAV, NOTICES)
 
 @app.context_processor
 def names() -> dict[str, object]:
-    """Give templates the names of people."""
+    """Provide templates with the names of people."""
     return {"names": {person.username: person.name for person in state().setting.people}}
 
 
@@ -67,7 +67,7 @@ def home() -> str:
 @app.post("/b/<slug>/subscribe")
 @needs_login
 def subscribe(slug: str) -> ResponseReturnValue:
-    """Subscribe to a board, or no longer."""
+    """Subscribe to a board, or unsubscribe."""
     board_row = _board(slug)
     if field("subscribe") == "no":
         db().execute("DELETE FROM subscription WHERE board = ?", (board_row["id"],))
@@ -132,7 +132,7 @@ def _shown(id: int) -> dict[str, object]:
 @app.post("/t/<int:id>/vote")
 @needs_login
 def vote(id: int) -> ResponseReturnValue:
-    """Vote for a topic, or take the vote back."""
+    """Vote for a topic, or withdraw the vote."""
     _topic(id)
     if field("vote") == "no":
         db().execute("DELETE FROM vote WHERE topic = ?", (id,))

@@ -1,4 +1,4 @@
-"""What the forum holds at the start of an episode."""
+"""Initial content of the forum."""
 
 import sqlite3
 from datetime import timedelta
@@ -33,7 +33,7 @@ _QUESTIONS = (
 
 
 def title(rng: np.random.Generator) -> str:
-    """Return a title such as a topic may have."""
+    """Return a random topic title."""
     headline = words.pick(rng, _QUESTIONS).format(
         v=words.pick(rng, words.VERBS), a=words.pick(rng, words.ADJECTIVES), n=words.pick(rng, words.NOUNS),
         n2=words.pick(rng, words.NOUNS)
@@ -42,7 +42,7 @@ def title(rng: np.random.Generator) -> str:
 
 
 def fill(db: sqlite3.Connection, rng: np.random.Generator, size: int, setting: Setting) -> None:
-    """Write eight boards with four to nine topics and two more with each size, comments, votes and profiles."""
+    """Insert eight boards with four to nine topics, two more per size, with comments, votes and profiles."""
     names = [words.TOPICS[int(i)] for i in rng.permutation(len(words.TOPICS))[:BOARDS]]
     titles: set[str] = set()
     comments: list[tuple[object, ...]] = []

@@ -16,7 +16,11 @@ FORUM = "http://forum.test"
 
 
 def open_board(name: str, order: str = "new") -> Generator[Step, Page, Page]:
-    """Open a board by its name, sorted."""
+    """Open a board by its name, sorted.
+
+    Raises:
+        Impossible: there is no such board.
+    """
     page = yield Goto(f"{FORUM}/")
     if not page.has("link", name):
         raise Impossible
@@ -40,7 +44,7 @@ def quoted(text: str) -> str:
 
 
 class Commenter(TaskFamily):
-    """Who has written the most comments on a topic."""
+    """Tell who has written the most comments on a topic."""
 
     name = "forum-commenter"
     sites = ("forum",)
@@ -57,7 +61,7 @@ class Commenter(TaskFamily):
             best = count.most_common(2)
             if best[0][1] > 1 and (len(best) == 1 or best[1][1] < best[0][1]):
                 choices.append((topic, best[0][0]))
-        username = words.pick(rng, sorted({name for _, name in choices}))  # first, or who comments most would be likely
+        username = words.pick(rng, sorted({name for _, name in choices}))  # or frequent commenters would be likely
         topic = words.pick(rng, [topic for topic, name in choices if name == username])
         told = state.one("forum", "SELECT title FROM topic WHERE id = ?", topic)
         text = f"Who has written the most comments on the topic {quoted(told)} in the forum? Answer with the full name."
@@ -76,7 +80,7 @@ class Commenter(TaskFamily):
 
 
 class MostVotes(TaskFamily):
-    """Which of someone's topics on a board has the most votes (the second most, …)."""
+    """Tell which of a person's topics on a board has the most votes (the second most, …)."""
 
     name = "forum-votes"
     sites = ("forum",)
@@ -135,7 +139,7 @@ class Post(TaskFamily):
 
 
 class Comment(TaskFamily):
-    """Comment on a topic, or say that it is locked."""
+    """Comment on a topic, or report that it is locked."""
 
     name = "forum-comment"
     sites = ("forum",)
@@ -161,7 +165,7 @@ class Comment(TaskFamily):
 
 
 class Vote(TaskFamily):
-    """Vote for all topics that someone started on a board."""
+    """Vote for all topics that a person started on a board."""
 
     name = "forum-vote"
     sites = ("forum",)
@@ -196,7 +200,7 @@ class Vote(TaskFamily):
 
 
 class Edit(TaskFamily):
-    """Change the text of a topic, or say that it is not one's own."""
+    """Change the text of a topic, or report that it is another person's."""
 
     name = "forum-edit"
     sites = ("forum",)
@@ -249,7 +253,7 @@ class DeleteComments(TaskFamily):
 
 
 class Subscribe(TaskFamily):
-    """Be subscribed to the boards with many topics, and to no others."""
+    """Subscribe to exactly the boards with many topics."""
 
     name = "forum-subscribe"
     sites = ("forum",)
@@ -282,7 +286,7 @@ class Subscribe(TaskFamily):
 
 
 class Profile(TaskFamily):
-    """Change one's own profile: to what is told, or to the place of another member."""
+    """Change one's own profile, to a given text or to another member's place."""
 
     name = "forum-profile"
     sites = ("forum",)

@@ -1,4 +1,4 @@
-"""Mail: folders and search; messages, contacts and folders have files of their own."""
+"""Mail: folders and search; messages, contacts and folders have their own files."""
 
 from flask import Blueprint, redirect, render_template, request
 from flask.typing import ResponseReturnValue
@@ -28,12 +28,12 @@ NOTICES = {
     "uncontact": "The contact was deleted.",
 }
 PAGE = 20
-"""Messages on a page of a list."""
+"""Messages per page of a list."""
 pages = Blueprint("lists", __name__)
 
 
 def site() -> Site:
-    """Make the application."""
+    """Create the application."""
     mail = Site("mail", "Mail", NAV, NOTICES)
     mail.add_template_filter(contacts.name_of, "name")
     mail.add_template_filter(contacts.names_of, "names")
@@ -60,14 +60,14 @@ def show_folder(name: str) -> ResponseReturnValue:
 
 @pages.get("/starred")
 def starred() -> ResponseReturnValue:
-    """List what has a star, in whatever folder."""
+    """List starred messages of all folders."""
     query = f"{messages.LIST} WHERE starred AND folder <> 'Trash' ORDER BY sent DESC, id DESC"
     return render_template("folder.html", title="Starred", found=slice_of(query, [], PAGE), folders=all_folders())
 
 
 @pages.get("/search")
 def search() -> ResponseReturnValue:
-    """List messages of all folders by words, sender, folder, and whether they were opened."""
+    """List messages of all folders by words, sender, folder and read state."""
     form = request.args
     where = ["(subject LIKE ? ESCAPE '\\' OR body LIKE ? ESCAPE '\\')"]
     values = [like(form.get("q", "").strip())] * 2

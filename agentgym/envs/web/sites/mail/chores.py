@@ -1,4 +1,4 @@
-"""Task families within the mail: facts of messages, writing, answering, forwarding, tidying, contacts."""
+"""Mail task families: facts in messages, writing, answering, forwarding, tidying, contacts."""
 
 import re
 from collections.abc import Generator
@@ -19,7 +19,7 @@ _CODE = re.compile(r"booking code is (\w+)\.")
 
 
 def find_messages(phrase: str = "", sender: str = "", folder: str = "") -> Generator[Step, Page, Page]:
-    """Search the mail; return the first page of what was found."""
+    """Search the mail; return the first page of results."""
     yield Goto(f"{MAIL}/search")
     if phrase:
         yield Fill("Contains", phrase)
@@ -31,7 +31,11 @@ def find_messages(phrase: str = "", sender: str = "", folder: str = "") -> Gener
 
 
 def open_message(subject: str) -> Generator[Step, Page, Page]:
-    """Look for a message and show it."""
+    """Find a message and open it.
+
+    Raises:
+        Impossible: there is no such message.
+    """
     page = yield from find_messages(subject)
     if not page.has("link", subject):
         raise Impossible
@@ -39,14 +43,14 @@ def open_message(subject: str) -> Generator[Step, Page, Page]:
 
 
 def text_of(page: Page) -> str:
-    """Return all that a page says."""
+    """Return all text of a page."""
     return " ".join(node.name for node in page.root.walk())
 
 
 def send(
     state: EpisodeState, people: list[str], subject: str, body: str, kind: str = "new", refers: int | None = None
 ) -> None:
-    """Write a sent message as the site would; `people` are addresses."""
+    """Insert a sent message as the site would; `people` are addresses."""
     now = state.now.isoformat(timespec="minutes")
     sql = "INSERT INTO message VALUES (NULL, 'Sent', ?, ?, ?, ?, ?, 0, ?, ?)"
     state.change("mail", sql, state.me.email, ", ".join(sorted(people)), subject, body, now, kind, refers)
@@ -64,23 +68,23 @@ def address_of(state: EpisodeState, name: str) -> str:
 
 
 def nobody(rng: np.random.Generator, state: EpisodeState) -> str:
-    """Return the name of a person who is nowhere."""
+    """Return the name of a person who occurs nowhere."""
     known = [person.name for person in state.setting.people]
     return absent(known, lambda: f"{pick(rng, FIRST_NAMES)} {pick(rng, LAST_NAMES)}")
 
 
 def _number(rng: np.random.Generator, digits: int) -> str:
-    """Return a number of so many digits."""
+    """Return a random number with `digits` digits."""
     lowest = int("1".ljust(digits, "0"))
     return str(int(rng.integers(lowest, 10 * lowest)))
 
 
 def absent_subject(rng: np.random.Generator, state: EpisodeState, subject: str) -> str:
-    """Return a subject that no message has, of the same kind as one that some message has."""
+    """Return a subject that no message has, similar to an existing one."""
     known = {row["subject"] for row in state.rows("mail", "SELECT subject FROM message")}
 
     def another() -> str:
-        if re.search(r"\d", subject):  # an invoice, a case, a request for a review: another number of as many digits
+        if re.search(r"\d", subject):  # an invoice, a case, a review request: another number with as many digits
             return re.sub(r"\d+", lambda match: _number(rng, len(match[0])), subject)
         start = subject.rpartition(" ")[0]
         if start == "Your hotel in":
@@ -91,7 +95,7 @@ def absent_subject(rng: np.random.Generator, state: EpisodeState, subject: str) 
 
 
 class MailFact(TaskFamily):
-    """What a message says: the code of a booking, or the amount of an invoice."""
+    """Tell a message's fact: the code of a booking, or the amount of an invoice."""
 
     name = "mail-fact"
     sites = ("mail",)
@@ -122,7 +126,7 @@ class MailFact(TaskFamily):
 
 
 class InvoiceSum(TaskFamily):
-    """What several invoices come to."""
+    """Tell the sum of several invoices."""
 
     name = "mail-invoices"
     sites = ("mail",)
@@ -215,7 +219,7 @@ class AnswerMail(TaskFamily):
 
 
 class Tidy(TaskFamily):
-    """Do the same with all messages of somebody in the inbox."""
+    """Apply one action to all of a person's messages in the inbox."""
 
     name = "mail-tidy"
     sites = ("mail",)
@@ -251,12 +255,12 @@ class Tidy(TaskFamily):
                 if not ahead:
                     break
                 page = yield from find_messages(sender=name, folder="Inbox")
-                if ask["verb"] == "Star":  # what is starred stays in the list
+                if ask["verb"] == "Star":  # starred messages stay in the list
                     page = yield Click("link", "Next page")
 
 
 class FileAway(TaskFamily):
-    """Make a folder and move messages into it."""
+    """Create a folder and move messages into it."""
 
     name = "mail-file"
     sites = ("mail",)
@@ -293,7 +297,7 @@ class FileAway(TaskFamily):
 
 
 class UpdateContact(TaskFamily):
-    """Change a contact's telephone number, or make a contact."""
+    """Change a contact's telephone number, or create a contact."""
 
     name = "mail-contact"
     sites = ("mail",)

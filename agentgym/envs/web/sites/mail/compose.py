@@ -37,7 +37,7 @@ def compose() -> ResponseReturnValue:
 
 
 def write(sender: str, addresses: list[str], subject: str, body: str, kind: str, refers: int | None) -> None:
-    """Store a sent message; the user has read it, of course."""
+    """Store a sent message, which the user has read."""
     row = (sender, ", ".join(addresses), subject, body, state().now.isoformat(timespec="minutes"), kind, refers)
     query = (
         "INSERT INTO message (folder, sender, recipients, subject, body, sent, starred, kind, refers) "
@@ -47,7 +47,7 @@ def write(sender: str, addresses: list[str], subject: str, body: str, kind: str,
 
 
 def first_recipients(kind: str, earlier: sqlite3.Row | None) -> str:
-    """Return whom the form addresses at first."""
+    """Return the form's initial recipients."""
     if earlier is None:
         return request.args.get("to", "")
     if kind == "forward":
@@ -58,7 +58,7 @@ def first_recipients(kind: str, earlier: sqlite3.Row | None) -> str:
 
 
 def first_subject(kind: str, earlier: sqlite3.Row | None) -> str:
-    """Return the subject that the form shows at first."""
+    """Return the form's initial subject."""
     if earlier is None:
         return ""
     start = KINDS[kind]

@@ -1,4 +1,4 @@
-"""Contacts: whom the user writes to."""
+"""Contacts: the people the user writes to."""
 
 import re
 import sqlite3
@@ -11,12 +11,12 @@ from agentgym.envs.web.sites.queries import many, maybe, one, run
 
 FIELDS = ("name", "email", "phone", "company")
 PAGE = 20
-"""Contacts on a page of the list."""
+"""Contacts per page of the list."""
 pages = Blueprint("contacts", __name__)
 
 
 def name_of(email: str) -> str:
-    """Return the name that belongs to an address; the address where none is known."""
+    """Return the name for an address; the address if unknown."""
     if email == state().me.email:
         return state().me.name
     name = maybe("SELECT name FROM contact WHERE email = ?", email)
@@ -24,12 +24,12 @@ def name_of(email: str) -> str:
 
 
 def names_of(emails: str) -> str:
-    """Return the names that belong to addresses, comma between them."""
+    """Return the comma-separated names for addresses."""
     return ", ".join(name_of(email) for email in emails.split(", "))
 
 
 def addresses_of(text: str) -> tuple[list[str], list[str]]:
-    """Read names of contacts or addresses, comma between them; return addresses, each once, and what is unknown."""
+    """Parse comma-separated names or addresses; return distinct addresses, and the unknown names."""
     known = {row["name"].lower(): row["email"] for row in many("SELECT name, email FROM contact")}
     known[state().me.name.lower()] = state().me.email
     words = [word.strip() for word in text.replace(";", ",").split(",") if word.strip()]
@@ -38,13 +38,13 @@ def addresses_of(text: str) -> tuple[list[str], list[str]]:
 
 
 def is_address(text: str) -> bool:
-    """Say whether a text looks like a mail address."""
+    """Return whether a text looks like a mail address."""
     return re.fullmatch(r"[\w.+-]+@[\w-]+(\.[\w-]+)+", text, re.ASCII) is not None
 
 
 @pages.get("/contacts")
 def index() -> ResponseReturnValue:
-    """List the contacts, all or those that a phrase names."""
+    """List the contacts, optionally filtered by a phrase."""
     phrase = request.args.get("q", "").strip()
     query = "SELECT * FROM contact WHERE name LIKE ? ESCAPE '\\' OR email LIKE ? ESCAPE '\\' ORDER BY name, id"
     return render_template("contacts.html", found=slice_of(query, [like(phrase)] * 2, PAGE), phrase=phrase)
@@ -59,7 +59,7 @@ def show(contact_id: int) -> ResponseReturnValue:
 @pages.route("/contacts/new", methods=["GET", "POST"], defaults={"contact_id": None})
 @pages.route("/contacts/<int:contact_id>/edit", methods=["GET", "POST"])
 def edit(contact_id: int | None) -> ResponseReturnValue:
-    """Make or change a contact."""
+    """Create or change a contact."""
     contact: sqlite3.Row | None = None
     if contact_id is not None:
         contact = one("SELECT * FROM contact WHERE id = ?", contact_id)

@@ -1,4 +1,4 @@
-"""What a mailbox holds: messages of colleagues and firms, folders and contacts, all generated."""
+"""Generated content of a mailbox: messages of colleagues and firms, folders and contacts."""
 
 import sqlite3
 from dataclasses import dataclass
@@ -23,14 +23,14 @@ CREATE TABLE trace_opened (message_id INTEGER PRIMARY KEY);
 CREATE INDEX message_of_folder ON message (folder, sent);
 """
 SYSTEM = ("Inbox", "Sent", "Archive", "Trash")
-"""Folders that every mailbox has; `folder` holds the user's own."""
+"""Folders of every mailbox; table `folder` holds the user's own."""
 FOLDERS = ("Receipts", "Travel", "Projects", "Family", "Ideas", "Club", "House", "Insurance", "Recipes", "School")
 LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 
 
 @dataclass(frozen=True)
 class Draft:
-    """A message before it is dated."""
+    """A message without a date."""
 
     sender: str
     subject: str
@@ -38,7 +38,7 @@ class Draft:
 
 
 def fill(db: sqlite3.Connection, rng: np.random.Generator, size: int, setting: Setting) -> None:
-    """Fill a database: about 35 messages at size 0, 15 more with each size."""
+    """Fill a database: about 35 messages at size 0, 15 more per size."""
     firms = _fill_contacts(db, rng, size, setting)
     own = sorted(choose(rng, list(FOLDERS), 3))
     db.executemany("INSERT INTO folder (name) VALUES (?)", [(name,) for name in own])
@@ -79,7 +79,7 @@ def phone(rng: np.random.Generator) -> str:
 
 
 def talk(rng: np.random.Generator, size: int, setting: Setting) -> list[Draft]:
-    """Return messages about nothing much, some of them sent by the user."""
+    """Return small talk, some of it sent by the user."""
     subjects = [f"{adjective.capitalize()} {noun}" for adjective in ADJECTIVES for noun in NOUNS]
     drafts: list[Draft] = []
     for subject in choose(rng, subjects, 16 + 6 * size):
@@ -89,7 +89,7 @@ def talk(rng: np.random.Generator, size: int, setting: Setting) -> list[Draft]:
 
 
 def invoices(rng: np.random.Generator, size: int, setting: Setting, firms: list[tuple[str, str]]) -> list[Draft]:
-    """Return invoices: number, amount, day to pay by."""
+    """Return invoices: number, amount, due date."""
     drafts: list[Draft] = []
     for number in choose(rng, list(range(1000, 9999)), 5 + 2 * size):
         firm, email = pick(rng, firms)
@@ -105,7 +105,7 @@ def invoices(rng: np.random.Generator, size: int, setting: Setting, firms: list[
 def bookings(rng: np.random.Generator, size: int, setting: Setting, firms: list[tuple[str, str]]) -> list[Draft]:
     """Return confirmed bookings of hotels: code, place, day of arrival, nights."""
     drafts: list[Draft] = []
-    for town in choose(rng, list(PLACES), min(3 + size, len(PLACES) - 5)):  # some stay free
+    for town in choose(rng, list(PLACES), min(3 + size, len(PLACES) - 5)):  # leaves some towns unused
         code = "".join(LETTERS[int(position)] for position in rng.integers(0, len(LETTERS), 6))
         arrival, nights = setting.now + timedelta(days=int(rng.integers(5, 60))), int(rng.integers(1, 8))
         body = (
@@ -132,7 +132,7 @@ def meetings(rng: np.random.Generator, size: int, setting: Setting) -> list[Draf
 
 
 def requests(rng: np.random.Generator, size: int, setting: Setting) -> list[Draft]:
-    """Return requests for a review by the authors of merge requests that the tracker holds."""
+    """Return review requests by the authors of merge requests in the tracker."""
     state = EpisodeState(setting.seed, size)
     rows = state.rows(
         "tracker",
@@ -153,7 +153,7 @@ def requests(rng: np.random.Generator, size: int, setting: Setting) -> list[Draf
 
 
 def problems(rng: np.random.Generator, size: int, setting: Setting, firms: list[tuple[str, str]]) -> list[Draft]:
-    """Return reports of problems by customers, each about a project of the tracker."""
+    """Return customers' problem reports, each about a project of the tracker."""
     state = EpisodeState(setting.seed, size)
     slugs = [row["slug"] for row in state.rows("tracker", "SELECT slug FROM project ORDER BY id")]
     known = {row["title"] for row in state.rows("tracker", "SELECT title FROM issue")}

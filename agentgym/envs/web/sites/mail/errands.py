@@ -1,4 +1,4 @@
-"""Task families that need two sites: mail with calendar or tracker, tracker with calendar."""
+"""Task families over two sites: mail with calendar or tracker, tracker with calendar."""
 
 import re
 import sqlite3
@@ -24,7 +24,7 @@ _BOOKING = re.compile(r"your room in (\w+) is booked for (\d+) nights? from (\d+
 
 
 def parsed(pattern: re.Pattern[str], source: Page | str) -> tuple[str, ...]:
-    """Return what a pattern finds in a message, on its page or in its text."""
+    """Return a pattern's groups in a message, given its page or its text."""
     text = source if isinstance(source, str) else text_of(source)
     match = pattern.search(" ".join(text.split()))
     assert match is not None
@@ -32,12 +32,12 @@ def parsed(pattern: re.Pattern[str], source: Page | str) -> tuple[str, ...]:
 
 
 def overlaps(first: tuple[str, str], second: tuple[str, str]) -> bool:
-    """Say whether two periods (start, finish) have time in common."""
+    """Return whether two periods (start, finish) overlap."""
     return minutes(first[0]) < minutes(second[1]) and minutes(second[0]) < minutes(first[1])
 
 
 def unique(state: EpisodeState, start: str) -> list[sqlite3.Row]:
-    """Return messages whose subject starts so, one to a sender: senders with several are left out."""
+    """Return messages whose subject starts with `start`, from senders with only one."""
     sql = (
         "SELECT message.*, contact.name FROM message JOIN contact ON email = sender WHERE subject LIKE ? ORDER BY message.id"
     )
@@ -61,7 +61,7 @@ def event_of(title: str, when: str, start: str, finish: str, **more: object) -> 
 
 
 class AcceptMeeting(TaskFamily):
-    """Somebody proposes by mail to meet: book it and agree, or say no where the calendar is full."""
+    """Answer a proposal to meet: book it and agree, or decline if the calendar is full."""
 
     name = "mail-calendar-meeting"
     sites = ("mail", "calendar")
@@ -111,7 +111,7 @@ class AcceptMeeting(TaskFamily):
 
 
 class ReviewByMail(TaskFamily):
-    """Somebody asks by mail for a review: take the review on, and say so."""
+    """Answer a mail that asks for a review: accept the review, and confirm."""
 
     name = "mail-tracker-review"
     sites = ("mail", "tracker")
@@ -162,7 +162,7 @@ class ReviewByMail(TaskFamily):
 
 
 class ProblemByMail(TaskFamily):
-    """A customer reports a problem by mail: open an issue, and reply with its number."""
+    """Answer a customer's problem report: open an issue, and reply with its number."""
 
     name = "mail-tracker-problem"
     sites = ("mail", "tracker")
@@ -209,7 +209,7 @@ class ProblemByMail(TaskFamily):
 
 
 class DueDate(TaskFamily):
-    """The due date of an issue goes into the calendar, with its assignee."""
+    """Add an issue's due date to the calendar, with its assignee."""
 
     name = "tracker-calendar-due"
     sites = ("tracker", "calendar")
@@ -247,7 +247,7 @@ class DueDate(TaskFamily):
 
 
 class Trip(TaskFamily):
-    """A booking in the mail becomes an event on the day of arrival or of departure."""
+    """Add a booking from the mail to the calendar, on the day of arrival or departure."""
 
     name = "mail-calendar-trip"
     sites = ("mail", "calendar")
@@ -270,7 +270,7 @@ class Trip(TaskFamily):
         return text, asked(ask)
 
     def event(self, ask: Ask, source: Page | str) -> Ask:
-        """Return the event that a booking asks for."""
+        """Return the event for a booking."""
         town, nights, arrival, code = parsed(_BOOKING, source)
         when = date.fromisoformat(written_day(arrival)) + timedelta(days=int(nights) if ask["leaving"] else 0)
         return event_of("Hotel", when.isoformat(), ask["start"], ask["finish"], place=town, notes=code, calendar="Travel")

@@ -1,4 +1,4 @@
-"""Task families that tell people by mail what another site says."""
+"""Task families that report facts from another site by mail."""
 
 import re
 
@@ -17,7 +17,7 @@ from agentgym.envs.web.words import pick
 
 
 def colleagues(rng: np.random.Generator, state: EpisodeState, count: int) -> list[str]:
-    """Return the names of so many different people."""
+    """Return `count` distinct people's names."""
     return sorted(person.name for person in choose(rng, list(state.setting.others), count))
 
 
@@ -31,7 +31,7 @@ def write_letter(people: list[str], subject: str, body: str) -> Plan:
 
 
 class MilestoneLetter(TaskFamily):
-    """Tell people when a milestone of the tracker is due."""
+    """Report a tracker milestone's due date."""
 
     name = "tracker-mail-milestone"
     sites = ("tracker", "mail")
@@ -65,7 +65,7 @@ class MilestoneLetter(TaskFamily):
 
 
 class TownLetter(TaskFamily):
-    """Tell people what the wiki says about a town."""
+    """Report the wiki's facts about a town."""
 
     name = "wiki-mail-town"
     sites = ("wiki", "mail")
@@ -90,7 +90,7 @@ class TownLetter(TaskFamily):
 
 
 class OrderLetter(TaskFamily):
-    """Tell people how far an order in the shop is."""
+    """Report the status of a shop order."""
 
     name = "shop-mail-order"
     sites = ("shop", "mail")

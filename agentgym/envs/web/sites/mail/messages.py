@@ -1,4 +1,4 @@
-"""Messages: one message, and what can be done with it or with several of a list."""
+"""Messages: one message, and actions on one or several."""
 
 import sqlite3
 
@@ -20,7 +20,7 @@ def find(message_id: int) -> sqlite3.Row:
 
 @pages.get("/message/<int:message_id>")
 def show(message_id: int) -> ResponseReturnValue:
-    """Show a message; from then on it counts as read."""
+    """Show a message and mark it as read."""
     message = find(message_id)
     run("INSERT OR IGNORE INTO trace_opened VALUES (?)", message_id)
     earlier = maybe("SELECT * FROM message WHERE id = ?", message["refers"])
@@ -30,7 +30,7 @@ def show(message_id: int) -> ResponseReturnValue:
 
 @pages.post("/message/<int:message_id>/<any(star, unstar, unread, archive, delete, move):verb>")
 def act(message_id: int, verb: str) -> ResponseReturnValue:
-    """Do something with a message."""
+    """Apply an action to a message."""
     message, target = find(message_id), field("folder")
     if verb == "move" and target not in all_folders():
         shown: dict[str, object] = {"message": message, "earlier": None, "folders": all_folders(), "mine": me().email}
@@ -62,7 +62,7 @@ def carry_out(message: sqlite3.Row, verb: str, target: str) -> bool:
 
 @pages.post("/messages")
 def act_on_many() -> ResponseReturnValue:
-    """Do something with the messages that were ticked in a list."""
+    """Apply an action to the selected messages of a list."""
     verb, target, back = field("verb"), field("folder"), field("back")
     verbs = ("star", "unstar", "read", "unread", "archive", "delete", "move")
     ticked = {text for text in request.form.getlist("message") if text.isascii() and text.isdecimal()}
@@ -75,7 +75,7 @@ def act_on_many() -> ResponseReturnValue:
 
 
 def return_to(back: str, notice: str) -> ResponseReturnValue:
-    """Go back to the list that the user came from."""
+    """Redirect to the list that the user came from."""
     if back == "Starred":
         return done(notice, "lists.starred")
     return done(notice, "lists.show_folder", name=back if back in all_folders() else "Inbox")

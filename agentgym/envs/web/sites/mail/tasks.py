@@ -1,4 +1,4 @@
-"""The mail's task families, with those that need the mail and another site."""
+"""The mail's task families, including those with another site."""
 
 from agentgym.envs.web.family import TaskFamily
 from agentgym.envs.web.sites.mail.chores import (

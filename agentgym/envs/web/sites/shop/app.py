@@ -125,7 +125,7 @@ def add(id: int) -> ResponseReturnValue:
 @app.post("/product/<int:id>/wish")
 @needs_login
 def wish(id: int) -> ResponseReturnValue:
-    """Put a product on the wish list, or take it off."""
+    """Add a product to the wish list, or remove it."""
     _product(id)
     if field("wish") == "no":
         db().execute("DELETE FROM wish WHERE product = ?", (id,))
@@ -191,7 +191,7 @@ def cart() -> str:
 @app.post("/cart/<int:id>")
 @needs_login
 def change(id: int) -> ResponseReturnValue:
-    """Change how many of a product are in the cart; 0 removes it."""
+    """Change a product's quantity in the cart; 0 removes it."""
     if db().execute("SELECT 1 FROM cart WHERE product = ?", (id,)).fetchone() is None:
         abort(404, "This product is not in your cart.")
     count, stock = number(field("quantity"), 0, MOST), _product(id)["stock"]
@@ -207,7 +207,7 @@ def change(id: int) -> ResponseReturnValue:
 @app.route("/checkout", methods=["GET", "POST"])
 @needs_login
 def checkout() -> ResponseReturnValue:
-    """Choose where and how to send what is in the cart, and order it."""
+    """Choose address and shipping for the cart, and order it."""
     rows = _cart()
     places = db().execute("SELECT * FROM address ORDER BY label").fetchall()
     shown = {
@@ -260,7 +260,7 @@ def order(id: int) -> str:
 @app.post("/orders/<int:id>/cancel")
 @needs_login
 def cancel(id: int) -> ResponseReturnValue:
-    """Cancel an order that is not sent yet."""
+    """Cancel an order that has not been sent."""
     purchase = db().execute("SELECT status FROM purchase WHERE id = ?", (id,)).fetchone()
     if purchase is None or purchase["status"] != "Processing":
         abort(404, "There is no such order that can be cancelled.")
@@ -281,7 +281,7 @@ def addresses() -> str:
 @app.route("/addresses/<int:id>", methods=["GET", "POST"])
 @needs_login
 def address(id: int | None = None) -> ResponseReturnValue:
-    """Write an address, or change one."""
+    """Add or change an address."""
     names = ("label", "street", "city", "postcode")
     address_row = db().execute("SELECT * FROM address WHERE id = ?", (id,)).fetchone()
     if id is not None and address_row is None:

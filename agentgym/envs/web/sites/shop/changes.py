@@ -14,7 +14,11 @@ from agentgym.envs.web.state import EpisodeState, choose
 
 
 def add_to_cart(items: list[list[Any]]) -> Plan:
-    """Put products (name, quantity) into the cart if all are to be had."""
+    """Put products (name, quantity) into the cart if all are available.
+
+    Raises:
+        Impossible: a product has too little stock.
+    """
     for name, quantity in items:
         page = yield from open_product(name)
         if int(page.fact("In stock")) < quantity:
@@ -26,13 +30,17 @@ def add_to_cart(items: list[list[Any]]) -> Plan:
 
 
 def put_into_cart(state: EpisodeState, items: list[list[object]]) -> None:
-    """Write products (name, quantity) into the cart."""
+    """Insert products (name, quantity) into the cart."""
     for name, quantity in items:
         state.change("shop", "INSERT INTO cart SELECT id, ? FROM product WHERE name = ?", quantity, name)
 
 
 def draw_items(rng: np.random.Generator, state: EpisodeState, count: int, possible: bool) -> list[list[Any]]:
-    """Draw different products with quantities; where it is not to be possible, too many of one."""
+    """Draw distinct products with quantities; if not `possible`, too many of one.
+
+    Raises:
+        Unfit: no product has little stock.
+    """
     rows = choose(rng, state.rows("shop", "SELECT name, stock FROM product WHERE stock > 0 ORDER BY id"), count)
     items = [[row["name"], int(rng.integers(1, int(min(row["stock"], 5)) + 1))] for row in rows]
     if not possible:
@@ -46,7 +54,7 @@ def draw_items(rng: np.random.Generator, state: EpisodeState, count: int, possib
 
 
 def spoken(items: list[list[object]]) -> str:
-    """Write products with their quantities in a row."""
+    """Return products with their quantities as a phrase."""
     return ", ".join(f"{quantity} × {name}" for name, quantity in items)
 
 
@@ -212,7 +220,7 @@ class ChangeAddress(TaskFamily):
 
 
 class ClearWishes(TaskFamily):
-    """Take off the wish list what is too dear, out of stock or of a category."""
+    """Remove products from the wish list that are too expensive, out of stock or in a category."""
 
     name = "shop-wishes"
     sites = ("shop",)

@@ -1,4 +1,4 @@
-"""What the shop holds at the start of an episode."""
+"""Initial content of the shop."""
 
 import sqlite3
 from datetime import timedelta
@@ -33,7 +33,7 @@ CATEGORIES = {
 }
 STATUSES = ("Processing", "Shipped", "Delivered", "Cancelled")
 SHIPPING = {"Standard": 0, "Express": 950}
-"""Ways of sending, and what each costs in cents."""
+"""Shipping methods, and the cost of each in cents."""
 LABELS = ("Home", "Office", "Parents", "Cabin", "Studio", "Neighbour", "School", "Garage")
 STREETS = ("Street", "Lane", "Road", "Avenue", "Square", "Hill")
 TITLES = (
@@ -49,7 +49,7 @@ TITLES = (
 
 
 def product_name(rng: np.random.Generator, category: str) -> str:
-    """Return a name such as a product of the category may have."""
+    """Return a random product name of the category."""
     brand, kind = words.pick(rng, words.PLACES), words.pick(rng, CATEGORIES[category]).replace("-", " ")
     return f"{brand} {words.pick(rng, words.ADJECTIVES)} {kind}".title()
 
@@ -65,7 +65,7 @@ def postcode(rng: np.random.Generator) -> str:
 
 
 def fill(db: sqlite3.Connection, rng: np.random.Generator, size: int, setting: Setting) -> None:
-    """Write 45 products and 20 more with each size, their reviews, the user's orders, addresses and wish list."""
+    """Insert 45 products, 20 more per size, with reviews and the user's orders, addresses and wish list."""
     _products(db, rng, 45 + 20 * size, setting)
     count = db.execute("SELECT count(*) FROM product").fetchone()[0]
     labels = [LABELS[int(i)] for i in rng.permutation(len(LABELS))[:3]]

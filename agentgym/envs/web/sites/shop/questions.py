@@ -1,4 +1,4 @@
-"""Task families that ask what the shop says, and the steps that all its families share."""
+"""Task families that ask about the shop, and the steps shared by all its families."""
 
 import re
 import sqlite3
@@ -21,7 +21,11 @@ _SENT = f"{_TOTAL} + CASE shipping WHEN 'Express' THEN {SHIPPING['Express']} ELS
 
 
 def open_product(name: str) -> Generator[Step, Page, Page]:
-    """Search for a product and open its page."""
+    """Search for a product and open its page.
+
+    Raises:
+        Impossible: there is no such product.
+    """
     yield Goto(f"{SHOP}/products")
     yield Fill("Name contains", name)
     page = yield Click("button", "Apply filters")
@@ -31,7 +35,7 @@ def open_product(name: str) -> Generator[Step, Page, Page]:
 
 
 class OrderTotal(TaskFamily):
-    """What an order cost."""
+    """Tell the cost of an order."""
 
     name = "shop-order-total"
     sites = ("shop",)
@@ -55,7 +59,7 @@ class OrderTotal(TaskFamily):
 
 
 class Spending(TaskFamily):
-    """What all orders of a status since a day cost together."""
+    """Tell the total cost of all orders with a status since a day."""
 
     name = "shop-spending"
     sites = ("shop",)
@@ -84,7 +88,7 @@ class Spending(TaskFamily):
 
 
 class Cheapest(TaskFamily):
-    """The cheapest product (the second cheapest, …) of a category and colour that is in stock."""
+    """Tell the cheapest product (the second cheapest, …) in stock of a category and color."""
 
     name = "shop-cheapest"
     sites = ("shop",)
@@ -123,7 +127,7 @@ _REVIEW = re.compile(r"(\d) of 5 stars, by (.+?), (\d+ \w+ \d{4})")
 
 
 class Reviewer(TaskFamily):
-    """Who wrote the latest review of a product with so many stars."""
+    """Tell who wrote a product's latest review with a number of stars."""
 
     name = "shop-reviewer"
     sites = ("shop",)

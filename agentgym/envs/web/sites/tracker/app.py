@@ -1,4 +1,4 @@
-"""The tracker: what waits for the user, projects, people and search."""
+"""The tracker: the user's open work, projects, people and search."""
 
 from flask import Blueprint, abort, render_template, request
 from flask.typing import ResponseReturnValue
@@ -27,7 +27,7 @@ pages = Blueprint("desk", __name__)
 
 
 def site() -> Site:
-    """Make the application."""
+    """Create the application."""
     tracker = Site("tracker", "Tracker", NAV, NOTICES)
     tracker.add_template_filter(full_name, "who")
     tracker.before_request(ask_to_log_in)
@@ -38,7 +38,7 @@ def site() -> Site:
 
 @pages.get("/")
 def home() -> ResponseReturnValue:
-    """Show what waits for the user."""
+    """Show the user's open work."""
     name = me().username
     return render_template(
         "home.html",
@@ -59,7 +59,7 @@ def my_issues() -> ResponseReturnValue:
 
 @pages.get("/my/reviews")
 def my_reviews() -> ResponseReturnValue:
-    """List all open merge requests that wait for the user's review."""
+    """List all open merge requests awaiting the user's review."""
     query = f"{merge_requests.LIST} WHERE m.state = 'open' AND m.reviewer = ? ORDER BY project.slug, m.number DESC"
     return render_template("my_reviews.html", found=slice_of(query, [me().username], issues.PAGE))
 
@@ -87,7 +87,7 @@ def person(username: str) -> ResponseReturnValue:
 
 @pages.get("/search")
 def search() -> ResponseReturnValue:
-    """List the issues or merge requests of all projects that hold a phrase in title or description."""
+    """List the issues or merge requests of all projects with a phrase in title or description."""
     phrase, kind = request.args.get("q", "").strip(), request.args.get("in", "issues")
     values = [like(phrase)] * 2
     if kind == "merge_requests":

@@ -34,12 +34,12 @@ def draw_members(state: EpisodeState, project: int) -> list[str]:
 
 
 def spoken(titles: list[str]) -> str:
-    """Write titles in a row."""
+    """Return titles as a phrase."""
     return ", ".join(f'"{title}"' for title in titles)
 
 
 def draw_titles(rng: np.random.Generator, state: EpisodeState, project: int, count: int, possible: bool) -> list[str]:
-    """Draw titles of open issues of a project; where it is not to be possible, one of them is none."""
+    """Draw titles of a project's open issues; if not `possible`, one of them is none."""
     sql = "SELECT title FROM issue WHERE project_id = ? AND state = 'open' ORDER BY id"
     titles = [row["title"] for row in choose(rng, state.rows("tracker", sql, project), count)]
     if not possible:
@@ -48,13 +48,13 @@ def draw_titles(rng: np.random.Generator, state: EpisodeState, project: int, cou
 
 
 def label_id(state: EpisodeState, ask: Ask) -> int:
-    """Return the id of the label that a task is about."""
+    """Return the id of the task's label."""
     sql = f"SELECT id FROM label WHERE name = ? AND project_id = {_PROJECT}"
     return state.one("tracker", sql, ask["label"], ask["project"])
 
 
 def insert_issue(state: EpisodeState, ask: Ask) -> None:
-    """Write a new issue as the site would."""
+    """Insert a new issue as the site would."""
     now = state.now.isoformat(timespec="minutes")
     state.change(
         "tracker",
@@ -210,7 +210,7 @@ class CloseLabelled(TaskFamily):
 
 
 class PlanMilestone(TaskFamily):
-    """Make a milestone and put issues into it."""
+    """Create a milestone and add issues to it."""
 
     name = "tracker-milestone"
     sites = ("tracker",)

@@ -1,4 +1,4 @@
-"""Issues of a project: list with filters, one issue with its comments, the form, closing."""
+"""Issues of a project: filtered list, one issue with its comments, the form, closing."""
 
 import sqlite3
 from typing import TypedDict
@@ -12,7 +12,7 @@ from agentgym.envs.web.sites.queries import many, one, run
 from agentgym.envs.web.sites.tracker.projects import ISSUES, filters, members_of, project_of
 
 PAGE = 20
-"""Rows on a page of a list."""
+"""Rows per page of a list."""
 SORTS = {
     "newest": ("Newest first", "issue.number DESC"),
     "oldest": ("Oldest first", "issue.number"),
@@ -24,7 +24,7 @@ pages = Blueprint("issues", __name__)
 
 
 class Choices(TypedDict):
-    """What an issue may be given."""
+    """Possible values of an issue's fields."""
 
     people: list[tuple[str, str]]
     milestones: list[sqlite3.Row]
@@ -32,7 +32,7 @@ class Choices(TypedDict):
 
 
 class Posted(TypedDict):
-    """What was posted from the form of an issue."""
+    """Values posted from an issue's form."""
 
     title: str
     body: str
@@ -65,7 +65,7 @@ def index(slug: str) -> ResponseReturnValue:
 
 
 def options(project: sqlite3.Row) -> Choices:
-    """Return what an issue may be given: people, milestones, labels."""
+    """Return the possible values of an issue's fields: people, milestones, labels."""
     names = {person.username: person.name for person in state().setting.people}
     people = sorted((names.get(username, username), username) for username in members_of(project))
     return {
@@ -77,7 +77,7 @@ def options(project: sqlite3.Row) -> Choices:
 
 @pages.get("/<slug>/issues/<int:number>")
 def show(slug: str, number: int) -> ResponseReturnValue:
-    """Show an issue and what was said about it."""
+    """Show an issue and its comments."""
     issue = find(slug, number)
     comments = many("SELECT * FROM comment WHERE issue_id = ? ORDER BY id", issue["id"])
     return render_template("issue.html", project=project_of(slug), issue=issue, comments=comments, errors=[])
@@ -86,7 +86,7 @@ def show(slug: str, number: int) -> ResponseReturnValue:
 @pages.route("/<slug>/issues/new", methods=["GET", "POST"], defaults={"number": None})
 @pages.route("/<slug>/issues/<int:number>/edit", methods=["GET", "POST"])
 def edit(slug: str, number: int | None) -> ResponseReturnValue:
-    """Write a new issue or change one."""
+    """Create or change an issue."""
     project = project_of(slug)
     issue = None if number is None else find(slug, number)
     choices = options(project)
@@ -116,7 +116,7 @@ def edit(slug: str, number: int | None) -> ResponseReturnValue:
 
 
 def form_values(issue: sqlite3.Row | None) -> dict[str, object]:
-    """Return what the form shows at first."""
+    """Return the initial values of the form."""
     if issue is None:
         return {"title": "", "body": "", "assignee": "", "milestone_id": "", "due": "", "label_ids": []}
     label_ids = [row[0] for row in many("SELECT label_id FROM issue_label WHERE issue_id = ?", issue["id"])]
@@ -124,7 +124,7 @@ def form_values(issue: sqlite3.Row | None) -> dict[str, object]:
 
 
 def posted_values() -> Posted:
-    """Return what was posted from the form."""
+    """Return the values posted from the form."""
     ticked = {int(text) for text in request.form.getlist("label") if text.isascii() and text.isdecimal() and len(text) < 10}
     return {
         "title": field("title"),
@@ -137,7 +137,7 @@ def posted_values() -> Posted:
 
 
 def problems(values: Posted, choices: Choices) -> list[str]:
-    """Return what is wrong with posted values."""
+    """Return the errors in posted values."""
     problems_found: list[str] = []
     if not values["title"] or len(values["title"]) > 200:
         problems_found.append("Title: enter a title of at most 200 characters.")
@@ -154,7 +154,7 @@ def problems(values: Posted, choices: Choices) -> list[str]:
 
 @pages.post("/<slug>/issues/<int:number>/<any(close, reopen):verb>")
 def turn(slug: str, number: int, verb: str) -> ResponseReturnValue:
-    """Close an issue, or open it again."""
+    """Close or reopen an issue."""
     run("UPDATE issue SET state = ? WHERE id = ?", "closed" if verb == "close" else "open", find(slug, number)["id"])
     return done("closed" if verb == "close" else "reopened", "issues.show", slug=slug, number=number)
 
@@ -174,7 +174,7 @@ def comment(slug: str, number: int) -> ResponseReturnValue:
 
 @pages.post("/<slug>/issues/<int:number>/comments/<int:comment_id>/delete")
 def uncomment(slug: str, number: int, comment_id: int) -> ResponseReturnValue:
-    """Delete a comment of one's own."""
+    """Delete one's own comment."""
     query = "SELECT id FROM comment WHERE id = ? AND issue_id = ? AND author = ?"
     one(query, comment_id, find(slug, number)["id"], me().username)
     run("DELETE FROM comment WHERE id = ?", comment_id)

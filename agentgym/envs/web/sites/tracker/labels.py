@@ -25,7 +25,7 @@ def index(slug: str) -> ResponseReturnValue:
 @pages.route("/<slug>/labels/new", methods=["GET", "POST"], defaults={"label_id": None})
 @pages.route("/<slug>/labels/<int:label_id>/edit", methods=["GET", "POST"])
 def edit(slug: str, label_id: int | None) -> ResponseReturnValue:
-    """Make or change a label."""
+    """Create or change a label."""
     project = project_of(slug)
     label = None
     if label_id is not None:
@@ -48,7 +48,7 @@ def edit(slug: str, label_id: int | None) -> ResponseReturnValue:
 
 @pages.post("/<slug>/labels/<int:label_id>/delete")
 def delete(slug: str, label_id: int) -> ResponseReturnValue:
-    """Delete a label, and take it off its issues."""
+    """Delete a label, and remove it from its issues."""
     one("SELECT id FROM label WHERE id = ? AND project_id = ?", label_id, project_of(slug)["id"])
     run("DELETE FROM issue_label WHERE label_id = ?", label_id)
     run("DELETE FROM label WHERE id = ?", label_id)

@@ -38,7 +38,7 @@ def index(slug: str) -> ResponseReturnValue:
 
 
 def page_of(slug: str, request_row: sqlite3.Row) -> dict[str, object]:
-    """Return what the page of a merge request shows."""
+    """Return the template values of a merge request's page."""
     return {
         "project": project_of(slug),
         "row": request_row,
@@ -51,7 +51,7 @@ def page_of(slug: str, request_row: sqlite3.Row) -> dict[str, object]:
 
 
 def obstacle(request_row: sqlite3.Row) -> str:
-    """Say why a merge request cannot be merged; "" where it can."""
+    """Return why a merge request cannot be merged; "" if it can."""
     if request_row["state"] != "open":
         return f"This merge request is {request_row['state']}."
     if request_row["pipeline"] != "passed":
@@ -103,7 +103,7 @@ def edit(slug: str, number: int) -> ResponseReturnValue:
 
 @pages.post("/<slug>/merge_requests/<int:number>/<any(close, reopen, merge):verb>")
 def turn(slug: str, number: int, verb: str) -> ResponseReturnValue:
-    """Close, open again or merge."""
+    """Close, reopen or merge."""
     request_row = find(slug, number)
     allowed = {
         "close": request_row["state"] == "open",
@@ -147,7 +147,7 @@ def comment(slug: str, number: int) -> ResponseReturnValue:
 
 @pages.post("/<slug>/merge_requests/<int:number>/comments/<int:comment_id>/delete")
 def uncomment(slug: str, number: int, comment_id: int) -> ResponseReturnValue:
-    """Delete a comment of one's own."""
+    """Delete one's own comment."""
     query = "SELECT id FROM comment WHERE id = ? AND merge_request_id = ? AND author = ?"
     one(query, comment_id, find(slug, number)["id"], me().username)
     run("DELETE FROM comment WHERE id = ?", comment_id)

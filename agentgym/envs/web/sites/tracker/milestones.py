@@ -27,7 +27,7 @@ def index(slug: str) -> ResponseReturnValue:
 @pages.route("/<slug>/milestones/new", methods=["GET", "POST"], defaults={"milestone_id": None})
 @pages.route("/<slug>/milestones/<int:milestone_id>/edit", methods=["GET", "POST"])
 def edit(slug: str, milestone_id: int | None) -> ResponseReturnValue:
-    """Make or change a milestone."""
+    """Create or change a milestone."""
     project = project_of(slug)
     milestone = None
     if milestone_id is not None:
@@ -56,7 +56,7 @@ def edit(slug: str, milestone_id: int | None) -> ResponseReturnValue:
 
 @pages.post("/<slug>/milestones/<int:milestone_id>/<any(close, reopen):verb>")
 def turn(slug: str, milestone_id: int, verb: str) -> ResponseReturnValue:
-    """Close a milestone, or open it again."""
+    """Close or reopen a milestone."""
     one("SELECT id FROM milestone WHERE id = ? AND project_id = ?", milestone_id, project_of(slug)["id"])
     run("UPDATE milestone SET state = ? WHERE id = ?", "closed" if verb == "close" else "open", milestone_id)
     return done("closed" if verb == "close" else "reopened", "milestones.index", slug=slug)

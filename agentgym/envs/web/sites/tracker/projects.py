@@ -1,4 +1,4 @@
-"""The list of projects, and what every page of a project asks about it."""
+"""The list of projects, and lookups for every page of a project."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -20,12 +20,12 @@ SELECT issue.*, project.slug, milestone.title AS milestone,
     (SELECT COUNT(*) FROM comment WHERE issue_id = issue.id) AS comments
 FROM issue JOIN project ON project.id = issue.project_id LEFT JOIN milestone ON milestone.id = issue.milestone_id"""
 PROJECTS = 15
-"""Projects on a page of the list."""
+"""Projects per page of the list."""
 pages = Blueprint("projects", __name__)
 
 
 def project_of(slug: str) -> sqlite3.Row:
-    """Return the project a page is about, or end with 404."""
+    """Return a page's project, or end with 404."""
     return one("SELECT * FROM project WHERE slug = ?", slug)
 
 
@@ -37,9 +37,9 @@ def members_of(project: sqlite3.Row) -> list[str]:
 def filters(
     table: str, project: sqlite3.Row, states: Sequence[str], people: Sequence[str]
 ) -> tuple[list[str], list[object]]:
-    """Return the conditions that the form above a list of a project asks for, and their values.
+    """Return the SQL conditions of the filter form above a project's list, and their values.
 
-    They are about status (open by default), words, and people, each in a column of its own.
+    They concern status (open by default), words, and people, each in its own column.
     """
     form = request.args
     where, values = [f"{table}.project_id = ?"], list[object]([project["id"]])
@@ -58,7 +58,7 @@ def filters(
 
 @pages.get("/projects")
 def index() -> ResponseReturnValue:
-    """List the projects, all or those that a phrase names."""
+    """List the projects, optionally filtered by a phrase."""
     phrase = request.args.get("q", "").strip()
     query = f"{LIST} WHERE slug LIKE ? ESCAPE '\\' OR description LIKE ? ESCAPE '\\' ORDER BY slug"
     return render_template("projects.html", found=slice_of(query, [like(phrase)] * 2, PROJECTS), phrase=phrase)
@@ -66,7 +66,7 @@ def index() -> ResponseReturnValue:
 
 @pages.get("/<slug>")
 def overview(slug: str) -> ResponseReturnValue:
-    """Show what the project is, and what is open."""
+    """Show the project's description and open work."""
     project = one(f"{LIST} WHERE slug = ?", slug)
     newest = many(f"{ISSUES} WHERE project.id = ? ORDER BY issue.number DESC LIMIT 5", project["id"])
     return render_template("project.html", project=project, newest=newest)

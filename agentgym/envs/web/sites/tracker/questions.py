@@ -1,4 +1,4 @@
-"""Task families that ask what the tracker says, and the steps that all its families share."""
+"""Task families that ask about the tracker, and the steps shared by all its families."""
 
 import re
 from collections import Counter
@@ -19,12 +19,12 @@ CONTAINS, FILTER = "Contains", Click("button", "Filter")
 
 
 def open_issue(project: str, title: str) -> Generator[Step, Page, Page]:
-    """Look for an issue of a project, open or closed, and show it."""
+    """Find an issue of a project, open or closed, and open it."""
     return (yield from _open(f"{TRACKER}/{project}/issues", title))
 
 
 def open_request(project: str, title: str) -> Generator[Step, Page, Page]:
-    """Look for a merge request of a project, in any state, and show it."""
+    """Find a merge request of a project, in any state, and open it."""
     return (yield from _open(f"{TRACKER}/{project}/merge_requests", title))
 
 
@@ -66,30 +66,34 @@ def foreign_label(rng: np.random.Generator, state: EpisodeState, project: int) -
 
 
 def list_labels(project: str, wanted: str) -> Plan:
-    """Show the labels of a project, if the wanted one is among them."""
+    """Open a project's labels, if the wanted one is among them.
+
+    Raises:
+        Impossible: the project does not have the label.
+    """
     page = yield Goto(f"{TRACKER}/{project}/labels")
     if all(row["Label"] != wanted for row in page.records("Label")):
         raise Impossible
 
 
 def nobody(rng: np.random.Generator, state: EpisodeState) -> str:
-    """Return the name of a person who is nowhere."""
+    """Return the name of a person who occurs nowhere."""
     known = [person.name for person in state.setting.people]
     return absent(known, lambda: f"{pick(rng, FIRST_NAMES)} {pick(rng, LAST_NAMES)}")
 
 
 def absent_title(rng: np.random.Generator, state: EpisodeState) -> str:
-    """Return the title of an issue that is nowhere in the tracker."""
+    """Return an issue title that does not occur in the tracker."""
     known = [row["title"] for row in state.rows("tracker", "SELECT title FROM issue")]
     return absent(known, lambda: unused_titles(rng, 1)[0])
 
 
 _TELLS = {"label": 'have the label "{}"', "assignee": "are assigned to {}", "author": "were opened by {}"}
-_EVERYTHING = ("all", "", "", "")  # of every project alike, so no question
+_EVERYTHING = ("all", "", "", "")  # the same for every project, so not a question
 
 
 class CountIssues(TaskFamily):
-    """How many issues of a project are of a status, have a label, an assignee, an author."""
+    """Tell how many issues of a project have a status, a label, an assignee, an author."""
 
     name = "tracker-count"
     sites = ("tracker",)
@@ -97,7 +101,7 @@ class CountIssues(TaskFamily):
     def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         project, slug = draw_project(rng, state)
         counts = self._counts(state, project, 1 + difficulty)
-        wanted = pick(rng, sorted(set(counts.values())))  # first, for of most kinds there are one or two
+        wanted = pick(rng, sorted(set(counts.values())))  # drawn first, since most combinations have one or two
         status, label, assignee, author = pick(rng, sorted(key for key, count in counts.items() if count == wanted))
         ask = {"project": slug, "status": status, "label": label, "assignee": assignee, "author": author}
         if not possible:
@@ -110,7 +114,7 @@ class CountIssues(TaskFamily):
         return text, question(ask, wanted)
 
     def _spoil(self, rng: np.random.Generator, state: EpisodeState, project: int, ask: Ask) -> None:
-        """Put another name, of what is not there, for one of the names in a question."""
+        """Replace one of the names in a question by one that does not exist."""
         slugs = [row["slug"] for row in state.rows("tracker", "SELECT slug FROM project")]
         names: dict[str, Callable[[], str]] = {
             "project": lambda: absent(slugs, lambda: f"{pick(rng, FIRST)}-{pick(rng, SECOND)}"),
@@ -122,7 +126,7 @@ class CountIssues(TaskFamily):
         ask[key] = names[key]()
 
     def _counts(self, state: EpisodeState, project: int, most: int) -> Counter[tuple[str, str, str, str]]:
-        """Count the issues of each status, label, assignee and author, up to so many of the last three; "" is any."""
+        """Count the issues of each status, label, assignee and author, up to `most` of the last three; "" is any."""
         people, labels = names(state), dict[int, list[str]]()
         sql = "SELECT issue_id, name FROM issue_label JOIN label ON label.id = label_id WHERE project_id = ?"
         for row in state.rows("tracker", sql, project):
@@ -158,7 +162,7 @@ class CountIssues(TaskFamily):
 
 
 class Assignee(TaskFamily):
-    """Who works on an issue."""
+    """Tell who works on an issue."""
 
     name = "tracker-assignee"
     sites = ("tracker",)
@@ -183,7 +187,7 @@ class Assignee(TaskFamily):
 
 
 class Busiest(TaskFamily):
-    """Who has the most (the second most, …) open issues of a project."""
+    """Tell who has the most (the second most, …) open issues of a project."""
 
     name = "tracker-busiest"
     sites = ("tracker",)
@@ -209,12 +213,12 @@ class Busiest(TaskFamily):
 
 
 def ranked(counts: Counter[str]) -> list[str]:
-    """Return names, the most frequent first; equally frequent ones by the alphabet."""
+    """Return names, most frequent first, ties in alphabetical order."""
     return sorted(counts, key=lambda name: (-counts[name], name))
 
 
 class NewValue(TaskFamily):
-    """What value a merge request gives to a setting: it is in the diff."""
+    """Tell the value that a merge request's diff gives to a setting."""
 
     name = "tracker-diff"
     sites = ("tracker",)

@@ -1,4 +1,4 @@
-"""Task families around merge requests of the tracker: reviewing and merging."""
+"""Task families about the tracker's merge requests: reviewing and merging."""
 
 import sqlite3
 
@@ -20,13 +20,13 @@ WHERE m.state = 'open' AND (SELECT COUNT(*) FROM merge_request AS other
 
 
 def id_of(state: EpisodeState, ask: Ask) -> int:
-    """Return the id of the merge request that a task is about."""
+    """Return the id of the task's merge request."""
     sql = "SELECT m.id FROM merge_request AS m JOIN project ON project.id = m.project_id WHERE slug = ? AND m.title = ?"
     return state.one("tracker", sql, ask["project"], ask["title"])
 
 
 def review(state: EpisodeState, request: int, verdict: str) -> None:
-    """Write the user's review of a merge request."""
+    """Insert the user's review of a merge request."""
     state.change("tracker", "INSERT OR REPLACE INTO review VALUES (?, ?, ?)", request, state.me.username, verdict)
 
 

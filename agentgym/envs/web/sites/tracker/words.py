@@ -1,4 +1,4 @@
-"""The words that a tracker's texts are made of."""
+"""Vocabulary of the tracker's texts."""
 
 FIRST = (
     "amber",

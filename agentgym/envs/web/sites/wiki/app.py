@@ -27,7 +27,7 @@ app = Site("wiki", "Open Almanac", NAV, NOTICES)
 
 @app.template_filter("wiki")
 def linked(text: str) -> Markup:
-    """Write a text with its [[links]] as links; all else is escaped."""
+    """Return a text with its [[links]] as HTML links, everything else escaped."""
     pieces = _LINK.split(text)
     shown = [
         Markup('<a href="{}">{}</a>').format(url_for("page", name=slug(piece)), piece) if at % 2 else escape(piece)
@@ -38,12 +38,12 @@ def linked(text: str) -> Markup:
 
 @app.context_processor
 def names() -> dict[str, dict[str, str]]:
-    """Give templates the names of people."""
+    """Provide templates with the names of people."""
     return {"names": {person.username: person.name for person in state().setting.people}}
 
 
 def pairs(facts: str) -> list[tuple[str, str]]:
-    """Return the facts of a page, one for each line `Name: value`."""
+    """Return the facts of a page, one per line `Name: value`."""
     split = [line.partition(":") for line in facts.split("\n") if line.strip()]
     return [(name.strip(), value.strip()) for name, _, value in split]
 
@@ -181,7 +181,7 @@ def version(id: int) -> str:
 @app.post("/version/<int:id>/restore")
 @needs_login
 def take_back(id: int) -> ResponseReturnValue:
-    """Make an older version the page again, as a new version."""
+    """Restore an older version of a page, as a new version."""
     version_row = _version(id)
     _write(
         version_row["page"],
@@ -195,7 +195,7 @@ def take_back(id: int) -> ResponseReturnValue:
 @app.post("/wiki/<name>/watch")
 @needs_login
 def watch(name: str) -> ResponseReturnValue:
-    """Put a page on the watch list, or take it off."""
+    """Add a page to the watch list, or remove it."""
     page_row = _page(name)
     if field("watch") == "no":
         db().execute("DELETE FROM watch WHERE page = ?", (page_row["id"],))

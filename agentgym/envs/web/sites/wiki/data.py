@@ -1,4 +1,4 @@
-"""What the wiki holds at the start of an episode."""
+"""Initial content of the wiki."""
 
 import re
 import sqlite3
@@ -32,18 +32,18 @@ PER_REGION = 6
 
 
 def slug(title: str) -> str:
-    """Return what stands for a title in an address."""
+    """Return a title's form in addresses."""
     return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-") or "-"
 
 
 def town_name(rng: np.random.Generator) -> str:
-    """Return a name such as a town may have."""
+    """Return a random town name."""
     return f"{words.pick(rng, PREFIXES)} {words.pick(rng, words.PLACES)}".strip()
 
 
 def fill(db: sqlite3.Connection, rng: np.random.Generator, size: int, setting: Setting) -> None:
-    """Write 24 towns and 6 more with each size, their regions and rivers, some crafts, and older versions of each page."""
-    count = min(24 + 6 * size, len(PREFIXES) * len(words.PLACES) - 30)  # some names stay free for towns that are not there
+    """Insert 24 towns, 6 more per size, their regions and rivers, some crafts, and older versions of each page."""
+    count = min(24 + 6 * size, len(PREFIXES) * len(words.PLACES) - 30)  # leaves names for absent towns
     names = [f"{prefix} {place}".strip() for prefix in PREFIXES for place in words.PLACES]
     towns = [names[int(i)] for i in rng.permutation(len(names))[:count]]
     regions = [f"{names[int(i)]} County" for i in rng.permutation(len(names))[: count // PER_REGION]]
@@ -76,7 +76,7 @@ def fill(db: sqlite3.Connection, rng: np.random.Generator, size: int, setting: S
 def _page(
     db: sqlite3.Connection, rng: np.random.Generator, setting: Setting, title: str, category: str, facts: dict[str, str]
 ) -> None:
-    """Write a page and one to four versions, the last of which is the page."""
+    """Insert a page and one to four versions, the last of which is the page."""
     text = "\n".join(f"{name}: {value}" for name, value in facts.items())
     body = words.paragraph(rng, 2)
     page = db.execute("INSERT INTO page VALUES (NULL, ?, ?, ?, ?)", (title, category, text, body)).lastrowid

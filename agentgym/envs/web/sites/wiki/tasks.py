@@ -1,4 +1,4 @@
-"""Task families of the wiki: facts that lie some links away, and editing, restoring, creating and watching pages."""
+"""Wiki task families: facts several links away, and editing, restoring, creating and watching pages."""
 
 from collections.abc import Generator
 
@@ -15,7 +15,7 @@ NUMBERS = ("Population", "Founded", "Mayor", "Postcode")
 
 
 def facts_of(state: EpisodeState, title: str) -> dict[str, str]:
-    """Return the facts of a page, links as their titles."""
+    """Return the facts of a page, with links as titles."""
     text: str = state.one("wiki", "SELECT facts FROM page WHERE title = ?", title)
     pairs = (line.partition(": ") for line in text.split("\n"))
     return {name: value.replace("[[", "").replace("]]", "") for name, _, value in pairs}
@@ -27,7 +27,7 @@ def titles_of(state: EpisodeState, category: str) -> list[str]:
 
 
 def find_page(title: str) -> Generator[Step, Page, bool]:
-    """Search for a page; return whether what is shown has a link to it."""
+    """Search for a page; return whether the results link to it."""
     yield Goto(f"{WIKI}/all")
     yield Fill("Contains", title)
     page = yield Click("button", "Apply filters")
@@ -39,7 +39,11 @@ def find_page(title: str) -> Generator[Step, Page, bool]:
 
 
 def open_page(title: str) -> Generator[Step, Page, Page]:
-    """Search for a page and open it."""
+    """Search for a page and open it.
+
+    Raises:
+        Impossible: there is no such page.
+    """
     if not (yield from find_page(title)):
         raise Impossible
     return (yield Click("link", title))
@@ -52,14 +56,14 @@ def save(summary: str) -> Generator[Step, Page, Page]:
 
 
 def write(state: EpisodeState, title: str, facts: str, body: str, summary: str) -> None:
-    """Make a new version of a page, written by the user."""
+    """Insert a new version of a page, written by the user."""
     state.change("wiki", "UPDATE page SET facts = ?, body = ? WHERE title = ?", facts, body, title)
     sql = "INSERT INTO version SELECT NULL, id, ?, ?, ?, facts, body FROM page WHERE title = ?"
     state.change("wiki", sql, state.me.username, f"{state.now:%Y-%m-%d %H:%M}", summary, title)
 
 
 class Fact(TaskFamily):
-    """A fact about the twin town (of the twin town, …) of a town."""
+    """Tell a fact about the twin town (of the twin town, …) of a town."""
 
     name = "wiki-fact"
     sites = ("wiki",)
@@ -84,7 +88,7 @@ class Fact(TaskFamily):
 
 
 class Largest(TaskFamily):
-    """Which town of a town's region has the most (or fewest) people, or is oldest (or youngest)."""
+    """Tell which town of a town's region has the most (or fewest) people, or is oldest (or youngest)."""
 
     name = "wiki-region"
     sites = ("wiki",)
@@ -121,7 +125,7 @@ class Largest(TaskFamily):
 
 
 class Editor(TaskFamily):
-    """Who made the change of a page that has a summary."""
+    """Tell who made the change of a page with a given summary."""
 
     name = "wiki-editor"
     sites = ("wiki",)
@@ -187,7 +191,7 @@ class EditFact(TaskFamily):
 
 
 def changed(facts: str, change: dict[str, str]) -> str:
-    """Return the lines of facts with other values for some."""
+    """Return the lines of facts with some values changed."""
     lines = [line.partition(":") for line in facts.split("\n")]
     return "\n".join(f"{name}: {change.get(name, value.strip())}" for name, _, value in lines)
 
@@ -222,7 +226,7 @@ class Append(TaskFamily):
 
 
 class Revert(TaskFamily):
-    """Restore the version before someone's change."""
+    """Restore the version before a person's change."""
 
     name = "wiki-revert"
     sites = ("wiki",)
@@ -261,7 +265,7 @@ class Revert(TaskFamily):
 
 
 class Create(TaskFamily):
-    """Create a page, or say that there is one already."""
+    """Create a page, or report that it exists already."""
 
     name = "wiki-create"
     sites = ("wiki",)
@@ -311,7 +315,7 @@ class Watch(TaskFamily):
         return f"Put every page of the wiki that links to the page {title} on my watch list.", asked({"page": title})
 
     def _pages(self, state: EpisodeState, title: str) -> list[int]:
-        """Return the pages to be watched that are not yet."""
+        """Return the pages to watch that are not yet watched."""
         sql = "SELECT id FROM page WHERE instr(facts, ?) AND id NOT IN (SELECT page FROM watch)"
         return [row["id"] for row in state.rows("wiki", sql, f"[[{title}]]")]
 
