@@ -16,11 +16,13 @@ sys.path += [str(DOCS), str(DOCS.parent / "benchmarks")]
 def main() -> None:
     """Write all of them."""
     import api
+    import configuration
     import credit_report
     import layers
 
     MADE.mkdir(exist_ok=True)
     api.main()
+    configuration.main()
     layers.main()
     credit_report.picture(MADE / "credit_bench.svg", RESULTS / "credit_bench.md", RESULTS / "credit_bench.jsonl")
     shutil.copytree(RESULTS, MADE / "results", ignore=shutil.ignore_patterns("*.json*"), dirs_exist_ok=True)

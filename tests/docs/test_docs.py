@@ -117,9 +117,9 @@ def test_the_home_lists_every_other_page() -> None:
 
 def test_the_site_lists_every_page() -> None:
     nav = (ROOT / "docs/site.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
-    named = sorted(re.findall(r"\b[\w/]+\.md", nav.replace("made/api.md", "").replace("made/layers.md", "")))
+    named = [name for name in re.findall(r"\b[\w/]+\.md", nav) if not re.fullmatch(r"made/\w+\.md", name)]
     copies = [f"made/results/{page.name}" for page in RESULTS]
-    assert named == sorted([*(page.relative_to(ROOT / "docs").as_posix() for page in DOCS), *copies])
+    assert sorted(named) == sorted([*(page.relative_to(ROOT / "docs").as_posix() for page in DOCS), *copies])
 
 
 def test_readme_episode_is_short_and_runs(tmp_path: Path) -> None:
