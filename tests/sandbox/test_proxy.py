@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from agentgym.sandbox.inside.proxy import allowed, serve, target
+from agentgym.sandbox.inside.proxy import allowed, kept, serve, target
 
 HOSTS = ["index.test", "*.example.com", "10.1.0.0/16", "192.0.2.7", "2001:db8::/32"]
 
@@ -26,10 +26,20 @@ def test_hosts(host, may):
 
 def test_first_lines():
     assert target(b"CONNECT index.test:443 HTTP/1.1") == ("index.test", 443, b"")
-    assert target(b"GET http://a.test:81/x?y=1 HTTP/1.1") == ("a.test", 81, b"GET /x?y=1 HTTP/1.1\r\n")
+    lines = b"GET /x?y=1 HTTP/1.1\r\nHost: a.test:81\r\n"
+    assert target(b"GET http://u:p@a.test:81/x?y=1 HTTP/1.1") == ("a.test", 81, lines)
     for wrong in (b"GET /x HTTP/1.1", b"GET https://a.test/ HTTP/1.1", b"CONNECT a.test HTTP/1.1", b"", b"\xff a b"):
         with pytest.raises(ValueError):
             target(wrong)
+
+
+def test_the_client_names_no_other_host_than_the_url():
+    """A server of several hosts would serve a refused one."""
+    sent = b"Host: refused.test\r\nhost : refused.test\r\nHOST:refused.test\r\nProxy-Connection: x\r\nA: b\r\n\r\n"
+    assert kept(sent) == [b"A: b"]
+    for doubtful in (b"A: b\nHost: refused.test\r\n\r\n", b"A: b\rHost: refused.test\r\n\r\n"):
+        with pytest.raises(ValueError):
+            kept(doubtful)
 
 
 def test_requests_go_through_or_are_refused():

@@ -16,16 +16,19 @@ PROGRAM = Path(__file__).parents[1] / "inside" / "proxy.py"
 EVERYWHERE = ("*",)
 """A list that lets every host through."""
 NAMES = ("http_proxy", "https_proxy", "all_proxy")
+INSIDE = ("localhost", "127.0.0.1", "::1")
+"""What programs reach without the proxy."""
 
 
 class Egress:
     """An internal network with a proxy that lets requests to some hosts through.
 
-    `image`, which the daemon has, has `python3`; it must not be of the one whose container is confined.
+    `image`, which the daemon has, has `python3`; it must not be of the one whose container is confined. `beside` are the
+    names of services that the container reaches without the proxy.
     """
 
-    def __init__(self, daemon: Daemon, hosts: Sequence[str], outside: str, image: str) -> None:
-        self._daemon = daemon
+    def __init__(self, daemon: Daemon, hosts: Sequence[str], outside: str, image: str, beside: Sequence[str] = ()) -> None:
+        self._daemon, self._beside = daemon, beside
         api = daemon.client.api
         self.name = f"agentgym-{uuid.uuid4().hex[:12]}"
         self._proxy = ""
@@ -65,7 +68,9 @@ class Egress:
             facts: dict[str, Any] = api.inspect_container(self._proxy)
         address = facts["NetworkSettings"]["Networks"][self.name]["IPAddress"]
         where = f"http://{address}:{PORT}"
-        self.variables = {spelling: where for name in NAMES for spelling in (name, name.upper())}
+        direct = ",".join((*INSIDE, *self._beside))
+        told = {**dict.fromkeys(NAMES, where), "no_proxy": direct}
+        self.variables = {spelling: value for name, value in told.items() for spelling in (name, name.upper())}
         """By which programs find the proxy."""
 
     def close(self) -> None:

@@ -192,7 +192,7 @@ class Docker(BaseSandbox):
             proxy = images.have(self.daemon, self.asked.proxy_image, self.asked.pull, self.asked.images_gb)["Id"]
         except BadConfig as error:
             raise BadConfig(f"the proxy of allowed hosts needs an image with python3 (proxy_image): {error}") from error
-        egress = Egress(self.daemon, hosts, name, proxy)
+        egress = Egress(self.daemon, hosts, name, proxy, self.asked.beside.names if self.asked.beside else ())
         self._nets.callback(egress.close)
         self._proxy = egress.variables
         return egress.name

@@ -64,6 +64,13 @@ class Beside:
     capabilities: tuple[str, ...] = ()
     """Of root in a service."""
 
+    @property
+    def names(self) -> list[str]:
+        """Every name by which the main container finds a service."""
+        return [
+            name for one in self.services for name in (one.name, *(each for more in one.networks.values() for each in more))
+        ]
+
 
 class Services:
     """The running services. BadConfig for an image that the daemon has not, SandboxFault for one that stays unhealthy."""

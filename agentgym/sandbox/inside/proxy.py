@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 MOST = 65536
 SECONDS = 30.0
-OURS = (b"proxy-", b"connection:")
-"""Headers that are not passed on."""
+OURS = (b"connection", b"host")
+"""Headers that this proxy sets itself."""
 
 
 def allowed(host: str, hosts: List[str]) -> bool:  # noqa: UP006
@@ -53,7 +53,10 @@ async def copied(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
 
 
 def target(line: bytes) -> Tuple[str, int, bytes]:  # noqa: UP006
-    """Return host, port and the line for the server, of a request's first line; ValueError for another."""
+    """Return host, port and the first lines for the server, of a request's first line; ValueError for another.
+
+    The server is told the host of the URL, which was looked at: a `Host` of the client may name another one that it serves.
+    """
     method, where, version = line.decode("ascii").split()
     if method == "CONNECT":
         host, _, port = where.rpartition(":")
@@ -62,7 +65,17 @@ def target(line: bytes) -> Tuple[str, int, bytes]:  # noqa: UP006
     if parts.scheme != "http" or not parts.hostname:
         raise ValueError(where)
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    return parts.hostname, parts.port or 80, f"{method} {path} {version}\r\n".encode("ascii")
+    lines = f"{method} {path} {version}\r\nHost: {parts.netloc.rpartition('@')[2]}\r\n"
+    return parts.hostname, parts.port or 80, lines.encode("ascii")
+
+
+def kept(head: bytes) -> List[bytes]:  # noqa: UP006
+    """Return the headers that are passed on; ValueError for lines that programs may read in two ways."""
+    lines = [line for line in head.split(b"\r\n") if line]
+    if any(b"\n" in line or b"\r" in line for line in lines):
+        raise ValueError("half a line end")
+    names = [(line.partition(b":")[0].strip().lower(), line) for line in lines]
+    return [line for name, line in names if name not in OURS and not name.startswith(b"proxy-")]
 
 
 async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, hosts: List[str]) -> None:  # noqa: UP006
@@ -75,10 +88,7 @@ async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, host
             writer.write(b"HTTP/1.1 403 Forbidden\r\nConnection: close\r\n\r\nthis task may not reach that host\n")
             return
         if line:  # one request a connection: the next one may be for another host
-            kept = [
-                each for each in rest.split(b"\r\n") if each and not each.lower().startswith((b"proxy-", b"connection:"))
-            ]
-            line += b"\r\n".join([*kept, b"Connection: close", b"", b""])
+            line += b"\r\n".join([*kept(rest), b"Connection: close", b"", b""])
         there, out = await asyncio.wait_for(asyncio.open_connection(host.strip("[]"), port), SECONDS)
         if line:
             out.write(line)

@@ -27,8 +27,11 @@ def verified(task: HarborTask, step: Step, sandbox: Any, containers: Containers)
     own = step.verifier.place
     if own is None:
         containers.connect(sandbox, task.steps[0].network, step.verifier.network, task.name)
-        _clear(sandbox, "/tests", "/logs/verifier")
+        keeper = _keeper(sandbox, step)
+        _clear(sandbox, "/tests", "/logs/verifier", keeper=keeper)
         sandbox.copy_in(packed(step.tests), "/tests")
+        if keeper:
+            sandbox.run(f"chown -R {keeper} /tests; chmod 700 /tests")
         rewards = _run(task, step, task.place, sandbox)
         _clear(sandbox, "/tests", "/logs/verifier")
         return rewards
@@ -43,11 +46,29 @@ def verified(task: HarborTask, step: Step, sandbox: Any, containers: Containers)
         return _run(task, step, own, other)
 
 
-def _clear(sandbox: Any, *places: str) -> None:
-    sandbox.run(f"rm -rf {' '.join(places)}; {_LOGS}")
-    for place in (*(place for place in places if place == "/tests"), *(f"/logs/verifier/{name}" for name in FILES)):
+def _clear(sandbox: Any, *places: str, keeper: str = "") -> None:
+    """Empty places; with a keeper, tests and reward are closed to all others from the moment that they are there."""
+    closed = f"mkdir -m 700 /tests /logs/verifier; chown {keeper} /tests /logs/verifier; " if keeper else ""
+    logs = _LOGS.replace("/logs/verifier ", "") if keeper else _LOGS
+    sandbox.run(f"rm -rf {' '.join(places)}; {closed}{logs}")
+    for place in (
+        *(place for place in places if place == "/tests" and not keeper),
+        *(f"/logs/verifier/{name}" for name in FILES),
+    ):
         if _exists(sandbox, place):  # the agent may have replaced rm
             raise NoVerdict(f"{place} could not be removed")
+
+
+def _keeper(sandbox: Any, step: Step) -> str:
+    """Return the number of the user who alone may reach tests and reward, for an agent's processes live on; else empty.
+
+    Nothing keeps root out, and where the tests run as the agent's own user they are as open to it as in Harbor.
+    """
+    if not getattr(getattr(sandbox, "asked", None), "background", False):
+        return ""  # nothing of the agent runs any more
+    users = (step.user, step.verifier.user)
+    agent, tests = (sandbox.run_as(user, ["/bin/sh", "-c", "id -u"]).stdout.decode().strip() for user in users)
+    return tests if agent.isdigit() and tests.isdigit() and agent not in ("0", tests) else ""
 
 
 def _run(task: HarborTask, step: Step, place: Place, sandbox: Any) -> dict[str, float]:
