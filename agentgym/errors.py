@@ -69,7 +69,7 @@ class Fault(RuntimeError):
 
 
 RULED_OUT = "with the agent's part taken away: "
-"""How the message of a fault begins whose environment has found out already that the agent's actions did not cause it."""
+"""Beginning of a fault's message once its environment has ruled out the agent's actions as the cause."""
 
 
 class EngineDead(Fault):
@@ -124,10 +124,10 @@ def _requirements(extra: str) -> list[str]:
 
 
 def _closest(name: str, names: Iterable[str]) -> str | None:
-    """Return the name that was probably meant; None where none is close.
+    """Return the closest name; None if none is close.
 
-    Compared is what tells names apart: without a namespace, a version, dashes in front, and upper case. With them
-    `rlvr/Nope-v0` would be three quarters of `rlvr/Shop-v0`.
+    Namespace, version, leading dashes and case are ignored: with them `rlvr/Nope-v0` would be three quarters of
+    `rlvr/Shop-v0`.
     """
     bare = {_VERSION.sub("", known.rpartition("/")[2]).lstrip("-").lower(): known for known in names}
     closest = difflib.get_close_matches(_VERSION.sub("", name.rpartition("/")[2]).lstrip("-").lower(), bare, n=1, cutoff=0.6)

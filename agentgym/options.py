@@ -1,4 +1,4 @@
-"""How a field of a command's dataclass is read from the command line, where its type alone does not say it."""
+"""Parsing of a command's dataclass field from the command line, if its type alone does not define it."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -8,7 +8,7 @@ _Value = TypeVar("_Value")
 
 
 class Mark(Enum):
-    """What `Annotated` holds of a field."""
+    """Metadata of a field in `Annotated`."""
 
     POSITIONAL = "comes without a flag"
     HIDDEN = "has no flag"

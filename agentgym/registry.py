@@ -198,7 +198,7 @@ def module_named(name: str) -> str:
 
 
 def is_registered(name: str) -> bool:
-    """Whether a name stands for an environment that is registered already, so that resolving it imports no new module.
+    """Return whether a name is that of a registered environment, so that resolving it imports no new module.
 
     `MODULE:ID` counts once MODULE is imported: by the caller, since nothing that a stored file says is imported.
     """

@@ -1,4 +1,4 @@
-"""What stands between an environment's text and a model: an agent is configuration, a conversation the state of one
+"""Agents connect an environment's text to a model: an agent is configuration, a conversation the state of one
 episode."""
 
 import copy
@@ -58,11 +58,11 @@ class Agent(Protocol):
 
     @property
     def engine(self) -> TokenEngine | ChatEngine | None:
-        """What turns prompts into replies; None for policies that need no model."""
+        """Engine that turns prompts into replies; None for policies without a model."""
 
     @property
     def sampling(self) -> Sampling:
-        """How replies are drawn."""
+        """Sampling of replies."""
         ...
 
     def begin(self, task: Task, tools: Mapping[str, Tool]) -> Conversation:

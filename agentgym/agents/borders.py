@@ -1,4 +1,4 @@
-"""Where a text can be cut such that its parts, encoded one by one, give the tokens of the whole."""
+"""Places to cut a text so that its parts, encoded one by one, give the tokens of the whole."""
 
 import json
 import re
@@ -59,7 +59,7 @@ def border(source: str, encode: Callable[[str], Sequence[int]]) -> re.Pattern[st
 
 
 def _never_joined(raw: dict[str, Any], encode: Callable[[str], Sequence[int]]) -> bool:
-    """Whether no token spans the blank between two words.
+    """Return whether no token spans the blank between two words.
 
     A byte-pair model never joins what no token of its vocabulary spans, so no token may have a blank after anything
     visible. What the pre-tokenizer makes of a part must not depend on what stands before it, so its patterns may not look

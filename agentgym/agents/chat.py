@@ -98,9 +98,9 @@ class ChatConversation(TokenConversation):
         self.held: list[int] = []
         """Every token so far, prompts and replies."""
         self.ended = True
-        """Whether the last reply ended with a stop token of its own."""
+        """True if the last reply ended with a stop token of its own."""
         self.rewrites: int = 0
-        """How often the past was rendered anew, so that a prompt did not extend what was held."""
+        """Number of times the past was rendered again, so that a prompt did not extend the stored tokens."""
 
     def prompt(self, observation: str, info: Mapping[str, object]) -> list[int]:
         """Return all that is held, plus the bridge around the new observation."""

@@ -1,4 +1,4 @@
-"""What a model is told of a reply that its token limit cut, by agents of tokens and of messages alike."""
+"""Notice to a model that its token limit cut its reply, for agents of tokens and of messages."""
 
 from agentgym.agents.parse import PROJECTIONS
 from agentgym.agents.prompt import Prompt
@@ -15,5 +15,5 @@ def noticed(observation: str, limit: int) -> str:
 
 
 def tells(prompt: Prompt) -> bool:
-    """Whether a prompt may tell of a cut: a published one whose replies are read as published stays as it was published."""
+    """Return whether a prompt may have the notice: a published prompt with published parsing stays as it is."""
     return prompt.reply.kind not in PROJECTIONS

@@ -36,7 +36,7 @@ def mark(name: object) -> str:
 
 
 def marked_once(rendered: str, count: int) -> bool:
-    """Whether the placeholders 0 to `count` stand in a rendering, each once."""
+    """Return whether the placeholders 0 to `count` stand in a rendering, each once."""
     mark_counts = Counter(MARK.findall(rendered))
     return all(mark_counts[str(number)] == 1 for number in range(count))
 

@@ -1,4 +1,4 @@
-"""What stands in the gaps of a prompt: task, observation, tools, what may be done, what was done."""
+"""Fields of a prompt: task, observation, tools, possible actions, past actions."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence

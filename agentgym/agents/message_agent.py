@@ -122,7 +122,7 @@ class MessageConversation:
         self.cut_at = 0
         """The limit in tokens that cut the last reply; 0 where it ended by itself."""
         self.offer: tuple[dict[str, object], ...] = ()
-        """What the server is told of the tools, as JSON Schemas."""
+        """JSON Schemas of the tools, as sent to the server."""
 
     async def take(self, observation: str, info: Mapping[str, object], *, env: TextEnv, seed: int, session: str) -> Turn:
         """Answer an observation; see `Conversation.take`. The environment itself is never touched."""

@@ -29,12 +29,12 @@ def offered(tools: Mapping[str, Tool]) -> Mapping[str, Tool]:
 
 
 class CallSide:
-    """What conversations in tool calls share: what goes to the environment, and how a bad call is explained."""
+    """Base of conversations with tool calls: the action for the environment, and the explanation of a bad call."""
 
     tools: Mapping[str, Tool]
     turns: int
     commands: bool
-    """Whether the environment takes plain commands, and is offered as `act(command)`."""
+    """True if the environment takes plain commands, and is offered as `act(command)`."""
     _problem: tuple[str, str] | None = None  # what the environment says about the last call, and how a model is told
 
     def example(self, tool: Tool) -> str:

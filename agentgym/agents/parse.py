@@ -10,7 +10,7 @@ from agentgym.errors import BadConfig
 
 FALLBACK = 30  # characters of a reply without an action that are sent all the same, as in verl-agent's ALFWorld setting
 PROJECTIONS = {"verl-agent": (FALLBACK, False), "verl-agent-webshop": (20, True)}
-"""How verl-agent reads replies in ALFWorld and WebShop: characters sent without an action, and whether Chinese is valid."""
+"""verl-agent's parsing in ALFWorld and WebShop: characters sent without an action, and whether Chinese is valid."""
 _CLOSE = "</think>"
 _OPEN = "<think>"
 _CHINESE = re.compile("[\u4e00-\u9fff]")
@@ -48,7 +48,7 @@ def split_thought(text: str, opened: bool) -> tuple[bool, bool, str]:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """How a prompt asks to be answered.
+    """Form of the replies that a prompt asks for.
 
     `kind` is `bare` (the whole reply is the action), `tag` (the last `<tag>…</tag>`), `call` (one tool call, sent
     untouched), `block` (the only fenced block of the language `tag`: what the environment's first tool is called with, as

@@ -39,7 +39,7 @@ def _pattern(names: str) -> str:
 
 
 def recognized(tokenizer: dict[str, Any]) -> bool:
-    """Whether a tokenizer, as the object of its JSON, cuts texts by this pattern, and changes nothing before that."""
+    """Return whether a tokenizer, as the object of its JSON, cuts texts by this pattern, and changes nothing before that."""
     first: dict[str, Any] = tokenizer.get("pre_tokenizer") or {}
     steps: list[dict[str, Any]] = first.get("pretokenizers") or []
     if tokenizer.get("normalizer") or tokenizer["added_tokens"] or len(steps) != 2:

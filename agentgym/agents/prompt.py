@@ -51,7 +51,7 @@ _HINT_SECTION = Section(("Hint: ", HINT, ""))
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """What a conversation begins with: a system message, if there is any, and a user message, as pieces."""
+    """Opening of a conversation: a system message, if there is any, and a user message, as pieces."""
 
     system: list[str]
     user: list[str]
@@ -65,7 +65,7 @@ class Opening:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What an agent says: the system message, the first and every later user message, and the form of the reply."""
+    """Texts of an agent: the system message, the first and every later user message, and the form of the reply."""
 
     name: str
     system: Section
@@ -73,16 +73,16 @@ class Prompt:
     turn: Section
     reply: Reply
     summary: Section | None = None
-    """What `SummaryAgent` asks for when its memory is full; None: that of the prompt `summary`."""
+    """Request of `SummaryAgent` when its memory is full; None for that of the prompt `summary`."""
     resume: Section | None = None
-    """What stands for the observation in the first message after a summary; None: that of the prompt `summary`."""
+    """Text in place of the observation in the first message after a summary; None for that of the prompt `summary`."""
     hint: Section = _HINT_SECTION
-    """What the first message ends with where an episode of training is played with a hint."""
+    """End of the first message in a training episode with a hint."""
     most: int | None = None
     """Characters of a later message beyond which `first` is said in its place; None: no limit."""
 
     def shows(self, tools: Mapping[str, Tool]) -> bool:
-        """Whether it tells of every tool before the first reply: it lists them, or has each one's name in its own words."""
+        """True if it tells of every tool before the first reply: it lists them, or its own words have each one's name."""
         said = (self.system, self.first)
         if any("tools" in section.fields for section in said):
             return True
@@ -106,7 +106,7 @@ class Prompt:
 
 
 def is_file(name: str) -> bool:
-    """Whether the name of a prompt is the path of a file, rather than a short name."""
+    """Return whether the name of a prompt is the path of a file, rather than a short name."""
     return Path(name).suffix == ".txt"
 
 

@@ -1,4 +1,4 @@
-"""What plays, by name and value: the options of agents that `train` and `eval` share, checked before a model is loaded."""
+"""Agents by name and value: the options that `train` and `eval` share, checked before a model is loaded."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class AgentSpec:
     """Most tokens of a reply. None: 256 (that of `Sampling`), or 4,096 (`message_agent.TURN_TOKENS`) over plain chat, where
     replies include thoughts that nobody sees. Recipes of small policies set less."""
     messages: bool = False
-    """Whether the model is behind plain chat (chat:URL)."""
+    """True if the model is behind plain chat (chat:URL)."""
 
     def __post_init__(self) -> None:
         if self.agent not in AGENTS:

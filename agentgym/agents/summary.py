@@ -64,7 +64,7 @@ class SummaryAgent(TokenAgent):
 
 
 class SummaryConversation(ChatConversation):
-    """A conversation that begins anew from the model's own summary whenever its memory is full."""
+    """Conversation that restarts from the model's own summary whenever its memory is full."""
 
     def __init__(self, agent: SummaryAgent, task: Task, tools: Mapping[str, Tool]) -> None:
         super().__init__(agent, task, tools)

@@ -13,13 +13,13 @@ class Entry:
     path: str
     """Its class, as MODULE:NAME."""
     about: str
-    """What it is, in a few words."""
+    """Description in a few words."""
     options: Mapping[str, str] = field(default_factory=dict[str, str])
     """Options of `AgentSpec` that it alone takes, each with the keyword of its class."""
     messages: bool = False
-    """Whether it can also play over plain chat."""
+    """True if it can also play over plain chat."""
     attended: bool = False
-    """Whether a person has to be there."""
+    """True if a person has to be there."""
 
     def load(self) -> Any:
         """Return its class; it is imported now."""

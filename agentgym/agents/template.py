@@ -24,7 +24,7 @@ def _date(format: str) -> str:
 
 
 class ChatTemplate:
-    """A tokenizer's chat template, taken apart: first prompts and bridges in tokens, without rendering each time.
+    """Chat template of a tokenizer in parts: first prompts and bridges in tokens, without rendering each time.
 
     `options` go to the template (`enable_thinking=False`, …). Raises BadConfig when there is no template or when
     what it makes of a conversation cannot be continued. `role` is that of observations, found out where it is None;
@@ -46,16 +46,16 @@ class ChatTemplate:
         self._options = {"strftime_now": _date, **(options or {})}
         self._skeletons: dict[tuple[str, str, str], Split] = {}
         self._listed = False
-        """Whether the template wants a message's content as a list of parts."""
+        """True if the template wants a message's content as a list of parts."""
         self._listed = not self._works([("user", mark("u"))], "u")
         if self._listed and not self._works([("user", mark("u"))], "u"):
             raise BadConfig("the chat template renders no user message, neither from a string nor from a list of parts")
         self.system = self._works([("system", mark("s")), ("user", mark("u"))], "s", "u") and self._system_stays()
-        """Whether there is a system message; otherwise its text opens the first user message."""
+        """True if there is a system message; otherwise its text opens the first user message."""
         self._first = [*([("system", mark("s"))] if self.system else []), ("user", mark("u"))]
         self._past = [*self._first, ("assistant", mark("a"))]
         self.escape = False
-        """Whether observations are written as the inside of a JSON string."""
+        """True if observations are written as the inside of a JSON string."""
         self.role: str = role or ("tool" if self._has_tool_role() else "user")
         """The role under which observations go back."""
         self._learn_assistant(tokenizer.eos_token_id)
@@ -72,17 +72,17 @@ class ChatTemplate:
         asked, said = self.render(self._first), self.render(whole)
         thinking = _THINK.search(asked)
         self.opened = thinking[0] if thinking else ""
-        """What the generation prompt opens: `<think>` and the white space after it, or nothing."""
+        """Tag that the generation prompt opens: `<think>` and the white space after it, or nothing."""
         self.prefix = said[len(asked) :].partition(mark("a"))[0] if said.startswith(asked) else ""
-        """What the template itself writes before a plain reply and the generation prompt does not (gpt-oss: a channel)."""
+        """Text that the template writes before a plain reply and the generation prompt does not (gpt-oss: a channel)."""
         self.end_ids, _ = self._bridge(mark(0))
-        """What ends the assistant's turn in a conversation that goes on."""
+        """End of the assistant's turn in a conversation that goes on."""
         final = self.render(self._past, generate=False).partition(mark("a"))[2]
         ends = self.split(final)[0][-1:]
         self._closes = bool(ends)
-        """Whether a turn has an end token of its own; else (GLM) the token that opens the next one ends it."""
+        """True if a turn has an end token of its own; else (GLM) the token that opens the next one ends it."""
         self.stop_ids = tuple(dict.fromkeys([*(ends or self._openers()), *([] if eos is None else [int(eos)])]))
-        """What a model samples to end its turn."""
+        """Tokens that a model samples to end its turn."""
 
     # Rendering
 
@@ -107,12 +107,12 @@ class ChatTemplate:
         return all(rendered.count(mark(name)) == 1 for name in names)
 
     def _system_stays(self) -> bool:
-        """Whether the system message keeps its place: some (Mistral Nemo) move it to the last user message."""
+        """Return whether the system message keeps its place: some (Mistral Nemo) move it to the last user message."""
         past = [("system", mark("s")), ("user", mark("u")), ("assistant", mark("a")), ("user", mark(0))]
         return not self._works(past, "s", "a") or mark("s") in self.render(past).partition(mark("a"))[0]
 
     def _has_tool_role(self) -> bool:
-        """Whether an observation can follow a plain reply as role=tool and the model's turn opens after it."""
+        """Return whether an observation can follow a plain reply as role=tool and the model's turn opens after it."""
         source = str(self._tokenizer.chat_template)
         if not _TOOL_ROLE.search(source) or not self._works([*self._past, ("tool", mark(0))], "u", "a", "0"):
             return False
@@ -133,7 +133,7 @@ class ChatTemplate:
         return openers
 
     def ended(self, ids: Sequence[int]) -> bool:
-        """Whether sampled tokens end the turn, so that the bridge need not."""
+        """Return whether sampled tokens end the turn, so that the bridge need not."""
         if not ids or ids[-1] not in self.stop_ids:
             return False
         return self._closes or ids[-1:] == list(self.end_ids[-1:])

@@ -1,4 +1,4 @@
-"""What agents with a language model share: their configuration, and one turn from prompt tokens to action."""
+"""Base of agents with a language model: their configuration, and one turn from prompt tokens to action."""
 
 import copy
 import dataclasses
@@ -57,7 +57,7 @@ class TokenAgent:
     text_only = ""
     """Why it cannot give the model tools natively; empty where it can."""
     demonstrable = True
-    """Whether an expert can play this agent's part: it acts, and writes nothing else."""
+    """True if an expert can play this agent's part: it acts, and writes nothing else."""
 
     def __init__(self, engine: TokenEngine, tokenizer: object = None, **options: Unpack[AgentOptions]) -> None:
         for name in options:
@@ -196,9 +196,9 @@ class TokenConversation:
         """The chat messages that the last prompt added."""
         self.first_observation = ""
         self.cut_at = 0
-        """How many tokens the last reply had when its limit cut it; 0 where it ended by itself, or the model is not told."""
+        """Number of tokens of the last reply if its limit cut it; 0 if it ended by itself, or the model gets no notice."""
         self.hint: Hint | None = None
-        """What every opening shows besides, in an episode of training; set before the first prompt."""
+        """Hint that every opening shows in a training episode; set before the first prompt."""
         self._opened: tuple[int, list[int]] = (0, [])  # tokens that the prompt begins with, and the same without the hint
 
     async def take(self, observation: str, info: Mapping[str, object], *, env: TextEnv, seed: int, session: str) -> Turn:

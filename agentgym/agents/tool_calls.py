@@ -1,4 +1,4 @@
-"""How each family of models writes a tool call: read from what it sampled, and written for it."""
+"""Tool calls in the form of each model family: parsed from sampled text, and written for prompts."""
 
 import json
 import re
@@ -32,7 +32,7 @@ class Attempt(NamedTuple):
 
     action: str
     name: str = ""
-    """What is called, empty where that cannot be read."""
+    """Name of the tool; empty if it cannot be parsed."""
     id: str = ""
     """The id that the model gave the call, if its family does that."""
 
@@ -167,7 +167,7 @@ class _Bare:
         return next((mark for mark in marks if mark.lastgroup != "open" and self._ends(mark)), None)
 
     def _ends(self, mark: re.Match[str]) -> bool:
-        """Whether a closing tag ends its value: no other one stands between the end of the call and the next call."""
+        """Return whether a closing tag ends its value: no other one stands between the end of the call and the next call."""
         if mark.lastgroup != "last":
             return True
         other = self._text.find(self._close, mark.end())

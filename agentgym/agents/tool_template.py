@@ -12,7 +12,7 @@ from agentgym.core.actions import Call, Tool, parse_call, samples
 from agentgym.errors import BadConfig
 
 _TAG_BEGUN = re.compile(r"<[^<>\n]*\Z")
-"""What `<think>`, which a template may write for the model, and `<tool_call>` have in common."""
+"""Common opening of `<tool_call>` and of `<think>`, which a template may write for the model."""
 _AWKWARD = 'a "b"\n<c> \\d'
 """An argument that some way of writing would change."""
 
@@ -44,7 +44,7 @@ class ToolTemplate(ChatTemplate):
         if self._names[0] not in asked or mark("a") not in written or mark(0) not in rendered:
             raise BadConfig("the chat template has no place for tools, calls and their results: use tools='text'")
         self.family: CallForm = FAMILIES[family or _found(written)]
-        """How calls are written."""
+        """Form in which calls are written."""
         self._call_end = self._results([mark(0)])[0]
         if not self._call_end:
             raise BadConfig("the chat template ends a tool call with no token of its own: use tools='text'")
@@ -164,7 +164,7 @@ class ToolTemplate(ChatTemplate):
             )
 
     def ends(self, ids: Sequence[int], called: bool) -> bool:
-        """Whether sampled tokens end the turn, so that the bridge need not: the one to a result or to a user message."""
+        """Return whether sampled tokens end the turn, so that the bridge (to a result or a user message) need not."""
         if not ids or ids[-1] not in self.stop_ids:
             return False
         if self._call_end[-1:] == self.end_ids[-1:]:

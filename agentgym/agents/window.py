@@ -35,7 +35,7 @@ class WindowAgent(TokenAgent):
 
 
 class WindowConversation(TokenConversation):
-    """A conversation that is written anew each turn from the last pairs."""
+    """Conversation that is rewritten each turn from the last pairs."""
 
     def __init__(self, agent: WindowAgent, task: Task, tools: Mapping[str, Tool]) -> None:
         super().__init__(agent, task, tools)

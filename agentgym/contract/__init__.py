@@ -14,7 +14,7 @@ from agentgym.core.env import TextEnv
 from agentgym.errors import UnknownName, no_such
 
 SMALL = {"count": 2, "steps": 6, "plays": 6}
-"""What is spent on an environment that waits for something outside: a sandbox, a browser."""
+"""Budget for an environment that waits for something outside: a sandbox, a browser."""
 
 __all__ = ["CHECKS", "Broken", "EnvUnderTest", "NotChecked", "Report", "Result", "check"]
 

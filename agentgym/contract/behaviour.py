@@ -155,7 +155,7 @@ def admissible_is_valid(under_test: EnvUnderTest) -> str:
 
 
 class _Again:
-    """In a sequence of actions: begin the same episode anew."""
+    """Marker in a sequence of actions: restart the same episode."""
 
     def __repr__(self) -> str:
         return "reset()"
@@ -165,7 +165,7 @@ AGAIN = _Again()
 
 
 def equal_keys(under_test: EnvUnderTest) -> str:
-    """Where two moments have one state key, in one play or in two of the same task, equal actions bring equal responses."""
+    """Equal actions bring equal responses from two moments with the same state key, within a task."""
     under_test.repeatable()
     pairs = 0
     for seed, task in enumerate(under_test.tasks):
@@ -273,7 +273,7 @@ def _total(env: TextEnv, task: Task, seed: int, actions: Sequence[object]) -> tu
 
 
 def solution(under_test: EnvUnderTest, task: Task, seed: int, horizon: int | None = ENDLESS) -> list[str]:
-    """Return the actions of the oracle from the start, asked again each turn; [] where there is none.
+    """Return the oracle's actions from the start, asked again each turn; [] without an oracle.
 
     None for the horizon is the environment's own.
     """

@@ -1,4 +1,4 @@
-"""Where a defect of an environment comes from: the line that raised, and the line that draws chance of its own."""
+"""Source of a defect in an environment: the line that raised, and the line that draws from its own random state."""
 
 import builtins
 import os

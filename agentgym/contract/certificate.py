@@ -35,7 +35,7 @@ CLAIMS: dict[str, tuple[str, ...]] = {
     "leaks": ("answers stay hidden", "tests stay hidden"),
     "splits": ("splits are disjoint",),
 }
-"""What a certificate claims, and the checks that each claim rests on."""
+"""Claims of a certificate, with the checks that support each."""
 OF_OTHERS = tuple(name for name in CHECKS if name == "chance is poor" or any(name in names for names in CLAIMS.values()))
 """The checks of somebody else's environment; the others are about our interface, which an adapter of ours keeps."""
 

@@ -82,7 +82,7 @@ def _same_elsewhere(under_test: EnvUnderTest, plays: list[tuple[str, int, list[o
 
 
 def same_verdict(under_test: EnvUnderTest) -> str:
-    """Where answers may differ, success must not: the solution, and doing nothing, come out alike twice."""
+    """Success repeats even if answers differ: the solution and doing nothing end the same way twice."""
     env = under_test.env
     if not env.declared.nondeterministic:
         raise NotChecked("whole answers are compared, and success with them")
@@ -162,7 +162,7 @@ def _unwritten(payload: object) -> str:
 
 
 def chance_afresh(under_test: EnvUnderTest) -> str:
-    """`restore(state, seed=k)` draws later chance afresh: alike for the same k, otherwise for another, but not the past."""
+    """`restore(state, seed=k)` reseeds later chance: the same for the same k, different for another, the past unchanged."""
     env, task = under_test.make(), under_test.tasks[0]
     transcript(env, task, 0, under_test.wander(task, 0, 3)[:2])
     state = env.snapshot()

@@ -1,4 +1,4 @@
-"""What a check found: which checks pass, which are broken, and by what."""
+"""Report of the checks: which pass, which are broken, and why."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ SHOWN = 60  # characters of an action in a report
 
 
 class Note(str):
-    """What a check looked at, in words, with the numbers behind it."""
+    """Evidence of a check, in words, with its numbers."""
 
     def __new__(cls, text: str, **numbers: object) -> "Note":
         """Keep the numbers beside the text."""
@@ -42,7 +42,7 @@ class NotChecked(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What became of one check."""
+    """Result of one check."""
 
     check: str
     promise: int
@@ -50,17 +50,17 @@ class Result:
     status: str
     """`holds`, `broken` or `skipped`."""
     note: str = ""
-    """What was looked at, what is wrong, or why nothing was looked at."""
+    """Evidence, the defect, or why the check was skipped."""
     task: str = ""
     seed: int | None = None
     actions: list[object] = field(default_factory=list[object])
     """The shortest sequence of actions found that breaks the check, from the reset of `task` with `seed`."""
     cause: str = ""
-    """What was raised and where: equal for two checks that one defect breaks. Empty where nothing was raised."""
+    """Exception and its place, the same for two checks that one defect breaks; empty without an exception."""
     numbers: Mapping[str, object] = field(default_factory=dict[str, object])
-    """What was counted, by name: tasks, rates, bounds."""
+    """Counts by name: tasks, rates, bounds."""
     seconds: float = 0.0
-    """What the check took."""
+    """Duration of the check."""
     applies: bool = True
     """False where a check was skipped because it says nothing about an environment of this kind."""
 
@@ -80,7 +80,7 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether no check is broken."""
+        """True if no check is broken."""
         return not self.broken
 
     @property

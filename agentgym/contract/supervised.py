@@ -27,7 +27,7 @@ from agentgym.registry import module_named
 Said = dict[str, Any]
 """A message, as JSON has it."""
 SECONDS = 600.0
-"""What one check may take."""
+"""Time limit of one check."""
 HANGS = 2
 """Checks that may hang before the others are left out."""
 LARGEST = 1 << 26
@@ -35,13 +35,13 @@ LARGEST = 1 << 26
 Heard = queue.SimpleQueue[bytes | None]
 """Messages of the process, and None at their end."""
 Examined = Said
-"""What was examined, as the process said it: `certificate.subject`."""
+"""Subject of the examination, as the process reports it: `certificate.subject`."""
 _SPAWN = multiprocessing.get_context("spawn")
 
 
 @dataclass(frozen=True)
 class CheckRequest:
-    """What to examine."""
+    """Subject of the examination."""
 
     name: str
     options: Mapping[str, object]
@@ -141,7 +141,7 @@ def _said(heard: Heard, process: BaseProcess, seconds: float) -> Said:
 
 
 def _is_subject(said: Said, asked: CheckRequest) -> bool:
-    """Whether a message says what was examined."""
+    """Return whether a message says what was examined."""
     parts = {"environment", "budget", "tasks", "splits"}
     if set(said) != parts or not all(isinstance(part, dict) for part in said.values()):
         return False

@@ -61,7 +61,7 @@ def _drawn(env: TextEnv, seed: int) -> Task:
 
 
 def answers_stay_hidden(under_test: EnvUnderTest) -> str:
-    """What the environment names in `answers` is not in the first observation, the instruction, info or a tool's
+    """Answers, as the environment names them, are not in the first observation, the instruction, info or a tool's
     description."""
     names, shown = under_test.env.declared.answers, 0
     if not names:
@@ -106,7 +106,7 @@ class Hiding(Protocol):
 
 
 def tests_stay_hidden(under_test: EnvUnderTest) -> str:
-    """What a task keeps for its tests is not where the agent works before it hands in."""
+    """Files that a task keeps for its tests are not where the agent works before it hands in."""
     env = under_test.env
     if not isinstance(env, Hiding):
         raise NotChecked("it keeps no files from an agent that could reach files")

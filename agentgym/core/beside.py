@@ -14,12 +14,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 FOLDERS: list[str] = []
-"""Where a command looks for modules that its user names; empty outside of commands."""
+"""Folders in which a command looks for modules that its user names; empty outside of commands."""
 _SAFE = "PYTHONSAFEPATH"
 _OURS = "agentgym"
 """A value of the variable that says who set it; any text has the same effect."""
 _OWN_FOLDER = str(Path(__file__).parents[2])
-"""Where the package is imported from: a checkout, or the packages of a Python."""
+"""Folder that the package is imported from: a checkout or site-packages."""
 _LOCK = threading.Lock()
 
 

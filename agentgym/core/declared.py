@@ -1,4 +1,4 @@
-"""What an environment declares about itself, for `agentgym check` and the tests to hold it to."""
+"""Declarations of an environment about itself, which `agentgym check` and the tests verify."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from agentgym.errors import BadConfig
 
 @dataclass(frozen=True, kw_only=True)
 class Declarations:
-    """What holds of an environment beyond its rules: `declared = Declarations(random_bound=0.01, answers=("code",))`.
+    """Claims of an environment beyond its rules: `declared = Declarations(random_bound=0.01, answers=("code",))`.
 
     A subclass that changes one of them writes `declared = dataclasses.replace(Base.declared, random_bound=0.1)`.
     """

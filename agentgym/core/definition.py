@@ -1,4 +1,4 @@
-"""What an environment defines: its settings, what it declares, and the methods that a subclass fills in."""
+"""Definition of an environment: its settings, its declarations, and the methods that a subclass fills in."""
 
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
@@ -40,11 +40,11 @@ class Definition(Pool):
     shaping: Mapping[str, float] = MappingProxyType({})
     """Weights of measures that are to be paid; by default the outcome alone is."""
     feedback: str = "helpful"
-    """What an invalid action is answered: `helpful`, or `genuine` (the reference implementation's words)."""
+    """Answer to an invalid action: `helpful`, or `genuine` (the reference implementation's words)."""
     blocking: bool = False
-    """Whether a step may wait for something outside; such environments run in worker processes."""
+    """True if a step may wait for something outside; such environments run in worker processes."""
     step_seconds: float = 0.0
-    """What a step may take at least, whatever a rollout allows: for an environment that bounds its steps itself."""
+    """Lower bound on a rollout's time limit for a step, in seconds; for an environment that limits its steps itself."""
     tool_seconds: float = 60.0
     """Seconds that an async tool, `act` or `begin` may take; one that takes longer is an infrastructure error."""
     snapshot_kind: str = "exact"
@@ -52,7 +52,7 @@ class Definition(Pool):
     """Attributes set by `begin` that never change afterwards: snapshots keep them by reference."""
     roles: tuple[str, ...] = ("agent",)
     declared: Declarations = Declarations()
-    """What `agentgym check` and the tests hold the environment to."""
+    """Claims that `agentgym check` and the tests verify."""
 
     @final
     @classmethod
@@ -131,7 +131,7 @@ class Definition(Pool):
 
     @property
     def role(self) -> str:
-        """Who acts next. `begin` and `act` may assign one of `roles`; it is part of the state and of snapshots."""
+        """Role that acts next. `begin` and `act` may assign one of `roles`; it is part of the state and of snapshots."""
         return self.__dict__.get("role", self.roles[0])
 
     @role.setter

@@ -361,7 +361,7 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
 
     @final
     def restore(self, state: Snapshot, *, seed: int | None = None) -> Self:
-        """Go on from a snapshot, in this or another instance; `seed` draws later chance afresh. Returns itself."""
+        """Go on from a snapshot, in this or another instance, and return it; `seed` reseeds later chance."""
         self.task, self.seed, self.turn, self.limit = state.task, state.seed, state.turn, state.horizon
         self._running, self.success, self.observation = state.running, state.success, state.observation
         self._levels, self.totals, self.outcomes = dict(state.levels), dict(state.totals), state.outcomes

@@ -19,9 +19,9 @@ class Hint:
     level: float = 1.0
     """Share of a solution, from 0 to 1, that the environment is asked for; 0: it is not asked."""
     text: str = ""
-    """What is said after the environment's own words; of an episode, all that was said."""
+    """Text after the environment's own words; for an episode, all of it."""
     kept: bool = False
-    """Whether training keeps the hint in the prompt. False: rows are built from the prompt without it, and the importance
+    """True if training keeps the hint in the prompt. False: rows are built from the prompt without it, and the importance
     ratio compares with the log-probabilities that were sampled with it."""
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""What `json.loads` returns, for values that nobody vouches for: `isinstance` tells the type checker what they are."""
+"""Result of `json.loads` for untrusted values: `isinstance` narrows it for the type checker."""
 
 from typing import TypeAlias
 

@@ -1,4 +1,4 @@
-"""What an action brought, and what an episode consists of at one moment."""
+"""Outcome of an action, and the state of an episode at one moment."""
 
 import copy
 import inspect
@@ -21,13 +21,13 @@ class Info(TypedDict):
     state_key: str | None
     """Hash of everything that determines the future; None if the state is unknown."""
     valid: bool
-    """Whether the environment accepted the action."""
+    """True if the environment accepted the action."""
     error: str | None
-    """What was wrong with it, or what the fault was."""
+    """Reason that the action is invalid, or the fault."""
     admissible: list[str] | None
     """The commands that are valid now; None where they are not a finite list."""
     rewards: dict[str, float]
-    """What was paid, by part; the parts sum to the reward."""
+    """Reward by part; the parts sum to the reward."""
     metrics: dict[str, float]
     """Measures that were not paid."""
     success: bool | None
@@ -94,7 +94,7 @@ class Finish(StrEnum):
 
 
 class RoleReward(NamedTuple):
-    """What the outcome of an episode pays one role, and whether that role succeeded."""
+    """Reward and success of one role at the end of an episode."""
 
     reward: float
     success: bool

@@ -11,7 +11,7 @@ Choose = Callable[[str, Info], object]
 
 
 class Step(NamedTuple):
-    """What `step` returned, in its order."""
+    """Values of `step`, in its order."""
 
     observation: str
     reward: float
@@ -21,7 +21,7 @@ class Step(NamedTuple):
 
     @property
     def over(self) -> bool:
-        """Whether the episode ended with it."""
+        """True if the episode ended with it."""
         return self.terminated or self.truncated
 
 

@@ -28,7 +28,7 @@ class Pool(TaskSpace):
 
     @property
     def has_pool(self) -> bool:
-        """Whether tasks come from a pool; asking makes none of them."""
+        """True if tasks come from a pool; asking makes none of them."""
         return self.pool is not None or self.pool_file is not None
 
     def pooled(self, split: str | None = None) -> list[Task] | None:

@@ -1,4 +1,4 @@
-"""Where a result comes from: command line, versions, commit and hardware of the session that made it."""
+"""Provenance of a result: command line, versions, commit and hardware of the session that made it."""
 
 import functools
 import importlib.metadata
@@ -51,7 +51,7 @@ def command_line(arguments: Sequence[str]) -> list[str]:
 
 
 def is_secret(name: str) -> bool:
-    """Whether something is named like a key."""
+    """Return whether something is named like a key."""
     return name.lower().replace("-", ".").replace("_", ".").rpartition(".")[2] in SECRETS
 
 

@@ -1,4 +1,4 @@
-"""What a terminal or a file takes: text of environments, models and files is hostile until it went through here."""
+"""Text made safe for a terminal or a file: that of environments, models and files is hostile until it went through here."""
 
 import sys
 

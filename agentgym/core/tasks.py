@@ -11,7 +11,7 @@ from agentgym.core.seeding import generator, share
 from agentgym.errors import BadConfig, UnknownName, no_such
 
 Data = dict[str, Any]
-"""What a task holds for its environment."""
+"""Data of a task for its environment."""
 DRAWS = 5000  # a split that so many draws do not meet is taken to be empty
 
 

@@ -1,4 +1,4 @@
-"""What an environment answers, as lines that are equal only where all of it is; here, and in another process.
+"""Responses of an environment as lines that are equal only if every part is; here and in another process.
 
 Nothing of this module, nor of the process that it is asked in, knows of checks: an environment that behaves otherwise while
 it is checked answers otherwise there.

@@ -23,7 +23,7 @@ _TASK = {"seed": {"type": "integer", "minimum": 0}, "task": {"type": "string", "
 
 
 class McpServer:
-    """What a client of the protocol is offered; `fixed` holds the `seed` or `task` that clients may not choose.
+    """Tools offered to a client of the protocol; `fixed` holds the `seed` or `task` that clients may not choose.
 
     Over stdio a process is one session. Over HTTP the address names it, `/mcp?session=NAME`, or, for clients of the
     protocol before 2026-07-28, the header `Mcp-Session-Id`. Results show the observation and whether the episode is over;
@@ -50,7 +50,7 @@ class McpServer:
         self._tries = Counter[str]()
         """Episodes that were started of each task; those that an infrastructure error ended are not counted."""
         self._number: dict[str, int] = {}
-        """Of each session, which try at its task its episode is."""
+        """Number of the try at its task, by session."""
         self._left = (tries or 1) if fixed else math.inf
         self._granted = self._left
         tools = sessions.probe.tools

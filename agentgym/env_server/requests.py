@@ -1,4 +1,4 @@
-"""What clients send: JSON within bounds, and an action in one of the forms that clients of others use."""
+"""Requests of clients: JSON within bounds, and an action in one of the forms that other projects' clients use."""
 
 import base64
 import binascii

@@ -29,7 +29,7 @@ DECIDED = (None, "success", "failure", "horizon")
 
 @dataclass(frozen=True)
 class Limits:
-    """What one server grants."""
+    """Limits of one server."""
 
     sessions: int = 64
     """Most sessions at once."""
@@ -54,14 +54,14 @@ class Session:
     """One client's environment. `id` cannot be guessed: who knows it may use the session."""
 
     connected: bool
-    """Whether a connection holds it, which then watches over its idle time."""
+    """True if a connection holds it, which then watches over its idle time."""
     id: str = field(default_factory=lambda: secrets.token_urlsafe(24))
     env: RetryingEnv | None = None
     used: float = field(default_factory=time.monotonic)
     busy: bool = False
     running: bool = False
     brief: bool = False
-    """Whether answers to its steps have no info until an episode is over."""
+    """True if answers to its steps have no info until an episode is over."""
     turn: int = 0
     held: int = 0
     """Characters of the episode's actions so far."""

@@ -28,11 +28,11 @@ _STREAM = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-cont
 
 @dataclass(frozen=True, slots=True)
 class _Caller:
-    """Who asks: the session that a key names, empty where it names none, and what the key is good for."""
+    """Caller of a request: the session that its key names, if any, and the key's rights."""
 
     name: str = ""
     alone: bool = False
-    """Whether it is a key of `session_key`: it speaks in its session and does nothing else."""
+    """True if it is a key of `session_key`: it speaks in its session and does nothing else."""
 
 
 class App:

@@ -34,16 +34,16 @@ class Choice:
 
 @dataclass(slots=True)
 class Answer:
-    """What a request brought."""
+    """Result of a request."""
 
     prompt_ids: list[int]
     choices: list[Choice]
     prompt_logprobs: list[float] | None = None
-    """Of every prompt token after the first."""
+    """Log-probability of every prompt token after the first."""
 
     @property
     def sampled(self) -> int:
-        """How many tokens were sampled, in all choices."""
+        """Number of sampled tokens in all choices."""
         return sum(len(choice.completion.ids) for choice in self.choices)
 
 

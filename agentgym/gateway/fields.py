@@ -1,4 +1,4 @@
-"""Fields of requests in JSON, as the APIs besides Chat Completions have them."""
+"""Fields of JSON requests, for the APIs other than Chat Completions."""
 
 from collections.abc import Mapping, Sequence
 from typing import cast

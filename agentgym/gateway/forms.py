@@ -21,7 +21,7 @@ class Form:
     schema: str = ""
     """A JSON Schema, as JSON; empty for an object of any shape."""
     about: str = ""
-    """What the client says of it."""
+    """Description by the client."""
 
 
 def read_form(raw: object) -> Form | None:

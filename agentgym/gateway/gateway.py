@@ -373,7 +373,7 @@ class Gateway:
 
 
 def _context(asked: GenerationRequest) -> str:
-    """Return what tells one request's conversations from another's besides messages: tools, options, form of replies."""
+    """Return the part of a conversation's identity that is not messages: tools, options, form of replies."""
     return shown(asked) + (f"{asked.form.schema}\n{asked.form.about}" if asked.form else "")
 
 

@@ -40,7 +40,7 @@ _MOST_CHOICES = 128
 _MOST_STOPS, _LONGEST_STOP = 16, 1000
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _OWN = ("messages", "tools", "documents", "add_generation_prompt", "continue_final_message", "tokenize", "strftime_now")
-"""What the gateway itself gives to a chat template, or must not be given."""
+"""Template variables that the gateway sets itself or that clients must not set."""
 
 
 class Refusal(Exception):
@@ -69,10 +69,10 @@ class GenerationRequest:
     prompt: list[int] | str = ""
     """For completions."""
     seeded: bool = False
-    """Whether the client chose the seed."""
+    """True if the client chose the seed."""
     stream: bool = False
     usage: bool = False
-    """Whether a stream is to end with token counts."""
+    """True if a stream is to end with token counts."""
     logprobs: bool = False
     token_ids: bool = False
     prompt_logprobs: bool = False
@@ -83,19 +83,19 @@ class GenerationRequest:
     stops: tuple[str, ...] = ()
     """Strings that end a reply; they are not part of its text, their tokens are part of what was sampled."""
     n: int = 1
-    """How many replies are drawn."""
+    """Number of replies to draw."""
     forced: str | None = None
     """The tool that must be called, empty for any of them; None where none must."""
     no_calls: bool = False
-    """Whether a reply is text whatever it says."""
+    """True if a reply is text whatever it says."""
     one_call: bool = False
-    """Whether a reply has at most one call."""
+    """True if a reply has at most one call."""
     form: Form | None = None
     """The form that a reply is to have; None for text."""
     instructed: bool = False
-    """Whether the first message stands for the `instructions` of a Responses request."""
+    """True if the first message stands for the `instructions` of a Responses request."""
     id: str = ""
-    """What a later request may call the answer by; empty where it is not kept."""
+    """Id by which a later request may refer to the answer; empty if it is not stored."""
     size: int = 0
     """Bytes of the body."""
 

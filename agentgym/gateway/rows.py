@@ -55,7 +55,7 @@ class Row:
         return turns
 
     def begins(self, prompt: Sequence[int]) -> bool:
-        """Whether a prompt repeats every token of the row."""
+        """Return whether a prompt repeats every token of the row."""
         return len(prompt) >= len(self.ids) and common_prefix(prompt, self.ids) == len(self.ids)
 
     @property
@@ -65,7 +65,7 @@ class Row:
 
     @property
     def output_tokens(self) -> int:
-        """How many tokens were sampled."""
+        """Number of sampled tokens."""
         return len(self._logprobs)
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""What was said in each session: exact tokens, merged where a request extends the past, a new row where it rewrote it."""
+"""Conversations by session: exact tokens, merged if a request extends the past, a new row if it rewrote it."""
 
 import hashlib
 import json
@@ -27,44 +27,44 @@ class Held:
     """A conversation as it stood after a reply."""
 
     cache: str
-    """What the engine knows the row as."""
+    """Id of the row in the engine."""
     ended: bool = True
-    """Whether the reply ended with a stop token of its own."""
+    """True if the reply ended with a stop token of its own."""
     said: Message = field(default_factory=Message)
     """The last reply as its client was told it."""
     attempts: list[Attempt] = field(default_factory=list[Attempt])
     """The calls in it, as the model's family has them."""
     row: int = 0
     length: int = 0
-    """How many tokens of its row it is: those of the turn's prompt and its reply."""
+    """Number of the row's tokens up to the end of the turn: its prompt and its reply."""
     before: "Held | None" = None
     """The conversation that it goes on from."""
     new: list[Message] = field(default_factory=list[Message])
-    """What its client said after that."""
+    """Messages of the client after that."""
     instructed: bool = False
-    """Whether its first message is the instructions of a request, which the next request does not go on from."""
+    """True if its first message is the instructions of a request, which the next request does not go on from."""
     extended: bool = False
-    """Whether a request went on from it."""
+    """True if a request went on from it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the replies to one request go, found out once however many there are."""
+    """Place of the replies to one request, looked up once for all of them."""
 
     base: Held | None
     """The conversation that they go on from."""
     prompt: "array[int]"
     drifted: int
-    """How many of the conversation's tokens the prompt does not repeat."""
+    """Number of the conversation's tokens that the prompt does not repeat."""
     digest: bytes
-    """Of the messages; empty without any."""
+    """Digest of the messages; empty without messages."""
     tools: str = ""
     """Names the tools that the request offered."""
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What one session may use; 0 is no limit."""
+    """Budget of one session; 0 is no limit."""
 
     turns: int = 0
     """Replies."""
@@ -89,11 +89,11 @@ class Session:
     state: Callable[[], Awaitable[str | None]] | None = None
     """Tells the state that a request finds; None where nobody looks."""
     side_calls: bool | None = None
-    """Whether calls beside the main conversation are trained, which then comes last; None makes no difference of them."""
+    """True if calls beside the main conversation are trained, which then comes last; None makes no difference of them."""
     measures: dict[str, float] = field(default_factory=dict[str, float])
-    """What else its episode is to say."""
+    """Additional fields of its episode."""
     used_up: str = ""
-    """What of the budget ended, once a request was refused for it."""
+    """Part of the budget that ended, once a request was refused for it."""
     replies: int = 0
     prompt_tokens: int = 0
     output_tokens: int = 0
@@ -341,7 +341,7 @@ class Sessions:
         return episode
 
     def _trim(self, room: int) -> None:
-        """Close idle sessions until there is room for so many more, and what is open is within its bounds."""
+        """Close idle sessions until `room` more fit and the open ones are within their bounds."""
         while len(self.open) + room > self._limit or self._tokens > self._most:
             idle = next((name for name, session in self.open.items() if not session.running), None)
             if idle is None:

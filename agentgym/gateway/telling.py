@@ -10,7 +10,7 @@ from agentgym.agents.tool_calls import FAMILIES
 from agentgym.agents.tool_template import ToolTemplate
 
 OPENERS = ("<tool_call>", "[TOOL_CALLS]", "<|python_tag|>", "<function=")
-"""What a call may begin with."""
+"""Possible beginnings of a call."""
 _OPENER = re.compile("|".join(map(re.escape, OPENERS)))
 _UNFINISHED = "\ufffd"  # what a tokenizer writes for bytes that begin a character
 
@@ -27,7 +27,7 @@ class Piece:
     """More of a reply: text, and the tokens sampled since the last piece."""
 
     index: int
-    """Of the choice."""
+    """Index of the choice."""
     text: str
     ids: list[int]
     logprobs: list[float]
@@ -50,11 +50,11 @@ class Teller:
     enough: Callable[[str], bool] | None = None
     hear: Callable[[str, list[int], list[float]], None] | None = None
     text: str = ""
-    """What was sampled so far, without what may still become another character; cut before a stop string."""
+    """Text sampled so far, without bytes that may still become another character; cut before a stop string."""
     stopped: str | None = None
     """The stop string that ended the reply."""
     told: int = 0
-    """How many of the text's characters were told."""
+    """Number of the text's characters sent."""
     ids: list[int] = field(default_factory=list[int])
     logprobs: list[float] = field(default_factory=list[float])
     _start: int = 0  # of the tokens that are decoded together with new ones

@@ -85,7 +85,7 @@ def check_results(messages: Sequence[Message]) -> None:
 
 
 def canonical(message: Message) -> object:
-    """Return what makes two messages the same: JSON in arguments may be spaced anew by a client."""
+    """Return the identity of a message: a client may change the spaces of JSON arguments."""
     content = message["content"].strip()
     calls = [[call["id"], call["name"], _respaced(call["arguments"])] for call in message.get("calls", ())]
     return [message["role"], content, *([calls] if calls else ()), *([i] if (i := message.get("tool_call_id")) else ())]
@@ -99,10 +99,10 @@ def tools_key(tools: Mapping[str, Tool]) -> str:
 def read_reply(
     template: ToolTemplate, tools: Mapping[str, Tool], text: str, number: int, *, single: bool = False
 ) -> tuple[str, list[Attempt], Message]:
-    """Return what a reply says besides its calls, its calls as the family has them, and the message that a client gets.
+    """Return a reply's text, its calls in the family's form, and the message for the client.
 
     A reply with a call that cannot be read is text as a whole: the API has no form for it. `number` makes ids unique.
-    Of a `single` call what follows is not read.
+    With `single`, text after the first call is ignored.
     """
     _, rest, attempts = tool_calls.read_reply(template.family, text, bool(template.opened), tools)
     attempts = attempts[: 1 if single else None]
@@ -124,7 +124,7 @@ def read_reply(
 
 
 def second_call(template: ToolTemplate, tools: Mapping[str, Tool], text: str) -> bool:
-    """Whether a reply under way has begun a second call. Looked at only where one may just have begun."""
+    """Return whether a reply under way has begun a second call. Looked at only where one may just have begun."""
     if not any(sign in text[-24:] for sign in (*OPENERS, "{")):
         return False
     return len(tool_calls.read_reply(template.family, text, bool(template.opened), tools)[2]) > 1

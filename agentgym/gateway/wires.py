@@ -46,14 +46,14 @@ class Wire:
     """One API."""
 
     prefix: str
-    """What the ids of its answers begin with."""
+    """Prefix of the ids of its answers."""
     writer: type[Writer]
     read: Callable[[Raw, Session], Raw] = lambda raw, session: raw
     """Return a request in the form of Chat Completions; raises Refusal for what has none."""
     error: Callable[[Refusal], Raw] = Refusal.body
     chat: bool = True
     keeps: bool = False
-    """Whether an answer is kept under its id, unless `store` says no."""
+    """True if an answer is kept under its id, unless `store` says no."""
 
 
 WIRES = {

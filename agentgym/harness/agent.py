@@ -62,7 +62,7 @@ class HarnessAgent(GatewayAgent):
 
     @property
     def sampling(self) -> Sampling:
-        """How replies are drawn."""
+        """Sampling of replies."""
         return Sampling(temperature=self.temperature, max_tokens=self.turn_tokens)
 
     async def attempted(

@@ -1,4 +1,4 @@
-"""What a harness is, in a TOML file: how it is installed, started, pointed at a model, and stopped."""
+"""Description of a harness in a TOML file: how to install it, start it, point it at a model, and stop it."""
 
 import hashlib
 import re
@@ -15,7 +15,7 @@ NAMES = tuple(sorted(path.stem for path in FOLDER.glob("*.toml")))
 PREFIX = "harness:"
 """Before the name or file of a harness, in place of an agent's name."""
 MEMORY = "/tmp/agentgym-harness"
-"""Where a harness keeps what is its own: no part of the task."""
+"""Folder for the harness's own files, which are no part of the task."""
 GAPS = ("base_url", "origin", "api_key", "model", "instruction", "folder", "memory", "turn_tokens", "context")
 _GAP = re.compile(rf"\{{({'|'.join(GAPS)})\}}")
 LONGEST = 100_000
@@ -42,9 +42,9 @@ class Harness:
     files: Mapping[str, str] = field(default_factory=dict[str, str])
     """Files that are written before it starts: path below its memory folder, and content."""
     stdin: str = ""
-    """What it reads on its standard input."""
+    """Text for its standard input."""
     room: Mapping[str, int] = field(default_factory=dict[str, int])
-    """What it needs beyond the limits of the task's programs: memory (bytes), processes, open_files, disk, files."""
+    """Resources on top of the task's limits: memory (bytes), processes, open_files, disk, files."""
     grace: float = 10.0
     """Seconds from the end of its budget until it is killed."""
     about: str = ""
@@ -67,7 +67,7 @@ class Harness:
 
 
 def is_harness(agent: str) -> bool:
-    """Whether an agent is named as a harness."""
+    """Return whether an agent is named as a harness."""
     return agent.startswith(PREFIX)
 
 

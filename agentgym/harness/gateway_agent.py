@@ -56,10 +56,10 @@ class GatewayAgent:
     temperature: float = 1.0
     turn_tokens: int = 1024
     seconds: float = 3600.0
-    """What an attempt may take; then it has failed or is a fault, and its thread is left to itself."""
+    """Time limit of an attempt; after it the attempt has failed or is a fault, and its thread is abandoned."""
 
     raised_on: ClassVar[tuple[type[Exception], ...]] = ()
-    """What no other attempt would escape, and ends them all."""
+    """Errors that would hit every attempt, so they end all."""
 
     async def collect(
         self,

@@ -34,9 +34,9 @@ class Run:
     watched: Callable[["Changes | None"], None] = lambda changes: None
     """Told what tells the container's state, and None once it is over."""
     printed: bytearray = field(default_factory=bytearray)
-    """What it printed last."""
+    """End of its output."""
     reason: str = ""
-    """How it ended: that of a `Result`, or `budget`."""
+    """Reason that it ended: that of a `Result`, or `budget`."""
     exit_code: int = 0
     _stream: Any = None
     _stopped: bool = False
@@ -117,5 +117,5 @@ class Run:
 
     @property
     def tail(self) -> str:
-        """What it printed last, as text."""
+        """End of its output, as text."""
         return bytes(self.printed).decode("utf-8", "backslashreplace").strip()

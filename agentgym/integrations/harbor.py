@@ -71,21 +71,21 @@ root. What a program prints beyond the cap closes its pipe."""
 
 @dataclass(frozen=True)
 class ProviderOptions:
-    """What kind of environment a sandbox is; the names are those of the docker backend where it has them."""
+    """Options of a sandbox in Harbor's environments; shared options have the docker backend's names."""
 
     provider: str = "docker"
     """An environment type of Harbor: `docker`, `podman`, `daytona`, `e2b`, `modal` …"""
     image: str = ""
     build: str = ""
     user: str = NOBODY
-    """Who programs run as: a name or a number, and a group after a colon; anybody but root by `setpriv` in the image."""
+    """User of programs: a name or a number, and a group after a colon; users other than root need `setpriv` in the image."""
     work: str = "/home/agent"
     writable: bool = False
     """Says that the image's files may be changed, which Harbor never refuses: for callers that ask for it."""
     network: str = "none"
     """`none`, or `public`; a provider that cannot do without a network refuses `none`."""
     capabilities: Sequence[str] = ()
-    """Of root, which Harbor's containers have all the daemon gives."""
+    """Capabilities of root; Harbor's containers have all that the daemon grants."""
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     cpus: float | None = None
     provider_options: Mapping[str, object] = field(default_factory=dict[str, object])
@@ -230,7 +230,7 @@ class HarborSandbox(BaseSandbox):
             archive.unpack(self._do_as_root, given, path)
 
     def copy_out(self, path: str) -> bytes:
-        """Return a file or folder of the container as a tar archive; FileNotFoundError where there is none."""
+        """Return a file or folder of the container as a tar archive; raises FileNotFoundError if it is missing."""
         return archive.pack(self._do_as_root, path, self._most)
 
     def close(self) -> None:

@@ -48,7 +48,7 @@ def environment_task(
     horizon: int | None = None,
     **options: object,
 ) -> Task:
-    """Return an inspect_ai task of the first so many tasks of a split; further keywords are the environment's.
+    """Return an inspect_ai task of the first `tasks` tasks of a split; further keywords are the environment's.
 
     A fault is an error of the sample, which inspect_ai retries or reports and does not score.
     """

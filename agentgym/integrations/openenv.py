@@ -43,19 +43,19 @@ LONGEST = 100_000
 MOST = 2000
 """Characters of a server's error that are shown."""
 REFUSED = ("invalid_args", "tool_not_found", "execution_error", "timeout")
-"""What is wrong with a call of a tool, in the observation of a server with tools; `transport_error` is the server's."""
+"""Error types of a tool call in the observation of a server with tools; `transport_error` is the server's."""
 PATIENCE = 5.0
 """Seconds in which a server is to notice that a session has ended."""
 
 
 class TextAction(Action):
-    """What an agent says to the environment: a command, or a call in one of our spellings."""
+    """Action of an agent: a command, or a call in one of our spellings."""
 
     text: str
 
 
 class TextObservation(Observation):
-    """What is seen; `metadata` has our info."""
+    """Observation of an agent; `metadata` has our info."""
 
     text: str = ""
     tools: list[JsonObject] = []  # noqa: RUF012  # pydantic copies it
@@ -63,7 +63,7 @@ class TextObservation(Observation):
 
 
 class TextState(State):
-    """Where the episode stands."""
+    """State of the episode."""
 
     task_id: str = ""
     success: bool | None = None
@@ -112,7 +112,7 @@ class ServedEnv(Environment[TextAction, TextObservation, TextState]):
 
     @property
     def state(self) -> TextState:
-        """Where the episode stands."""
+        """State of the episode."""
         session = self._session
         return TextState(
             episode_id=self._episode,
@@ -138,7 +138,7 @@ class ServedEnv(Environment[TextAction, TextObservation, TextState]):
         return size
 
     def get_task(self, split: str, index: int) -> dict[str, object]:
-        """Return what is told of a task: nothing of its answer."""
+        """Return the public data of a task, without its answer."""
         task = self._session.env.numbered(index, split)
         return {"id": task.id, "index": index, "instruction": task.instruction}
 
@@ -174,7 +174,7 @@ def remote(url: str, **options: Any) -> "RemoteTextEnv":
 
 
 class ServerError(Exception):
-    """What a server answered in place of an observation."""
+    """Error that a server returned in place of an observation."""
 
     def __init__(self, data: JsonMapping) -> None:
         self.code = str(data.get("code", "UNKNOWN"))
@@ -373,7 +373,7 @@ class RemoteTextEnv(TextEnv):
 
 
 def _refused(observation: object) -> tuple[str, str] | None:
-    """Return the type and message of the error in an observation of a server with tools; None where there is none."""
+    """Return the type and message of the error in an observation of a server with tools; None without an error."""
     error = observation.get("error") if isinstance(observation, dict) else None
     if not isinstance(error, dict) or not isinstance(error.get("error_type"), str):
         return None

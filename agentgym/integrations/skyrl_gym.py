@@ -31,7 +31,7 @@ def register() -> None:
 
 
 def dataset(env: str, split: str = "train", tasks: int = 512, **options: object) -> list[dict[str, Any]]:
-    """Return a row for each of the first so many tasks of a split."""
+    """Return a row for each of the first `tasks` tasks of a split."""
     environment = registry.make(env, split=split, **options)
     listed = environment.up_to(tasks, split)
     environment.close()

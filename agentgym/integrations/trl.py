@@ -42,7 +42,7 @@ REWARD = "episode_reward"
 
 
 def dataset(env: str, split: str = "train", tasks: int = 512, **options: object) -> Dataset:
-    """Return the first so many tasks of a split, for `rollout` and for `environment` alike.
+    """Return the first `tasks` tasks of a split, for both `rollout` and `environment`.
 
     The task's id stands in a column of its own, and in the prompt's message, where a chat template does not look: TRL gives
     a rollout function the prompts alone.

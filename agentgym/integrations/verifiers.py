@@ -31,7 +31,7 @@ MOST = 1 << 16
 
 
 class AgentgymData(vf.TaskData):
-    """What names a task of ours."""
+    """Reference to one of our tasks."""
 
     env: str
     options: dict[str, Any]
@@ -45,7 +45,7 @@ class AgentgymConfig(vf.TasksetConfig):
     """Id of the environment, for example rlvr/SQL-v0."""
     split: str = "train"
     tasks: int = 100
-    """The first so many of the split's fixed list."""
+    """Number of tasks from the split's fixed list."""
     options: dict[str, Any] = {}  # noqa: RUF012  # pydantic copies it
     """Keywords of the environment."""
 
@@ -98,7 +98,7 @@ def taskset_of(env: str, options: dict[str, Any]) -> type[AgentgymTaskset]:
 
 
 class AgentgymEnvConfig(vf.EnvConfig):
-    """Who plays, and how it is told to."""
+    """Agent that plays, and its prompt."""
 
     policy: vf.AgentConfig = vf.AgentConfig(harness=vf.HarnessConfig(id="null"), runtime=vf.SubprocessConfig())
     """A plain chat loop in a process of this machine: it runs no code."""

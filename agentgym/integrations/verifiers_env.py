@@ -38,7 +38,7 @@ from agentgym.errors import RULED_OUT, BadConfig, Fault, Reason
 FORMS = ("{}", "<answer>{}</answer>", "\\boxed{{{}}}", "#### {}", "Answer: {}", "[{}]")
 """Forms in which rewards look for an answer, beside the tags that the prompt names."""
 SECONDS = 60.0
-"""What the environment's own code may take between two turns."""
+"""Time limit of the environment's own code between two turns."""
 
 
 def registered(name: str) -> str:

@@ -76,7 +76,7 @@ class Output(AgentLoopOutput):
 
 
 class Meeting:
-    """Where the episodes of a group wait for one another, and get their advantages."""
+    """Barrier at which the episodes of a group wait for one another and get their advantages."""
 
     open: dict[str, "Meeting"] = {}  # noqa: RUF012  # of this process, by the prompt's uid
 

@@ -1,4 +1,4 @@
-"""How much a server of others may send in one message: the official package reads a line, or a body, of any length."""
+"""Bound on a message from somebody else's server: the official package reads a line, or a body, of any length."""
 
 import codecs
 from collections.abc import Callable
@@ -13,7 +13,7 @@ LARGEST = 4 << 20
 ENCODING = "agentgym_mcp_utf_8"
 """UTF-8 of the lines of a server's output, none longer than `LARGEST`."""
 TOO_MUCH: ContextVar[Callable[[], None]] = ContextVar("TOO_MUCH")
-"""What to call when a message is longer; set before a connection is opened."""
+"""Callback for a longer message; set before a connection is opened."""
 
 
 class _Lines(codecs.IncrementalDecoder):

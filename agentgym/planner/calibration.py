@@ -53,7 +53,7 @@ def calibrate(config: TrainConfig, workload: Workload, plan: MemoryPlan) -> Rate
 
 
 def _share(architecture: Any, parameters: int, layers: int) -> float:
-    """Return what part of a model's parameters it has with so many layers."""
+    """Return the share of a model's parameters that remains with `layers` layers."""
     outside = int(architecture.vocab_size * architecture.hidden_size) * (1 if architecture.tie_word_embeddings else 2)
     return (outside + (parameters - outside) * layers / architecture.num_hidden_layers) / parameters
 

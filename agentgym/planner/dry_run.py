@@ -1,4 +1,4 @@
-"""How many bytes a run needs: its own code is run over tensors that have a shape and no content.
+"""Bytes that a run needs: its own code runs over tensors that have a shape and no content.
 
 A model of any size is built and trained for a moment without memory or time, while every tensor that would be there is
 counted. So what is counted is what the run itself does, whatever attention, optimizer or engine it is given. Not seen:
@@ -106,9 +106,9 @@ class Update:
     activations: int
     """Kept for the backward pass when the vocabulary is reached."""
     logits: int
-    """What the vocabulary and the backward pass add to all of the above at the worst moment."""
+    """Bytes that the vocabulary and the backward pass add to all of the above at the peak."""
     stepping: int
-    """What the optimizers' step needs beside weights, gradients and state."""
+    """Bytes of the optimizers' step on top of weights, gradients and state."""
     parameters: int
     trained: int
     """Parameters that are trained."""
@@ -151,7 +151,7 @@ def _deep(architecture: Any, count: Callable[[object], Counted]) -> Counted:
 
 
 def cut(architecture: Any, layers: int) -> Any:
-    """Return a model's configuration with so many layers."""
+    """Return a model's configuration with `layers` layers."""
     short = copy.deepcopy(architecture)
     short.num_hidden_layers = layers
     if getattr(short, "layer_types", None):

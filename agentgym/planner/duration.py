@@ -1,4 +1,4 @@
-"""How long an update and a whole run take, from what was measured of each token, turn and step."""
+"""Duration of an update and of a whole run, from measured times per token, turn and step."""
 
 from dataclasses import dataclass
 

@@ -19,7 +19,7 @@ class Change:
 
     @property
     def fits(self) -> bool:
-        """Whether the run then fits."""
+        """True if the run then fits."""
         return self.plan.fits
 
 

@@ -1,4 +1,4 @@
-"""Whether a run fits a device and how long it takes, before it starts: `forecast` says all of it."""
+"""Forecast before a run starts: whether it fits a device, and how long it takes."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,13 +14,13 @@ from agentgym.trainers.model.memory import Memory, available
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a run takes."""
+    """Cost of a run."""
 
     config: TrainConfig
     workload: Workload
     plan: MemoryPlan
     rates: Rates | None
-    """What was timed for it; None where nothing was, or could be."""
+    """Measured times; None if nothing was or could be measured."""
 
     @cached_property
     def change(self) -> Change | None:
@@ -29,7 +29,7 @@ class Forecast:
 
     @property
     def advice(self) -> str:
-        """What makes it fit, or what it would take, in one sentence; empty where it fits."""
+        """Change that makes it fit, or the memory it would take, in one sentence; empty if it fits."""
         return "" if self.change is None else advice(self.plan, self.change)
 
     @property

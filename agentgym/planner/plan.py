@@ -1,4 +1,4 @@
-"""What a run needs before it starts: bytes by part and phase, whether they fit, and the smallest change that makes them.
+"""Plan of a run before it starts: bytes by part and phase, whether they fit, and the smallest change that makes them.
 
 Weights are never loaded: a folder with only a config.json can be planned.
 """
@@ -37,18 +37,18 @@ UPDATE_FIELDS = (*SHARED_FIELDS, "muon", "optimizer", "gradient_checkpointing", 
 GATHERED = 2
 """Layers that a sharded model has whole at once: the one that computes, and the one that is gathered meanwhile."""
 ROLLOUT_FIELDS = (*SHARED_FIELDS, "concurrency", "context_tokens", "turn_tokens")
-"""Fields that the bytes of updates and rollouts follow from, the rows apart."""
+"""Fields that determine the bytes of updates and rollouts (rows excluded)."""
 SPARE = 0.03
 """The share of a GPU that a planned run leaves to neither trainer nor engine."""
 LEAST_SHARE = 0.05
 """A smaller share of a GPU holds no engine worth starting."""
 VLLM_OWN = 2 * 2**30
-"""What vLLM takes on a GPU beside weights and cache: graphs, and the logits of a step."""
+"""Bytes of vLLM on a GPU on top of weights and cache: graphs, and the logits of a step."""
 
 
 @dataclass(frozen=True)
 class Workload:
-    """What is planned for: a model's architecture and what its episodes look like."""
+    """Subject of a plan: a model's architecture and the shape of its episodes."""
 
     architecture: Any
     """The model's configuration object."""
@@ -96,12 +96,12 @@ class MemoryPlan:
 
     @property
     def fits(self) -> bool:
-        """Whether the run fits into what is free now."""
+        """True if the run fits into what is free now."""
         return self.need <= self.memory.free
 
     @property
     def hopeless(self) -> bool:
-        """Whether the run needs more than there is by a clear margin."""
+        """True if the run needs more than there is by a clear margin."""
         return self.need > MARGIN * self.memory.limit
 
 

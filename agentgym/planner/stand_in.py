@@ -16,7 +16,7 @@ from agentgym.trainers.model.policy import trained_bpe
 VOCABULARY = 6000
 EPISODES = 12
 SPLIT = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+"
-"""How Qwen2.5 and its kind cut text: words, single digits, signs, lines. Common words are one token there as here."""
+"""Pre-tokenization of Qwen2.5 and its kind: words, single digits, signs, lines. Common words are one token there too."""
 TEMPLATE = (
     "{%- if messages[0]['role'] == 'system' -%}{%- set said = messages[0]['content'] -%}{%- else -%}"
     "{%- set said = 'You are a helpful assistant.' -%}{%- endif -%}"

@@ -1,4 +1,4 @@
-"""How long the rows of a run get and what its environment costs: a few episodes played by the expert and by chance."""
+"""Row lengths and environment costs of a run, from a few episodes played by the expert and at random."""
 
 import asyncio
 import time
@@ -28,7 +28,7 @@ FIRST_TASK = 2_000_000_000
 
 @dataclass(frozen=True)
 class Play:
-    """What a run's episodes look like; lengths in tokens."""
+    """Shape of a run's episodes; lengths in tokens."""
 
     horizon: int
     """Most turns of an episode."""
@@ -39,7 +39,7 @@ class Play:
     reply: float
     """Mean length of an expert's reply."""
     growth: float
-    """What a turn adds to a prompt beside the reply."""
+    """Tokens that a turn adds to a prompt on top of the reply."""
     fresh: float
     """Tokens of a prompt that no earlier turn has brought to the engine, the first prompt left out."""
     rows: float

@@ -30,9 +30,9 @@ class Names:
     """The names that the files of a package use."""
 
     distribution: str
-    """What `pip install` takes: `frost-envs`."""
+    """Name for `pip install`: `frost-envs`."""
     package: str
-    """What Python imports: `frost_envs`."""
+    """Name for `import`: `frost_envs`."""
     id: str
     """`frost/Lighthouse-v0`."""
     cls: str

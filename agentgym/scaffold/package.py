@@ -83,7 +83,7 @@ class Packaged:
 
     @property
     def name(self) -> str:
-        """What Python and YAML take: `frost_lighthouse` for `frost/Lighthouse-v0`."""
+        """Name for Python and YAML: `frost_lighthouse` for `frost/Lighthouse-v0`."""
         id = self.env.rpartition(":")[2].removesuffix("-v0")
         words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+", "_", id).strip("_").lower()
         return words if words[:1].isalpha() and words.isascii() else f"env_{words}".strip("_")

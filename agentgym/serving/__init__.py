@@ -1,1 +1,1 @@
-"""What all servers share: requests and responses, and uvicorn around an application."""
+"""Base of all servers: requests and responses, and uvicorn around an application."""

@@ -1,4 +1,4 @@
-"""What the package's ASGI applications share: a request's body within bounds, and answers in JSON."""
+"""Base of the package's ASGI applications: a request's body within bounds, and answers in JSON."""
 
 import asyncio
 import json

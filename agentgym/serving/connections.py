@@ -18,7 +18,7 @@ REQUEST_SECONDS = 10.0
 READ_SECONDS = 60.0
 """Within which a client reads what it was sent."""
 MOST = 1024
-"""Connections at once, as far as the system allows so many files."""
+"""Maximum number of connections at once, capped by the system's limit on open files."""
 _SPARE = 32
 """Connections beyond the most that still get an answer: that the server is busy."""
 _LOOK = 20  # times that connections are looked at within the shorter of the limits
@@ -113,9 +113,9 @@ class Connection(asyncio.Protocol):
         self.since = time.monotonic()
         """When the present state began."""
         self.idle = True
-        """Whether no request is being answered, and no WebSocket is in use."""
+        """True if no request is being answered, and no WebSocket is in use."""
         self._asking = True
-        """Whether a request is awaited or under way: at the beginning, and from its first byte."""
+        """True if a request is awaited or under way: at the beginning, and from its first byte."""
         self._size = 0
         self._unread, self._unread_since = 0, self.since
         """Bytes that the client had left unread, and when it last read some."""

@@ -113,7 +113,7 @@ async def _stop(server: "Server", stop: asyncio.Event) -> None:
 
 
 def named_here(headers: Mapping[str, str]) -> bool:
-    """Whether a request was made under a name of this machine alone, by its headers in lower case.
+    """Return whether a request was made under a name of this machine alone, by its headers in lower case.
 
     A web page can have its own name point here (DNS rebinding), so a server on loopback that asks for no key must not
     answer to other names. The port may be another one, of a tunnel.
@@ -130,7 +130,7 @@ def other_name(headers: Mapping[str, str]) -> str:
 
 
 def loopback(host: str) -> bool:
-    """Whether only this machine reaches an address."""
+    """Return whether only this machine reaches an address."""
     if host == "localhost":
         return True
     try:

@@ -25,9 +25,9 @@ from agentgym.sandbox.protocol import MEGABYTE
 USER = 1000
 """Number of the user `agent` in images in which the agent is not root."""
 PACKED = "/logs/artifacts/handed-in.tar"
-"""Where the agent's folder is packed after its turn, as the verifier finds it."""
+"""Archive of the agent's folder after its turn, as the verifier finds it."""
 _SHELL_USER = 20_001
-"""Who runs what a shell's task has to run to be judged."""
+"""User that runs the programs with which a shell task is judged."""
 
 
 class NothingHandedIn(Exception):
@@ -36,14 +36,14 @@ class NothingHandedIn(Exception):
 
 @dataclass(frozen=True)
 class Files:
-    """How a task of an environment that works on files becomes files in the agent's image."""
+    """Conversion of a task of a file-based environment to files in the agent's image."""
 
     instruction: Callable[[Any], str]
     """From an environment whose episode has begun."""
     image: Callable[[Any], Mapping[str, bytes]]
     """Files of the agent's image by path below `environment/`; nothing of the answer."""
     lines: str
-    """What the Dockerfile does with them."""
+    """Lines of the Dockerfile for them."""
     work: str
     """The folder that commands start in."""
     solve: Callable[[Any, Sequence[Call]], str]
@@ -55,7 +55,7 @@ class Files:
     packed: str = ""
     """The folder that the verifier gets as an archive."""
     user: str = ""
-    """Who the agent is, if not root."""
+    """User of the agent, if not root."""
     packages: Sequence[str] = ()
     """Python packages that both images need, installed here in the version they get."""
     options: Mapping[str, object] = field(default_factory=dict[str, object])

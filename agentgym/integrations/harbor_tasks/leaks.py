@@ -7,7 +7,7 @@ from agentgym.core.env import TextEnv
 from agentgym.integrations.harbor_tasks.kinds import calls
 
 HIDDEN = ("tests/", "solution/", "environment/service/")
-"""What never reaches the agent's container before its turn is over."""
+"""Files that never reach the agent's container before its turn is over."""
 OUTSIDE = ("task.toml",)
 """Read by Harbor alone."""
 LEAST = 24

@@ -1,4 +1,4 @@
-"""What the verifier and the service of a folder know of its task: a file of their images that no agent can read."""
+"""Task data for a folder's verifier and service: a file in their images that no agent can read."""
 
 import json
 from collections.abc import Mapping
@@ -8,9 +8,9 @@ from pathlib import Path
 from agentgym.errors import BadData
 
 PLACE = Path("/opt/agentgym/task.json")
-"""Where the images have it."""
+"""Path in the images."""
 RESULTS = Path("/result/episodes.jsonl")
-"""What the service writes when the episode is over."""
+"""Result that the service writes when the episode is over."""
 REWARD = Path("/logs/verifier/reward.json")
 FORMAT = 1
 
@@ -24,7 +24,7 @@ class TaskFile:
     seed: int = 0
     options: Mapping[str, object] = field(default_factory=dict[str, object])
     served: bool = False
-    """Whether the episode is played by a service, whose result the verifier reads; else the verifier judges files."""
+    """True if the episode is played by a service, whose result the verifier reads; else the verifier judges files."""
     format: int = FORMAT
 
     def text(self) -> str:
