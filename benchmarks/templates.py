@@ -1,4 +1,4 @@
-"""Every chat template that TRL ships, put through the agents' bridge; writes the table of docs/guides/templates.md.
+"""Every chat template that TRL ships, put through the agents' bridge; writes the table of results/templates.md.
 
 Run `python benchmarks/templates.py` to write the table, `--check` to fail where it is out of date. The templates come
 without tokenizers, so each gets a small byte-level one whose added tokens are the control strings it mentions.
@@ -20,7 +20,7 @@ from agentgym.engines import Completion
 from agentgym.engines.scripted import ScriptedEngine
 from agentgym.errors import BadConfig
 
-PAGE = Path(__file__).parent.parent / "docs" / "guides" / "templates.md"
+PAGE = Path(__file__).parent.parent / "results" / "templates.md"
 _CONTROL = re.compile(r"<\|[A-Za-z_0-9]+\|?>|<[A-Za-z_0-9]+\|>|<｜[^<>｜]+｜>|</?[a-z_]+>|\[/?[A-Za-z_]+\]")
 _NOT_CONTROL = re.compile(r"\[[a-z_]+\]|</?(function|parameter|name|description|type|tools?|parameters|required|[a-rt-z])>")
 _PATTERN = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -213,7 +213,7 @@ becomes its token.
 | opens | what the generation prompt opens; it belongs to the prompt |
 | ends with | the token that ends a turn, in addition to the tokenizer's `eos` |
 | plain replies, with thoughts | `extends`: the template keeps earlier replies. `new row`: it rewrites them |
-| tool calls | the format of `tools="native"` ([agents.md](agents.md#native-tool-calls)); empty if it refuses the template |
+| tool calls | the format of [native calls](../docs/guides/agents.md#native-tool-calls); empty if they refuse it |
 
 With `extends`, `history="keep"` and `history="template"` agree. With `new row`, `history="template"` starts a new row of
 tokens each time. Unsupported templates, which cannot be continued: {unsupported}.
@@ -225,21 +225,21 @@ error. Kept turns end with the sampled `<|return|>`, while its template writes `
 
 
 def page(rows: list[Row]) -> str:
-    """Return the text of docs/guides/templates.md."""
+    """Return the text of results/templates.md."""
     import trl
 
     head = ("template", "observations", "system", "opens", "ends with", "plain replies", "with thoughts", "tool calls")
     lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
-    alike: dict[str, list[str]] = {}
     for row in rows:
+        if row.problem:
+            lines.append(f"| `{row.name}` | unsupported: {row.problem} |" + " |" * (len(head) - 2))
+            continue
         ends = " ".join(f"`{end.replace('|', chr(92) + '|')}`" for end in row.ends.split(", ") if end)
         opened = f"`{row.opened}`" if row.opened else ""
         system = "yes" if row.system else "no"
-        values = f" {row.role} | {system} | {opened} | {ends} | {row.plain} | {row.thoughts} | {row.calls} |"
-        if row.problem:
-            values = f" unsupported: {row.problem} |" + " |" * (len(head) - 2)
-        alike.setdefault(values, []).append(f"`{row.name}`")
-    lines += [f"| {', '.join(names)} |{values}" for values, names in alike.items()]
+        lines.append(
+            f"| `{row.name}` | {row.role} | {system} | {opened} | {ends} | {row.plain} | {row.thoughts} | {row.calls} |"
+        )
     unsupported = sum(bool(row.problem) for row in rows) or "none"
     return INTRODUCTION.format(version=trl.__version__, unsupported=unsupported) + "\n".join(lines) + "\n"
 
@@ -248,13 +248,13 @@ def main() -> None:
     """Write the page, or compare it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "--check", action="store_true", help="fail where docs/guides/templates.md is out of date; write nothing"
+        "--check", action="store_true", help="fail where results/templates.md is out of date; write nothing"
     )
     text = page([survey(name, source) for name, source in templates().items()])
     if not parser.parse_args().check:
         PAGE.write_text(text, encoding="utf-8")
     elif PAGE.read_text(encoding="utf-8") != text:
-        raise SystemExit("docs/guides/templates.md is out of date: run `python benchmarks/templates.py`")
+        raise SystemExit("results/templates.md is out of date: run `python benchmarks/templates.py`")
 
 
 if __name__ == "__main__":

@@ -50,7 +50,7 @@ def test_what_is_printed_says_infrastructure_errors():
 PAGES = [
     page
     for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-    if "made" not in page.parts and page.stem not in ("api", "architecture", "household", "templates")
+    if "made" not in page.parts and page.stem not in ("api", "architecture", "household")
 ]
 """Pages for users; the others are made from the code, or tell what was measured and decided at a date."""
 TRANSLATED = re.compile(
