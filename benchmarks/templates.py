@@ -247,9 +247,7 @@ def page(rows: list[Row]) -> str:
 def main() -> None:
     """Write the page, or compare it."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--check", action="store_true", help="fail where results/templates.md is out of date; write nothing"
-    )
+    parser.add_argument("--check", action="store_true", help="fail where results/templates.md is out of date; write nothing")
     text = page([survey(name, source) for name, source in templates().items()])
     if not parser.parse_args().check:
         PAGE.write_text(text, encoding="utf-8")
