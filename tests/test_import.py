@@ -274,3 +274,15 @@ def test_importing_every_heavy_module_prints_nothing():
     names = [name for name in MODULES if torch_allowed(name) and "vllm" not in name and not foreign(name)]
     done = run(f"import importlib\nfor name in {names}: importlib.import_module(name)")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_an_evaluation_over_plain_chat_loads_neither_training_nor_containers():
+    done = run(
+        "import sys\nfrom agentgym.cli import main\n"
+        "main(['eval', 'guessnumber', '--model', 'chat:http://127.0.0.1:9/v1#m', '--tasks', '1'])\n"
+        "print(*sys.modules)"
+    )
+    loaded = {name for name in done.stdout.split() if name.startswith("agentgym.")}
+    assert "agentgym.cli.eval" in loaded and "agentgym.rollout.pool" in loaded
+    heavy = ("agentgym.trainers", "agentgym.gateway", "agentgym.sandbox", "agentgym.envs.terminal")
+    assert not [name for name in loaded if name.startswith(heavy)]

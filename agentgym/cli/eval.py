@@ -11,7 +11,7 @@ agentgym eval household --model runs/demo --env.preset easy     options of the e
 import re
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from rich.console import Console
 from rich.text import Text
@@ -22,11 +22,9 @@ from agentgym.agents.spec import AgentSpec
 from agentgym.agents.table import AGENTS, UNATTENDED
 from agentgym.cli.eval_about import about_agent
 from agentgym.cli.eval_engine import check_threads, loaded, temperature_of, weights_of
-from agentgym.cli.eval_harness import harness_agent
 from agentgym.cli.eval_result import show
 from agentgym.cli.eval_screen import Bar
 from agentgym.cli.eval_spending import metered, planned
-from agentgym.cli.eval_trained import differences, trained_as
 from agentgym.cli.flags import written
 from agentgym.core.actions import Tool
 from agentgym.core.folders import check_alone, check_folder
@@ -40,13 +38,14 @@ from agentgym.evaluate.protocol import too_many_faults
 from agentgym.evaluate.run import EvaluationPlan, evaluate
 from agentgym.evaluate.spending import OverBudget
 from agentgym.evaluate.suite import Suite, resolve
-from agentgym.harness.agent import HarnessAgent
 from agentgym.harness.description import is_harness
 from agentgym.options import Alias, Options, Positional
 from agentgym.registry import make
 from agentgym.rollout.pool import RolloutConfig, WorkerBackend
-from agentgym.trainers.config.train_config import TrainConfig
-from agentgym.trainers.run.preflight import model_folder
+
+if TYPE_CHECKING:
+    from agentgym.harness.agent import HarnessAgent
+    from agentgym.trainers.config.train_config import TrainConfig
 
 JsonObject = dict[str, Any]
 
@@ -248,12 +247,14 @@ def _plan(config: Config, suite: Suite) -> EvaluationPlan:
     return EvaluationPlan(suite.envs, **{**fixed, **given}, env_options=_env_options(config, suite), own=own)
 
 
-def _agent(config: Config, suite: Suite) -> tuple[Agent | HarnessAgent, dict[str, object]]:
+def _agent(config: Config, suite: Suite) -> "tuple[Agent | HarnessAgent, dict[str, object]]":
     """Return the agent, and what the manifest is to say about it."""
     if config.policy is not None:
         return UNATTENDED[config.policy].load()(), {"policy": config.policy}
     laid = _laid(config, suite)
     if is_harness(laid.agent or ""):
+        from agentgym.cli.eval_harness import harness_agent  # late: it loads the gateway and containers
+
         return harness_agent(laid, _resolve(laid, suite)[0])
     return _model(laid, suite)
 
@@ -295,8 +296,11 @@ def _check_who(config: Config) -> None:
 def _model(config: Config, suite: Suite) -> tuple[Agent, dict[str, object]]:
     name, trained = _resolve(config, suite)
     spec = _spec(config, trained, messages=not kind_of(name)[0].tokens)
-    for difference in differences(config.model or "", spec):
-        announce(f"warning: {difference}")
+    if Path(config.model or "").expanduser().exists():
+        from agentgym.cli.eval_trained import differences  # late: it loads the settings of training
+
+        for difference in differences(config.model or "", spec):
+            announce(f"warning: {difference}")
     sampling = Sampling(temperature=temperature_of(config))
     check_threads(config, name)
     tools = _tools(config, suite, spec)
@@ -308,7 +312,7 @@ def _model(config: Config, suite: Suite) -> tuple[Agent, dict[str, object]]:
     }
 
 
-def _spec(config: Config, trained: TrainConfig | None, *, messages: bool) -> AgentSpec:
+def _spec(config: Config, trained: "TrainConfig | None", *, messages: bool) -> AgentSpec:
     """Return the agent that plays: the flags, laid over what the training run was trained with."""
     given: JsonObject = {name: value for name in OF_AGENTS if (value := getattr(config, name)) is not None}
     if trained is None:
@@ -337,12 +341,16 @@ def _tools(config: Config, suite: Suite, spec: AgentSpec) -> dict[str, dict[str,
     return by_env
 
 
-def _trained(config: Config, suite: Suite) -> TrainConfig | None:
+def _trained(config: Config, suite: Suite) -> "TrainConfig | None":
     """Return what a training run says of its agent and of the environment that is played; None for another model."""
+    if not config.model or not Path(config.model, "config.toml").exists():
+        return None
+    from agentgym.cli.eval_trained import trained_as  # late: it loads the settings of training
+
     caller: dict[str, object] = {f"env.{key}": value for key, value in config.env_options.items()}
     caller |= {"prompt": config.prompt} if config.prompt is not None else {}
     envs = suite.envs if suite.protocol is None else ()
-    return trained_as(Path(config.model), envs, caller, written(config, "eval")) if config.model else None
+    return trained_as(Path(config.model), envs, caller, written(config, "eval"))
 
 
 def _env_options(config: Config, suite: Suite) -> dict[str, dict[str, object]]:
@@ -355,13 +363,15 @@ def _env_options(config: Config, suite: Suite) -> dict[str, dict[str, object]]:
     }
 
 
-def _resolve(config: Config, suite: Suite) -> tuple[str, TrainConfig | None]:
+def _resolve(config: Config, suite: Suite) -> "tuple[str, TrainConfig | None]":
     """Return the engine a model name stands for and, of a training run, what it was trained with."""
     model = config.model or ""
     if ":" in model and not Path(model).exists():
         kind, target = kind_of(model)
         kind.check_target(target)
         return model, None
+    from agentgym.trainers.run.preflight import model_folder  # late: it loads the stages of training
+
     folder = model_folder(model)
     try:
         check_model(folder)

@@ -4,7 +4,6 @@ import math
 from pathlib import Path
 from typing import Any, Protocol
 
-from agentgym.cli.train import quiet
 from agentgym.engines import engine
 from agentgym.engines.kinds import kind_of
 from agentgym.engines.model_names import as_chat
@@ -59,6 +58,8 @@ def loaded(config: Flags, name: str) -> Any:
     kind, target = kind_of(name)
     try:
         if kind.in_process:
+            from agentgym.cli.train import quiet  # late: it comes with the settings of training
+
             quiet()
         found: Any = engine(name, **{**kind.eval_options(config.concurrency), **config.engine_options})
     except ModuleNotFoundError as error:

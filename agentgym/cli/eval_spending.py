@@ -5,7 +5,7 @@ import os
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from agentgym.agents.base import Agent
 from agentgym.agents.message_agent import MessageAgent
@@ -15,8 +15,10 @@ from agentgym.errors import BadConfig, MissingExtra, UnknownName, no_such
 from agentgym.evaluate.choice import UNCOUNTED, EvaluationPlan, choose
 from agentgym.evaluate.run import missing_tasks
 from agentgym.evaluate.spending import MILLION, Metered, Price, price_of, read_prices, total_cost
-from agentgym.harness.agent import HarnessAgent
 from agentgym.registry import make
+
+if TYPE_CHECKING:
+    from agentgym.harness.agent import HarnessAgent
 
 TABLE = "AGENTGYM_PRICES"
 """The variable that names a table of prices."""
@@ -44,7 +46,7 @@ class Spending(Protocol):
 
 
 def metered(
-    config: Spending, agent: Agent | HarnessAgent, plan: EvaluationPlan, folder: Path
+    config: Spending, agent: "Agent | HarnessAgent", plan: EvaluationPlan, folder: Path
 ) -> tuple[Price | None, Metered | None, str]:
     """Return the model's price and, over plain chat, the engine that counts, which the agent has from now on, and how much
     there is to play at most.

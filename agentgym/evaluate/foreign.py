@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, cast
 
-from agentgym.envs.terminal.harbor.rewards import NoVerdict, one_number
 from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig, BadData, MissingExtra
 from agentgym.evaluate.atif import from_atif
@@ -155,6 +154,11 @@ def _judged(episode: Episode, rewards: Mapping[str, float], *, failed: bool) -> 
     if failed or not rewards:
         episode.success, episode.reason = None, "crash"
         return episode
+    from agentgym.envs.terminal.harbor.rewards import (
+        NoVerdict,
+        one_number,
+    )  # late: it loads Terminal
+
     try:
         number = one_number(rewards, RULE)
     except NoVerdict:

@@ -4,7 +4,7 @@ import json
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from agentgym.agents.base import Agent
 from agentgym.core.folders import alone, remove_parts, write_whole
@@ -22,10 +22,13 @@ from agentgym.evaluate.protocol import NOT_COMPARABLE, comparability
 from agentgym.evaluate.regret import regrets
 from agentgym.evaluate.spending import Price, recorded
 from agentgym.evaluate.summary import summarize
-from agentgym.harness.agent import HarnessAgent
+from agentgym.harness.description import plays_itself
 from agentgym.registry import class_of, full_id
 from agentgym.rollout.collect import collect, finished
 from agentgym.rollout.pool import RolloutConfig
+
+if TYPE_CHECKING:
+    from agentgym.harness.agent import HarnessAgent
 
 NOTED = ("met", "adapted")
 """What an engine tells of its servers: troubles with their numbers, and parameters that they refuse."""
@@ -33,7 +36,7 @@ EVERY = 2.0  # seconds between two notes of what was met
 
 
 def evaluate(
-    agent: Agent | HarnessAgent,
+    agent: "Agent | HarnessAgent",
     plan: EvaluationPlan,
     folder: str | Path,
     *,
@@ -103,7 +106,7 @@ def _plans(plan: EvaluationPlan) -> dict[str, EvaluationPlan]:
 
 
 def _play(
-    agent: Agent | HarnessAgent,
+    agent: "Agent | HarnessAgent",
     env: str,
     plan: EvaluationPlan,
     tasks: list[Task],
@@ -114,7 +117,7 @@ def _play(
 ) -> None:
     """Play the tasks of one environment and append the episodes to a file; `skip`: (task, attempt) that it has already."""
     for env_options, part in parts(env, plan, tasks):
-        if isinstance(agent, HarnessAgent):
+        if plays_itself(agent):
             playing = agent.with_options(env_options).play_into(
                 path, full_id(env), part, plan.attempts, plan.seed, rollout.concurrency, skip, progress
             )
@@ -136,7 +139,7 @@ def _play(
 
 
 def _chosen(
-    plans: Mapping[str, EvaluationPlan], agent: Agent | HarnessAgent
+    plans: Mapping[str, EvaluationPlan], agent: "Agent | HarnessAgent"
 ) -> tuple[dict[str, list[Task]], dict[str, str]]:
     """Return the tasks of each environment, and the reasons of those that cannot be played; raise where none can be."""
     tasks_by_env: dict[str, list[Task]] = {}
@@ -204,7 +207,7 @@ class _EngineNotes:
         self,
         folder: Path,
         suite_found: dict[str, Any],
-        agent: Agent | HarnessAgent,
+        agent: "Agent | HarnessAgent",
         progress: Callable[[Episode], None] | None,
     ) -> None:
         self.path, self.manifest, self.engine, self.progress = folder / "manifest.json", suite_found, agent.engine, progress

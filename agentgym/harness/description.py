@@ -6,9 +6,14 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from agentgym.errors import BadConfig, BadData, UnknownName, no_such
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
+    from agentgym.harness.agent import HarnessAgent
 
 FOLDER = Path(__file__).parent / "harnesses"
 NAMES = tuple(sorted(path.stem for path in FOLDER.glob("*.toml")))
@@ -69,6 +74,11 @@ class Harness:
 def is_harness(agent: str) -> bool:
     """Return whether an agent is named as a harness."""
     return agent.startswith(PREFIX)
+
+
+def plays_itself(agent: object) -> "TypeIs[HarnessAgent]":
+    """Whether an agent is a harness's; for callers that would import the gateway and containers for the class alone."""
+    return hasattr(agent, "play_into")
 
 
 def load(agent: str) -> Harness:

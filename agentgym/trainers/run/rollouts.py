@@ -7,11 +7,8 @@ from typing import Any, cast
 from agentgym.agents.table import AGENTS
 from agentgym.core.env import TextEnv
 from agentgym.engines import Sampling
-from agentgym.gateway.sessions import Budget
-from agentgym.harness.agent import HarnessAgent
-from agentgym.harness.description import is_harness
+from agentgym.harness.description import is_harness, plays_itself
 from agentgym.harness.description import load as harness_of
-from agentgym.harness.gateway_agent import GatewayAgent, Play
 from agentgym.registry import Maker, full_id, load, make
 from agentgym.rollout.draw import Draw
 from agentgym.rollout.groups import Groups
@@ -56,6 +53,9 @@ class Rollouts(Groups):
     def _agent(self, env: EnvSpec, temperature: float) -> object:
         config = settings_in(self.config, env)
         if is_harness(config.agent):
+            from agentgym.gateway.sessions import Budget  # late: the gateway and containers
+            from agentgym.harness.agent import HarnessAgent
+
             return HarnessAgent(
                 None,
                 self.engine,
@@ -69,6 +69,8 @@ class Rollouts(Groups):
                 side_calls=config.side_calls,
             )
         if config.agent not in AGENTS:  # MODULE:NAME of a function that plays with an agent of others
+            from agentgym.harness.gateway_agent import GatewayAgent, Play
+
             play = cast("Play", load(config.agent, "agent", {}))
             seconds = config.attempt_seconds
             return GatewayAgent(play, self.engine, self.tokenizer, temperature, config.turn_tokens, seconds)
@@ -94,7 +96,7 @@ class Rollouts(Groups):
         super().close()
         for agents in self._agents.values():
             for agent in agents.values():
-                if isinstance(agent, HarnessAgent):
+                if plays_itself(agent):
                     agent.close()
         for env in self._askable.values():
             env.close()
