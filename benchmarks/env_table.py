@@ -4,7 +4,8 @@
 
 Each environment is measured in a process of its own: steps of the expert's episodes (resets left out) per second of CPU, the
 growth of that process's memory when the environment is made and played, and the length of an expert's episode, observations
-and actions, in tokens of a stand-in for Qwen2.5's tokenizer. Waiting for a browser or a sandbox takes no CPU time here.
+and actions, in tokens of a stand-in for Qwen2.5's tokenizer. An oracle plays where there is no expert. Waiting for a
+browser or a sandbox takes no CPU time here.
 """
 
 import argparse
@@ -16,18 +17,23 @@ import time
 from statistics import mean
 
 from agentgym import registry
+from agentgym.contract.env_under_test import has
 
 PEERS = {
     "Household": "ALFWorld itself; verl-agent and AgentGym over it",
+    "ALFWorld": "ALFWorld itself; verl-agent and AgentGym over it",
     "Search": "NeMo Gym, verifiers (`wiki_search`), SkyRL, AgentGym, verl-agent",
     "Code": "NeMo Gym, GEM, SkyRL (`lcb`)",
     "SQL": "NeMo Gym (`spider2_lite`), SkyRL (`text2sql`), AgentGym (BIRD)",
     "Math": "NeMo Gym, GEM, SkyRL, verifiers",
     "Terminal": "Harbor, NeMo Gym, OpenEnv (`tbench2`)",
+    "Harbor": "Harbor itself; SkyRL, TRL, verifiers, NeMo Gym, rLLM, tinker-cookbook",
     "SearchR1": "Search-R1, SkyRL, verl-agent",
     "Shop": "WebShop itself; verl-agent, AgentGym, GEM over it",
+    "WebShop": "WebShop itself; verl-agent, AgentGym, GEM over it",
     "Web": "WebArena by BrowserGym and AgentGym",
     "SWE": "uni-agent, SkyRL, NeMo Gym, Harbor",
+    "SWEBench": "uni-agent, SkyRL, NeMo Gym, Harbor",
     "MiniWoB": "MiniWoB++ itself, BrowserGym, TRL",
     "ReasoningGym": "the package itself; GEM, OpenEnv, verifiers",
     "GuessNumber": "GEM",
@@ -57,11 +63,11 @@ def measure(name: str, seconds: float) -> dict[str, float]:
     texts, turns = list[str](), list[int]()
     used, steps, begun = 0.0, 0, time.process_time()
     for task in env.tasks(40):
-        if used > seconds or time.process_time() - begun > 5 * seconds:
+        if turns and (used > seconds or time.process_time() - begun > 5 * seconds):
             break
         text, _ = env.reset(seed=0, options={"task": task})
         count = 0
-        for action in env.expert():
+        for action in (env.expert if has(env, "expert") else env.oracle)():
             started = time.process_time()
             observation, *_ = env.step(action)
             used += time.process_time() - started

@@ -14,6 +14,7 @@ from agentgym.envs.memory.facts import UNKNOWN, VALUES
 from agentgym.envs.memory.generate import Session
 from agentgym.envs.memory.notes import Notes
 from agentgym.errors import BadConfig, UnknownName, no_such
+from agentgym.rewards.exact_match import exact_match
 
 Saved = tuple[int, list[str], str]
 
@@ -154,7 +155,7 @@ class Memory(Notes):
         """Answer the question of this session, with one word or number."""
         if not self._question:
             return self.invalid("There is no question in this session. Read the next one with next[].")
-        if text.strip().lower().rstrip(".") != self._question["answer"].lower():
+        if not exact_match(text, [self._question["answer"]]):
             return self.lose("That is wrong.")
         if self.place == len(self.task.data["sessions"]) - 1:
             return self.win("That is right. The stream is over.")

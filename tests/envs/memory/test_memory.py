@@ -92,7 +92,7 @@ def test_an_episode_by_hand():
     state = env.snapshot()
     assert env.step("answer[oak]")[4]["success"] is False
     env.restore(state)
-    assert env.step("answer[ Elm.]")[0].startswith("That is right.\nSession 3 of 3, day 5")
+    assert env.step('answer["Elm."]')[0].startswith("That is right.\nSession 3 of 3, day 5")
     *_, info = env.step("answer[unknown]")
     assert info["success"] is True and info["metrics"] == {"read": 2 / 3}
 
