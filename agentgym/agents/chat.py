@@ -75,12 +75,14 @@ class ChatAgent(TokenAgent):
 
     def tool_template(self, tools: Mapping[str, Tool]) -> ToolTemplate:
         """Return the chat template with an environment's tools in it; made once for each set of tools."""
-        shown = offered(tools)
-        name = key(shown)
+        tool_set = offered(tools)
+        name = key(tool_set)
         if name not in self._tool_templates:
             family = None if self.tools == "native" else self.tools
             encoder = self.template.encoder if self._tool_templates else None
-            self._tool_templates[name] = ToolTemplate(self.tokenizer, self._options, shown, family=family, encoder=encoder)
+            self._tool_templates[name] = ToolTemplate(
+                self.tokenizer, self._options, tool_set, family=family, encoder=encoder
+            )
         return self._tool_templates[name]
 
     def talk(self, task: Task, tools: Mapping[str, Tool]) -> TokenConversation:
@@ -187,8 +189,8 @@ class RenderedConversation(ChatConversation):
             pieces = _with_thoughts_shown(pieces)
         rest = _without(template.prefix, pieces) if template.prefix else None
         if rest is None:
-            said = hide(pieces, self.cores)
-            content, self._expected = template.opened + said, text + said
+            hidden = hide(pieces, self.cores)
+            content, self._expected = template.opened + hidden, text + hidden
         else:  # the template writes the prefix itself
             content = hide(rest, self.cores)
             self._expected = text + template.prefix + content

@@ -58,8 +58,8 @@ class CompletionConversation(TokenConversation):
     def prompt(self, observation: str, info: Mapping[str, object]) -> list[int]:
         """Return all that is held, and the observation as it is."""
         if self.turns:
-            shown = self.agent.template.encoder.plain(observation)[: self.agent.observation_tokens]
-            self.messages, self.prompt_ids = [], [*self.held, *shown]
+            ids_shown = self.agent.template.encoder.plain(observation)[: self.agent.observation_tokens]
+            self.messages, self.prompt_ids = [], [*self.held, *ids_shown]
             return self.prompt_ids
         self.first_observation = observation
         return self.opened(self.agent.template, self.agent.prompt.opening(self.values(observation, info)))
@@ -80,8 +80,8 @@ class CompletionConversation(TokenConversation):
         decode, ids = self.agent.template.encoder.decode, self.without_stop(completion.ids)
         closer = self.agent.prompt.reply.closer(decode(ids))
         if closer is None:
-            kept, finish = len(ids), completion.finish
+            length, finish = len(ids), completion.finish
         else:
-            kept = bisect_left(range(len(ids) + 1), True, key=lambda count: closer in decode(ids[:count]))
+            length = bisect_left(range(len(ids) + 1), True, key=lambda count: closer in decode(ids[:count]))
             finish = "stop"
-        return dataclasses.replace(completion, ids=ids[:kept], logprobs=completion.logprobs[:kept], finish=finish)
+        return dataclasses.replace(completion, ids=ids[:length], logprobs=completion.logprobs[:length], finish=finish)

@@ -27,14 +27,14 @@ def check_way(way: str) -> None:
 def decide(
     who: str,
     default: str,
-    asked: Prompt | None,
+    named: Prompt | None,
     way: str,
     tools: Mapping[str, Tool],
     refusal: Callable[[], BadConfig | None],
 ) -> tuple[Prompt, str]:
     """Return the prompt of an agent for these tools (None without tools), and the way: `text`, `native` or a family.
 
-    `default` is the agent's own prompt for such an environment, in which tools are called as text. `asked` is the prompt
+    `default` is the agent's own prompt for such an environment, in which tools are called as text. `named` is the prompt
     that the user named; `way` is the option `tools`. `refusal` returns why the model cannot get these tools natively, or
     None. With `auto`, tools are native if possible, unless the named prompt shows them itself or reads no calls. A prompt
     that the user named is trusted.
@@ -43,15 +43,15 @@ def decide(
         BadConfig: the model would not be told of the tools.
     """
     if way not in (AUTO, TEXT):
-        return asked or load_prompt(NATIVE_PROMPT), way
-    if way == AUTO and tools and (asked is None or (asked.reply.kind == "call" and not asked.shows(tools))):
+        return named or load_prompt(NATIVE_PROMPT), way
+    if way == AUTO and tools and (named is None or (named.reply.kind == "call" and not named.shows(tools))):
         why = refusal()
         if why is None:
-            return asked or load_prompt(NATIVE_PROMPT), NATIVE
-        if asked is not None:
-            raise BadConfig(f"prompt {asked.name!r} leaves it to the model's template to show the tools. But {why}") from why
-    if asked is not None:
-        return asked, TEXT
+            return named or load_prompt(NATIVE_PROMPT), NATIVE
+        if named is not None:
+            raise BadConfig(f"prompt {named.name!r} leaves it to the model's template to show the tools. But {why}") from why
+    if named is not None:
+        return named, TEXT
     prompt = load_prompt(default)
     if not prompt.shows(tools):
         raise BadConfig(

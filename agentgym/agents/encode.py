@@ -46,19 +46,19 @@ def hide(pieces: Iterable[str], cores: list[str]) -> str:
 
     White space around a foreign text stays visible, so that a template which trims its messages trims these too.
     """
-    shown: list[str] = []
+    parts: list[str] = []
     for piece in pieces:
         if not isinstance(piece, Foreign):
-            shown.append(piece)
+            parts.append(piece)
             continue
         core = piece.strip()
         if not core:
-            shown.append(piece)
+            parts.append(piece)
             continue
         start = piece.index(core)
-        shown += (piece[:start], mark(len(cores)), piece[start + len(core) :])
+        parts += (piece[:start], mark(len(cores)), piece[start + len(core) :])
         cores.append(core)
-    return "".join(shown)
+    return "".join(parts)
 
 
 class Run(tuple[str | int, ...]):
@@ -162,13 +162,13 @@ class Encoder:
         return self._whole(" " + word)
 
     def _whole(self, text: str) -> tuple[int, ...]:
-        given: list[int] = self._ids(text)
+        encoded: list[int] = self._ids(text)
         if self._moved:
-            given = [self._moved.get(id, id) for id in given]
-        if self.control_ids.isdisjoint(given):
-            return tuple(given)
+            encoded = [self._moved.get(id, id) for id in encoded]
+        if self.control_ids.isdisjoint(encoded):
+            return tuple(encoded)
         ids: list[int] = []  # the vocabulary itself holds a control string as one piece: spell it out
-        for id, (start, end) in zip(given, self.offsets(text), strict=True):
+        for id, (start, end) in zip(encoded, self.offsets(text), strict=True):
             if id not in self.control_ids:
                 ids.append(id)
             elif end - start > 1:

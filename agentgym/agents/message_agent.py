@@ -128,13 +128,15 @@ class MessageConversation:
         """Answer an observation; see `Conversation.take`. The environment itself is never touched."""
         agent = self.agent
         added = self.prompt(observation, info)
-        asked = (*self.messages, *added) if agent.window is None else added
-        completion = await agent.engine.chat(asked, self.offer, dataclasses.replace(agent.sampling, seed=seed), session)
+        conversation = (*self.messages, *added) if agent.window is None else added
+        completion = await agent.engine.chat(
+            conversation, self.offer, dataclasses.replace(agent.sampling, seed=seed), session
+        )
         if completion.finish in (Finish.CONTEXT, Finish.ABORT):
             return Turn(observation, messages=list(added), parsed=False, finish=completion.finish)
         self.cut_at = agent.sampling.max_tokens if completion.finish == Finish.LENGTH and tells(agent.prompt) else 0
         action, parsed = self._read(completion)
-        self.messages = (*asked, self._said(completion))
+        self.messages = (*conversation, self._said(completion))
         if agent.window:
             self.pairs = (*self.pairs, (agent.cut(observation), action))[-agent.window :]
         self.turns += 1

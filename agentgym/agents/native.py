@@ -51,8 +51,8 @@ class CallSide:
         """Return an observation in which a bad call is explained in the form that the model writes calls in."""
         if self._problem is None:
             return observation
-        said, shown = self._problem
-        return observation.replace(said, shown) if said in observation else f"{shown}\n\n{observation}"
+        action, why = self._problem
+        return observation.replace(action, why) if action in observation else f"{why}\n\n{observation}"
 
     def command(self, action: str) -> str:
         """Return what goes to the environment: where it takes plain commands, the command in the call."""
@@ -147,10 +147,10 @@ class NativeConversation(CallSide, TokenConversation):
 
     def _pieces(self, observation: str, info: Mapping[str, Any], *, waiting: bool = False) -> list[str]:
         """Return a result as the model reads it; that its reply was cut stands in the last one, when no call is waiting."""
-        told = self.told(observation)
-        values = self.values(told, info)
+        text = self.told(observation)
+        values = self.values(text, info)
         if waiting:
-            values["observation"] = lambda: self.agent.cut(told)
+            values["observation"] = lambda: self.agent.cut(text)
         return self.agent.prompt.later(values)
 
     def reply(self, completion: Completion) -> str:

@@ -59,8 +59,8 @@ class Opening:
     @property
     def messages(self) -> list[dict[str, object]]:
         """The same as chat messages."""
-        said = [("system", self.system)] if self.system else []
-        return [{"role": role, "content": "".join(pieces)} for role, pieces in [*said, ("user", self.user)]]
+        messages = [("system", self.system)] if self.system else []
+        return [{"role": role, "content": "".join(pieces)} for role, pieces in [*messages, ("user", self.user)]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +83,10 @@ class Prompt:
 
     def shows(self, tools: Mapping[str, Tool]) -> bool:
         """True if it tells of every tool before the first reply: it lists them, or its own words have each one's name."""
-        said = (self.system, self.first)
-        if any("tools" in section.fields for section in said):
+        sections = (self.system, self.first)
+        if any("tools" in section.fields for section in sections):
             return True
-        words = {word for section in said for piece in section.pieces[::2] for word in re.findall(r"\w+", piece)}
+        words = {word for section in sections for piece in section.pieces[::2] for word in re.findall(r"\w+", piece)}
         return words.issuperset(tools)
 
     def opening(self, values: Mapping[str, Callable[[], str]], *, later: bool = False) -> Opening:

@@ -109,10 +109,10 @@ class AgentSpec:
 
     def check_tools(self, tools: Mapping[str, Tool]) -> None:
         """Raise BadConfig where the model would not be told of an environment's tools, however able it is."""
-        asked = None if self.prompt is None else load_prompt(self.prompt)
+        prompt = None if self.prompt is None else load_prompt(self.prompt)
         kind = self.kind
         why = BadConfig(f"agent {self.agent!r} {kind.text_only}") if kind.text_only else None
-        decide(kind.__name__, kind.tools_prompt if tools else kind.default_prompt, asked, self.tools, tools, lambda: why)
+        decide(kind.__name__, kind.tools_prompt if tools else kind.default_prompt, prompt, self.tools, tools, lambda: why)
 
     def make(self, engine: Any, sampling: Sampling, tokenizer: object = None) -> TokenAgent | MessageAgent:
         """Return the agent over an engine."""

@@ -69,11 +69,11 @@ class ChatTemplate:
         whole = [*self._past, (self.role, mark(0))]
         if not self._works(whole, "u", "a", "0") or mark(0) not in self.render(whole).partition(mark("a"))[2]:
             raise BadConfig("the chat template cannot render an observation after a reply: it cannot be continued")
-        asked, said = self.render(self._first), self.render(whole)
-        thinking = _THINK.search(asked)
+        before, after = self.render(self._first), self.render(whole)
+        thinking = _THINK.search(before)
         self.opened = thinking[0] if thinking else ""
         """Tag that the generation prompt opens: `<think>` and the white space after it, or nothing."""
-        self.prefix = said[len(asked) :].partition(mark("a"))[0] if said.startswith(asked) else ""
+        self.prefix = after[len(before) :].partition(mark("a"))[0] if after.startswith(before) else ""
         """Text that the template writes before a plain reply and the generation prompt does not (gpt-oss: a channel)."""
         self.end_ids, _ = self._bridge(mark(0))
         """End of the assistant's turn in a conversation that goes on."""
@@ -120,9 +120,9 @@ class ChatTemplate:
         rendered = self.render(messages)
         if rendered == self.render(messages, generate=False):
             return False
-        shown = rendered.partition(mark("b"))[2].partition(mark("c"))[0]
-        self.escape = shown == json.dumps(PROBE)[1:-1]
-        return shown == PROBE or self.escape
+        between = rendered.partition(mark("b"))[2].partition(mark("c"))[0]
+        self.escape = between == json.dumps(PROBE)[1:-1]
+        return between == PROBE or self.escape
 
     def _openers(self) -> list[int]:
         """Return the tokens that open a turn of either role, where these end the turn before."""
@@ -168,8 +168,8 @@ class ChatTemplate:
         `ended` says whether the reply's own last token ended the turn; if not, the end token comes first.
         """
         cores: list[str] = []
-        shown = hide(observation, cores)
-        end, skeleton = self._bridge(shown)
+        hidden = hide(observation, cores)
+        end, skeleton = self._bridge(hidden)
         ids = skeleton.fill(self.escaped(cores))
         return ids if ended else [*end, *ids]
 
@@ -179,12 +179,12 @@ class ChatTemplate:
         System messages before the first user message become one. Raises BadConfig where the template refuses.
         """
         cores: list[str] = []
-        shown = self._shown(messages, cores)
-        count = next((i for i, (role, _) in enumerate(shown) if role != "system"), len(shown))
-        system, rest = "\n\n".join(content for _, content in shown[:count]), shown[count:]
+        hidden = self._shown(messages, cores)
+        count = next((i for i, (role, _) in enumerate(hidden) if role != "system"), len(hidden))
+        system, rest = "\n\n".join(content for _, content in hidden[:count]), hidden[count:]
         if rest and rest[0][0] == "user":
-            shown = [*self.opening(system, rest[0][1]), *rest[1:]]
-        return self.encoder.compile(self._complete(shown, cores)).fill(cores)
+            hidden = [*self.opening(system, rest[0][1]), *rest[1:]]
+        return self.encoder.compile(self._complete(hidden, cores)).fill(cores)
 
     def extension(self, messages: Sequence[tuple[str, Sequence[str]]], ended: bool = True) -> list[int]:
         """Return the tokens that (role, pieces) messages put between a reply and the next one; see `bridge`."""
@@ -195,14 +195,14 @@ class ChatTemplate:
         return ids if ended else [*end, *ids]
 
     def _shown(self, messages: Sequence[tuple[str, Sequence[str]]], cores: list[str]) -> list[tuple[str, str]]:
-        shown: list[tuple[str, str]] = []
+        hidden: list[tuple[str, str]] = []
         for role, pieces in messages:
             count = len(cores)
             content = hide(pieces, cores)
             if role == "tool":
                 role, cores[count:] = self.role, self.escaped(cores[count:])
-            shown.append((role, content))
-        return shown
+            hidden.append((role, content))
+        return hidden
 
     def _complete(self, chat: Sequence[tuple[str, str]], cores: Sequence[str]) -> str:
         """Render messages that the template must write completely.
@@ -222,12 +222,12 @@ class ChatTemplate:
         """Return texts as the template writes them in an observation."""
         return [json.dumps(core, ensure_ascii=False)[1:-1] for core in cores] if self.escape else cores
 
-    def _bridge(self, shown: str) -> Split:
-        key = ("bridge", self.role, shown)
+    def _bridge(self, observation: str) -> Split:
+        key = ("bridge", self.role, observation)
         known = self.known(key)
         if known is not None:
             return known
-        rendered = self.render([*self._past, (self.role, shown)])
+        rendered = self.render([*self._past, (self.role, observation)])
         return self.keep(key, self.split(rendered.partition(mark("a"))[2]))
 
     def split(self, tail: str) -> Split:

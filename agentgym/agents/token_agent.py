@@ -88,8 +88,8 @@ class TokenAgent:
         self.tokenizer = tokenizer
         self.observation_tokens = observation_tokens
         self.context_tokens = context
-        asked = options.get("prompt")
-        self.asked = None if asked is None else load_prompt(asked)
+        prompt = options.get("prompt")
+        self.asked = None if prompt is None else load_prompt(prompt)
         """The prompt that was asked for by name; None: it follows from the environment."""
         self.way = way
         """The option `tools`."""
@@ -241,9 +241,9 @@ class TokenConversation:
 
     def opened(self, template: ChatTemplate, opening: Opening) -> list[int]:
         """Begin with these messages, and the hint if there is one, and return their tokens."""
-        shown = self.shown(opening)
-        self.messages = [*shown.messages]
-        self.prompt_ids = template.start(shown.system, shown.user)
+        text = self.shown(opening)
+        self.messages = [*text.messages]
+        self.prompt_ids = template.start(text.system, text.user)
         if self.hint is not None:
             self._opened = len(self.prompt_ids), template.start(opening.system, opening.user)
         return self.prompt_ids
@@ -277,8 +277,8 @@ class TokenConversation:
 
         A policy made from nothing is never told: it knows the words of its environment only.
         """
-        told = completion.finish == Finish.LENGTH and tells(self.agent.prompt)
-        self.cut_at = len(completion.ids) if told and ACT not in self.agent.template.encoder.control else 0
+        notified = completion.finish == Finish.LENGTH and tells(self.agent.prompt)
+        self.cut_at = len(completion.ids) if notified and ACT not in self.agent.template.encoder.control else 0
 
     def without_stop(self, ids: list[int]) -> list[int]:
         """Return sampled tokens without the stop token at their end."""

@@ -103,10 +103,10 @@ class ToolTemplate(ChatTemplate):
             BadConfig: the template writes the probe neither verbatim nor escaped.
         """
         rendered = self._called([mark("b") + PROBE + mark("c")])
-        shown = rendered.partition(mark("b"))[2].partition(mark("c"))[0]
-        if shown not in (PROBE, json.dumps(PROBE)[1:-1]):
-            raise BadConfig(f"the chat template writes {PROBE!r} in a tool's result as {shown!r}: use tools='text'")
-        return shown != PROBE
+        between = rendered.partition(mark("b"))[2].partition(mark("c"))[0]
+        if between not in (PROBE, json.dumps(PROBE)[1:-1]):
+            raise BadConfig(f"the chat template writes {PROBE!r} in a tool's result as {between!r}: use tools='text'")
+        return between != PROBE
 
     def _check_calls(self, tool: Tool, alike: bool) -> None:
         """Check that the family reads the calls that the template writes and, if `alike`, writes them the same way.
@@ -120,10 +120,10 @@ class ToolTemplate(ChatTemplate):
         chat = [self.message(role, content) for role, content in self._first]
         try:
             chat.append({"role": "assistant", "content": "", "tool_calls": [written_call]})
-            told = {**self.message("tool", mark(0)), "name": tool.name, "tool_call_id": CALL_ID.format(0)}
-            asked, said = (self.render_chat(some).partition(mark("u"))[2] for some in (chat[:-1], [*chat, told]))
-            shared = _TAG_BEGUN.sub("", commonprefix([asked, said]))  # noqa: RUF071
-            written = said[len(shared) :].partition(mark(0))[0]
+            result = {**self.message("tool", mark(0)), "name": tool.name, "tool_call_id": CALL_ID.format(0)}
+            before, after = (self.render_chat(messages).partition(mark("u"))[2] for messages in (chat[:-1], [*chat, result]))
+            shared = _TAG_BEGUN.sub("", commonprefix([before, after]))  # noqa: RUF071
+            written = after[len(shared) :].partition(mark(0))[0]
         except Exception as error:  # whatever the template's author or jinja raise
             raise BadConfig(f"the chat template cannot write a call of {tool.name}: {error}. Use tools='text'") from error
         calls = [parse_call(attempt.action, {tool.name: tool}) for attempt in self.family.read(written, {tool.name: tool})]
@@ -140,7 +140,7 @@ class ToolTemplate(ChatTemplate):
             BadConfig: the renderings differ.
         """
         sample_calls = [Call(self._names[0], {"x": "1"})] * calls
-        said = "".join(["t\n"] * text) + "\n".join("".join(self.family.write(call)) for call in sample_calls)
+        text_calls = "".join(["t\n"] * text) + "\n".join("".join(self.family.write(call)) for call in sample_calls)
         ids = [CALL_ID.format(place) for place in range(calls)]
         before = [self.message(role, content) for role, content in self._first]
         after = [
@@ -153,7 +153,11 @@ class ToolTemplate(ChatTemplate):
         own = {"role": "assistant", "content": "t" if text else "", "tool_calls": functions}
         try:
             same = self.render_chat([*before, own, *after]) == self.render_chat(
-                [*before, self.message("assistant", said), *[{"role": "tool", "content": mark(n)} for n in range(calls)]]
+                [
+                    *before,
+                    self.message("assistant", text_calls),
+                    *[{"role": "tool", "content": mark(n)} for n in range(calls)],
+                ]
             )
         except Exception:  # whatever the template's author or jinja raise
             same = False
@@ -186,25 +190,25 @@ class ToolTemplate(ChatTemplate):
         if not self._parallel:
             results, attempts = [[piece for result in results for piece in (*result, "\n\n")][:-1]], attempts[:1]
         cores: list[str] = []
-        shown = [hide(result, cores) for result in results]
+        hidden = [hide(result, cores) for result in results]
         cores = self._as_written(cores)
         rest = self._shown(after, cores)
         calls = ",".join(f"{self._known_name(attempt)} {attempt.id}" for attempt in attempts)
-        key = ("results", "\0".join([*shown, *("\0".join(message) for message in rest)]), calls)
+        key = ("results", "\0".join([*hidden, *("\0".join(message) for message in rest)]), calls)
         known = self.known(key)
-        end, skeleton = known if known is not None else self.keep(key, self._results(shown, attempts, rest, len(cores)))
+        end, skeleton = known if known is not None else self.keep(key, self._results(hidden, attempts, rest, len(cores)))
         tokens = skeleton.fill(cores)
         return tokens if ended else [*end, *tokens]
 
     def _shown(self, messages: Sequence[tuple[str, Sequence[str]]], cores: list[str]) -> list[tuple[str, str]]:
         """Return messages with marks; unlike an observation, a result of a tool stays one."""
-        shown: list[tuple[str, str]] = []
+        hidden: list[tuple[str, str]] = []
         for role, pieces in messages:
             count = len(cores)
-            shown.append((role, hide(pieces, cores)))
+            hidden.append((role, hide(pieces, cores)))
             if role == "tool":
                 cores[count:] = self._as_written(cores[count:])
-        return shown
+        return hidden
 
     def _as_written(self, cores: list[str]) -> list[str]:
         """Return texts as the template writes them in a tool's result."""
@@ -212,12 +216,12 @@ class ToolTemplate(ChatTemplate):
 
     def _results(
         self,
-        shown: Sequence[str],
+        results: Sequence[str],
         attempts: Sequence[Attempt] = (),
         after: Sequence[tuple[str, str]] = (),
         marks: int = 0,
     ) -> Split:
-        tail = self._called(shown, attempts, after).partition(mark("a"))[2]
+        tail = self._called(results, attempts, after).partition(mark("a"))[2]
         if after and not marked_once(tail, marks):
             raise BadConfig("the chat template has no place for these messages after the results of tools")
         if self.family.close:
@@ -234,8 +238,8 @@ def _found(written: str) -> str:
     for name, family in FAMILIES.items():
         if family.sign.search(written):
             return name
-    shown = written.replace(mark("a"), "…").strip()
+    example = written.replace(mark("a"), "…").strip()
     raise BadConfig(
-        f"the chat template writes a tool call in no form that is known here: {shown[-120:]!r}. "
+        f"the chat template writes a tool call in no form that is known here: {example[-120:]!r}. "
         f"Name one that fits (tools={', '.join(map(repr, FAMILIES))}), or use tools='text'"
     )

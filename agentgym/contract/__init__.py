@@ -51,12 +51,12 @@ def check(
 def examine(environment: str | TextEnv, *, thorough: bool = False, seed: int = 0, **options: object) -> EnvUnderTest:
     """Return the environment under test, made and with the budget of a check."""
     env = registry.make(environment, **options) if isinstance(environment, str) else environment
-    given = {**(env.spec.kwargs if env.spec else _options_of(env)), **options}
+    settings = {**(env.spec.kwargs if env.spec else _options_of(env)), **options}
     id = env.spec.id if env.spec else type(env).__name__
     budget = (
         {"count": 20, "steps": 60, "plays": 200} if thorough else SMALL if cast("TextEnv", env.unwrapped).blocking else {}
     )
-    return EnvUnderTest(id, type(env.unwrapped), given, seed=seed, **budget)  # type: ignore[arg-type]
+    return EnvUnderTest(id, type(env.unwrapped), settings, seed=seed, **budget)  # type: ignore[arg-type]
 
 
 def _options_of(env: TextEnv) -> dict[str, object]:
@@ -99,8 +99,8 @@ def _looked(under_test: EnvUnderTest, name: str) -> Result:
     except NotChecked as reason:
         return Result(name, promise, "skipped", str(reason), applies=False)
     except Broken as found:
-        shown = found.task, found.seed, found.actions, found.cause
-        return Result(name, promise, "broken", str(found), *shown, numbers=found.numbers)
+        where = found.task, found.seed, found.actions, found.cause
+        return Result(name, promise, "broken", str(found), *where, numbers=found.numbers)
     except (Exception, SystemExit) as error:  # whatever an environment raises where it was not expected breaks the check
         text, cause = told(error, under_test.kind)
         return Result(name, promise, "broken", f"raised {text}", cause=cause)

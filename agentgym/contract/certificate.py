@@ -127,7 +127,7 @@ def _packages(name: str, under_test: EnvUnderTest) -> dict[str, str]:
 
 
 def certificate(
-    said: Certificate, results: Sequence[Result], *, version: str, thorough: bool, seconds: float
+    previous: Certificate, results: Sequence[Result], *, version: str, thorough: bool, seconds: float
 ) -> Certificate:
     """Return the certificate of an environment from what was examined (`subject`) and what became of each check.
 
@@ -140,7 +140,7 @@ def certificate(
         "format": FORMAT,
         "verdict": "failed" if failed else "passed" if whole else "partial",
         "claims": claims,
-        **said,
+        **previous,
         "thorough": thorough,
         "shortcuts": _shortcuts(results),
         "checks": [_row(result) for result in results],

@@ -20,24 +20,24 @@ LEVELS = (*BELOW, 1.0)
 def hints(under_test: EnvUnderTest) -> str:
     """A hint is text, the same each time it is asked for; asking changes nothing, and below level 1 it tells no answer."""
     under_test.repeatable()
-    other, asked, shown, last = under_test.make(), 0, 0, ""
+    other, tasks, hints_shown, last = under_test.make(), 0, 0, ""
     for seed, task in enumerate(under_test.tasks):
         try:
-            told = _told(under_test, other, task, seed)
+            leaks = _told(under_test, other, task, seed)
         except NotImplementedError:  # nobody knows a solution of this one
             continue
-        asked += 1
-        if told:
-            shown, last = shown + 1, task.id
-    if not asked:
+        tasks += 1
+        if leaks:
+            hints_shown, last = hints_shown + 1, task.id
+    if not tasks:
         raise NotChecked("it has no hint, and neither its oracle nor its expert knows a solution")
-    if shown > asked / 2:  # now and then an answer is in a hint by accident
+    if hints_shown > tasks / 2:  # now and then an answer is in a hint by accident
         text = (
-            f"hint({BELOW[0]}) to hint({BELOW[-1]}) tell the answer in {shown} of {asked} tasks, and so much of the "
+            f"hint({BELOW[0]}) to hint({BELOW[-1]}) tell the answer in {hints_shown} of {tasks} tasks, and so much of the "
             "solution does not"
         )
-        raise Broken(text, task=last, seed=0, numbers={"tasks": asked, "shown": shown})
-    return Note(f"{asked} tasks at levels {', '.join(map(str, LEVELS))}; {shown} answers by accident", tasks=asked)
+        raise Broken(text, task=last, seed=0, numbers={"tasks": tasks, "shown": hints_shown})
+    return Note(f"{tasks} tasks at levels {', '.join(map(str, LEVELS))}; {hints_shown} answers by accident", tasks=tasks)
 
 
 def _told(under_test: EnvUnderTest, other: TextEnv, task: Task, seed: int) -> set[str]:
@@ -59,14 +59,14 @@ def _told(under_test: EnvUnderTest, other: TextEnv, task: Task, seed: int) -> se
     if where := difference([before], [_info(env)]):
         raise Broken(f"asking for a hint changes the state, {where}", task=task.id, seed=seed)
     said_by_solution = {level: _so_much(env, level) for level in BELOW}
-    told = {a for level in BELOW for a in shown_in(texts[level], env, task) - shown_in(said_by_solution[level], env, task)}
+    leaks = {a for level in BELOW for a in shown_in(texts[level], env, task) - shown_in(said_by_solution[level], env, task)}
 
     def breaks(actions: Sequence[object]) -> str | None:
         where = difference(_played(under_test.env, task, seed, actions), _played(other, task, seed, actions, ask=True))
         return where and f"asking for a hint changes what comes next, {where}"
 
     under_test.hold(task, seed, actions, breaks)
-    return told
+    return leaks
 
 
 def _so_much(env: TextEnv, level: float) -> str:

@@ -33,11 +33,11 @@ class WordOverlap:
     def __call__(self, env: TextEnv, observations: list[str], info: Info) -> str:
         if len(observations) == 1:
             self.said.clear()
-        asked, commands = set(_words(env.task.instruction)), info["admissible"] or ["look"]
+        words, commands = set(_words(env.task.instruction)), info["admissible"] or ["look"]
         chance = generator("overlap", env.task.id, env.seed, env.turn).random(len(commands))
 
         def rank(place: int) -> tuple[float, ...]:
-            return -len(asked & set(_words(commands[place]))), self.said[commands[place]], chance[place]
+            return -len(words & set(_words(commands[place]))), self.said[commands[place]], chance[place]
 
         action = commands[min(range(len(commands)), key=rank)]
         self.said[action] += 1
@@ -67,9 +67,9 @@ class FirstHit:
 
     def _command(self, instruction: str, commands: Sequence[str]) -> str | None:
         """Return what the instruction names, else what finishes, else what was not there before; None without commands."""
-        asked = " ".join(_words(instruction))
+        query = " ".join(_words(instruction))
         left = [command for command in commands if command not in self.said and not NAVIGATION & set(_words(command))]
-        named = [command for command in left if f" {' '.join(_words(_object(command)))} " in f" {asked} "]
+        named = [command for command in left if f" {' '.join(_words(_object(command)))} " in f" {query} "]
         last = [command for command in left if FINISHING & set(_words(command))]
         fresh = [command for command in left if command not in self.offered]
         return next(iter([*named, *last, *fresh, *left, *commands]), None)

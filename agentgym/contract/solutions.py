@@ -48,16 +48,16 @@ def oracle_solves(under_test: EnvUnderTest) -> str:
 
 def reference_holds(under_test: EnvUnderTest) -> str:
     """Each task's own check of its reference answer says yes: what its authors wrote for that, without any agent."""
-    env, said = under_test.env, list[bool | None]()
+    env, verdicts = under_test.env, list[bool | None]()
     if not isinstance(env, Validated):
         raise NotChecked("it has no check of its own besides its oracle")
     for task in under_test.many:
-        said.append(env.validated(task))
-        if said[-1] is False:
+        verdicts.append(env.validated(task))
+        if verdicts[-1] is False:
             raise Broken("the task's own check of its reference answer says no", task=task.id)
-    if said.count(True) == 0:
+    if verdicts.count(True) == 0:
         raise NotChecked("its tasks define no check of their reference answers")
-    return Note(f"{said.count(True)} of {len(said)} tasks", tasks=said.count(True))
+    return Note(f"{verdicts.count(True)} of {len(verdicts)} tasks", tasks=verdicts.count(True))
 
 
 def _solved(under_test: EnvUnderTest, task: Task, seed: int) -> int:
@@ -70,8 +70,8 @@ def _solved(under_test: EnvUnderTest, task: Task, seed: int) -> int:
         text = f"asked again each turn, the oracle does not solve the task {limit}"
         raise Broken(text, task=task.id, seed=seed, actions=actions)
     seen = env.reset(seed=seed, options={"task": task})
-    said = iter(env.oracle())
-    played = [action for action, _ in play(env, lambda _, __: next(said, None), seen)]
+    oracle = iter(env.oracle())
+    played = [action for action, _ in play(env, lambda _, __: next(oracle, None), seen)]
     if env.success is not True:
         text = f"the oracle's iterator does not solve the task {limit}"
         raise Broken(text, task=task.id, seed=seed, actions=played)
@@ -115,17 +115,17 @@ def expert_is_fair(under_test: EnvUnderTest) -> str:
         also = bare_second.reset(seed=seed if task is other else seed + 1, options={"task": other, "horizon": ENDLESS})
         history, over = list[str](), False
         while not over and _shown(seen) == _shown(also) and len(history) < 200:
-            said, again, theirs = first(bare_first.expert), first(bare_first.expert), first(bare_second.expert)
-            if said != again or said != theirs:
+            ours, again, theirs = first(bare_first.expert), first(bare_first.expert), first(bare_second.expert)
+            if ours != again or ours != theirs:
                 text = (
-                    f"the expert says {said!r}, asked again {again!r}, in task {other.id} with the same history {theirs!r}"
+                    f"the expert says {ours!r}, asked again {again!r}, in task {other.id} with the same history {theirs!r}"
                 )
                 raise Broken(text, task=task.id, seed=seed, actions=history)
-            if said is None:
+            if ours is None:
                 break
             compared += 1
-            history.append(said)
-            (*_, end, cut, info), (*_, end2, cut2, info2) = bare_first.step(said), bare_second.step(said)
+            history.append(ours)
+            (*_, end, cut, info), (*_, end2, cut2, info2) = bare_first.step(ours), bare_second.step(ours)
             seen, also, over = (bare_first.observation, info), (bare_second.observation, info2), end or cut or end2 or cut2
     return f"{compared} histories"
 
@@ -153,9 +153,9 @@ def shortcuts_fail(under_test: EnvUnderTest) -> str:
     names, allowed, over = dict[str, float](), dict[str, float](), list[str]()
     env, count = under_test.env, len(under_test.many)
     own = {name: from_text(shortcut) for name, shortcut in env.shortcuts().items()}
-    taken = sorted(set(own) & {*GENERIC, *FORGERIES})
-    if taken:
-        raise Broken(f"shortcuts() names {taken[0]!r}, which would replace the policy of that name that all are held to")
+    clashing = sorted(set(own) & {*GENERIC, *FORGERIES})
+    if clashing:
+        raise Broken(f"shortcuts() names {clashing[0]!r}, which would replace the policy of that name that all are held to")
     policies = {**GENERIC, **(FORGERIES if shell_of(env) else {}), **own}
     for name, policy in policies.items():
         least = env.declared.random_bound if name in CHANCY else 0.0

@@ -50,26 +50,26 @@ class CheckRequest:
     seed: int = 0
 
 
-def supervised(asked: CheckRequest, told: Callable[[Examined], None], seconds: float = SECONDS) -> Generator[Result]:
-    """Yield what becomes of each check, in order; `told` is given what was examined before the first.
+def supervised(request: CheckRequest, report: Callable[[Examined], None], seconds: float = SECONDS) -> Generator[Result]:
+    """Yield what becomes of each check, in order; `report` is given what was examined before the first.
 
     BadConfig where the environment cannot be made as asked. Whatever else goes wrong with it breaks the check it was in.
     """
-    left, done, hangs = list(asked.checks), list[Result](), 0
+    left, done, hangs = list(request.checks), list[Result](), 0
     while left:
         if hangs == HANGS:
             yield from (_result(name, "skipped", f"not looked at: {hangs} checks before it did not end") for name in left)
             return
-        for result in _sitting(replace(asked, checks=left), told, done, seconds):
+        for result in _sitting(replace(request, checks=left), report, done, seconds):
             done.append(result)
             yield result
-        looked = len(done) - (len(asked.checks) - len(left))
+        looked = len(done) - (len(request.checks) - len(left))
         hangs += "did not end" in done[-1].note
         left = left[looked:]
 
 
 def _sitting(
-    asked: CheckRequest, told: Callable[[Examined], None], done: Sequence[Result], seconds: float
+    request: CheckRequest, report: Callable[[Examined], None], done: Sequence[Result], seconds: float
 ) -> Iterator[Result]:
     """Yield results from one process: of all checks, or up to the one in which it ended or hung.
 
@@ -77,30 +77,30 @@ def _sitting(
         BadConfig: the process refused the environment.
     """
     here, there = _SPAWN.Pipe()
-    process = _SPAWN.Process(target=_examine, args=(there, asked, [asdict(result) for result in done]), name="check")
+    process = _SPAWN.Process(target=_examine, args=(there, request, [asdict(result) for result in done]), name="check")
     _adopt(True)
-    find(module_named(asked.name))  # the process inherits the path
+    find(module_named(request.name))  # the process inherits the path
     with safe_start():
         process.start()
     there.close()
-    ours, heard = _children(), _listened(here, len(asked.checks) + 1)
+    ours, heard = _children(), _listened(here, len(request.checks) + 1)
     try:
         subject = _said(heard, process, seconds)
         if "refused" in subject:
             raise BadConfig(str(subject["refused"]))
-        if "broken" not in subject and not _is_subject(subject, asked):
+        if "broken" not in subject and not _is_subject(subject, request):
             subject = {"broken": "the process did not print the requested result"}
         if "broken" in subject:  # before any check: each would break on it, and the first says so
             yield _result(
-                asked.checks[0], "broken", f"it cannot be created, or its tasks cannot be listed: {subject['broken']}"
+                request.checks[0], "broken", f"it cannot be created, or its tasks cannot be listed: {subject['broken']}"
             )
-            yield from (_result(name, "skipped", "not looked at") for name in asked.checks[1:])
+            yield from (_result(name, "skipped", "not looked at") for name in request.checks[1:])
             return
-        told(subject)
-        for name in asked.checks:
-            said = _said(heard, process, seconds)
-            yield _read(said, name)
-            if "broken" in said:
+        report(subject)
+        for name in request.checks:
+            message = _said(heard, process, seconds)
+            yield _read(message, name)
+            if "broken" in message:
                 return
     finally:
         _end(process, ours)
@@ -140,18 +140,18 @@ def _said(heard: Heard, process: BaseProcess, seconds: float) -> Said:
     )
 
 
-def _is_subject(said: Said, asked: CheckRequest) -> bool:
+def _is_subject(message: Said, request: CheckRequest) -> bool:
     """Return whether a message says what was examined."""
     parts = {"environment", "budget", "tasks", "splits"}
-    if set(said) != parts or not all(isinstance(part, dict) for part in said.values()):
+    if set(message) != parts or not all(isinstance(part, dict) for part in message.values()):
         return False
-    return said["environment"].get("name") == asked.name and isinstance(said["environment"].get("id"), str)
+    return message["environment"].get("name") == request.name and isinstance(message["environment"].get("id"), str)
 
 
-def _read(said: Said, name: str) -> Result:
+def _read(message: Said, name: str) -> Result:
     """Return the result that a message holds; a broken one where it is none, or none of that check."""
-    if "broken" in said:
-        return _result(name, "broken", str(said["broken"]))
+    if "broken" in message:
+        return _result(name, "broken", str(message["broken"]))
     kinds = {
         "check": str,
         "status": str,
@@ -162,11 +162,13 @@ def _read(said: Said, name: str) -> Result:
         "numbers": dict,
         "applies": bool,
     }
-    fits = all(isinstance(said.get(key), kind) for key, kind in kinds.items()) and isinstance(said.get("seconds"), float)
-    if not fits or said["check"] != name or said["status"] not in ("holds", "broken", "skipped"):
+    fits = all(isinstance(message.get(key), kind) for key, kind in kinds.items()) and isinstance(
+        message.get("seconds"), float
+    )
+    if not fits or message["check"] != name or message["status"] not in ("holds", "broken", "skipped"):
         return _result(name, "broken", "the process printed something that is not a result of this check")
-    fields = {key: said[key] for key in (*kinds, "seconds")}
-    return Result(promise=CHECKS[name][0], seed=said.get("seed"), **fields)
+    fields = {key: message[key] for key in (*kinds, "seconds")}
+    return Result(promise=CHECKS[name][0], seed=message.get("seed"), **fields)
 
 
 def _result(name: str, status: str, note: str) -> Result:
@@ -208,7 +210,7 @@ def _children() -> set[int]:
     return pids
 
 
-def _examine(there: Connection, asked: CheckRequest, done: list[Said]) -> None:
+def _examine(there: Connection, request: CheckRequest, done: list[Said]) -> None:
     """Be the process that checks."""
     started()
     from agentgym.contract import examine, looks
@@ -229,13 +231,13 @@ def _examine(there: Connection, asked: CheckRequest, done: list[Said]) -> None:
 
     try:
         try:
-            under_test = examine(make(asked.name, **asked.options), thorough=asked.thorough, seed=asked.seed)
-            say(subject(asked.name, under_test))
+            under_test = examine(make(request.name, **request.options), thorough=request.thorough, seed=request.seed)
+            say(subject(request.name, under_test))
         except (*OURS, MissingExtra, Fault) as error:
             say({"refused": str(error)})
             return
-        broken = {said["check"]: Result(**said) for said in done if said["status"] == "broken"}
-        for result in looks(under_test, asked.checks, broken):
+        broken = {row["check"]: Result(**row) for row in done if row["status"] == "broken"}
+        for result in looks(under_test, request.checks, broken):
             say(asdict(result))
         under_test.env.close()
     except BaseException as error:  # KeyboardInterrupt and the like, which an environment may raise anywhere

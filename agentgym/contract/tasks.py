@@ -63,7 +63,7 @@ def _drawn(env: TextEnv, seed: int) -> Task:
 def answers_stay_hidden(under_test: EnvUnderTest) -> str:
     """Answers, as the environment names them, are not in the first observation, the instruction, info or a tool's
     description."""
-    names, shown = under_test.env.declared.answers, 0
+    names, leaks = under_test.env.declared.answers, 0
     if not names:
         raise NotChecked("it names no answers")
     last = ""
@@ -73,11 +73,11 @@ def answers_stay_hidden(under_test: EnvUnderTest) -> str:
             [observation, task.instruction, repr(info), *(tool.description for tool in under_test.env.tools.values())]
         )
         if shown_in(text, under_test.env, task):
-            shown, last = shown + 1, task.id
-    if shown > len(under_test.many) / 2:  # now and then an answer is in the question by accident
-        text = f"the answer is shown at the start of {shown} of {len(under_test.many)} tasks"
-        raise Broken(text, task=last, seed=0, numbers={"tasks": len(under_test.many), "shown": shown})
-    return Note(f"{len(under_test.many)} tasks, {shown} by accident", tasks=len(under_test.many), shown=shown)
+            leaks, last = leaks + 1, task.id
+    if leaks > len(under_test.many) / 2:  # now and then an answer is in the question by accident
+        text = f"the answer is shown at the start of {leaks} of {len(under_test.many)} tasks"
+        raise Broken(text, task=last, seed=0, numbers={"tasks": len(under_test.many), "shown": leaks})
+    return Note(f"{len(under_test.many)} tasks, {leaks} by accident", tasks=len(under_test.many), shown=leaks)
 
 
 def shown_in(text: str, env: TextEnv, task: Task) -> set[str]:

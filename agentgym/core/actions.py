@@ -87,19 +87,21 @@ def tool(method: _Method) -> _Method:
         hints = {k: v for k, v in get_type_hints(method).items() if k != "return"}
     except NameError as error:
         raise TypeError(f"{where}: an annotation uses a name that is not defined: {error}") from None
-    description, told = described(inspect.getdoc(method) or "")
+    description, described_args = described(inspect.getdoc(method) or "")
     properties: dict[str, object] = {}
     required: list[str] = []
     for name, parameter in list(inspect.signature(method).parameters.items())[1:]:
         if hints.get(name) not in _JSON_TYPES:
-            given = f"is annotated {parameter.annotation!r:.40}" if name in hints else "has no annotation"
-            raise TypeError(f"{where}: parameter {name!r} {given}; expected str, int, float or bool. Write {name}: str")
-        about = {"description": told.pop(name)} if name in told else {}
+            annotation = f"is annotated {parameter.annotation!r:.40}" if name in hints else "has no annotation"
+            raise TypeError(f"{where}: parameter {name!r} {annotation}; expected str, int, float or bool. Write {name}: str")
+        about = {"description": described_args.pop(name)} if name in described_args else {}
         properties[name] = {"type": _JSON_TYPES[hints[name]], **about}
         if parameter.default is parameter.empty:
             required.append(name)
-    if told:
-        raise TypeError(f"{where}: Args of its docstring names {next(iter(told))!r}; parameters: {', '.join(properties)}")
+    if described_args:
+        raise TypeError(
+            f"{where}: Args of its docstring names {next(iter(described_args))!r}; parameters: {', '.join(properties)}"
+        )
     parameters = {"type": "object", "properties": properties, "required": required}
     method.__tool__ = Tool(method.__name__, description, parameters)  # type: ignore[attr-defined]
     return method
@@ -118,9 +120,9 @@ def described(docstring: str) -> tuple[str, dict[str, str]]:
             entries.append(line)
         elif entries:  # a longer text goes on, further to the right
             entries[-1] += "\n" + line
-    told = {match[1]: " ".join(match[2].split()) for entry in entries if (match := _ENTRY.fullmatch(entry))}
+    args = {match[1]: " ".join(match[2].split()) for entry in entries if (match := _ENTRY.fullmatch(entry))}
     before = docstring[: section.start()] if section else docstring
-    return " ".join(before.split("\n\n")[0].split()), told
+    return " ".join(before.split("\n\n")[0].split()), args
 
 
 def spell(name: str, *values: object) -> str:
@@ -173,8 +175,8 @@ def parse_call(action: str, tools: Mapping[str, Tool], example: Callable[[Tool],
         match = None
     match = match or _BRACKET.fullmatch(text)
     if match is None:
-        shown = text if len(text) <= 60 else text[:57] + "..."
-        return f"{shown!r} is not a tool call. Write one call, for example {example(next(iter(tools.values())))}."
+        excerpt = text if len(text) <= 60 else text[:57] + "..."
+        return f"{excerpt!r} is not a tool call. Write one call, for example {example(next(iter(tools.values())))}."
     name, body = match[1], match[2]
     if name not in tools:
         return _no_tool(name, tools)
@@ -221,5 +223,5 @@ def _checked(tool: Tool, arguments: dict[str, object], example: Callable[[Tool],
 
 
 def _no_tool(name: str, tools: Mapping[str, Tool]) -> str:
-    shown = name if len(name) <= 40 else name[:37] + "..."
-    return f"there is no tool {shown!r}. The tools are: {', '.join(tools)}."
+    excerpt = name if len(name) <= 40 else name[:37] + "..."
+    return f"there is no tool {excerpt!r}. The tools are: {', '.join(tools)}."

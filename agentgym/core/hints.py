@@ -66,11 +66,11 @@ def first_share(actions: Sequence[str], level: float) -> str:
     """Return the first share of a solution in words, rounded down: of its actions, or of the words of a single one."""
     if len(actions) == 1:
         words: list[str] = re.findall(r"\s*\S+", actions[0])
-        shown = "".join(words[: _part(level, len(words))])
-        return f"A solution begins with:\n{shown}" if shown else ""
+        prefix = "".join(words[: _part(level, len(words))])
+        return f"A solution begins with:\n{prefix}" if prefix else ""
     number = _part(level, len(actions))
-    said = "\n".join(actions[:number])
-    return f"The first {number} of the {len(actions)} actions of a solution:\n{said}" if number else ""
+    steps = "\n".join(actions[:number])
+    return f"The first {number} of the {len(actions)} actions of a solution:\n{steps}" if number else ""
 
 
 def guidance(steps: Sequence[str], level: float, solution: Callable[[], str], answers: Iterable[str] = ()) -> str:
@@ -81,13 +81,13 @@ def guidance(steps: Sequence[str], level: float, solution: Callable[[], str], an
     """
     if level >= 1:
         return "\n".join([*steps, solution()])
-    told = [re.compile(rf"(?<!\w){re.escape(answer)}(?!\w)") for answer in answers if answer.strip()]
+    patterns = [re.compile(rf"(?<!\w){re.escape(answer)}(?!\w)") for answer in answers if answer.strip()]
     first = steps[: math.ceil(level * len(steps) - 1e-9)]
-    safe = [step for step in first if not any(pattern.search(step) for pattern in told)]
+    safe = [step for step in first if not any(pattern.search(step) for pattern in patterns)]
     if safe or not first:
         return "\n".join(safe)
     masked = first[0]
-    for pattern in told:
+    for pattern in patterns:
         masked = pattern.sub("...", masked)
     return masked
 

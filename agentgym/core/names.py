@@ -59,8 +59,8 @@ def refuse_taken(kind: type, base: type, settings: Sequence[str], moved: Mapping
         if name in methods(base) - {"__init__"} and (hasattr(member, "__tool__") or not callable(getattr(kind, name))):
             what = "a tool" if hasattr(member, "__tool__") else f"a {type(member).__name__}"
             raise TypeError(f"{kind.__name__} defines {name} as {what}: the base class has a method of that name; rename it")
-    if taken := [name for name in settings if name in kept(base) | methods(base)]:
-        raise TypeError(f"settings of {kind.__name__} name {taken}, which the base class uses: rename them")
+    if reserved := [name for name in settings if name in kept(base) | methods(base)]:
+        raise TypeError(f"settings of {kind.__name__} name {reserved}, which the base class uses: rename them")
 
 
 def guarded(env: object, base: type, hook: Callable[[], object], name: str, also: frozenset[str] = frozenset()) -> object:

@@ -42,16 +42,16 @@ def play(env: TextEnv, choose: Choose, seen: tuple[str, Info], stop: object = No
 
     It ends with the episode, or where `choose` returns `stop`.
     """
-    said: list[object] = []
+    responses: list[object] = []
 
     def chosen() -> Iterator[Any]:
         while (action := choose(*seen)) is not stop:
-            said.append(action)
+            responses.append(action)
             yield action
 
     for step in steps(env, chosen()):
         seen = step.observation, step.info
-        yield said.pop(), step
+        yield responses.pop(), step
 
 
 def said(env: TextEnv, choose: Choose, seen: tuple[str, Info]) -> Iterator[str]:

@@ -140,18 +140,18 @@ class _Connection:
         await _tell(self._send, answer)
         return True
 
-    async def _said(self, said: dict[str, object]) -> str:
-        kind, data = said.get("type"), cast("object", said.get("data") or {})
+    async def _said(self, message: dict[str, object]) -> str:
+        kind, data = message.get("type"), cast("object", message.get("data") or {})
         if not isinstance(data, dict):
             raise Refusal(422, f"data is {str(data)[:40]}; expected an object", "VALIDATION_ERROR")
-        given = cast("JsonObject", data)
+        data_sent = cast("JsonObject", data)
         if kind == "step":
-            return _message("observation", await self._sessions.step(self._session, action_of(given, self._tools)))
+            return _message("observation", await self._sessions.step(self._session, action_of(data_sent, self._tools)))
         if kind == "state":
             return _message("state", self._sessions.state(self._session))
         if kind not in ("reset", "snapshot", "restore"):
             raise Refusal(400, f"unknown message type: {str(kind)[:40]}", "UNKNOWN_TYPE")
-        answer = await told(self._sessions, str(kind), self._session, given)
+        answer = await told(self._sessions, str(kind), self._session, data_sent)
         return _message("snapshot" if kind == "snapshot" else "observation", answer)
 
 

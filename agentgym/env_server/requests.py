@@ -30,13 +30,13 @@ def authorize(token: str | None, headers: Mapping[str, str]) -> None:
         if not named_here(headers):
             raise Refusal(403, f"without a token {other_name(headers)}: start it with one", "UNAUTHORIZED")
         return
-    kind, _, given = headers.get("authorization", "").partition(" ")
+    kind, _, token_sent = headers.get("authorization", "").partition(" ")
     if kind.lower() == "basic":
         try:
-            given = base64.b64decode(given, validate=True).decode().partition(":")[2]
+            token_sent = base64.b64decode(token_sent, validate=True).decode().partition(":")[2]
         except (binascii.Error, ValueError):
-            given = ""
-    if not hmac.compare_digest(given.strip().encode(), token.encode()):
+            token_sent = ""
+    if not hmac.compare_digest(token_sent.strip().encode(), token.encode()):
         raise Refusal(401, "the token is missing or wrong: send Authorization: Bearer TOKEN", "UNAUTHORIZED")
 
 

@@ -281,16 +281,16 @@ class Sessions:
             Refusal: the snapshot no longer exists.
         """
         handle, seed = data.get("snapshot"), _seed(data)
-        held = (
+        snapshot = (
             next((session.snapshots[handle] for session in self.open.values() if handle in session.snapshots), None)
             if isinstance(handle, str)
             else None
         )
-        if held is None:
+        if snapshot is None:
             raise Refusal(404, "there is no such snapshot: it was dropped, or its session has ended", "SESSION_ERROR")
         env = self._given_up(session)
-        text, info = await self._asked(session, "restore", env.restore(held[0], seed, self._seconds))
-        session.running, session.turn, session.held = True, held[1], 0
+        text, info = await self._asked(session, "restore", env.restore(snapshot[0], seed, self._seconds))
+        session.running, session.turn, session.held = True, snapshot[1], 0
         session.episode, session.task_id = secrets.token_hex(8), str(info["task_id"])
         return self._first(session, env, text, info)
 

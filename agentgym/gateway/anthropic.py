@@ -132,7 +132,7 @@ def error(refusal: Refusal) -> dict[str, object]:
 class MessageWriter:
     """Writes the answer to one request."""
 
-    def __init__(self, gateway: Gateway, asked: GenerationRequest, raw: dict[str, object], id: str) -> None:
+    def __init__(self, gateway: Gateway, request: GenerationRequest, raw: dict[str, object], id: str) -> None:
         self._gateway, self._id = gateway, id
         self._begun = False
         self._blocks = 0

@@ -80,11 +80,11 @@ class App:
             return await send_json(send, 200, {"status": "ok"})
         caller = self._authorize(headers)
         of_session = path.startswith("/sessions/") and path.endswith(("/finish", "/key"))
-        wanted = "GET" if path in ("/models", "/sessions") else "POST" if path in WIRES or of_session else None
-        if wanted is None:
+        method_of_path = "GET" if path in ("/models", "/sessions") else "POST" if path in WIRES or of_session else None
+        if method_of_path is None:
             raise Refusal(404, f"there is no {scope['path'][:200]} here", "unknown_url")
-        if method != wanted:
-            raise Refusal(405, f"{scope['path'][:200]} takes {wanted}", "method_not_allowed")
+        if method != method_of_path:
+            raise Refusal(405, f"{scope['path'][:200]} takes {method_of_path}", "method_not_allowed")
         if path == "/models":
             return await send_json(send, 200, {"object": "list", "data": [self._model()]})
         if path == "/sessions":
@@ -103,16 +103,16 @@ class App:
         raw = read_object(content)
         name = self._name(caller, headers, raw)
         session, wire = self.gateway.sessions.open.get(name) or Session(name), WIRES[path]
-        asked = read_request(
+        request = read_request(
             wire.read(raw, session), chat=wire.chat, default_tokens=self.gateway.turn_tokens, size=len(content)
         )
         if path.endswith("/count_tokens"):
-            await send_json(send, 200, {"input_tokens": await self.gateway.count(asked, name)})
+            await send_json(send, 200, {"input_tokens": await self.gateway.count(request, name)})
             return
         id = f"{wire.prefix}{next(self._numbers)}"
         if wire.keeps:
-            asked.id, asked.instructed = "" if raw.get("store") is False else id, bool(raw.get("instructions"))
-        await self._complete(wire.writer(self.gateway, asked, raw, id), asked, name, receive, send)
+            request.id, request.instructed = "" if raw.get("store") is False else id, bool(raw.get("instructions"))
+        await self._complete(wire.writer(self.gateway, request, raw, id), request, name, receive, send)
 
     def _name(self, caller: _Caller, headers: dict[str, str], raw: dict[str, object]) -> str:
         user = raw.get("user")
@@ -125,8 +125,8 @@ class App:
 
     def _sessions(self, caller: _Caller) -> dict[str, object]:
         """Return what sessions hold; a key that names one sees that one."""
-        held = self.gateway.sessions.open.items()
-        data = [{"id": name, **session.counts()} for name, session in held if caller.name in ("", name)]
+        sessions = self.gateway.sessions.open.items()
+        data = [{"id": name, **session.counts()} for name, session in sessions if caller.name in ("", name)]
         return {"object": "list", "data": data, **({} if caller.name else {"total": self.gateway.counts()})}
 
     def _model(self) -> dict[str, object]:
@@ -141,16 +141,16 @@ class App:
         Raises:
             Refusal: the key is wrong or, without a key, a web page asks.
         """
-        given = headers.get("authorization", "").removeprefix("Bearer ").strip() or headers.get("x-api-key", "").strip()
+        key_sent = headers.get("authorization", "").removeprefix("Bearer ").strip() or headers.get("x-api-key", "").strip()
         if self._key is None:
             if not named_here(headers):
                 raise Refusal(403, f"without a key {other_name(headers)}: start it with one", "forbidden")
-            return _Caller(given.partition(":")[2])
-        same = hmac.compare_digest(given[: len(self._key)].encode(), self._key.encode())
-        rest = given[len(self._key) :]
+            return _Caller(key_sent.partition(":")[2])
+        same = hmac.compare_digest(key_sent[: len(self._key)].encode(), self._key.encode())
+        rest = key_sent[len(self._key) :]
         if same and (rest == "" or rest.startswith(":")):
             return _Caller(rest[1:])
-        derived, _, name = given.partition(":")
+        derived, _, name = key_sent.partition(":")
         if name and hmac.compare_digest(derived.encode(), _derived(self._key, name).encode()):
             return _Caller(name, alone=True)
         raise Refusal(401, "Incorrect API key provided.", "invalid_api_key")
@@ -198,17 +198,17 @@ class App:
         error = {"error": episode.error} if episode.error else {}
         return {"id": name, "reward": episode.reward, "success": episode.success, **error, **episode.metrics}
 
-    async def _complete(self, writer: Writer, asked: GenerationRequest, name: str, receive: Receive, send: Send) -> None:
-        if asked.stream:
-            await _while_connected(receive, self._stream(writer, asked, name, _Stream(send)))
+    async def _complete(self, writer: Writer, request: GenerationRequest, name: str, receive: Receive, send: Send) -> None:
+        if request.stream:
+            await _while_connected(receive, self._stream(writer, request, name, _Stream(send)))
         else:
-            answer = await _while_connected(receive, self.gateway.answer(asked, name))
+            answer = await _while_connected(receive, self.gateway.answer(request, name))
             await send_json(send, 200, writer.whole(answer))
 
-    async def _stream(self, writer: Writer, asked: GenerationRequest, name: str, stream: "_Stream") -> None:
+    async def _stream(self, writer: Writer, request: GenerationRequest, name: str, stream: "_Stream") -> None:
         """Send events as tokens are sampled; an error before the first of them is an answer of its own."""
         heard: asyncio.Queue[Began | Piece | None] = asyncio.Queue()
-        answering = asyncio.ensure_future(self.gateway.answer(asked, name, heard.put_nowait))
+        answering = asyncio.ensure_future(self.gateway.answer(request, name, heard.put_nowait))
         answering.add_done_callback(lambda _: heard.put_nowait(None))
         try:
             while True:

@@ -48,7 +48,7 @@ class Answer:
 
 
 def follow(
-    asked: GenerationRequest,
+    request: GenerationRequest,
     template: ChatTemplate,
     head: str,
     samplings: Sequence[Sampling],
@@ -56,12 +56,12 @@ def follow(
     hear: Hear | None,
 ) -> list[tuple[Teller, Watch]]:
     """Return what follows each choice; nothing where nobody listens and nothing but a stop token may end it."""
-    tool_template = template if isinstance(template, ToolTemplate) and asked.one_call else None
-    if hear is None and not asked.stops and tool_template is None:
+    tool_template = template if isinstance(template, ToolTemplate) and request.one_call else None
+    if hear is None and not request.stops and tool_template is None:
         return []
     enough: Callable[[str], bool] | None = None
     if tool_template is not None:
-        enough = partial(_second_call, tool_template, asked, head)
+        enough = partial(_second_call, tool_template, request, head)
     begun = list[Began]()
 
     def watching(teller: Teller) -> Watch:
@@ -76,15 +76,15 @@ def follow(
     followed: list[tuple[Teller, Watch]] = []
     for place, sampling in enumerate(samplings):
         tell = None if hear is None else partial(_tell, hear, place)
-        safe = len if asked.no_calls or not asked.chat else partial(tellable, template)
-        safe = _nothing if head or asked.form else safe  # of a form a thought may come first, which is not told
-        teller = Teller(template.encoder.decode, sampling.stop_ids, asked.stops, safe, enough, tell)
+        safe = len if request.no_calls or not request.chat else partial(tellable, template)
+        safe = _nothing if head or request.form else safe  # of a form a thought may come first, which is not told
+        teller = Teller(template.encoder.decode, sampling.stop_ids, request.stops, safe, enough, tell)
         followed.append((teller, watching(teller)))
     return followed
 
 
-def _second_call(template: ToolTemplate, asked: GenerationRequest, head: str, text: str) -> bool:
-    return second_call(template, asked.tools, head + text)
+def _second_call(template: ToolTemplate, request: GenerationRequest, head: str, text: str) -> bool:
+    return second_call(template, request.tools, head + text)
 
 
 def _tell(hear: Hear, place: int, text: str, ids: list[int], logprobs: list[float]) -> None:

@@ -85,8 +85,8 @@ def schema_form(raw: object) -> object:
     """Return a form of replies as Chat Completions has it: schema, name and the like are a table of their own."""
     if not isinstance(raw, dict):
         return raw
-    given = cast("dict[str, object]", raw)
-    if given.get("type") != "json_schema":
-        return given
-    inner = {key: value for key, value in given.items() if key != "type"}
+    schema = cast("dict[str, object]", raw)
+    if schema.get("type") != "json_schema":
+        return schema
+    inner = {key: value for key, value in schema.items() if key != "type"}
     return {"type": "json_schema", "json_schema": {"name": "reply", **inner}}

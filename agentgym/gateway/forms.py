@@ -32,13 +32,13 @@ def read_form(raw: object) -> Form | None:
     """
     if raw is None:
         return None
-    given = cast("dict[str, object]", raw) if isinstance(raw, dict) else {}
-    kind = given.get("type")
-    if not isinstance(kind, str) or kind not in _KEYS or set(given) - _KEYS[kind]:
+    form = cast("dict[str, object]", raw) if isinstance(raw, dict) else {}
+    kind = form.get("type")
+    if not isinstance(kind, str) or kind not in _KEYS or set(form) - _KEYS[kind]:
         raise ValueError("response_format must be {'type': 'text'}, {'type': 'json_object'} or a json_schema")
     if kind != "json_schema":
         return Form() if kind == "json_object" else None
-    named = given.get("json_schema")
+    named = form.get("json_schema")
     inner = cast("dict[str, object]", named) if isinstance(named, dict) else {}
     name, schema, about = inner.get("name"), inner.get("schema"), inner.get("description") or ""
     if not isinstance(name, str) or not _NAME.fullmatch(name) or not isinstance(about, str):
@@ -55,17 +55,17 @@ def told(messages: Sequence[Message], form: Form | None, *, tools: bool) -> list
     """
     if form is None:
         return list(messages)
-    said = f"Unless you call a tool, reply with {_FORM}" if tools else f"Reply with {_FORM}"
+    text = f"Unless you call a tool, reply with {_FORM}" if tools else f"Reply with {_FORM}"
     if form.schema:
-        said += f" It must be valid against this JSON Schema:\n{form.schema}"
+        text += f" It must be valid against this JSON Schema:\n{form.schema}"
     if form.about:
-        said += f"\n{form.about}"
+        text += f"\n{form.about}"
     roles = [message["role"] for message in messages]
     place = next((roles.index(role) for role in ("system", "user") if role in roles), None)
     if place is None:
-        return [{"role": "system", "content": said}, *messages]
+        return [{"role": "system", "content": text}, *messages]
     first = messages[place]
-    content = f"{first['content']}\n\n{said}" if first["content"] else said
+    content = f"{first['content']}\n\n{text}" if first["content"] else text
     return [*messages[:place], {**first, "content": content}, *messages[place + 1 :]]
 
 

@@ -68,7 +68,7 @@ class Gateway:
         self._templates: dict[str, ChatTemplate] = {}
         self._thread = ThreadPoolExecutor(1, "gateway")
 
-    async def answer(self, asked: GenerationRequest, name: str, hear: Hear | None = None) -> Answer:
+    async def answer(self, request: GenerationRequest, name: str, hear: Hear | None = None) -> Answer:
         """Answer a request of a session and record it. When cancelled, it ends its request in the engine.
 
         `hear` receives the replies as they are sampled.
@@ -76,7 +76,7 @@ class Gateway:
         Raises:
             Refusal: the session is full, its budget is used up, the engine failed or aborted, or it refuses the request.
         """
-        self._check_model(asked)
+        self._check_model(request)
         session = self.sessions.get(name)
         if self.sessions.full(session):
             raise Refusal(400, f"this session holds {session.tokens} tokens, more than one may: finish it", "session_full")
@@ -85,7 +85,7 @@ class Gateway:
         session.requests += 1
         session.running += 1
         try:
-            return await self._answer(asked, session, session.requests, hear)
+            return await self._answer(request, session, session.requests, hear)
         except BadConfig as error:
             raise Refusal(400, reason_of(refused(error))) from error
         except Fault as error:
@@ -94,66 +94,68 @@ class Gateway:
         finally:
             session.running -= 1
 
-    def _check_model(self, asked: GenerationRequest) -> None:
-        if asked.model != self.name:
-            why = f"The model `{asked.model[:200]}` does not exist; this is `{self.name}`"
+    def _check_model(self, request: GenerationRequest) -> None:
+        if request.model != self.name:
+            why = f"The model `{request.model[:200]}` does not exist; this is `{self.name}`"
             raise Refusal(404, why, "model_not_found", "model")
 
-    async def count(self, asked: GenerationRequest, name: str) -> int:
+    async def count(self, request: GenerationRequest, name: str) -> int:
         """Return the number of tokens in a request's prompt; nothing is recorded.
 
         Raises:
             Refusal: the engine or the template refuses the request.
         """
-        self._check_model(asked)
+        self._check_model(request)
         try:
-            template, prompt, _, _ = await self._encoded(asked, self.sessions.open.get(name) or Session(name))
-            return len(prompt) + len(self._forced(asked, template)[1])
+            template, prompt, _, _ = await self._encoded(request, self.sessions.open.get(name) or Session(name))
+            return len(prompt) + len(self._forced(request, template)[1])
         except BadConfig as error:
             raise Refusal(400, reason_of(refused(error))) from error
 
-    async def _answer(self, asked: GenerationRequest, session: Session, number: int, hear: Hear | None) -> Answer:
-        template, prompt, row_end, known = await self._encoded(asked, session)
-        head, head_ids = self._forced(asked, template)
+    async def _answer(self, request: GenerationRequest, session: Session, number: int, hear: Hear | None) -> Answer:
+        template, prompt, row_end, known = await self._encoded(request, session)
+        head, head_ids = self._forced(request, template)
         prompt = prompt + head_ids
-        self._check_room(asked, prompt)
-        if asked.prompt_logprobs:
-            return await self._score(asked, prompt)
+        self._check_room(request, prompt)
+        if request.prompt_logprobs:
+            return await self._score(request, prompt)
         state = await session.state() if session.state else None
         cache = row_end.cache if row_end else f"{session.name}/{number}"
-        samplings = [self._sampling(asked, session, number, template, place) for place in range(asked.n)]
-        tellers = follow(asked, template, head, samplings, prompt, hear)
+        samplings = [self._sampling(request, session, number, template, place) for place in range(request.n)]
+        tellers = follow(request, template, head, samplings, prompt, hear)
         completions = await self._completions(prompt, samplings, cache, tellers)
         if any(completion.finish == Finish.ABORT or not completion.ids for completion in completions):
             session.unanswered += 1
             raise Refusal(*_ABORTED)
         answer, ends = Answer(prompt, []), list[Held]()
-        where = session.place(prompt, row_end, asked.messages, _context(asked))
-        asking = asked.messages[-1]["content"] if asked.chat else self.template.encoder.decode(prompt)
+        where = session.place(prompt, row_end, request.messages, _context(request))
+        asking = request.messages[-1]["content"] if request.chat else self.template.encoder.decode(prompt)
         for place, completion in enumerate(completions):
             teller = tellers[place][0] if tellers else None
-            choice, turn = self._choice(asked, asking, prompt, known, completion, samplings[place], teller)
+            choice, turn = self._choice(request, asking, prompt, known, completion, samplings[place], teller)
             turn.state_key = state
-            after = Held(_numbered(cache, place), before=row_end, new=asked.messages[known:], instructed=asked.instructed)
-            self._said(asked, template, head, choice, after, number * asked.n + place)
+            after = Held(
+                _numbered(cache, place), before=row_end, new=request.messages[known:], instructed=request.instructed
+            )
+            self._said(request, template, head, choice, after, number * request.n + place)
             choice.rest = teller.rest(choice.text) if teller else (choice.text, completion.ids, completion.logprobs)
             self.sessions.record(session, turn, where, after)
             answer.choices.append(choice)
             ends.append(after)
-        session.keep(ends, asked.id)
+        session.keep(ends, request.id)
         return answer
 
-    def _check_room(self, asked: GenerationRequest, prompt: list[int]) -> None:
+    def _check_room(self, request: GenerationRequest, prompt: list[int]) -> None:
         if len(prompt) >= self.engine.context:
             raise Refusal(
                 400,
                 f"This model's maximum context length is {self.engine.context} tokens. However, your messages "
                 f"resulted in {len(prompt)} tokens. Please reduce the length of the messages.",
                 "context_length_exceeded",
-                "messages" if asked.chat else "prompt",
+                "messages" if request.chat else "prompt",
             )
 
-    def _forced(self, asked: GenerationRequest, template: ChatTemplate) -> tuple[str, list[int]]:
+    def _forced(self, request: GenerationRequest, template: ChatTemplate) -> tuple[str, list[int]]:
         """Return the opening of a reply that must call a tool, as text and as tokens, which belong to the prompt.
 
         The template's text for a reply without a thought comes first.
@@ -161,7 +163,7 @@ class Gateway:
         Raises:
             Refusal: the model's replies begin with a thought or header of their own.
         """
-        if asked.forced is None or not isinstance(template, ToolTemplate):
+        if request.forced is None or not isinstance(template, ToolTemplate):
             return "", []
         if template.opened or (template.prefix.strip() and "</think>" not in template.prefix):
             raise Refusal(
@@ -171,7 +173,7 @@ class Gateway:
                 "unsupported_parameter",
                 "tool_choice",
             )
-        head = call_head(template.family, asked.forced)
+        head = call_head(template.family, request.forced)
         return head, template.encoder.encode([template.prefix + head])
 
     async def _completions(
@@ -191,26 +193,30 @@ class Gateway:
                 task.cancel()
 
     def _said(
-        self, asked: GenerationRequest, template: ChatTemplate, head: str, choice: Choice, after: Held, number: int
+        self, request: GenerationRequest, template: ChatTemplate, head: str, choice: Choice, after: Held, number: int
     ) -> None:
         """Put into a choice and what is held after it what its client is told: text, and calls."""
         ids = choice.completion.ids
-        if asked.form and not isinstance(template, ToolTemplate):
+        if request.form and not isinstance(template, ToolTemplate):
             choice.text = answered(choice.text, bool(template.opened))
         if not isinstance(template, ToolTemplate):
             after.said, after.ended = {"role": "assistant", "content": choice.text}, template.ended(ids)
             return
         text = head + choice.text
-        if asked.no_calls:
+        if request.no_calls:
             choice.text, after.said = text, {"role": "assistant", "content": text}
         else:
-            choice.text, after.attempts, after.said = read_reply(template, asked.tools, text, number, single=asked.one_call)
+            choice.text, after.attempts, after.said = read_reply(
+                template, request.tools, text, number, single=request.one_call
+            )
         choice.calls = after.said.get("calls", [])
-        if asked.form and not choice.calls:
+        if request.form and not choice.calls:
             choice.text = after.said["content"] = answered(choice.text, bool(template.opened))
         after.ended = template.ends(ids, called=bool(choice.calls))
 
-    async def _encoded(self, asked: GenerationRequest, session: Session) -> tuple[ChatTemplate, list[int], Held | None, int]:
+    async def _encoded(
+        self, request: GenerationRequest, session: Session
+    ) -> tuple[ChatTemplate, list[int], Held | None, int]:
         """Return template and prompt of a request; a long one is encoded in a thread so that nobody waits for it.
 
         Raises:
@@ -218,28 +224,28 @@ class Gateway:
         """
 
         def encode() -> tuple[ChatTemplate, list[int], Held | None, int]:
-            template = self._template(asked)
-            return template, *self._prompt(asked, session, template)
+            template = self._template(request)
+            return template, *self._prompt(request, session, template)
 
-        if len(asked.messages) > self.engine.context:  # before any work: each has tokens of its own
+        if len(request.messages) > self.engine.context:  # before any work: each has tokens of its own
             raise Refusal(
                 400,
                 f"This model's maximum context length is {self.engine.context} tokens. However, there are "
-                f"{len(asked.messages)} messages. Please reduce their number.",
+                f"{len(request.messages)} messages. Please reduce their number.",
                 "context_length_exceeded",
                 "messages",
             )
-        if asked.size <= _LONG:
+        if request.size <= _LONG:
             return encode()
         return await asyncio.get_running_loop().run_in_executor(self._thread, encode)
 
-    def _template(self, asked: GenerationRequest) -> ChatTemplate:
+    def _template(self, request: GenerationRequest) -> ChatTemplate:
         """Return the chat template with the tools and options of a request.
 
         Raises:
             BadConfig: the template does not know an option.
         """
-        name = shown(asked)
+        name = shown(request)
         if not name:
             return self.template
         template = self._templates.get(name)
@@ -247,27 +253,27 @@ class Gateway:
             if len(self._templates) >= _KEPT:
                 self._templates.clear()
             source = str(getattr(self._tokenizer, "chat_template", ""))
-            for option in asked.template_options:
+            for option in request.template_options:
                 if not re.search(rf"\b{option}\b", source):
                     raise BadConfig(f"chat_template_kwargs.{option}: the chat template of this model does not know it")
             template = (
-                ToolTemplate(self._tokenizer, asked.template_options, asked.tools, encoder=self.template.encoder)
-                if asked.tools
-                else ChatTemplate(self._tokenizer, asked.template_options, encoder=self.template.encoder)
+                ToolTemplate(self._tokenizer, request.template_options, request.tools, encoder=self.template.encoder)
+                if request.tools
+                else ChatTemplate(self._tokenizer, request.template_options, encoder=self.template.encoder)
             )
             self._templates[name] = template
         return template
 
     def _prompt(
-        self, asked: GenerationRequest, session: Session, template: ChatTemplate
+        self, request: GenerationRequest, session: Session, template: ChatTemplate
     ) -> tuple[list[int], Held | None, int]:
         """Return the tokens of a request, the held conversation that they extend, and its number of messages."""
-        if not asked.chat:
-            prompt = list(self.template.encoder.plain(asked.prompt)) if isinstance(asked.prompt, str) else asked.prompt
+        if not request.chat:
+            prompt = list(self.template.encoder.plain(request.prompt)) if isinstance(request.prompt, str) else request.prompt
             return prompt, session.find_ids(prompt), 0
-        row_end, count = session.find(asked.messages, _context(asked))
+        row_end, count = session.find(request.messages, _context(request))
         if row_end is not None:
-            added = asked.messages[count:]
+            added = request.messages[count:]
             try:
                 if row_end.attempts and isinstance(template, ToolTemplate):
                     heard = results(added, row_end.said["calls"])
@@ -278,16 +284,16 @@ class Gateway:
                     return session.ids(row_end) + template.extension(_pieces(added), row_end.ended), row_end, count
             except BadConfig:  # messages that this template cannot put after a reply: begin anew
                 pass
-        messages = told(asked.messages, asked.form, tools=bool(asked.tools))
+        messages = told(request.messages, request.form, tools=bool(request.tools))
         if isinstance(template, ToolTemplate):
             return template.whole(past(template, messages)), None, 0
         return template.whole(_pieces(messages)), None, 0
 
     def _sampling(
-        self, asked: GenerationRequest, session: Session, number: int, template: ChatTemplate, place: int
+        self, request: GenerationRequest, session: Session, number: int, template: ChatTemplate, place: int
     ) -> Sampling:
         """Return how a choice is drawn; each of several has a seed of its own."""
-        sampling, stops = asked.sampling, () if asked.ignore_eos else template.stop_ids
+        sampling, stops = request.sampling, () if request.ignore_eos else template.stop_ids
         if session.budget.turn_tokens:
             sampling = dataclasses.replace(sampling, max_tokens=min(sampling.max_tokens, session.budget.turn_tokens))
         if self._temperature is not None:
@@ -295,7 +301,7 @@ class Gateway:
         _check_temperature(sampling.temperature, "temperature")
         name = session.name
         own = derive(self._seed, name, number, place) if place else derive(self._seed, name, number)
-        seed = (sampling.seed + place) % 2**63 if asked.seeded else own
+        seed = (sampling.seed + place) % 2**63 if request.seeded else own
         return dataclasses.replace(sampling, seed=seed, stop_ids=tuple(dict.fromkeys((*sampling.stop_ids, *stops))))
 
     async def _generate(self, prompt: list[int], sampling: Sampling, cache: str, watch: Watch | None) -> Completion:
@@ -311,17 +317,13 @@ class Gateway:
             if not self._running[cache]:
                 del self._running[cache]
 
-    async def _score(self, asked: GenerationRequest, prompt: list[int]) -> Answer:
-        """Score a prompt and record nothing; one greedy token comes with it, as from vLLM.
-
-        Raises:
-            Refusal: the engine aborted the request.
-        """
-        _check_temperature(asked.prompt_temperature, "prompt_logprobs_temperature")
+    async def _score(self, request: GenerationRequest, prompt: list[int]) -> Answer:
+        # Nothing is recorded; one greedy token comes with the scores, as from vLLM.
+        _check_temperature(request.prompt_temperature, "prompt_logprobs_temperature")
         name = f"gateway score/{next(self._scores)}"  # each by itself, or a fleet would send all of them to one server
         while True:
             version = self.engine.policy_version
-            scores = await self.engine.score(prompt, asked.prompt_temperature)
+            scores = await self.engine.score(prompt, request.prompt_temperature)
             completion = await self.engine.generate(prompt, Sampling(temperature=0, max_tokens=1), name)
             self.engine.abort(name)  # what it holds of a cache is free again
             if version == self.engine.policy_version:  # else new weights may have come between the two
@@ -334,7 +336,7 @@ class Gateway:
 
     def _choice(
         self,
-        asked: GenerationRequest,
+        request: GenerationRequest,
         asking: str,
         prompt: list[int],
         known: int,
@@ -346,14 +348,14 @@ class Gateway:
         ids, decode = completion.ids, self.template.encoder.decode
         text = decode(ids[:-1] if ids[-1] in sampling.stop_ids else ids)
         heard = teller.end() if teller else text
-        choice = Choice(completion, self.template.final(heard) if asked.chat else heard)
+        choice = Choice(completion, self.template.final(heard) if request.chat else heard)
         choice.stopped = teller.stopped if teller else None
         turn = Turn(
             asking,
             prompt_ids=prompt,
             output_ids=ids,
             logprobs=completion.logprobs,
-            messages=[dict(message) for message in asked.messages[known:]],
+            messages=[dict(message) for message in request.messages[known:]],
             text=text,
             action=choice.text,
             finish=completion.finish,
@@ -372,15 +374,15 @@ class Gateway:
         return {"sessions": len(self.sessions.open), "finished": self.sessions.finished, **total}
 
 
-def _context(asked: GenerationRequest) -> str:
+def _context(request: GenerationRequest) -> str:
     """Return the part of a conversation's identity that is not messages: tools, options, form of replies."""
-    return shown(asked) + (f"{asked.form.schema}\n{asked.form.about}" if asked.form else "")
+    return shown(request) + (f"{request.form.schema}\n{request.form.about}" if request.form else "")
 
 
-def shown(asked: GenerationRequest) -> str:
+def shown(request: GenerationRequest) -> str:
     """Return what tells the tools and template options of one request from another's; empty without any."""
-    options = json.dumps(asked.template_options, sort_keys=True) if asked.template_options else ""
-    return tools_key(asked.tools) + options
+    options = json.dumps(request.template_options, sort_keys=True) if request.template_options else ""
+    return tools_key(request.tools) + options
 
 
 def _numbered(cache: str, place: int) -> str:

@@ -15,8 +15,8 @@ from agentgym.gateway.tools import shown
 class ChatWriter:
     """Writes the answer to one request; ids and `policy_version` stand where vLLM's server puts ids."""
 
-    def __init__(self, gateway: Gateway, asked: GenerationRequest, raw: dict[str, object], id: str) -> None:
-        self._gateway, self._asked, self._id = gateway, asked, id
+    def __init__(self, gateway: Gateway, request: GenerationRequest, raw: dict[str, object], id: str) -> None:
+        self._gateway, self._asked, self._id = gateway, request, id
         self._prompt: list[int] | None = None
 
     def whole(self, answer: Answer) -> dict[str, object]:
@@ -131,5 +131,5 @@ def event(body: dict[str, object], name: str = "") -> bytes:
 
 def _usage(answer: Answer) -> dict[str, int]:
     """Return the token counts."""
-    asked, completed = len(answer.prompt_ids), answer.sampled
-    return {"prompt_tokens": asked, "completion_tokens": completed, "total_tokens": asked + completed}
+    prompt_tokens, completed = len(answer.prompt_ids), answer.sampled
+    return {"prompt_tokens": prompt_tokens, "completion_tokens": completed, "total_tokens": prompt_tokens + completed}

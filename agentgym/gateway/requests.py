@@ -179,16 +179,16 @@ def _template_options(raw: dict[str, object], chat: bool) -> dict[str, bool | in
     Raises:
         Refusal: an option or its value has another form.
     """
-    given: object = raw.get("chat_template_kwargs") or {}
+    options: object = raw.get("chat_template_kwargs") or {}
     name = "chat_template_kwargs"
-    if not isinstance(given, dict) or (given and not chat):
+    if not isinstance(options, dict) or (options and not chat):
         raise Refusal(400, f"{name} must be an object, and goes with chat completions", None, name)
-    for option, value in cast("dict[str, object]", given).items():
+    for option, value in cast("dict[str, object]", options).items():
         if not _WORD.fullmatch(option) or option in _OWN:
             raise Refusal(400, f"{name}.{option[:80]} is not an option of a chat template", None, name)
         if not isinstance(value, bool | int | float) and not (isinstance(value, str) and _WORD.fullmatch(value)):
             raise Refusal(400, f"{name}.{option} must be true, false, a number or a word", None, name)
-    return cast("dict[str, bool | int | float | str]", given)
+    return cast("dict[str, bool | int | float | str]", options)
 
 
 def _sampling(raw: dict[str, object], default_tokens: int) -> Sampling:
@@ -209,8 +209,8 @@ def _sampling(raw: dict[str, object], default_tokens: int) -> Sampling:
 
 
 def _stops(raw: dict[str, object]) -> tuple[str, ...]:
-    given: object = raw.get("stop") or []
-    strings = cast("list[object]", given) if isinstance(given, list) else [given]
+    value: object = raw.get("stop") or []
+    strings = cast("list[object]", value) if isinstance(value, list) else [value]
     if len(strings) > _MOST_STOPS:
         raise Refusal(400, f"there may be at most {_MOST_STOPS} stop strings", None, "stop")
     if not all(isinstance(string, str) and 0 < len(string) <= _LONGEST_STOP for string in strings):
@@ -224,19 +224,19 @@ def _tool_choice(raw: dict[str, object], tools: dict[str, Tool]) -> str | None:
     Raises:
         Refusal: the choice is malformed or names no tool.
     """
-    given, name = raw.get("tool_choice"), "tool_choice"
-    if given in (None, "auto", "none"):
+    choice, name = raw.get("tool_choice"), "tool_choice"
+    if choice in (None, "auto", "none"):
         return None
-    wanted = "" if given == "required" else _named(given)
-    if not isinstance(wanted, str) or (given != "required" and not wanted):
+    tool = "" if choice == "required" else _named(choice)
+    if not isinstance(tool, str) or (choice != "required" and not tool):
         raise Refusal(400, f"{name} must be auto, none, required, or a function by name", "unsupported_parameter", name)
-    if not tools or (wanted and wanted not in tools):
-        raise Refusal(400, f"{name} asks for a call, but {wanted[:64]!r} is not among the tools", None, name)
-    return next(iter(tools)) if len(tools) == 1 else wanted
+    if not tools or (tool and tool not in tools):
+        raise Refusal(400, f"{name} asks for a call, but {tool[:64]!r} is not among the tools", None, name)
+    return next(iter(tools)) if len(tools) == 1 else tool
 
 
-def _named(given: object) -> object:
-    function = cast("dict[str, object]", given).get("function") if isinstance(given, dict) else None
+def _named(choice: object) -> object:
+    function = cast("dict[str, object]", choice).get("function") if isinstance(choice, dict) else None
     return cast("dict[str, object]", function).get("name") if isinstance(function, dict) else None
 
 

@@ -90,14 +90,14 @@ def _input(raw: object) -> list[dict[str, object]]:
         name = f"input[{place}]"
         item = table(entry, name)
         kind = item.get("type", "message")
-        said = messages[-1] if messages and messages[-1]["role"] == "assistant" else None
+        reply = messages[-1] if messages and messages[-1]["role"] == "assistant" else None
         if kind == "message":
             messages.append({"role": string(item, "role", name), "content": text(item.get("content"), name, _TEXTS)})
         elif kind == "function_call":
-            if said is None:
-                messages.append(said := {"role": "assistant", "content": ""})
+            if reply is None:
+                messages.append(reply := {"role": "assistant", "content": ""})
             tool_call = call(string(item, "call_id", name), string(item, "name", name), string(item, "arguments", name))
-            said.setdefault("tool_calls", []).append(tool_call)
+            reply.setdefault("tool_calls", []).append(tool_call)
         elif kind == "function_call_output":
             result = text(item.get("output"), f"{name}.output", _TEXTS)
             messages.append({"role": "tool", "tool_call_id": string(item, "call_id", name), "content": result})
@@ -124,7 +124,7 @@ def error(refusal: Refusal) -> dict[str, object]:
 class ResponseWriter:
     """Writes the answer to one request."""
 
-    def __init__(self, gateway: Gateway, asked: GenerationRequest, raw: dict[str, object], id: str) -> None:
+    def __init__(self, gateway: Gateway, request: GenerationRequest, raw: dict[str, object], id: str) -> None:
         self._id, self._number, self._begun, self._open = id, 0, False, False
         echoed = ("instructions", "max_output_tokens", "previous_response_id", "temperature", "top_p", "user")
         self._body: dict[str, object] = {
@@ -134,7 +134,7 @@ class ResponseWriter:
             "model": gateway.name,
             **{name: raw.get(name) for name in echoed},
             "metadata": raw.get("metadata") or {},
-            "parallel_tool_calls": not asked.one_call,
+            "parallel_tool_calls": not request.one_call,
             "reasoning": {"effort": None, "summary": None},
             "store": raw.get("store") is not False,
             "text": raw.get("text") or {"format": {"type": "text"}},

@@ -159,27 +159,27 @@ class Session:
         digest = _digests(messages, tools)[-1] if messages else b""
         return Place(base, array("i", prompt_ids), drifted, digest, tools)
 
-    def record(self, turn: Turn, place: Place, held: Held) -> int:
+    def record(self, turn: Turn, place: Place, answer: Held) -> int:
         """Keep a turn and how the conversation stands after it: at the end of the row it extends, else of a new one.
 
         Returns how many tokens more are held.
         """
         base = place.base
         if base is not None and not place.drifted and self._ends[base.row] is base:
-            held.row = base.row
-            self._ends[held.row] = held
+            answer.row = base.row
+            self._ends[answer.row] = answer
         else:  # the past was rewritten, or another reply has been given to it since
-            held.row = len(self._rows)
+            answer.row = len(self._rows)
             self._rows.append(Row(place.tools))
-            self._ends.append(held)
-        added = self._rows[held.row].append(turn, place.prompt)
-        self._rows[held.row].last_reply = self.replies = self.replies + 1
+            self._ends.append(answer)
+        added = self._rows[answer.row].append(turn, place.prompt)
+        self._rows[answer.row].last_reply = self.replies = self.replies + 1
         self.prompt_tokens += len(place.prompt)
         self.output_tokens += len(turn.output_ids)
-        held.length = len(self._rows[held.row].ids)
+        answer.length = len(self._rows[answer.row].ids)
         self.tokens += added
         if place.digest:
-            self._known[_extended(place.digest, held.said)] = held
+            self._known[_extended(place.digest, answer.said)] = answer
         return added
 
     def keep(self, choices: list[Held], id: str = "") -> None:
@@ -191,21 +191,21 @@ class Session:
 
     def conversation(self, id: str) -> list[Message] | None:
         """Return the messages up to an answer and with it, without instructions; None where there is no such answer."""
-        held = last = self._answers.get(id)
+        answer = last = self._answers.get(id)
         if last is None:
             return None
         parts: list[Message] = []
-        while held is not None:
-            parts += [held.said, *reversed(held.new)]
-            held = held.before
+        while answer is not None:
+            parts += [answer.said, *reversed(answer.new)]
+            answer = answer.before
         return parts[::-1][1 if last.instructed else 0 :]
 
     def _leave_out_unused(self) -> None:
         """Make context of the choices that their client did not go on with, where it went on with another."""
         for choices in self._choices:
-            for held in choices if any(held.extended for held in choices) else ():
-                if not held.extended:
-                    self._rows[held.row].last.extra["train"] = False
+            for answer in choices if any(answer.extended for answer in choices) else ():
+                if not answer.extended:
+                    self._rows[answer.row].last.extra["train"] = False
 
     def _in_order(self) -> list[Turn]:
         """Return the turns row after row: calls beside the main conversation first, where they make a difference.
@@ -290,9 +290,9 @@ class Sessions:
         """Return whether a session holds as much as one may."""
         return session.tokens * self.SHARE >= self._most
 
-    def record(self, session: Session, turn: Turn, place: Place, held: Held) -> None:
+    def record(self, session: Session, turn: Turn, place: Place, answer: Held) -> None:
         """Record a turn in a session; see `Session.record`."""
-        self._tokens += session.record(turn, place, held)
+        self._tokens += session.record(turn, place, answer)
 
     def finish(
         self, name: str, reward: float = 0.0, success: bool | None = None, task: str = "", group: str = ""

@@ -143,9 +143,9 @@ def results(
     messages: Sequence[Message], calls: Sequence[Mapping[str, str]]
 ) -> tuple[list[list[str]], list[tuple[str, list[str]]]] | None:
     """Return the results of calls in the calls' order, and what was said after them; None where it is not only that."""
-    told, after = messages[: len(calls)], messages[len(calls) :]
-    by_call = {message.get("tool_call_id"): message["content"] for message in told}
-    if len(told) != len(calls) or set(by_call) != {call["id"] for call in calls}:
+    answers, after = messages[: len(calls)], messages[len(calls) :]
+    by_call = {message.get("tool_call_id"): message["content"] for message in answers}
+    if len(answers) != len(calls) or set(by_call) != {call["id"] for call in calls}:
         return None
     if any(message["role"] not in ("user", "system") for message in after):
         return None

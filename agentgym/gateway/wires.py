@@ -18,7 +18,7 @@ Raw = dict[str, object]
 class Writer(Protocol):
     """Writes the answer to one request in its API's form."""
 
-    def __init__(self, gateway: Gateway, asked: GenerationRequest, raw: Raw, id: str) -> None: ...
+    def __init__(self, gateway: Gateway, request: GenerationRequest, raw: Raw, id: str) -> None: ...
 
     def whole(self, answer: Answer) -> Raw:
         """Return one JSON object."""

@@ -104,21 +104,21 @@ class HarborSandbox(BaseSandbox):
         if bool(self.asked.image) == bool(self.asked.build):
             raise BadConfig("the harbor sandbox needs an image, or a folder with a Dockerfile as build: exactly one of them")
         self.work = self.asked.work
-        held = contextlib.ExitStack()
+        stack = contextlib.ExitStack()
         try:
-            self._environment = self._started(held)
+            self._environment = self._started(stack)
         except BaseException:
-            held.close()
+            stack.close()
             raise
         # Made after Harbor's own, and so called before them at the end of the process: they remove files that `stop` reads.
-        self._let_go = weakref.finalize(self, _free, os.getpid(), held)
+        self._let_go = weakref.finalize(self, _free, os.getpid(), stack)
         try:
             self._prepare(packages)
         except BaseException:
             self.close()
             raise
 
-    def _started(self, held: contextlib.ExitStack) -> Any:
+    def _started(self, stack: contextlib.ExitStack) -> Any:
         """Start the provider's environment, and stop it at the end.
 
         Raises:
@@ -126,7 +126,7 @@ class HarborSandbox(BaseSandbox):
             BadConfig: the provider refuses the options.
         """
         asked = self.asked
-        folder = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="agentgym-harbor-")))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="agentgym-harbor-")))
         kinds = {kind.value: kind for kind in EnvironmentType}
         if asked.provider not in kinds:
             raise UnknownName(no_such("environment type of Harbor", asked.provider, kinds))
@@ -156,7 +156,7 @@ class HarborSandbox(BaseSandbox):
             )
         except (ValueError, ImportError, FileNotFoundError, SystemExit) as error:
             raise BadConfig(f"Harbor's {asked.provider} cannot be had as asked: {error}") from error
-        held.callback(_quietly, environment)
+        stack.callback(_quietly, environment)
         _wait(environment.start(force_build=False), START)
         return environment
 
@@ -177,8 +177,8 @@ class HarborSandbox(BaseSandbox):
                 f"or work {self.work!r} cannot be created: {str(answer.stdout or answer.stderr)[-300:]}"
             )
         self.python3 = self._ask("command -v python3 > /dev/null", GRACE).return_code == 0
-        shown = str(self._ask("env -0 | base64 -w 0", GRACE).stdout or "")
-        pairs = (pair.partition("=") for pair in base64.b64decode(shown).decode("utf-8", "replace").split("\0"))
+        environment = str(self._ask("env -0 | base64 -w 0", GRACE).stdout or "")
+        pairs = (pair.partition("=") for pair in base64.b64decode(environment).decode("utf-8", "replace").split("\0"))
         brought = {name: value for name, _, value in pairs if name and name not in NOT_BROUGHT}
         home = "/root" if self.asked.user in ("root", "0") else self.work
         self._variables = {**ENVIRONMENT, "HOME": home, **brought, **self.asked.environment}
@@ -224,10 +224,10 @@ class HarborSandbox(BaseSandbox):
         """Run a program as a user of the image; empty for root, since Harbor does not say who the image's own is."""
         return self._run(command, b"", self.limits.seconds(timeout), self.limits.output, user=user or "root")
 
-    def copy_in(self, given: bytes, path: str) -> None:
+    def copy_in(self, content: bytes, path: str) -> None:
         """Unpack a tar archive in a folder of the container as its root, making it."""
-        with tarfile.open(fileobj=io.BytesIO(given)):
-            archive.unpack(self._do_as_root, given, path)
+        with tarfile.open(fileobj=io.BytesIO(content)):
+            archive.unpack(self._do_as_root, content, path)
 
     def copy_out(self, path: str) -> bytes:
         """Return a file or folder of the container as a tar archive; raises FileNotFoundError if it is missing."""
@@ -304,8 +304,8 @@ class HarborSandbox(BaseSandbox):
             status, late = (int(word) for word in head.split())
             out, err = (base64.b64decode(line) for line in rest.split("\n")[:2])
         except ValueError:
-            said = str(answer.stdout or answer.stderr)[-300:]
-            raise SandboxFault(f"the environment of Harbor did not say how a program ended ({said!r})") from None
+            output = str(answer.stdout or answer.stderr)[-300:]
+            raise SandboxFault(f"the environment of Harbor did not say how a program ended ({output!r})") from None
         return _ended(status, bool(late), out, err, cap, time.monotonic() - started)
 
     def _upload(self, content: bytes, path: str) -> None:
@@ -368,7 +368,7 @@ def _quietly(environment: Any) -> None:
         _wait(environment.stop(delete=True), START)
 
 
-def _free(owner: int, held: contextlib.ExitStack) -> None:
+def _free(owner: int, stack: contextlib.ExitStack) -> None:
     """End an environment; a forked copy of the process that made it leaves it alone."""
     if os.getpid() == owner:
-        held.close()
+        stack.close()

@@ -103,8 +103,8 @@ def success() -> Any:
     """Score 1 for a success, 0 else; the reason explains it."""
 
     async def score(state: TaskState, target: Target) -> Score:
-        told = state.metadata[KEY]
-        return Score(value=int(told["success"]), explanation=told["reason"], metadata=told)
+        result = state.metadata[KEY]
+        return Score(value=int(result["success"]), explanation=result["reason"], metadata=result)
 
     return score
 
@@ -120,10 +120,10 @@ class Seat:
     ) -> Completion:
         """Return its reply."""
         kinds: dict[str, Any] = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": ChatMessageAssistant}
-        asked = [kinds[message["role"]](content=message["content"]) for message in messages]
+        conversation = [kinds[message["role"]](content=message["content"]) for message in messages]
         config = GenerateConfig(max_tokens=sampling.max_tokens, seed=sampling.seed % 2**31)
-        output = await get_model().generate(asked, config=config)
-        self.messages = [*asked, output.message]
+        output = await get_model().generate(conversation, config=config)
+        self.messages = [*conversation, output.message]
         reasons = {"max_tokens": "length", "model_length": "context", "content_filter": "filter"}
         finish = reasons.get(str(output.stop_reason), "stop")
         usage = output.usage

@@ -63,8 +63,8 @@ def _one_line(text: object) -> str:
 
 
 def _hint(tool: Tool, name: str) -> Any:
-    given: object = tool.properties[name].get("enum")
-    values = cast("list[object]", given) if isinstance(given, list) else []
+    choices: object = tool.properties[name].get("enum")
+    values = cast("list[object]", choices) if isinstance(choices, list) else []
     if values and all(isinstance(value, str) for value in values):
         return Literal[tuple(values)]  # type: ignore[valid-type]
     return _TYPES[tool.kind(name)]

@@ -121,16 +121,16 @@ class NeMoGymEnv(TextEnv, replaces=("_respond",)):
         self._out({"type": "message", "role": "assistant", "status": "completed", "content": [text]})
         row = self.task.data["row"]
         if not self._steps:
-            told = self._answered("verify", row | {"response": self._response(self.output)})
-            if told is None:
+            answer = self._answered("verify", row | {"response": self._response(self.output)})
+            if answer is None:
                 return self.lose("The verifier fails on this, and on no harmless answer.")
-            return self._judged(told, "")
-        told = self._answered("step", row | {"response": self._response(self.output[-1:])})
-        if told is None:
+            return self._judged(answer, "")
+        answer = self._answered("step", row | {"response": self._response(self.output[-1:])})
+        if answer is None:
             return self.lose("The server fails on this message, and on no harmless one.")
-        self.paid += self._reward(told)
-        seen = str(told.get("observation") or "")
-        if told.get("terminated") or told.get("truncated"):
+        self.paid += self._reward(answer)
+        seen = str(answer.get("observation") or "")
+        if answer.get("terminated") or answer.get("truncated"):
             return self._judged({"reward": self.paid}, seen)
         return Outcome(seen, measures={"reward": self.paid})
 
@@ -146,18 +146,19 @@ class NeMoGymEnv(TextEnv, replaces=("_respond",)):
         self.output.append({"type": "function_call_output", "call_id": number, "output": answer.text})
         return Outcome(answer.text) if answer.is_success else self.invalid(answer.text or f"{call.name} failed.")
 
-    def _judged(self, told: Row, text: str) -> Outcome:
-        if told.get("mask_sample"):  # its own word that the reward measures nothing
+    def _judged(self, answer: Row, text: str) -> Outcome:
+        if answer.get("mask_sample"):  # its own word that the reward measures nothing
             raise Fault(
-                f"the server could not judge: {told.get('failure_reason') or told.get('failure_kind')}", reason=Reason.CRASH
+                f"the server could not judge: {answer.get('failure_reason') or answer.get('failure_kind')}",
+                reason=Reason.CRASH,
             )
-        reward = self._reward(told)
+        reward = self._reward(answer)
         text = text or f"Reward: {reward:g}"
         return self.win(text) if reward >= self.success_at else self.lose(text)
 
-    def _reward(self, told: Row) -> float:
+    def _reward(self, answer: Row) -> float:
         try:
-            return 0.0 if told.get("reward") is None else amount(told["reward"], f"the reward of {self.folder}")
+            return 0.0 if answer.get("reward") is None else amount(answer["reward"], f"the reward of {self.folder}")
         except TypeError as error:
             raise Fault(str(error), reason=Reason.CRASH) from None
 
@@ -166,10 +167,12 @@ class NeMoGymEnv(TextEnv, replaces=("_respond",)):
 
     def _response(self, output: list[Row]) -> Row:
         """Return what was said in the form of OpenAI's Responses."""
-        given = self.task.data["row"]["responses_create_params"]
+        params = self.task.data["row"]["responses_create_params"]
         fixed = {"id": "resp_0", "created_at": 0.0, "model": "agentgym", "object": "response", "status": "completed"}
-        asked = {name: given.get(name, other) for name, other in (("parallel_tool_calls", True), ("tool_choice", "auto"))}
-        return {**fixed, **asked, "tools": given.get("tools") or [], "output": output}
+        settings = {
+            name: params.get(name, other) for name, other in (("parallel_tool_calls", True), ("tool_choice", "auto"))
+        }
+        return {**fixed, **settings, "tools": params.get("tools") or [], "output": output}
 
     def _answered(self, where: str, body: Row) -> Row | None:
         """Return what the server answers to what was said; None where it fails on that, and not on a harmless message."""
@@ -269,7 +272,7 @@ def _server(module: ModuleType, folder: str) -> type[Any]:
     return kinds[0]
 
 
-def _made(kind: type[Any], place: Path, given: Mapping[str, object]) -> Any:
+def _made(kind: type[Any], place: Path, values: Mapping[str, object]) -> Any:
     """Return the server, configured by its own file, without values that the file leaves to a run.
 
     Raises:
@@ -285,7 +288,7 @@ def _made(kind: type[Any], place: Path, given: Mapping[str, object]) -> Any:
     fixed = {"name": place.name, "host": "127.0.0.1", "port": 1, "entrypoint": "app.py"}
     head = BaseServerConfig(host="127.0.0.1", port=1)
     try:
-        config = kind.model_fields["config"].annotation(**{**usable, **fixed, **given})
+        config = kind.model_fields["config"].annotation(**{**usable, **fixed, **values})
         return kind(
             config=config, server_client=ServerClient(head_server_config=head, global_config_dict=OmegaConf.create({}))
         )
@@ -320,11 +323,11 @@ def _read(file: Path) -> list[Row]:
 
 def _asked(row: Row) -> str:
     """Return the messages that a row begins with, as one text."""
-    given = row["responses_create_params"]["input"]
-    if isinstance(given, str):
-        return given
+    messages = row["responses_create_params"]["input"]
+    if isinstance(messages, str):
+        return messages
     texts = list[str]()
-    for message in given:
+    for message in messages:
         content = message.get("content") or ""
         parts = [content] if isinstance(content, str) else [part.get("text") or "" for part in content]
         texts.append("".join(parts) if message.get("role") != "assistant" else "You said: " + "".join(parts))

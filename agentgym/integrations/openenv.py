@@ -107,8 +107,8 @@ class ServedEnv(Environment[TextAction, TextObservation, TextState]):
     def _observation(self, text: str, reward: float | None, tools: list[JsonObject]) -> TextObservation:
         session = self._session
         info = {"reason": session.reason, "success": session.success, "error": session.error}
-        told = json.loads(json.dumps({**session.info, **info}, default=str))
-        return TextObservation(text=text, done=session.done, reward=reward, metadata=told, tools=tools)
+        public = json.loads(json.dumps({**session.info, **info}, default=str))
+        return TextObservation(text=text, done=session.done, reward=reward, metadata=public, tools=tools)
 
     @property
     def state(self) -> TextState:

@@ -35,9 +35,9 @@ def dataset(env: str, split: str = "train", tasks: int = 512, **options: object)
     environment = registry.make(env, split=split, **options)
     listed = environment.up_to(tasks, split)
     environment.close()
-    told = {"env": env, "options": {**options, "split": split}}
+    facts = {"env": env, "options": {**options, "split": split}}
     prompt = [{"role": "user", "content": ""}]  # `init` puts the first observation here
-    return [{"prompt": prompt, "env_class": ID, "task": {**told, "task_id": task.id}} for task in listed]
+    return [{"prompt": prompt, "env_class": ID, "task": {**facts, "task_id": task.id}} for task in listed]
 
 
 class AgentgymEnv(BaseTextEnv):
@@ -71,13 +71,13 @@ class AgentgymEnv(BaseTextEnv):
         message, reward = self.talk.reply(action)
         if session.done and session.success is None:
             raise RuntimeError(f"{session.reason}: {session.error}")
-        shown = [] if message is None else [{"role": "user", "content": message}]
-        told = {"reason": session.reason, "success": session.success, "valid": session.info["valid"]}
+        messages = [] if message is None else [{"role": "user", "content": message}]
+        facts = {"reason": session.reason, "success": session.success, "valid": session.info["valid"]}
         return {
-            "observations": shown,
+            "observations": messages,
             "reward": reward,
             "done": session.done,
-            "metadata": {**told, "state_key": session.info["state_key"]},
+            "metadata": {**facts, "state_key": session.info["state_key"]},
             "postprocessed_action": action,
         }
 

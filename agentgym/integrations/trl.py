@@ -77,10 +77,10 @@ def environment(env: str, *, seed: int = 0, **options: Any) -> Callable[[], obje
         session: Session = self.session
         self.calls += not session.done
         bad = session.invalid
-        said = session.call(name, arguments)
+        answer = session.call(name, arguments)
         if session.invalid > bad:
-            raise ValueError(said)
-        return said
+            raise ValueError(answer)
+        return answer
 
     def begin(self: Any) -> None:
         self.session, self.number, self.episodes, self.calls = Session(env, **options), next(numbers), 0, 0

@@ -156,11 +156,11 @@ class RolloutWorker:
     def _samples(self, episodes: list[Episode], number: int, version: int) -> list[RolloutSample]:
         """Return a sample for each turn of a group; none where fewer than two episodes came to an end."""
         won = [episode for episode in episodes if not episode.fault]
-        told = {
+        facts = {
             "episodes/success": float(np.mean([bool(e.success) for e in won])) if won else 0.0,
             "episodes/faults": 1.0 - len(won) / len(episodes),
         }
-        self.metrics_queue.put(told)
+        self.metrics_queue.put(facts)
         if len(won) < 2:
             return []
         samples: list[RolloutSample] = []

@@ -155,8 +155,8 @@ class Seat:
         self, messages: Sequence[dict[str, Any]], tools: Sequence[dict[str, Any]], sampling: Sampling, session: str
     ) -> Completion:
         """Return the reply to what follows the last one; where the run is over (its limits), the context is full."""
-        last = max((place for place, said in enumerate(messages) if said["role"] == "assistant"), default=-1)
-        segment = await self._interaction.turn("\n\n".join(str(said["content"]) for said in messages[last + 1 :]))
+        last = max((place for place, message in enumerate(messages) if message["role"] == "assistant"), default=-1)
+        segment = await self._interaction.turn("\n\n".join(str(message["content"]) for message in messages[last + 1 :]))
         return Completion([], [], "context" if segment.terminated else "stop", text=segment.last_reply)
 
     def abort(self, session: str) -> None:

@@ -161,8 +161,8 @@ class VerifiersEnv(TextEnv):
         except TypeError as error:
             raise Fault(str(error)) from None
         total = sum(rewards.values())
-        told = "\n".join(f"{name}: {value:g}" for name, value in rewards.items()) or "No reward."
-        return self.win(told) if total >= self.success_at else self.lose(told)
+        lines = "\n".join(f"{name}: {value:g}" for name, value in rewards.items()) or "No reward."
+        return self.win(lines) if total >= self.success_at else self.lose(lines)
 
     def oracle(self) -> Iterator[str]:
         """Say the reference answer in the form that the task's own rewards take; of tasks of one turn."""

@@ -48,8 +48,8 @@ def dataset(
     listed = environment.up_to(tasks, split)
     environment.close()
     row = {"prompt": [{"role": "user", "content": ""}], "data_source": env, "agent_name": NAME, "reward_model": {}}
-    told = {"env": env, "options": {**options, "split": split}, "train": train}
-    return [{**row, "extra_info": {**told, "task_id": task.id}} for task in listed]
+    facts = {"env": env, "options": {**options, "split": split}, "train": train}
+    return [{**row, "extra_info": {**facts, "task_id": task.id}} for task in listed]
 
 
 @register_adv_est(NAME)
@@ -153,24 +153,24 @@ class AgentgymLoop(AgentLoopBase):
         Raises:
             BadConfig: the credit sees whole batches or needs computed values.
         """
-        told, size = dict(row["extra_info"]), int(self.rollout_config.n)
+        facts, size = dict(row["extra_info"]), int(self.rollout_config.n)
         options = dict((self.rollout_config.get("custom") or {}).get(NAME) or {})
         credit = resolve(str(options.pop("credit", "grpo")), **dict(options.pop("credit_options", None) or {}))
         if credit.scope != "group" or credit.needs:
             raise BadConfig(f"credit {credit.name!r}: expected one that sees a group at a time and needs nothing computed")
-        training = bool(told.get("train"))
+        training = bool(facts.get("train"))
         episode: Episode | None = None
         try:
-            episode = await self._played(sampling_params, row, told, options)
+            episode = await self._played(sampling_params, row, facts, options)
         finally:
             advantages = await Meeting.attend(str(row["uid"]), size, credit, episode) if training else None
         return self._output(episode, advantages, training)
 
     async def _played(
-        self, params: Mapping[str, Any], row: Mapping[str, Any], told: Mapping[str, Any], options: dict[str, Any]
+        self, params: Mapping[str, Any], row: Mapping[str, Any], facts: Mapping[str, Any], options: dict[str, Any]
     ) -> Episode:
         caller = {key: options.pop(key, None) for key in ("env", "env_options")}
-        env, env_options = of_dataset(told, caller)  # a dataset may be a stranger's
+        env, env_options = of_dataset(facts, caller)  # a dataset may be a stranger's
         name = registry.full_id(env)
         maker = registry.Maker(name, env_options)
         pool = self.pools.setdefault(repr(maker), RolloutPool({name: maker}, RolloutConfig()))
@@ -180,7 +180,7 @@ class AgentgymLoop(AgentLoopBase):
         spec = AgentSpec(**settings)
         sampling = Sampling(temperature=float(params.get("temperature", 1.0)), max_tokens=spec.reply_tokens)
         agent = spec.make(ServerEngine(self.server_manager, params, context), sampling, self.tokenizer)
-        task, uid = pool.probe(name).find(str(told["task_id"])), str(row.get("uid", ""))
+        task, uid = pool.probe(name).find(str(facts["task_id"])), str(row.get("uid", ""))
         job = Job(task, int(row.get("session_id", 0)), 0, uid or task.id, name, horizon)
         (episode,) = await pool.collect(agent, [job])
         if episode.fault:

@@ -72,11 +72,11 @@ class Connection:
             ServerError: the server itself answered with an error.
             Fault: the call failed otherwise.
         """
-        asked = asyncio.run_coroutine_threadsafe(self._call(name, arguments, seconds), self._loop)
+        future = asyncio.run_coroutine_threadsafe(self._call(name, arguments, seconds), self._loop)
         try:
-            return asked.result(seconds + 10)
+            return future.result(seconds + 10)
         except TimeoutError:
-            asked.cancel()
+            future.cancel()
             raise
         except ServerError:
             raise

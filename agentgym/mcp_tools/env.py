@@ -88,9 +88,9 @@ class McpEnv(TextEnv, replaces=("_respond",)):
         first = Connection(self.tool_server)
         self._remote = dict(first.tools)
         self._held.append((first, ()))
-        if taken := self._remote.keys() & self.tools.keys():
+        if clashing := self._remote.keys() & self.tools.keys():
             _drop(self._held)
-            raise BadConfig(f"{self.tool_server} offers {sorted(taken)}, which the environment has itself")
+            raise BadConfig(f"{self.tool_server} offers {sorted(clashing)}, which the environment has itself")
         self.tools |= self._remote
 
     def begin(self, task: Task) -> str:
@@ -129,8 +129,8 @@ class McpEnv(TextEnv, replaces=("_respond",)):
         done = Done(name, arguments, hashlib.blake2b(text.encode(), digest_size=8).hexdigest())
         self.log = (*self.log, done)
         self._held.append((connection, (*log, done)))
-        shown = self._cut(text)
-        return self.invalid(shown) if failed else Outcome(shown)
+        text_shown = self._cut(text)
+        return self.invalid(text_shown) if failed else Outcome(text_shown)
 
     def _judge_error(self, name: str, error: ServerError) -> None:
         """Call the simplest tool on a fresh server after an error, to tell the agent's error from the server's.
@@ -185,6 +185,6 @@ def _is_text(action: str) -> bool:
     return True
 
 
-def _drop(held: list[tuple[Connection, Any]]) -> None:
-    while held:
-        held.pop()[0].close()
+def _drop(servers: list[tuple[Connection, Any]]) -> None:
+    while servers:
+        servers.pop()[0].close()
