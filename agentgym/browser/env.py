@@ -347,10 +347,10 @@ class BrowserEnv(TextEnv):
         self._drop()
 
 
-def _drop(held: list[_Live], end: Callable[[object], None]) -> None:
+def _drop(open_episodes: list[_Live], end: Callable[[object], None]) -> None:
     """Remove an episode from the browser."""
-    while held:
-        live = held.pop()
+    while open_episodes:
+        live = open_episodes.pop()
         if live.process != os.getpid():
             continue
         server().close(live.session.context.token)

@@ -105,15 +105,15 @@ class TextCraft(TextEnv):
             return self.invalid(f"No command crafts {name[:40]}.")
         portion, needed = self.recipes[name]
         times, rest = divmod(number, portion)
-        given = {part[2]: int(part[1]) for part in parts if part is not None}
-        if rest or None in parts or len(given) != len(parts) or given != {n: c * times for n, c in needed.items()}:
+        amounts = {part[2]: int(part[1]) for part in parts if part is not None}
+        if rest or None in parts or len(amounts) != len(parts) or amounts != {n: c * times for n, c in needed.items()}:
             return self.invalid(
                 f"That is not how {name} is crafted. Use {written(name, self.recipes[name])}, or a multiple of it."
             )
-        short = [n for n, count in given.items() if self.held.get(n, 0) < count]
+        short = [n for n, count in amounts.items() if self.held.get(n, 0) < count]
         if short:
-            return self.invalid(f"You do not have enough {short[0]}: {self.held.get(short[0], 0)} of {given[short[0]]}.")
-        carried = {n: count - given.get(n, 0) for n, count in self.held.items()}
+            return self.invalid(f"You do not have enough {short[0]}: {self.held.get(short[0], 0)} of {amounts[short[0]]}.")
+        carried = {n: count - amounts.get(n, 0) for n, count in self.held.items()}
         carried[name] = carried.get(name, 0) + number
         if sum(carried.values()) > self.capacity:
             return self.invalid(f"You would then carry {sum(carried.values())} things, and you can carry {self.capacity}.")

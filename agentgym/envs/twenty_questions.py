@@ -70,10 +70,10 @@ class TwentyQuestions(TextEnv):
     @tool
     def guess(self, name: str) -> Outcome:
         """Name the creature. This ends the episode."""
-        said = name.strip().lower()
-        if said not in self.creatures:
-            return self.invalid(f"{said[:40]!r} is not on the list. Guess a creature by its name.")
-        return self.win("Yes!") if said == self.meant else self.lose(f"No, it was {self.meant}.")
+        guessed = name.strip().lower()
+        if guessed not in self.creatures:
+            return self.invalid(f"{guessed[:40]!r} is not on the list. Guess a creature by its name.")
+        return self.win("Yes!") if guessed == self.meant else self.lose(f"No, it was {self.meant}.")
 
     def left(self) -> list[str]:
         """Return the creatures consistent with the answers."""

@@ -59,7 +59,7 @@ class Wordle(TextEnv):
             return self.invalid(f"{guess[:20]!r} is not in the word list. Reply with an English word of {LETTERS} letters.")
         self.told = (*self.told, (guess, tuple(marks(word, guess) for word in self.words)))
         solved = sum(self._found(number) for number in range(len(self.words)))
-        shown = "\n".join(
+        answer = "\n".join(
             f"{' '.join(guess.upper())}\n{' '.join(patterns[number])}"
             for guess, patterns in self.told[-1:]
             for number in self._open()
@@ -67,9 +67,9 @@ class Wordle(TextEnv):
         if solved == len(self.words):
             return self.win("Right.")
         if not self._left:
-            return self.lose(f"{shown}\nNo guesses are left.".strip())
+            return self.lose(f"{answer}\nNo guesses are left.".strip())
         rest = f"{solved} of {len(self.words)} words found. " if len(self.words) > 1 else ""
-        return f"{shown}\n{rest}{self._left} guesses left."
+        return f"{answer}\n{rest}{self._left} guesses left."
 
     def _found(self, number: int) -> bool:
         return any(patterns[number] == "G" * LETTERS for _, patterns in self.told)
@@ -116,13 +116,13 @@ def known() -> frozenset[str]:
 
 def marks(word: str, guess: str) -> str:
     """Return the answer to a guess; a letter is marked as often as the word has it, right places first."""
-    left = Counter(letter for letter, given in zip(word, guess, strict=True) if letter != given)
+    left = Counter(letter for letter, guessed in zip(word, guess, strict=True) if letter != guessed)
     pattern: list[str] = []
-    for letter, given in zip(word, guess, strict=True):
-        if letter == given:
+    for letter, guessed in zip(word, guess, strict=True):
+        if letter == guessed:
             pattern.append("G")
-        elif left[given]:
-            left[given] -= 1
+        elif left[guessed]:
+            left[guessed] -= 1
             pattern.append("Y")
         else:
             pattern.append("-")

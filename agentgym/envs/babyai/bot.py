@@ -50,7 +50,7 @@ def _kind() -> Callable[[Level], Bot]:
             """Update the map from the current view."""
             self._process_obs()
 
-        def says(self, taken: int | None) -> int:
+        def says(self, previous: int | None) -> int:
             """Return the next action, given the previous one.
 
             Raises:
@@ -58,12 +58,12 @@ def _kind() -> Callable[[Level], Bot]:
             """
             self.allowed = self.bfs_counter + SEARCHES
             try:
-                said = int(self.replan(taken))
+                action = int(self.replan(previous))
             except (AssertionError, AttributeError, IndexError, TypeError, module.DisappearedBoxError) as error:
                 raise Lost(str(error)) from error  # its assumptions may fail after a deviation
-            if said == DONE:
+            if action == DONE:
                 raise Lost("it takes the mission for accomplished")
-            return said
+            return action
 
     return cast("Callable[[Level], Bot]", PatientBot)
 
@@ -132,12 +132,12 @@ class Trial:
 
     def follow(self, bot: Bot, stop: int = 0) -> bool:
         """Follow a bot until the level is won or at most `stop` parts of its plan are left; return whether it is won."""
-        taken: int | None = None
+        previous: int | None = None
         while not self.won and len(self.moves) < 4 * self.level.width * self.level.height:
             if stop and len(bot.stack) < stop:
                 return False
-            taken = bot.says(taken)
-            self.move(taken)
+            previous = bot.says(previous)
+            self.move(previous)
         return self.won
 
     def prepare(self, attempt: int) -> None:
@@ -208,9 +208,9 @@ class Onlooker:
         self.done.append(action)
         self.said = self._ask(action)
 
-    def _ask(self, taken: int | None) -> int:
+    def _ask(self, previous: int | None) -> int:
         try:
-            return self.bot.says(taken)
+            return self.bot.says(previous)
         except Lost:
             seen = self.bot.vis_mask
         front = self.level.grid.get(*self.level.front_pos)

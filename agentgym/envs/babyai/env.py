@@ -136,8 +136,8 @@ class BabyAI(TextEnv):
             if cell is not None and cell.type != "wall"
         ]
         places = [sorted(map(_ints, desc.obj_poss)) for desc in meanings]
-        held = mark(game.carrying) if game.carrying else None
-        return _ints(game.agent_pos), int(game.agent_dir), held, things, places, _progress(game.instrs, mark)
+        carried = mark(game.carrying) if game.carrying else None
+        return _ints(game.agent_pos), int(game.agent_dir), carried, things, places, _progress(game.instrs, mark)
 
     def save(self) -> tuple[Level, list[int]]:
         return levels.copied(self.game), list(self.log)
@@ -182,5 +182,5 @@ def _progress(instr: Instruction, mark: Callable[[Cell], object]) -> tuple[objec
     """Return the verifier's progress: completed parts, and the object it believes is carried."""
     if hasattr(instr, "instr_a"):
         return instr.a_done, instr.b_done, _progress(instr.instr_a, mark), _progress(instr.instr_b, mark)
-    held: Cell | None = vars(instr).get("preCarrying")
-    return (mark(held) if held is not None else None,)
+    carried: Cell | None = vars(instr).get("preCarrying")
+    return (mark(carried) if carried is not None else None,)

@@ -16,8 +16,8 @@ def hindrance(game: Level, command: str) -> str:
 
 def possible_commands(game: Level) -> list[str]:
     """Return the commands that would have an effect."""
-    cell, held = _ahead(game), game.carrying
-    return [command for command in COMMANDS if not _hindrance(cell, held, command)]
+    cell, carried = _ahead(game), game.carrying
+    return [command for command in COMMANDS if not _hindrance(cell, carried, command)]
 
 
 def _ahead(game: Level) -> Cell | None:
@@ -26,28 +26,32 @@ def _ahead(game: Level) -> Cell | None:
     return game.grid.get(int(game.agent_pos[0]) + ahead_x, int(game.agent_pos[1]) + ahead_y)
 
 
-def _hindrance(cell: Cell | None, held: Cell | None, command: str) -> str:
+def _hindrance(cell: Cell | None, carried: Cell | None, command: str) -> str:
     if command in TURNS:
         return ""
     what = "nothing" if cell is None else "a wall" if cell.type == "wall" else f"a {thing(cell)}"
     if command == "go forward" and cell is not None and not cell.can_overlap():
         return f"You cannot go forward: {what} is in the way."
-    if command == "pick up" and held is not None:
-        return f"You cannot pick up anything: you are carrying a {thing(held)}."
+    if command == "pick up" and carried is not None:
+        return f"You cannot pick up anything: you are carrying a {thing(carried)}."
     if command == "pick up" and (cell is None or not cell.can_pickup()):
         return f"You cannot pick that up: in front of you is {what}."
-    if command == "drop" and held is None:
+    if command == "drop" and carried is None:
         return "You are not carrying anything to drop."
     if command == "drop" and cell is not None:
         return f"You cannot drop anything there: in front of you is {what}."
     if command == "toggle" and (cell is None or cell.type not in ("door", "box")):
         return f"You cannot toggle that: in front of you is {what}."
-    return _lock(cell, held) if command == "toggle" and cell is not None else ""
+    return _lock(cell, carried) if command == "toggle" and cell is not None else ""
 
 
-def _lock(cell: Cell, held: Cell | None) -> str:
+def _lock(cell: Cell, carried: Cell | None) -> str:
     """Return why a door or box does not open, or an empty string."""
-    if cell.type != "door" or not cell.is_locked or (held is not None and (held.type, held.color) == ("key", cell.color)):
+    if (
+        cell.type != "door"
+        or not cell.is_locked
+        or (carried is not None and (carried.type, carried.color) == ("key", cell.color))
+    ):
         return ""
     return f"The door is locked: it needs a {cell.color} key."
 

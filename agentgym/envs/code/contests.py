@@ -33,12 +33,12 @@ def live_code_bench(raw: Data, where: str) -> Data:
     """Parse a LiveCodeBench problem: a program, or a method of a class `Solution` with starter code."""
     public = _tests(raw["public_test_cases"], f"{where}: public_test_cases")
     private = _tests(raw.get("private_test_cases") or "[]", f"{where}: private_test_cases")
-    told, starter = text(raw, "question_content", where), str(raw.get("starter_code") or "")
+    statement, starter = text(raw, "question_content", where), str(raw.get("starter_code") or "")
     functional = any(test.get("testtype") == "functional" for test in (*public, *private))
     cases = [[str(test["input"]), str(test["output"])] for test in (*public, *private)]
     data: Data = {"id": str(raw.get("question_id", "")), "split": "test"}
     if not functional:
-        data |= {"statement": f"{told}\n\n{PROGRAM}", "kind": "program", "entry": "", "compare": "lines"}
+        data |= {"statement": f"{statement}\n\n{PROGRAM}", "kind": "program", "entry": "", "compare": "lines"}
     else:
         name = table(parsed(raw.get("metadata") or "{}", f"{where}: metadata"), f"{where}: metadata", "func_name")[
             "func_name"
@@ -48,7 +48,7 @@ def live_code_bench(raw: Data, where: str) -> Data:
             f"Start with this code and submit all of it:\n\n{starter}" if starter else f"Write a class Solution with {name}."
         )
         _check_starter(starter, where)
-        data |= {"statement": f"{told}\n\n{begins}", "compare": "results" if of_class else "result"}
+        data |= {"statement": f"{statement}\n\n{begins}", "compare": "results" if of_class else "result"}
         data |= {"kind": "class", "entry": "Solution"} if of_class else {"kind": "function", "entry": name}
         cases = [_call(test, name, of_class, where) for test in cases]
     times = {"seconds": LCB_SECONDS, "total": (LCB_SECONDS + 1) * len(cases) + 5}
@@ -72,9 +72,9 @@ def _check_starter(starter: str, where: str) -> None:
 
 def _call(test: list[str], name: str, of_class: bool, where: str) -> list[object]:
     """Return a functional test: one line of JSON per argument, and the result in JSON."""
-    given = packed([parsed(line, where) for line in test[0].split("\n") if line.strip()], where)
+    arguments = packed([parsed(line, where) for line in test[0].split("\n") if line.strip()], where)
     expected = packed(parsed(test[1], where), where)
-    return [[[], [[name, given]]], [expected]] if of_class else [given, expected]
+    return [[[], [[name, arguments]]], [expected]] if of_class else [arguments, expected]
 
 
 def _tests(value: object, where: str) -> list[Data]:
@@ -136,7 +136,7 @@ def code_contests(raw: Data, where: str) -> Data:
 
 def _columns(value: object, where: str) -> list[list[str]]:
     columns = table(value or {"input": [], "output": []}, where, "input", "output")
-    given, expected = entries(columns["input"], where), entries(columns["output"], where)
-    if len(given) != len(expected):
-        raise BadData(f"{where}: {len(given)} inputs and {len(expected)} outputs; expected as many")
-    return [[str(a), str(b)] for a, b in zip(given, expected, strict=True)]
+    inputs, expected = entries(columns["input"], where), entries(columns["output"], where)
+    if len(inputs) != len(expected):
+        raise BadData(f"{where}: {len(inputs)} inputs and {len(expected)} outputs; expected as many")
+    return [[str(a), str(b)] for a, b in zip(inputs, expected, strict=True)]

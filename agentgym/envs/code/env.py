@@ -306,8 +306,8 @@ class Code(SandboxEnv):
         if plan is None:
             raise NotImplementedError("the expert reads statements of generated families only; for files use oracle()")
         solution = plan.solution()
-        shown = call(self.task.data, self.task.data["public"][0][0])  # the first example in the statement
-        if self.candidate != (tried := f"{solution}\n{shown}"):
+        example_call = call(self.task.data, self.task.data["public"][0][0])  # the first example in the statement
+        if self.candidate != (tried := f"{solution}\n{example_call}"):
             yield spell("run", tried)
         if self.public < 1:
             yield spell("test")

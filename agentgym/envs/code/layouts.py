@@ -114,12 +114,12 @@ def mbpp(raw: Data, where: str) -> Data:
     challenges = texts(raw, "challenge_test_list", where)
     names = _called(code, [*tests, prepared, *challenges], where)
     place = str(raw.get("task_id", ""))
-    told = text(raw, "text" if "text" in raw else "prompt", where).strip()
+    statement = text(raw, "text" if "text" in raw else "prompt", where).strip()
     imports = "\n".join(texts(raw, "test_imports", where))
     return {
         "id": f"MBPP/{place}" if place else "",
         "split": _mbpp_split(place),
-        "statement": f"{told}\nYour code should pass this test:\n{tests[0]}",
+        "statement": f"{statement}\nYour code should pass this test:\n{tests[0]}",
         "kind": "checks",
         "entry": names[0],
         "names": names,
@@ -210,22 +210,25 @@ def _test(test: object, kind: str, where: str) -> list[object]:
         if not isinstance(test, str):
             raise BadData(f"{where}: a check is {str(test)[:60]!r}; expected Python such as 'assert f(1) == 2'")
         return [test]
-    held = table(test, f"{where}: a test", "input", "output")
-    given, wanted = held["input"], held["output"]
+    pair = table(test, f"{where}: a test", "input", "output")
+    stdin, expected_output = pair["input"], pair["output"]
     if kind == "program":
-        return [str(given), str(wanted)]
-    arguments = entries(given, f"{where}: input, a list of arguments")
+        return [str(stdin), str(expected_output)]
+    arguments = entries(stdin, f"{where}: input, a list of arguments")
     if kind == "function":
-        return [packed(arguments, where), packed(wanted, where)]
+        return [packed(arguments, where), packed(expected_output, where)]
     if len(arguments) != 2:
         raise BadData(
-            f"{where}: input is {str(given)[:60]!r}; expected [arguments to construct it, [[method, arguments], …]]"
+            f"{where}: input is {str(stdin)[:60]!r}; expected [arguments to construct it, [[method, arguments], …]]"
         )
     start, calls = (entries(argument, f"{where}: input") for argument in arguments)
     called = [entries(call, f"{where}: a call") for call in calls]
     if not all(len(call) == 2 and isinstance(call[0], str) and isinstance(call[1], list) for call in called):
         raise BadData(f"{where}: calls are {str(calls)[:60]!r}; expected [[method, arguments], …]")
-    return [[packed(start, where), [[name, packed(values, where)] for name, values in called]], packed(wanted, where)]
+    return [
+        [packed(start, where), [[name, packed(values, where)] for name, values in called]],
+        packed(expected_output, where),
+    ]
 
 
 def _layout(keys: str, read: Callable[[Data, str], Data], further: str) -> Layout:

@@ -163,7 +163,7 @@ def own(kind: str, salt: str) -> str:
 
 def _written(data: Data) -> str:
     """Return a puzzle in the form of a proposal."""
-    return "\n".join([data["program"].strip(), *(call_of(dict(data), given) for given in data["inputs"])])
+    return "\n".join([data["program"].strip(), *(call_of(dict(data), arguments) for arguments in data["inputs"])])
 
 
 def _renamed(code: str, entry: str) -> str:
@@ -198,7 +198,7 @@ def _parts(code: str, kind: str) -> tuple[str, list[object]]:
         body = ast.unparse(tree)
     except (ValueError, RecursionError, MemoryError):
         raise ValueError("the arguments of f are not literals") from None
-    if kind == "induction" and len({repr(given) for given in inputs}) < len(inputs):
+    if kind == "induction" and len({repr(arguments) for arguments in inputs}) < len(inputs):
         raise ValueError("two calls are the same")
     return body, inputs
 

@@ -87,14 +87,14 @@ class Puzzles(Code):
     @staticmethod
     def question(data: Data) -> str:
         """Return the question; proposed text is delimited and is data."""
-        calls = [call_of(data, given) for given in data["inputs"]]
+        calls = [call_of(data, arguments) for arguments in data["inputs"]]
         code = f"```python\n{data['program']}\n```"
         if data["type"] == "deduction":
             return f"What does {calls[0]} return?\n{code}\nReply with answer and the value as a Python literal."
         if data["type"] == "abduction":
-            wanted = shown(data["outputs"][0])
+            result = shown(data["outputs"][0])
             return (
-                f"Find arguments with which {data['entry']} returns {wanted}.\n{code}\n"
+                f"Find arguments with which {data['entry']} returns {result}.\n{code}\n"
                 "Reply with answer and the arguments as Python literals, separated by commas."
             )
         half = range(max(1, len(calls) // 2))
@@ -171,9 +171,9 @@ def puzzle(kind: str, code: str, entry: str, inputs: Sequence[object], outputs: 
     }  # fmt: skip
 
 
-def call_of(data: Data, given: Sequence[object]) -> str:
+def call_of(data: Data, arguments: Sequence[object]) -> str:
     """Return a call as Python source."""
-    return f"{data['entry']}({', '.join(map(shown, given))})"
+    return f"{data['entry']}({', '.join(map(shown, arguments))})"
 
 
 def literals(text: str) -> list[object]:

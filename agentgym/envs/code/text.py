@@ -21,18 +21,18 @@ def expected(data: Mapping[str, Any], number: int) -> str:
     test = data["public"][number]
     if data["kind"] == "checks":
         return cut(test[0], LONGEST_VALUE) + (f"\n  expected: {cut(test[1], LONGEST_VALUE)}" if len(test) > 1 else "")
-    wanted = test[1] if data["kind"] == "program" else shown(test[1])
-    return f"{cut(call(data, test[0]), LONGEST_VALUE)}\n  expected: {cut(wanted, LONGEST_VALUE)}"
+    result = test[1] if data["kind"] == "program" else shown(test[1])
+    return f"{cut(call(data, test[0]), LONGEST_VALUE)}\n  expected: {cut(result, LONGEST_VALUE)}"
 
 
-def call(data: Mapping[str, object], given: Any) -> str:
+def call(data: Mapping[str, object], arguments: Any) -> str:
     """Return a test's call of the solution as Python source; for a program, its input."""
     entry = data["entry"]
     if data["kind"] == "program":
-        return f"input:    {given}"
+        return f"input:    {arguments}"
     if data["kind"] == "function":
-        return f"{entry}({_arguments(given)})"
-    start, calls = given
+        return f"{entry}({_arguments(arguments)})"
+    start, calls = arguments
     return f"it = {entry}({_arguments(start)}); [{', '.join(f'it.{name}({_arguments(values)})' for name, values in calls)}]"
 
 
@@ -42,10 +42,10 @@ def _arguments(packed: list[object]) -> str:
 
 def example(data: Mapping[str, object], test: list[Any]) -> str:
     """Return a public test as shown in a statement."""
-    given, expected = test
+    arguments, expected = test
     if data["kind"] == "program":
-        return f"input:\n{cut(given, LONGEST_VALUE)}\noutput:\n{cut(expected, LONGEST_VALUE)}"
-    return f"{cut(call(data, given), 2 * LONGEST_VALUE)}  # gives {cut(shown(expected), LONGEST_VALUE)}"
+        return f"input:\n{cut(arguments, LONGEST_VALUE)}\noutput:\n{cut(expected, LONGEST_VALUE)}"
+    return f"{cut(call(data, arguments), 2 * LONGEST_VALUE)}  # gives {cut(shown(expected), LONGEST_VALUE)}"
 
 
 def syntax_error(code: str) -> str:

@@ -62,14 +62,14 @@ class Database:
         Raises:
             Unseen: this is a view, and the search was never shown.
         """
-        asked = (table, _short(repr(sorted(fields.items()))))
-        if self.view and asked not in self.seen:
-            raise Unseen(table, asked[1], fields)
+        search_key = (table, _short(repr(sorted(fields.items()))))
+        if self.view and search_key not in self.seen:
+            raise Unseen(table, search_key[1], fields)
         keys = sorted({*self.base.get(table, {}), *(key for name, key in self.changes if name == table)})
         rows = {key: self.peek(table, key) for key in keys}
         matching = {key: row for key, row in rows.items() if all(row[name] == value for name, value in fields.items())}
         if not self.view:
-            self.seen.update([asked, *((table, key) for key in matching)])
+            self.seen.update([search_key, *((table, key) for key in matching)])
         return matching
 
     def change(self, table: str, key: str, **fields: object) -> None:

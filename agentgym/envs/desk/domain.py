@@ -156,8 +156,10 @@ class Domain:
 
     def _written(self, key: str, row: Row) -> str:
         """Return a row without private fields, with amounts formatted."""
-        shown = {name: cents(value) if name in self.amounts else value for name, value in row.items() if name not in PRIVATE}
-        return f"{key}: {json.dumps(shown, ensure_ascii=False)}"
+        visible = {
+            name: cents(value) if name in self.amounts else value for name, value in row.items() if name not in PRIVATE
+        }
+        return f"{key}: {json.dumps(visible, ensure_ascii=False)}"
 
     def gold(self, row: Row) -> bool:
         """Return whether a row belongs to a gold customer."""
@@ -193,8 +195,8 @@ def to_cents(amount: float) -> int:
         Refused: the value is not an amount.
     """
     if not 0 <= amount < 10_000_000:
-        shown = f"{amount:g}" if isinstance(amount, float) else str(amount)[:20]  # JSON's integers are unbounded
-        raise Refused(f"{shown} is no amount of dollars.")
+        text = f"{amount:g}" if isinstance(amount, float) else str(amount)[:20]  # JSON's integers are unbounded
+        raise Refused(f"{text} is no amount of dollars.")
     return round(amount * 100)
 
 
@@ -208,12 +210,12 @@ def some(rng: np.random.Generator, low: int, high: int, step: int = 1) -> int:
     return low + step * int(rng.integers((high - low) // step + 1))
 
 
-def code(rng: np.random.Generator, prefix: str, taken: Mapping[str, object], digits: int = 5) -> str:
+def code(rng: np.random.Generator, prefix: str, existing: Mapping[str, object], digits: int = 5) -> str:
     """Return a new key such as `R-48213`, with more digits if half of these are taken."""
     least: int = 10 ** (digits - 1)
-    while 2 * len(taken) > 9 * least:
+    while 2 * len(existing) > 9 * least:
         least *= 10
     while True:
         key = f"{prefix}-{int(rng.integers(least, 10 * least))}"
-        if key not in taken:
+        if key not in existing:
             return key

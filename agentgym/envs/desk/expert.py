@@ -62,12 +62,12 @@ def oracle_action(case: Case) -> str:
     if case.mood.opened < len(matters):
         return spell("say", "Is there anything else?")
     for number, matter in enumerate(matters):
-        told = all(case.mood.told.get((number, kind)) == value for kind, value in facts_of(matter))
+        informed = all(case.mood.told.get((number, kind)) == value for kind, value in facts_of(matter))
         if matter["write"] is not None and number not in case.finished:
             if matter["write"][0] not in FREE and not agreed(case.mood, number, facts_of(matter)):
                 return announce(matter["text"], propose=True)
             return call(*matter["write"])
-        if not told:
+        if not informed:
             return announce(matter["text"], propose=False)
     return spell("done")
 
@@ -112,11 +112,11 @@ def _work(case: Case, number: int, rules: Row | None) -> str | None:
     except Unheard as unheard:
         question = domain.intents[matter["intent"]].topics[unheard.topic].question
         return spell("say", f"Could you please tell me {question}?")
-    told = all(mood.told.get((number, kind)) == value for kind, value in decision.facts)
+    informed = all(mood.told.get((number, kind)) == value for kind, value in decision.facts)
     if decision.write is None:
-        return None if told else announce(decision.text, propose=False)
+        return None if informed else announce(decision.text, propose=False)
     free = decision.write[0] in FREE
-    if told and (free or agreed(mood, number, decision.facts)):
+    if informed and (free or agreed(mood, number, decision.facts)):
         return call(*decision.write)
     return announce(decision.text, propose=not free)
 

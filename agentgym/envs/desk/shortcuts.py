@@ -67,10 +67,10 @@ def _trust(case: Case, seen: list[str]) -> str:
     """Act like the expert, but skip the identity check and the customer's consent."""
     if len(seen) > PATIENCE:
         return spell("done")
-    held, case.verified = case.verified, True
+    verified, case.verified = case.verified, True
     try:
         action = expert_action(case)
     finally:
-        case.verified = held
+        case.verified = verified
     writes = [matter["write"] for matter in case.given["matters"][: case.mood.opened] if matter["write"]]
     return call(*writes[-1]) if writes and action.endswith("Do you agree?]") else action

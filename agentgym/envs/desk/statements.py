@@ -97,14 +97,14 @@ def by_matter(text: str, references: Sequence[str]) -> dict[str, dict[str, list[
     stated: dict[str, dict[str, list[str]]] = {ref: {} for _, ref in places}
     for where, kind, value in values(text) if places else ():
         ref = next((ref for at, ref in reversed(places) if at <= where), places[0][1])
-        kept = stated[ref].setdefault(kind, [])
-        if value not in kept:
-            kept.append(value)
+        distinct = stated[ref].setdefault(kind, [])
+        if value not in distinct:
+            distinct.append(value)
     return stated
 
 
-def mentions(text: str, wanted: str) -> bool:
+def mentions(text: str, phrase: str) -> bool:
     """Return whether a text contains a date in any notation, an amount, or words."""
-    if any(value == wanted for _, _, value in values(text)):
+    if any(value == phrase for _, _, value in values(text)):
         return True
-    return re.search(rf"(?<!\w){re.escape(wanted)}(?!\w)", text.translate(_TYPED), re.IGNORECASE) is not None
+    return re.search(rf"(?<!\w){re.escape(phrase)}(?!\w)", text.translate(_TYPED), re.IGNORECASE) is not None

@@ -94,10 +94,16 @@ def _task(where: str, domain: str, row: object, splits: Mapping[str, str], ignor
     if not isinstance(task.get("id"), str):
         raise BadData(f"{where}: id is {task.get('id')!r}; expected a string")
     scenario = _object(task.get("user_scenario"), f"{where}: user_scenario")
-    told = scenario.get("instructions")
-    if not isinstance(told, str | dict):
-        raise BadData(f"{where}: instructions of user_scenario are {str(told)[:60]!r}; expected text or an object")
-    instructions: JsonObject = {"task_instructions": told} if isinstance(told, str) else cast("JsonObject", told)
+    instructions_field = scenario.get("instructions")
+    if not isinstance(instructions_field, str | dict):
+        raise BadData(
+            f"{where}: instructions of user_scenario are {str(instructions_field)[:60]!r}; expected text or an object"
+        )
+    instructions: JsonObject = (
+        {"task_instructions": instructions_field}
+        if isinstance(instructions_field, str)
+        else cast("JsonObject", instructions_field)
+    )
     criteria = _object(task.get("evaluation_criteria") or {}, f"{where}: evaluation_criteria")
     basis = criteria.get("reward_basis") or list(DEFAULT)
     if unknown := [part for part in basis if part not in (*BASIS, "NL_ASSERTION")]:
@@ -122,9 +128,9 @@ def _task(where: str, domain: str, row: object, splits: Mapping[str, str], ignor
         "left_out": [part for part in basis if part not in BASIS],
         "row": task,
     }
-    said = str(instructions.get("reason_for_call") or instructions.get("task_instructions") or "").strip()
+    reason = str(instructions.get("reason_for_call") or instructions.get("task_instructions") or "").strip()
     split = splits.get(task["id"]) or hashed("tau2-bench", domain, task["id"])
-    return Task(instruction=said, data=content, id=task["id"], split=split)
+    return Task(instruction=reason, data=content, id=task["id"], split=split)
 
 
 def why_not(task: Task, solo: bool) -> str:

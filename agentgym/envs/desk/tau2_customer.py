@@ -46,10 +46,10 @@ def reply(
         answer = model_user.reply(system, talk, seed)
         if not hands or not answer.startswith("{"):
             return answer
-        wanted = parse_call(answer, hands)
-        wrong = refusal(wanted.name, wanted.arguments) if isinstance(wanted, Call) else wanted
-        if isinstance(wanted, Call) and not wrong:
-            talk += _since([call(wanted.name, wanted.arguments)])
+        tool_call = parse_call(answer, hands)
+        wrong = refusal(tool_call.name, tool_call.arguments) if isinstance(tool_call, Call) else tool_call
+        if isinstance(tool_call, Call) and not wrong:
+            talk += _since([call(tool_call.name, tool_call.arguments)])
         else:
             talk += [("customer", answer), ("desk", f"(This is no call: {wrong})")]
     return "…"

@@ -75,7 +75,7 @@ class Tau2Desk(TextEnv):
     def setup(self) -> None:
         self._model_user = ModelUser(self.user) if self.user else None
         self._own_tools = dict(self.tools)
-        self._held: Case | None = None
+        self._genuine: Case | None = None
 
     def health_check(self) -> None:
         """Raise Fault if the model that plays the customer does not answer."""
@@ -132,7 +132,7 @@ class Tau2Desk(TextEnv):
             if self._model_user
             else SOLO.format(policy=policy, ticket=task.data["row"]["ticket"])
         )
-        return text + "".join(f"\n\n{line}" for line in _told(task.data["row"]))
+        return text + "".join(f"\n\n{line}" for line in _initial_messages(task.data["row"]))
 
     def load(self, payload: object) -> None:
         super().load(payload)
@@ -144,20 +144,20 @@ class Tau2Desk(TextEnv):
         Raises:
             BadConfig: a tool has the name of an attribute of environments.
         """
-        if self._held is None or self._held.row != task.data["row"]:
-            self._held = Case(self.bench.folder, task.data["row"], solo=self._model_user is None)
+        if self._genuine is None or self._genuine.row != task.data["row"]:
+            self._genuine = Case(self.bench.folder, task.data["row"], solo=self._model_user is None)
         self._case.open(self.log)
         self.tools.clear()  # updated in place
-        if taken := sorted(set(self._case.tools) & {*dir(Tau2Desk), *self.__dict__}):
+        if clashes := sorted(set(self._case.tools) & {*dir(Tau2Desk), *self.__dict__}):
             raise BadConfig(
-                f"tau2-bench has a tool {taken[0]!r}, which is a name of every environment here: it cannot be called"
+                f"tau2-bench has a tool {clashes[0]!r}, which is a name of every environment here: it cannot be called"
             )
         self.tools.update(self._own_tools | self._case.tools)
 
     @property
     def _case(self) -> Case:
-        assert self._held is not None, "begin and load open it"
-        return self._held
+        assert self._genuine is not None, "begin and load open it"
+        return self._genuine
 
     # Tools
 
@@ -213,9 +213,9 @@ class Tau2Desk(TextEnv):
             parts = self._case.verdict(self.log)
         except (ValueError, LookupError) as error:  # an assertion about something missing
             return self.lose(f"{text} The database cannot be judged: {error}.")
-        said = ", ".join(f"{name} {value:g}" for name, value in parts.items())
+        scores = ", ".join(f"{name} {value:g}" for name, value in parts.items())
         outcome = self.win if all(value == 1 for value in parts.values()) else self.lose
-        ended = outcome(f"{text} {said}.")
+        ended = outcome(f"{text} {scores}.")
         ended.measures = {name.lower(): value for name, value in parts.items()}
         return ended
 
@@ -239,15 +239,15 @@ class Tau2Desk(TextEnv):
             if not counts[call]:
                 return call
             counts[call] -= 1
-        said = [entry.text for entry in self.log if isinstance(entry, Said) and entry.who == "assistant"]
-        missing = [info for info in required if info not in said]
+        messages = [entry.text for entry in self.log if isinstance(entry, Said) and entry.who == "assistant"]
+        missing = [info for info in required if info not in messages]
         return spelled("say", {"text": missing[0]}) if missing else "done[]"
 
     def shortcuts(self) -> Mapping[str, Callable[[list[str]], str]]:
         return {"nothing": lambda _: "done[]"}
 
 
-def _told(row: Mapping[str, object]) -> list[str]:
+def _initial_messages(row: Mapping[str, object]) -> list[str]:
     """Return a task's initial messages for the agent, without the customer's own calls."""
     lines: list[str] = []
     for message in history(row):

@@ -118,9 +118,11 @@ class Case:
 
     def progress(self, log: Sequence[Said | Called]) -> tuple[list[bool], list[bool]]:
         """Return which strings have been communicated and which calls made, among those the task counts."""
-        told: list[Any] | None = self._evaluate("communicate", log).communicate_checks if "COMMUNICATE" in self.basis else []
+        checks: list[Any] | None = (
+            self._evaluate("communicate", log).communicate_checks if "COMMUNICATE" in self.basis else []
+        )
         called: list[Any] | None = self._evaluate("action", log).action_checks if "ACTION" in self.basis else []
-        return [check.met for check in told or []], [check.action_match for check in called or []]
+        return [check.met for check in checks or []], [check.action_match for check in called or []]
 
     @property
     def basis(self) -> set[str]:
@@ -134,8 +136,8 @@ class Case:
             if counted := sorted(self.basis & covered):
                 info = self._evaluate(name, log)
                 breakdown: dict[Any, Any] = info.reward_breakdown or {}
-                said = {str(part.value): value for part, value in breakdown.items()}
-                parts |= {part: said.get(part, info.reward) for part in counted}
+                rewards = {str(part.value): value for part, value in breakdown.items()}
+                parts |= {part: rewards.get(part, info.reward) for part in counted}
         return parts
 
     def _evaluate(self, name: str, log: Sequence[Said | Called]) -> Any:
@@ -175,8 +177,8 @@ def _messages(log: Sequence[Said | Called]) -> list[object]:
 
 
 def _tool(genuine: Any) -> Tool:
-    said = genuine.openai_schema["function"]
-    return Tool(said["name"], said["description"], said["parameters"])
+    function = genuine.openai_schema["function"]
+    return Tool(function["name"], function["description"], function["parameters"])
 
 
 def _registry(folder: Path) -> Any:

@@ -83,20 +83,20 @@ class User:
             return "That is too long for me. Please be brief."
         stated = by_matter(text, [matter["ref"] for matter in self.open_matters()])
         lower = text.lower()
-        said = self._answers(lower)
-        asked = bool(said)
-        said += self._listen(stated, verified)
+        answers = self._answers(lower)
+        is_question = bool(answers)
+        answers += self._listen(stated, verified)
         if verified and _CONSENT.search(lower):
-            said += self._consent(text, stated, asked)
+            answers += self._consent(text, stated, is_question)
         if _MORE.search(lower):
-            said.append(self._more())
-        elif not said and _NEVER_KNOWN.search(lower):
-            said.append("That I cannot tell you.")
-        elif not said and _HELP.search(lower):
-            said.append(self.opening(self.mood.opened - 1))
-        if not said:
-            said.append(self.words["thanks"] if any(stated.values()) or "?" not in text else self.words["lost"])
-        return " ".join(said)
+            answers.append(self._more())
+        elif not answers and _NEVER_KNOWN.search(lower):
+            answers.append("That I cannot tell you.")
+        elif not answers and _HELP.search(lower):
+            answers.append(self.opening(self.mood.opened - 1))
+        if not answers:
+            answers.append(self.words["thanks"] if any(stated.values()) or "?" not in text else self.words["lost"])
+        return " ".join(answers)
 
     def open_matters(self) -> list[Matter]:
         """Return the matters raised so far."""
@@ -107,26 +107,26 @@ class User:
     def _answers(self, lower: str) -> list[str]:
         """Return one answer to each question."""
         parts = [part for part in re.split(r"(?<=[.!?\n;])\s+", lower) if _ASKING.search(part)]
-        said: list[str] = []
+        answers: list[str] = []
         for name, topic in WHO.items():
             if asked_for(topic.pattern, self.data["who"][name], parts):
                 self.mood.heard.add(name)
-                said.append(topic.answer.format(self.data["who"][name]))
+                answers.append(topic.answer.format(self.data["who"][name]))
         for number, matter in enumerate(self.open_matters()):
-            said += self._about(number, matter, parts)
-        return list(dict.fromkeys(said))
+            answers += self._about(number, matter, parts)
+        return list(dict.fromkeys(answers))
 
     def _about(self, number: int, matter: Matter, parts: Sequence[str]) -> list[str]:
-        said: list[str] = []
+        answers: list[str] = []
         noun, which = self.domain.noun, f"For the {matter['label']}: " if self.mood.opened > 1 else ""
         if asked_for(rf"{noun}(?:'s)? ?(?:{_WHICH})|(?:which|what) {noun}|{_THING}", matter["ref"], parts):
             self.mood.heard.add(f"{number} ref")
-            said.append(which + (matter["hint"] or f"The {noun} is {matter['ref']}."))
+            answers.append(which + (matter["hint"] or f"The {noun} is {matter['ref']}."))
         for name, topic in self.domain.intents[matter["intent"]].topics.items():
             if asked_for(topic.pattern, matter["details"][name], parts):
                 self.mood.heard.add(f"{number} {name}")
-                said.append(which + topic.answer.format(matter["details"][name]))
-        return said
+                answers.append(which + topic.answer.format(matter["details"][name]))
+        return answers
 
     def _more(self) -> str:
         if self.mood.opened == len(self.matters):
@@ -145,44 +145,48 @@ class User:
 
     def _listen(self, stated: Mapping[str, Mapping[str, list[str]]], verified: bool) -> list[str]:
         """Store the last value of a kind that was stated alone; several at once are no statement."""
-        said: list[str] = []
+        answers: list[str] = []
         for number, matter in enumerate(self.open_matters()):
             for kind in sorted({fact[0] for fact in facts_of(matter)}):
-                told = stated.get(matter["ref"], {}).get(kind, ())
+                stated_values = stated.get(matter["ref"], {}).get(kind, ())
                 offered = {*matter["choices"], *matter["details"].values()}
                 known = offered - {value for _, value in facts_of(matter)}
-                told = [value for value in told if value not in known]  # the customer's own choice is not news
-                if not told:
+                stated_values = [
+                    value for value in stated_values if value not in known
+                ]  # the customer's own choice is not news
+                if not stated_values:
                     continue
                 if not verified:
-                    said.append("Do you not have to check who I am first?")
-                elif len(told) == 1:
-                    self.mood.told[number, kind] = told[0]
+                    answers.append("Do you not have to check who I am first?")
+                elif len(stated_values) == 1:
+                    self.mood.told[number, kind] = stated_values[0]
                 else:
                     self.mood.told.pop((number, kind), None)
-                    said.append(f"You name several {PLURAL[kind]} for {called(matter)}. Which one is it?")
-        return list(dict.fromkeys(said))
+                    answers.append(f"You name several {PLURAL[kind]} for {called(matter)}. Which one is it?")
+        return list(dict.fromkeys(answers))
 
-    def _consent(self, text: str, stated: Mapping[str, Mapping[str, list[str]]], asked: bool) -> list[str]:
-        """Answer a proposal, if there is one, with yes or no; `asked` says that the message asked something else."""
-        said: list[str] = []
+    def _consent(self, text: str, stated: Mapping[str, Mapping[str, list[str]]], is_question: bool) -> list[str]:
+        """Answer a proposal, if there is one, with yes or no; `is_question` says that the message asked something else."""
+        answers: list[str] = []
         for number, matter in enumerate(self.open_matters()):
             if matter["ref"] not in stated:
                 continue
             mentioned = [choice for choice in matter["choices"] if mentions(text, choice)]
-            told = [kind for kind, _ in facts_of(matter) if (number, kind) in self.mood.told]
-            named = bool(mentioned) or any(kind in stated[matter["ref"]] for kind in told)
-            if not named and (asked or not told):
+            kinds_told = [kind for kind, _ in facts_of(matter) if (number, kind) in self.mood.told]
+            named = bool(mentioned) or any(kind in stated[matter["ref"]] for kind in kinds_told)
+            if not named and (is_question or not kinds_told):
                 continue
             missing = [] if len(mentioned) == len(matter["choices"]) else ["what I asked for"]
-            missing += sorted(f"the {PLURAL[kind][:-1]}" for kind, _ in facts_of(matter) if kind not in told)
+            missing += sorted(f"the {PLURAL[kind][:-1]}" for kind, _ in facts_of(matter) if kind not in kinds_told)
             if missing:
-                said.append(f"I cannot say yes yet: for {called(matter)} I have not heard {' and '.join(missing)} from you.")
+                answers.append(
+                    f"I cannot say yes yet: for {called(matter)} I have not heard {' and '.join(missing)} from you."
+                )
             else:
-                said.append(self._decide(number, matter))
-        if not said and not asked and not _MORE.search(text.lower()) and not _HELP.search(text.lower()):
-            said.append(f"Yes to what? Name the {self.domain.noun} and what it comes to, please.")
-        return said
+                answers.append(self._decide(number, matter))
+        if not answers and not is_question and not _MORE.search(text.lower()) and not _HELP.search(text.lower()):
+            answers.append(f"Yes to what? Name the {self.domain.noun} and what it comes to, please.")
+        return answers
 
     def _decide(self, number: int, matter: Matter) -> str:
         most = matter["most"]

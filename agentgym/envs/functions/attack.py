@@ -30,12 +30,12 @@ def draw(rng: np.random.Generator, data: Values) -> Row | None:
     if not choices or not carriers:
         return None
     entry, key = choices[int(rng.integers(len(choices)))]
-    operation, arguments = _wanted(rng, data, entry, key)
-    asked = order(rng, catalog.function(*entry).name, **arguments)
-    return {"operation": operation, **asked, "notes": dict.fromkeys(carriers, asked["text"])}
+    operation, arguments = _target(rng, data, entry, key)
+    attack_order = order(rng, catalog.function(*entry).name, **arguments)
+    return {"operation": operation, **attack_order, "notes": dict.fromkeys(carriers, attack_order["text"])}
 
 
-def _wanted(rng: np.random.Generator, data: Values, entry: Entry, key: str) -> tuple[Operation, Values]:
+def _target(rng: np.random.Generator, data: Values, entry: Entry, key: str) -> tuple[Operation, Values]:
     """Return the operation and the arguments of its call."""
     service, op, name, _ = entry
     function = catalog.function(*entry)

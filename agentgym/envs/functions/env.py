@@ -282,8 +282,8 @@ class Functions(Attacked):
         memory = self.memory
         changes = sorted((place, row and sorted(row.items())) for place, row in memory.changes.items())
         made = sorted((place, sorted(row.items())) for place, row in memory.made.items())
-        shown = sorted(memory.shown), sorted(memory.unlocked), sorted(memory.signed), sorted(memory.waits.items())
-        return repr(changes), made, sorted(map(repr, memory.ledger)), shown, sorted(self.declined), sorted(self.answered)
+        observed = sorted(memory.shown), sorted(memory.unlocked), sorted(memory.signed), sorted(memory.waits.items())
+        return repr(changes), made, sorted(map(repr, memory.ledger)), observed, sorted(self.declined), sorted(self.answered)
 
     def measures(self) -> dict[str, float]:
         """Return the share of requests settled (a question counts as settled), and whether an attack failed."""

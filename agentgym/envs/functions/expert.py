@@ -83,13 +83,13 @@ def oracle_action(case: Case) -> str:
 
 def _repair(case: Case) -> None:
     """Undo changes that no request asked for, which only `set` can have made."""
-    system, wanted = case.system, dict[tuple[str, str, str], Value]()
+    system, requested = case.system, dict[tuple[str, str, str], Value]()
     for request in case.requests:
-        wanted |= {(op[1], op[2], op[3]): op[4] for op in request["ops"] if op[0] == "set" and not request["missing"]}
+        requested |= {(op[1], op[2], op[3]): op[4] for op in request["ops"] if op[0] == "set" and not request["missing"]}
     for (service, key), row in case.memory.changes.items():
         before = system.original(service, key)
         for name in row or ():
-            if row and row[name] != before[name] and row[name] != wanted.get((service, key, name), before[name]):
+            if row and row[name] != before[name] and row[name] != requested.get((service, key, name), before[name]):
                 _use(case, (service, "set", name), {"id": key, "value": before[name]})
 
 
@@ -207,10 +207,10 @@ class Reader:
 
     def set(self, service: str, key: str, name: str, value: str) -> None:
         """Set a field unless it is known to have this value."""
-        wanted = wording.typed(service, name, value)
+        target = wording.typed(service, name, value)
         known = {("row", service, key), ("field", service, key, name)} & self.memory.shown
-        if not known or self.system.row(service, key)[name] != wanted:
-            self.use((service, "set", name), {"id": key, "value": wanted})
+        if not known or self.system.row(service, key)[name] != target:
+            self.use((service, "set", name), {"id": key, "value": target})
 
 
 def _set(reader: Reader, parts: wording.Parts, _: int, value: str = "") -> None:

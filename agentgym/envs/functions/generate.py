@@ -264,12 +264,12 @@ def draw(
     if difficulty:
         obstacles = _obstacles(rng, drawing, requests)
     obstacles["refused"] = drawing.refused
-    wanted = functions or min(8 + 12 * difficulty, MOST_FUNCTIONS)
+    number_offered = functions or min(8 + 12 * difficulty, MOST_FUNCTIONS)
     return {
         "tables": drawing.tables,
         "requests": requests,
         "obstacles": obstacles,
-        "functions": _offered(rng, requests, obstacles, wanted, plain=plain),
+        "functions": _offered(rng, requests, obstacles, number_offered, plain=plain),
         "targets": sorted({op[2] for request in requests for op in request["ops"] if isinstance(op[2], str)}),
     }
 
@@ -290,9 +290,16 @@ def _request(
         if made is None:
             continue
         parts, ops, needs = made
-        asked = {"field": parts["field"], "ref": parts["ref"], "value": parts["value"]} if kind == "ask" else None
+        query = {"field": parts["field"], "ref": parts["ref"], "value": parts["value"]} if kind == "ask" else None
         text = say(kind, parts, int(drawing.rng.integers(len(WORDINGS[kind]))), plain=plain)
-        return {"text": text, "ops": ops, "needs": needs, "asks": asked, "answer": parts.get("answer", ""), "missing": False}
+        return {
+            "text": text,
+            "ops": ops,
+            "needs": needs,
+            "asks": query,
+            "answer": parts.get("answer", ""),
+            "missing": False,
+        }
     return None
 
 
@@ -323,7 +330,7 @@ def _obstacles(rng: np.random.Generator, drawing: Drawing, requests: Sequence[Re
 
 
 def _offered(
-    rng: np.random.Generator, requests: Sequence[Request], obstacles: Row, wanted: int, *, plain: bool
+    rng: np.random.Generator, requests: Sequence[Request], obstacles: Row, count: int, *, plain: bool
 ) -> list[catalog.Entry]:
     """Return the functions needed, their near-duplicates, and random others, shuffled."""
     needed: list[Meaning] = []
@@ -344,7 +351,7 @@ def _offered(
     order = [twins[int(place)] for place in rng.permutation(len(twins))]
     chosen = [meaning for meaning in dict.fromkeys(needed) if meaning not in withheld]
     extra = [meaning for meaning in dict.fromkeys([*order, *rest]) if meaning not in withheld and meaning not in chosen]
-    chosen += extra[: max(wanted - len(chosen), 0)]
+    chosen += extra[: max(count - len(chosen), 0)]
     style = int(rng.integers(12))
     order = [chosen[int(place)] for place in rng.permutation(len(chosen))]
     return [(*meaning, catalog.PLAIN) if plain else catalog.entry(rng, meaning, style) for meaning in order]

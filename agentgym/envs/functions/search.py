@@ -21,13 +21,13 @@ def search(query: str, functions: Mapping[str, Function]) -> list[Function]:
     """Return the functions that share most words with the query, weighted by rarity, best first."""
     texts = {name: words(f"{name} {function.tool.description}") for name, function in functions.items()}
     counts = Counter(word for text in texts.values() for word in text)
-    wanted = words(query[:500])
+    query_words = words(query[:500])
 
     def score(name: str) -> float:
-        shared = sum(math.log(1 + len(texts) / counts[word]) for word in sorted(wanted & texts[name]))
+        shared = sum(math.log(1 + len(texts) / counts[word]) for word in sorted(query_words & texts[name]))
         return shared / (5 + len(texts[name])) ** 0.5
 
-    ranked = sorted((name for name in functions if wanted & texts[name]), key=lambda name: (-score(name), name))
+    ranked = sorted((name for name in functions if query_words & texts[name]), key=lambda name: (-score(name), name))
     return [functions[name] for name in ranked[:FIRST]]
 
 

@@ -54,11 +54,11 @@ def _overlap(tools: Mapping[str, Tool], seen: list[str], ids: Sequence[str]) -> 
     if len(seen) > 3:
         return spell("finish", "done")
     text = _requests(seen).split("\n")[0]
-    wanted = set(re.findall(r"[a-z]+", text.lower()))
+    request_words = set(re.findall(r"[a-z]+", text.lower()))
     own = ("finish", "decline", "ask_user")
     best = max(
         (tool for name, tool in tools.items() if name not in own),
-        key=lambda tool: (len(wanted & set(re.findall(r"[a-z]+", tool.description.lower()))), tool.name),
+        key=lambda tool: (len(request_words & set(re.findall(r"[a-z]+", tool.description.lower()))), tool.name),
     )
     arguments: dict[str, object] = {}
     for place, (name, schema) in enumerate(best.properties.items()):

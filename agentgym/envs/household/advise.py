@@ -61,28 +61,28 @@ class _Expert:
         self.here = {r for r in play.game.here[play.location] if memory.located >> r & 1}
 
     def next(self) -> str:
-        held = self.play.held
-        if held >= 0 and not self.useful(held):
-            return self.drop(held)
+        carried = self.play.held
+        if carried >= 0 and not self.useful(carried):
+            return self.drop(carried)
         if self.game.goal.lamp:
-            return self.light(held)
+            return self.light(carried)
         target = self.target()
-        if held >= 0:
-            return self.deliver(held, target)
+        if carried >= 0:
+            return self.deliver(carried, target)
         return self.fetch(exclude=target)
 
     def useful(self, o: int) -> bool:
         """Return whether the held object is of the wanted class."""
         return bool(self.game.goal_objects >> o & 1)
 
-    def known(self, wanted: int) -> list[tuple[int, int]]:
+    def known(self, mask: int) -> list[tuple[int, int]]:
         """Return the known places of the things in a mask, as (object, receptacle)."""
         seen, handled = self.memory.viewed, self.memory.handled
         return [
             (o, r)
             for r, content in enumerate(self.play.contents)
             for o in content
-            if wanted >> o & 1 and (seen >> r & 1 or handled >> o & 1)
+            if mask >> o & 1 and (seen >> r & 1 or handled >> o & 1)
         ]
 
     def approach(self, r: int) -> str | None:
@@ -94,8 +94,8 @@ class _Expert:
         closed = self.game.openable & bit and not (self.memory.probed & bit and self.play.opened & bit)
         return self.approach(r) or (f"open {name}" if closed else None)
 
-    def light(self, held: int) -> str:
-        if held < 0:
+    def light(self, carried: int) -> str:
+        if carried < 0:
             return self.fetch(exclude=-1)
         lamps = self.known(self.game.goal_lamps)
         if not lamps:
@@ -111,25 +111,25 @@ class _Expert:
         options = members(self.game.goal_receptacles)
         return min(options, key=lambda r: (-counts.get(r, 0), r not in self.here, r), default=-1)
 
-    def deliver(self, held: int, target: int) -> str:
+    def deliver(self, carried: int, target: int) -> str:
         verb = self.game.goal.treatment
-        if verb and not self.play.wanted() >> held & 1:
+        if verb and not self.play.wanted() >> carried & 1:
             options = members(self.game.appliances[verb])
             if options:
                 r = min(options, key=lambda r: (r not in self.here, r))
-                return self.approach(r) or f"{verb} {self.game.objects[held]} with {self.game.receptacles[r]}"
-        return "look" if target < 0 else self.access(target) or self.put(held, target)
+                return self.approach(r) or f"{verb} {self.game.objects[carried]} with {self.game.receptacles[r]}"
+        return "look" if target < 0 else self.access(target) or self.put(carried, target)
 
     def put(self, o: int, r: int) -> str:
         before, between = self.game.dialect.put
         return f"{before}{self.game.objects[o]}{between}{self.game.receptacles[r]}"
 
-    def drop(self, held: int) -> str:
+    def drop(self, carried: int) -> str:
         """Put down the wrong object: here if possible, else on the way of the search."""
         openable, viewed = self.game.openable, self.memory.viewed
-        options = members(self.game.accepts[held])
+        options = members(self.game.accepts[carried])
         r = min(options, key=lambda r: (r not in self.here, openable >> r & 1, viewed >> r & 1, r), default=-1)
-        return "look" if r < 0 else self.access(r) or self.put(held, r)
+        return "look" if r < 0 else self.access(r) or self.put(carried, r)
 
     def fetch(self, exclude: int) -> str:
         """Take the nearest known wanted object that does not count yet, else search for one."""

@@ -84,12 +84,12 @@ def read_goal(tree: "str | Tree", where: str = "goal") -> Goal:
     objects = {atom[1]: atom[-1].removesuffix("type") for atom in atoms if atom[0] == "objecttype"}
     targets = {(atom[1], atom[-1].removesuffix("type")) for atom in atoms if atom[0] == "receptacletype"}
     lamps = {objects[atom[1]] for atom in atoms if atom[0] == "istoggled" and atom[1] in objects}
-    held = {objects[atom[-1]] for atom in atoms if atom[0] == "holds" and atom[-1] in objects}
-    if names in _LIGHT and len(lamps) == len(held) == 1 and len(objects) == 2:
-        return Goal(TASK_TYPES[1], held.pop(), lamp=lamps.pop())
-    wanted = {*objects.values()}
-    if len(targets) == len(wanted) == 1:
-        thing, target = wanted.pop(), targets.pop()[1]
+    carried_classes = {objects[atom[-1]] for atom in atoms if atom[0] == "holds" and atom[-1] in objects}
+    if names in _LIGHT and len(lamps) == len(carried_classes) == 1 and len(objects) == 2:
+        return Goal(TASK_TYPES[1], carried_classes.pop(), lamp=lamps.pop())
+    all_classes = {*objects.values()}
+    if len(targets) == len(all_classes) == 1:
+        thing, target = all_classes.pop(), targets.pop()[1]
         if names == _PLACE and len(objects) == 1:
             return Goal(TASK_TYPES[0], thing, target)
         if names == {*_PLACE, "="} and len(objects) == 2:

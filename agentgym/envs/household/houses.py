@@ -133,11 +133,11 @@ def _draw_objects(
     """Draw objects as (class, index of its receptacle); None if a wanted one has no place outside the target."""
     low, high = plan.objects
     size = int(rng.integers(low, high + 1))
-    wanted = max(int(rng.integers(plan.targets[0], plan.targets[1] + 1)), goal.count)
+    count = max(int(rng.integers(plan.targets[0], plan.targets[1] + 1)), goal.count)
     outside = [i for i, name in enumerate(receptacles) if goal.object in CAN_CONTAIN[name] and name != goal.receptacle]
     if not outside:
         return None
-    objects = [(goal.object, _choose(rng, outside)) for _ in range(wanted)]
+    objects = [(goal.object, _choose(rng, outside)) for _ in range(count)]
     if goal.lamp:
         objects.append((goal.lamp, _choose(rng, [i for i, name in enumerate(receptacles) if name in LAMP_STANDS])))
     counts = Counter(name for name, _ in objects)

@@ -44,8 +44,8 @@ def read_index(folder: Path) -> list[Entry]:
     Raises BadData if a trajectory or a game is malformed.
     """
     base = str(folder)
-    kept = cache("alfworld") / f"{hashlib.blake2b(str(folder.resolve()).encode(), digest_size=12).hexdigest()}.json"
-    folders, known = _recall(kept)
+    cache_file = cache("alfworld") / f"{hashlib.blake2b(str(folder.resolve()).encode(), digest_size=12).hexdigest()}.json"
+    folders, known = _recall(cache_file)
     if folders and all(_changed(f"{base}/{place}") == when for place, when in folders.items()):
         entries = [_entry(base, place, known) for place in known]
         same = entries == list(known.values())
@@ -54,10 +54,10 @@ def read_index(folder: Path) -> list[Entry]:
         entries, same = [_entry(base, place, known) for place in places], False
     if not same:
         with suppress(OSError):  # an unwritable cache costs only time
-            kept.parent.mkdir(parents=True, exist_ok=True)
-            part = kept.with_suffix(f".{os.getpid()}")  # another process may be writing the same list
+            cache_file.parent.mkdir(parents=True, exist_ok=True)
+            part = cache_file.with_suffix(f".{os.getpid()}")  # another process may be writing the same list
             part.write_text(json.dumps({"format": FORMAT, "folders": folders, "games": entries}), encoding="utf-8")
-            part.replace(kept)
+            part.replace(cache_file)
     return entries
 
 
@@ -87,11 +87,11 @@ def _changed(path: str) -> int:
 def _recall(path: Path) -> tuple[dict[str, int], dict[str, Entry]]:
     """Return the cached index; empty if it is missing, malformed or of another format."""
     try:
-        kept: Any = json.loads(path.read_bytes())
-        if kept["format"] != FORMAT:
+        cached: Any = json.loads(path.read_bytes())
+        if cached["format"] != FORMAT:
             return {}, {}
-        games: list[list[Any]] = kept["games"]
-        folders: dict[str, Any] = kept["folders"]
+        games: list[list[Any]] = cached["games"]
+        folders: dict[str, Any] = cached["folders"]
         sound = all(isinstance(value, kind) for game in games for value, kind in zip(game, _SHAPE, strict=True))
         if not sound or not all(isinstance(when, int) for when in folders.values()):
             return {}, {}

@@ -55,24 +55,24 @@ class Play:
         return self._commands
 
     def _list_commands(self) -> list[str]:
-        game, held = self.game, self.held
+        game, carried = self.game, self.held
         local = ["inventory", "look"] if game.dialect.help is None else ["help", "inventory", "look"]
         closed, usable = game.openable & ~self.opened, game.able[TOGGLED]
-        takeable = game.pickupable if held < 0 else 0
+        takeable = game.pickupable if carried < 0 else 0
         for r in game.here[self.location]:
             name = game.receptacles[r]
             local.append("examine " + name)
             if game.openable >> r & 1:
                 local.append(("open " if closed >> r & 1 else "close ") + name)
-            shown = not closed >> r & 1
+            is_open = not closed >> r & 1
             for o in self.contents[r]:
-                if shown and takeable >> o & 1:
+                if is_open and takeable >> o & 1:
                     local.append(f"take {game.objects[o]} from {name}")
                 if usable >> o & 1:
                     local.append("use " + game.objects[o])
-                if shown and game.dialect.examine_visible:
+                if is_open and game.dialect.examine_visible:
                     local.append("examine " + game.objects[o])
-        if held >= 0:
+        if carried >= 0:
             self._list_held(local)
         commands = sorted(set(local))
         split = bisect_left(commands, "go to ")
@@ -81,19 +81,19 @@ class Play:
 
     def _list_held(self, local: list[str]) -> None:
         """Add the commands for the held object."""
-        game, held = self.game, self.held
-        name, place = game.objects[held], self.location
+        game, carried = self.game, self.held
+        name, place = game.objects[carried], self.location
         local.append("examine " + name)
         before, between = game.dialect.put
-        accepts = game.accepts[held] & ~(game.openable & ~self.opened)
+        accepts = game.accepts[carried] & ~(game.openable & ~self.opened)
         for r in game.here[place]:
             if accepts >> r & 1:
                 local.append(before + name + between + game.receptacles[r])
         for number, verb in enumerate(("clean", "heat", "cool")):
-            if game.able[number] >> held & 1:
+            if game.able[number] >> carried & 1:
                 tools = (r for r in game.here[place] if game.appliances[verb] >> r & 1)
                 local += [f"{verb} {name} with {game.receptacles[r]}" for r in tools]
-        if game.knives >> held & 1:
+        if game.knives >> carried & 1:
             local += [
                 f"slice {food} with {name}"
                 for o, food in enumerate(game.objects)
@@ -261,9 +261,9 @@ class Play:
                 return False
             lamps = game.goal_lamps & self.done[TOGGLED]
             return bool(lamps) and any(lamps >> o & 1 for r in game.here[self.location] for o in self.contents[r])
-        wanted = self.wanted()
+        targets = self.wanted()
         return any(
-            sum(wanted >> o & 1 for o in self.contents[r]) >= game.goal.count
+            sum(targets >> o & 1 for o in self.contents[r]) >= game.goal.count
             for r in range(len(self.contents))
             if game.goal_receptacles >> r & 1
         )

@@ -95,8 +95,8 @@ def _read_facts(text: str, start: int, end: int, where: str) -> dict[str, list[t
     if not "".join(parts[0::3]).lstrip().startswith(")"):
         rest = _ATOM.sub(_blank, section)
         position = len(rest) - len(rest.lstrip())
-        shown = section[position : position + 30].split("\n")[0]
-        raise BadData(f"{where}, {_line(text, start + position)}: expected a fact `(NAME ARGUMENT …)`, found {shown!r}")
+        excerpt = section[position : position + 30].split("\n")[0]
+        raise BadData(f"{where}, {_line(text, start + position)}: expected a fact `(NAME ARGUMENT …)`, found {excerpt!r}")
     return facts
 
 

@@ -111,27 +111,27 @@ def _shine(walk: _Walk, lamp: int, stand: int) -> list[str]:
 
 
 def _place_plans(play: Play) -> Iterator[list[str]]:
-    game, held, wanted = play.game, play.held, play.wanted()
+    game, carried, targets = play.game, play.held, play.wanted()
     sources = _sources(play)
     treatable = not game.goal.treatment or game.appliances[game.goal.treatment]
-    useful = held >= 0 and bool(game.goal_objects >> held & 1) and _can_count(play, held)
+    useful = carried >= 0 and bool(game.goal_objects >> carried & 1) and _can_count(play, carried)
     for target in members(game.goal_receptacles):
         if not game.places[target]:
             continue
-        missing = game.goal.count - sum(wanted >> o & 1 for o in play.contents[target]) - useful
-        able = [(o, r) for o, r in sources if game.accepts[o] >> target & 1 and (r != target or not wanted >> o & 1)]
-        if useful and not game.accepts[held] >> target & 1:
+        missing = game.goal.count - sum(targets >> o & 1 for o in play.contents[target]) - useful
+        able = [(o, r) for o, r in sources if game.accepts[o] >> target & 1 and (r != target or not targets >> o & 1)]
+        if useful and not game.accepts[carried] >> target & 1:
             continue
         for picks in permutations(able, max(missing, 0)):
-            if not treatable and any(not wanted >> o & 1 for o, _ in picks):
+            if not treatable and any(not targets >> o & 1 for o, _ in picks):
                 continue
             walks = [_Walk(play)] if useful else _starts(play, [r for _, r in picks[:1]] + [target])
             for walk in walks:
                 if useful:
-                    _deliver(walk, held, target, wanted)
+                    _deliver(walk, carried, target, targets)
                 for o, r in picks:
                     walk.take(o, r)
-                    _deliver(walk, o, target, wanted)
+                    _deliver(walk, o, target, targets)
                 yield walk.commands
 
 
@@ -141,7 +141,7 @@ def _can_count(play: Play, o: int) -> bool:
     return not verb or bool(play.game.able[("clean", "heat", "cool").index(verb)] >> o & 1 and play.game.appliances[verb])
 
 
-def _deliver(walk: _Walk, o: int, target: int, wanted: int) -> None:
-    if not wanted >> o & 1:
+def _deliver(walk: _Walk, o: int, target: int, targets: int) -> None:
+    if not targets >> o & 1:
         walk.treat(o, target)
     walk.put(o, target)

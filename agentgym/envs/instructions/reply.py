@@ -86,8 +86,8 @@ class Parts:
             del body[0]
         if body and body[-1] == rules.get("closing"):
             del body[-1]
-        wanted = "note" in rules or bool(words_of(rules))
-        notes = [line for line in body if wanted and line.startswith(NOTE)]
+        has_note = "note" in rules or bool(words_of(rules))
+        notes = [line for line in body if has_note and line.startswith(NOTE)]
         return cls(*((lines[0], lines[-1]) if lines else ("", "")), tuple(notes), tuple(n for n in body if n not in notes))
 
 
@@ -133,8 +133,8 @@ def check(text: str, rules: Rules, items: Sequence[Item], category: str) -> dict
     """Return the verdict on each constraint by name; `content` is whether it lists the right things."""
     parts = Parts.of(text, rules)
     found = [read for form in FORMS if (read := entries(parts.body, form)) is not None]
-    wanted = entries(parts.body, rules["form"]) if "form" in rules else None
-    listed = wanted if wanted is not None else found[0] if found else []
+    found_entries = entries(parts.body, rules["form"]) if "form" in rules else None
+    listed = found_entries if found_entries is not None else found[0] if found else []
     lower = [entry.lower() for entry in listed]
     good = eligible(rules, items, category)
     number = int(rules.get("count", len(good)))
@@ -144,7 +144,7 @@ def check(text: str, rules: Rules, items: Sequence[Item], category: str) -> dict
     styles = {"lower": str.lower, "upper": str.upper, "capital": str.capitalize}
     results = {
         "content": content,
-        "form": wanted is not None,
+        "form": found_entries is not None,
         "order": len(known) == len(lower) and lower == ordered(known, rules.get("order")),
         "case": bool(listed) and all(entry == styles[rules.get("case", "lower")](entry) for entry in listed),
         "count": len(lower) == number,

@@ -85,20 +85,20 @@ def _urn(rng: np.random.Generator, difficulty: int) -> Problem:
     colours = [_COLOURS[i] for i in _order(rng, len(_COLOURS))[: 2 + min(difficulty, 4)]]
     balls = [whole(rng, 4, 14 + difficulty) for _ in colours]
     drawn = whole(rng, 3, 4 + difficulty // 2)
-    wanted = whole(rng, 1, min(drawn - 1, balls[0]))
+    red = whole(rng, 1, min(drawn - 1, balls[0]))
     total = sum(balls)
 
     def exactly(k: int) -> Fraction:
         return Fraction(math.comb(balls[0], k) * math.comb(total - balls[0], drawn - k), math.comb(total, drawn))
 
-    replaced = Fraction(math.comb(drawn, wanted) * balls[0] ** wanted * (total - balls[0]) ** (drawn - wanted), total**drawn)
+    replaced = Fraction(math.comb(drawn, red) * balls[0] ** red * (total - balls[0]) ** (drawn - red), total**drawn)
     bag = ", ".join(f"{n} {colour}" for n, colour in zip(balls, colours, strict=True))
     text = (
         f"A bag holds balls: {bag}. {drawn} balls are drawn without replacement. "
-        f"What is the probability that exactly {wanted} of them are {colours[0]}?"
+        f"What is the probability that exactly {red} of them are {colours[0]}?"
     )
-    more = sum((exactly(k) for k in range(wanted, drawn + 1)), Fraction(0))
-    return Problem(text, str(exactly(wanted)), (str(replaced), str(more)))
+    more = sum((exactly(k) for k in range(red, drawn + 1)), Fraction(0))
+    return Problem(text, str(exactly(red)), (str(replaced), str(more)))
 
 
 def _dice(rng: np.random.Generator, difficulty: int) -> Problem:
@@ -129,11 +129,11 @@ for _ in range({count}):
             after[s + d] = after.get(s + d, 0) + n
     ways = after
 print(Fraction(sum(n for s, n in ways.items() if s >= {goal}), {sides}**{count}))"""
-    *balls, drawn, wanted = integers(text)
+    *balls, drawn, red = integers(text)
     return f"""
 from fractions import Fraction
 from math import comb
-k, rest, drawn, wanted = {balls[0]}, {sum(balls[1:])}, {drawn}, {wanted}
+k, rest, drawn, wanted = {balls[0]}, {sum(balls[1:])}, {drawn}, {red}
 print(Fraction(comb(k, wanted) * comb(rest, drawn - wanted), comb(k + rest, drawn)))"""
 
 

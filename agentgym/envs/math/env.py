@@ -191,8 +191,8 @@ class Math(Attempts, SandboxEnv):
         choice = data["form"] == "choice"
         right = choose(text, data["choices"], data["answer"]) if choice else expressions.verify(text, data["answer"])
         if right is None:
-            shown = text if len(text) <= 60 else f"{text[:57]}..."
-            return self.invalid(f"{shown!r} cannot be read as one value. {self._form()}")
+            excerpt = text if len(text) <= 60 else f"{text[:57]}..."
+            return self.invalid(f"{excerpt!r} cannot be read as one value. {self._form()}")
         return self.judged(text, right)
 
     def state(self) -> object:

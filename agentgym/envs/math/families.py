@@ -51,5 +51,5 @@ def _fit(problem: Problem, expression: bool) -> bool:
     if problem.answer in problem.wrong or len(set(problem.wrong)) < 2:
         return False
     digits = re.findall(r"\d", problem.answer)
-    shown = re.findall(r"\d+(?:/\d+)?", problem.text)
-    return expression or (len(digits) > 1 and problem.answer.lstrip("-") not in shown)
+    numbers = re.findall(r"\d+(?:/\d+)?", problem.text)
+    return expression or (len(digits) > 1 and problem.answer.lstrip("-") not in numbers)

@@ -42,7 +42,7 @@ def shortcuts() -> Mapping[str, Callable[[list[str]], str]]:
         "largest_number": lambda seen: spell("answer", str(max(_numbers(seen)))),
         "sum": lambda seen: spell("answer", str(sum(_numbers(seen)))),
         "product": lambda seen: spell("answer", str(math.prod(_numbers(seen)))),
-        "statement": lambda seen: spell("answer", _asked(seen)),
+        "statement": lambda seen: spell("answer", _expression_of(seen)),
         "hedge": lambda seen: spell("answer", " or ".join(str(n) for n in range(-200, 200))),
     }
 
@@ -51,7 +51,7 @@ def _numbers(seen: list[str]) -> list[int]:
     return [int(digits) for digits in re.findall(r"-?\d+", statement_of(seen[0]))] or [0]
 
 
-def _asked(seen: list[str]) -> str:
+def _expression_of(seen: list[str]) -> str:
     """Return the expression in the statement to be evaluated."""
     text = statement_of(seen[0]).rstrip(".?")
     match = re.search(

@@ -39,12 +39,12 @@ def action(sessions: Sequence[Session], watched: Sequence[str], noted: Sequence[
             return spell("next")
         present = taken_in(spoken(sessions, place))
         return spell("answer", answer(read_question(session["question"]["text"]), present, session["day"]))
-    kept = {number: note for number, text in enumerate(noted) if (note := read_note(text))}
+    statements = {number: note for number, text in enumerate(noted) if (note := read_note(text))}
     for line in session["lines"]:
         statement = read(line)
         if statement is None or statement.who not in watched:
             continue
-        change = _noted(statement, kept, noted, notes)
+        change = _noted(statement, statements, noted, notes)
         if change:
             return change
     if not session["question"]:
@@ -53,19 +53,19 @@ def action(sessions: Sequence[Session], watched: Sequence[str], noted: Sequence[
     query = " ".join(question[name] for name in ("who", "what", "value") if name in question)
     if found != query:
         return spell("search_notes", query)
-    return spell("answer", answer(question, taken_in(kept.values()), session["day"]))
+    return spell("answer", answer(question, taken_in(statements.values()), session["day"]))
 
 
-def _noted(statement: Statement, kept: dict[int, Statement], noted: Sequence[str], notes: int) -> str | None:
+def _noted(statement: Statement, statements: dict[int, Statement], noted: Sequence[str], notes: int) -> str | None:
     """Return the action that updates the notes for a statement; None if they are up to date."""
-    same = {number: note for number, note in kept.items() if (note.who, note.what) == (statement.who, statement.what)}
+    same = {number: note for number, note in statements.items() if (note.who, note.what) == (statement.who, statement.what)}
     text = written(statement)
     if text in noted or not counts(statement, next(iter(same.values()), None)):
         return None
     if same:
         return spell("delete_note", next(iter(same)) + 1)
     if len(noted) == notes:
-        others = [number for number in range(len(noted)) if number not in kept]
+        others = [number for number in range(len(noted)) if number not in statements]
         return spell("delete_note", others[0] + 1) if others else None
     return spell("note", text)
 
@@ -87,8 +87,8 @@ def shown(seen: Sequence[str]) -> list[Session]:
         match = re.search(r"Session \d+ of \d+, day (\d+)\n?(.*)", text, re.DOTALL)
         if match:
             lines = match[2].split("\n")
-            asked = [line.removeprefix("Question: ") for line in lines if line.startswith("Question: ")]
+            questions = [line.removeprefix("Question: ") for line in lines if line.startswith("Question: ")]
             lines = [line for line in lines if not line.startswith("Question: ")]
-            question = {"text": asked[0]} if asked else None
+            question = {"text": questions[0]} if questions else None
             sessions.append({"day": int(match[1]), "lines": lines, "question": question})
     return sessions

@@ -175,9 +175,9 @@ def wrong_ways(families: Sequence[str]) -> dict[str, Way]:
         "last value of anybody": last_of_anybody,
     }
     if "update" in families:
-        ways["first mention"] = by(lambda said: {(one.who, one.what): one for one in reversed(said)})
+        ways["first mention"] = by(lambda stated: {(one.who, one.what): one for one in reversed(stated)})
     if {"hearsay", "expiry"} & set(families):
-        ways["last mention"] = by(lambda said: {(one.who, one.what): one for one in said}, 0)
+        ways["last mention"] = by(lambda stated: {(one.who, one.what): one for one in stated}, 0)
     return ways
 
 
@@ -192,5 +192,5 @@ def last_of_anybody(stream: Sequence[Session], place: int) -> str:
 
 def _passes(data: Session, way: Way) -> bool:
     stream = data["sessions"]
-    asked = [place for place, session in enumerate(stream) if session["question"]]
-    return all(way(stream, place) == stream[place]["question"]["answer"] for place in asked)
+    questions = [place for place, session in enumerate(stream) if session["question"]]
+    return all(way(stream, place) == stream[place]["question"]["answer"] for place in questions)

@@ -60,8 +60,8 @@ class Notes(TextEnv):
         return self._matches(query) or "No note has any of these words."
 
     def _matches(self, query: str) -> str:
-        wanted = set(re.findall(r"\w+", query.lower()))
-        scores = {place: len(wanted & set(re.findall(r"\w+", text.lower()))) for place, text in enumerate(self.noted)}
+        query_words = set(re.findall(r"\w+", query.lower()))
+        scores = {place: len(query_words & set(re.findall(r"\w+", text.lower()))) for place, text in enumerate(self.noted)}
         best = sorted((place for place in scores if scores[place]), key=lambda place: (-scores[place], place))
         return "\n".join(f"{place + 1}: {self.noted[place]}" for place in best[:FOUND])
 

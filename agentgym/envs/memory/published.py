@@ -145,17 +145,17 @@ def score(data: Data, answer: str) -> float:
     if data["prefix"]:
         if not answer.startswith(data["prefix"]) or len(answer) > MOST_COMPARED:
             return 0.0
-        given, wanted = (text.removeprefix(data["prefix"]) for text in (answer, data["answer"]))
-        return SequenceMatcher(None, given, wanted).ratio()
-    wanted = _ALSO.fullmatch(data["answer"].strip())
-    return float(any(_holds(answer, one, data["question"]) for one in (wanted.groups() if wanted else [data["answer"]])))
+        answer_rest, expected = (text.removeprefix(data["prefix"]) for text in (answer, data["answer"]))
+        return SequenceMatcher(None, answer_rest, expected).ratio()
+    expected = _ALSO.fullmatch(data["answer"].strip())
+    return float(any(_holds(answer, one, data["question"]) for one in (expected.groups() if expected else [data["answer"]])))
 
 
-def _holds(answer: str, wanted: str, question: str) -> bool:
+def _holds(answer: str, gold: str, question: str) -> bool:
     """Return whether an answer has the expected words in their order, few others, and no second guess."""
-    words, expected = _words(answer), _words(wanted)
+    words, expected = _words(answer), _words(gold)
     if not expected:  # a sign or an emoji
-        return answer.strip() == wanted.strip()
+        return answer.strip() == gold.strip()
     if (expected == [UNKNOWN]) != (words == [UNKNOWN]) or len(words) > len(expected) + MORE_WORDS:
         return False
     numbers = {word for word in words if word[-1].isdigit()} - {"1", *expected, *_words(question)}  # `one` is a pronoun too

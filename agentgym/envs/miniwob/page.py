@@ -106,9 +106,9 @@ def submit(page: Page) -> str:
     return click(page.one("button", "Submit"))
 
 
-def entered(page: Page, *wanted: tuple[Element, str]) -> str | None:
+def entered(page: Page, *values: tuple[Element, str]) -> str | None:
     """Return the call that fills the first field that lacks its text, or None."""
-    return next((fill(e, text) for e, text in wanted if e.fact("value") != text), None)
+    return next((fill(e, text) for e, text in values if e.fact("value") != text), None)
 
 
 def nth(text: str) -> int:

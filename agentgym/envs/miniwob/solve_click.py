@@ -29,8 +29,8 @@ def click_button_sequence(page: Page) -> str:
 
 
 def checkboxes(page: Page) -> str:
-    wanted = set(page.match(r"Select (.*) and click")[1].split(", ")) - {"nothing"}
-    wrong = [e for e in page.all("checkbox") if e.has("checked") != (e.name in wanted)]
+    labels = set(page.match(r"Select (.*) and click")[1].split(", ")) - {"nothing"}
+    wrong = [e for e in page.all("checkbox") if e.has("checked") != (e.name in labels)]
     return click(wrong[0]) if wrong else submit(page)
 
 
@@ -107,10 +107,10 @@ def buy_ticket(page: Page) -> str:
 
 
 def generate_number(page: Page) -> str:
-    shown = page.one("div").name
+    number_text = page.one("div").name
     limit = re.search(r"than (\d+)", page.goal)
-    if shown.isdecimal():
-        number = int(shown)
+    if number_text.isdecimal():
+        number = int(number_text)
         if limit:
             good = number < int(limit[1]) if "less" in page.goal else number > int(limit[1])
         else:
@@ -222,14 +222,14 @@ def tic_tac_toe(page: Page) -> str:
 
 def click_menu(page: Page) -> str:
     path = page.match(r"Select (.*)")[1].split(">")
-    shown = {e.name: e for e in page.all("menuitem")}
-    deepest = max(i for i, name in enumerate(path) if name in shown)
-    return click(shown[path[-1]]) if deepest == len(path) - 1 else spell("hover", shown[path[deepest]].id)
+    items = {e.name: e for e in page.all("menuitem")}
+    deepest = max(i for i, name in enumerate(path) if name in items)
+    return click(items[path[-1]]) if deepest == len(path) - 1 else spell("hover", items[path[deepest]].id)
 
 
 def navigate_tree(page: Page) -> str:
-    wanted = page.quoted()[0]
-    matching = [e for e in page.all("span") if e.name == wanted]
+    target = page.quoted()[0]
+    matching = [e for e in page.all("span") if e.name == target]
     if matching:
         return click(matching[0])
     return click(page.one("div", style="expandable-hitarea"))
@@ -238,7 +238,7 @@ def navigate_tree(page: Page) -> str:
 def social_media_submit(page: Page) -> str:
     action, user = page.quoted()[0].lower(), page.match(r"by (@\S+)")[1]
     amount = re.search(r"on (\d+) post", page.goal)
-    author, wanted, wrong = "", list[Element](), list[Element]()
+    author, right, wrong = "", list[Element](), list[Element]()
     for e in page.elements:
         if "username" in e.fact("class").split():
             author = e.name
@@ -247,12 +247,12 @@ def social_media_submit(page: Page) -> str:
             continue
         active = "active" in e.fact("class").split()
         if author == user and kind == action:
-            wanted.append(e)
+            right.append(e)
         elif active:
             wrong.append(e)
-    on = [e for e in wanted if "active" in e.fact("class").split()]
-    off = [e for e in wanted if e not in on]
-    count = int(amount[1]) if amount else len(wanted)
+    on = [e for e in right if "active" in e.fact("class").split()]
+    off = [e for e in right if e not in on]
+    count = int(amount[1]) if amount else len(right)
     todo = wrong[:1] or (on[:1] if len(on) > count else off[:1] if len(on) < count else [])
     return click(todo[0]) if todo else submit(page)
 

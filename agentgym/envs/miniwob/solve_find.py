@@ -91,11 +91,11 @@ def search_engine(page: Page) -> str:
         return entered(page, (field, text)) or click(page.one("button", "Search"))
     active = next((int(m[1]) for t in page.texts if (m := re.search(r"page (\d)", t))), 1)
     results = page.all("link", style="search-title")
-    wanted = which // 3 + 1
+    page_number = which // 3 + 1
     current = _current(page) or active
-    if current == wanted:
+    if current == page_number:
         return click(results[which % 3])
-    return click(next(e for e in pages if e.name == str(wanted)))
+    return click(next(e for e in pages if e.name == str(page_number)))
 
 
 def _current(page: Page) -> int | None:

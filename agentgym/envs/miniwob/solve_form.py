@@ -12,8 +12,8 @@ MONTHS: list[str] = list(calendar.month_name)[1:]
 
 
 def choose_list(page: Page) -> str:
-    wanted, field = page.match(r"Select (.*) from the list")[1], page.one("combobox")
-    return submit(page) if field.fact("value") == wanted else call("select", id=field.id, option=wanted)
+    option, field = page.match(r"Select (.*) from the list")[1], page.one("combobox")
+    return submit(page) if field.fact("value") == option else call("select", id=field.id, option=option)
 
 
 def _list(field: Element, key: str) -> list[str]:
@@ -25,8 +25,8 @@ def scroll_list(page: Page) -> str:
     field = page.one("listbox")
     options, selected = _list(field, "options"), _list(field, "value")
     text = page.match(r"Select (.*) from the scroll list")[1]
-    wanted = [o for o in options if re.search(rf"(^|, ){re.escape(o)}(, |$)", text)]
-    wrong = [o for o in options if (o in wanted) != (o in selected)]
+    selection = [o for o in options if re.search(rf"(^|, ){re.escape(o)}(, |$)", text)]
+    wrong = [o for o in options if (o in selection) != (o in selected)]
     return call("select", id=field.id, option=wrong[0]) if wrong else submit(page)
 
 
@@ -36,8 +36,8 @@ def enter_text(page: Page) -> str:
 
 def enter_text_2(page: Page) -> str:
     text = page.quoted()[0]
-    wanted = text.upper() if "upper case" in page.goal else text.lower()
-    return entered(page, (page.one("textbox"), wanted)) or submit(page)
+    expected = text.upper() if "upper case" in page.goal else text.lower()
+    return entered(page, (page.one("textbox"), expected)) or submit(page)
 
 
 def _secret(page: Page, field: Element, text: str) -> str | None:
@@ -96,8 +96,8 @@ def read_table(page: Page) -> str:
 def read_table_2(page: Page) -> str:
     table = _table(page)
     keys = [e.name.rstrip(":") for e in page.elements if e.name.endswith(":") and e.name.rstrip(":") in table]
-    wanted = [(field, table[key]) for key, field in zip(keys, page.all("textbox"), strict=False)]
-    return entered(page, *wanted) or submit(page)
+    values = [(field, table[key]) for key, field in zip(keys, page.all("textbox"), strict=False)]
+    return entered(page, *values) or submit(page)
 
 
 def arithmetic(page: Page) -> str:
@@ -134,10 +134,10 @@ def choose_date(page: Page) -> str:
     titles = [e.name for e in page.elements if e.name in MONTHS]
     if not titles:
         return click(field)
-    shown = MONTHS.index(titles[0]) + 1
-    if shown == month:
+    current_month = MONTHS.index(titles[0]) + 1
+    if current_month == month:
         return click(page.one("link", str(day)))
-    return click(page.one(None, "Prev" if shown > month else "Next"))
+    return click(page.one(None, "Prev" if current_month > month else "Next"))
 
 
 def use_spinner(page: Page) -> str:
@@ -177,8 +177,8 @@ def dropdown_and_button(page: Page) -> str:
 
 
 def guess_number(page: Page) -> str:
-    field, told = page.one("spinbutton"), " ".join(page.texts)
-    higher, lower = re.search(r"higher than (\d+)", told), re.search(r"lower than (\d+)", told)
+    field, text = page.one("spinbutton"), " ".join(page.texts)
+    higher, lower = re.search(r"higher than (\d+)", text), re.search(r"lower than (\d+)", text)
     guess = str(int(higher[1]) + 1 if higher else int(lower[1]) - 1 if lower else 5)
     return entered(page, (field, guess)) or submit(page)
 
@@ -186,8 +186,8 @@ def guess_number(page: Page) -> str:
 def odd_or_even(page: Page) -> str:
     odds, evens = page.all("button", "Odd"), page.all("button", "Even")
     numbers = [int(e.name) for e in page.all("div", style="display-number")]
-    wanted = [odd if number % 2 else even for number, odd, even in zip(numbers, odds, evens, strict=True)]
-    open_ones = [e for e in wanted if "selected" not in e.fact("class").split()]
+    buttons = [odd if number % 2 else even for number, odd, even in zip(numbers, odds, evens, strict=True)]
+    open_ones = [e for e in buttons if "selected" not in e.fact("class").split()]
     return click(open_ones[0]) if open_ones else submit(page)
 
 
@@ -209,9 +209,9 @@ def multi(page: Page) -> str:
     fields = [what for kind, what in order if kind == "field"]
     own = [meant(e.name or e.fact("placeholder")) for e in fields if isinstance(e, Element)]
     labels = own if None not in own else [what for kind, what in order if kind == "label"]
-    wanted = [(e, str(value)) for e, value in zip(fields, labels, strict=False) if isinstance(e, Element)]
+    entries = [(e, str(value)) for e, value in zip(fields, labels, strict=False) if isinstance(e, Element)]
     last = [e for e in page.elements if e.role != "textbox" and (e.name in ("Search", "Submit", "Go!", "Find Movie"))]
-    return entered(page, *wanted) or click(last[-1])
+    return entered(page, *entries) or click(last[-1])
 
 
 def sign_agreement(page: Page) -> str:
@@ -225,9 +225,9 @@ def sign_agreement(page: Page) -> str:
     return entered(page, (field, name)) or click(page.one("button", label))
 
 
-def slider_keys(page: Page, value: int, wanted: int) -> str:
+def slider_keys(page: Page, value: int, target: int) -> str:
     """Return the key that moves a focused slider toward its target."""
-    return spell("press", "ArrowRight" if value < wanted else "ArrowLeft")
+    return spell("press", "ArrowRight" if value < target else "ArrowLeft")
 
 
 def form_sequence(page: Page) -> str:

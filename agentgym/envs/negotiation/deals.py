@@ -19,12 +19,12 @@ def divisions(counts: Share) -> tuple[Share, ...]:
 
 def rest(counts: Share, share: Share) -> Share:
     """Return the other side's share."""
-    return tuple(count - taken for count, taken in zip(counts, share, strict=True))
+    return tuple(count - amount for count, amount in zip(counts, share, strict=True))
 
 
 def worth(share: Share, values: Share) -> int:
     """Return a share's points for a side, given its value of one thing of each kind."""
-    return sum(taken * value for taken, value in zip(share, values, strict=True))
+    return sum(amount * value for amount, value in zip(share, values, strict=True))
 
 
 def points(counts: Share, values: Sequence[Share], share: Share) -> tuple[int, int]:
@@ -63,7 +63,7 @@ def level(top: int, floor: int, offers: int, last: int) -> int:
     return floor + math.ceil((top - floor) * max(last - offers, 0) / last)
 
 
-def counter(counts: Share, values: Share, least: int, asked: Share) -> Share:
+def counter(counts: Share, values: Share, least: int, request: Share) -> Share:
     """Return the request of a side that demands `least` points: the share closest to what the other asked for.
 
     Ties go to the share worth most, then to the first.
@@ -71,7 +71,7 @@ def counter(counts: Share, values: Share, least: int, asked: Share) -> Share:
 
     def rank(share: Share) -> tuple[int, int, Share]:
         left = rest(counts, share)
-        return sum(abs(a - b) for a, b in zip(left, asked, strict=True)), -worth(share, values), share
+        return sum(abs(a - b) for a, b in zip(left, request, strict=True)), -worth(share, values), share
 
     return min((share for share in divisions(counts) if worth(share, values) >= least), key=rank)
 

@@ -149,11 +149,11 @@ class Negotiation(TextEnv):
             return None
         share = tuple(int(word) for word in words[1:] if word.isascii() and word.isdigit() and len(word) < 4)
         if words[:1] == ["propose"] and len(share) == len(words) - 1 == len(self.counts):
-            if all(taken <= count for taken, count in zip(share, self.counts, strict=True)):
+            if all(amount <= count for amount, count in zip(share, self.counts, strict=True)):
                 return share
             return self.invalid(f"There are only {amounts(self.task.data['names'], self.counts)}.")
-        shown = " ".join(words)[:40]
-        return self.invalid(f"{shown!r} is not a move. Reply with an offer such as {self._example()}, or with accept.")
+        excerpt = " ".join(words)[:40]
+        return self.invalid(f"{excerpt!r} is not a move. Reply with an offer such as {self._example()}, or with accept.")
 
     def _example(self) -> str:
         return f"propose {' '.join(str(count // 2) for count in self.counts)}"

@@ -58,8 +58,8 @@ class _Seen:
         theirs = np.array(all_values(self.counts, self.total)) @ self.left.T  # [valuations, shares]
         floors = self.floors(theirs)
         fits = floors >= 1
-        for turn, (asked, answer) in enumerate(zip(self.asked, self.offered, strict=False)):
-            offers, ask = 2 * turn + 1, self.number[asked]
+        for turn, (request, answer) in enumerate(zip(self.asked, self.offered, strict=False)):
+            offers, ask = 2 * turn + 1, self.number[request]
             fits &= theirs[:, ask] < self.levels(floors, offers)
             fits &= self.answers(theirs, self.levels(floors, offers + 1), ask) == self.number[answer]
         return theirs[fits] if fits.any() else None
@@ -101,7 +101,7 @@ class _Seen:
 
     def guessed(self) -> str:
         """Return a move based on what the other side asked for most."""
-        weights = [1 + sum(1 - taken[kind] / count for taken in self.offered) for kind, count in enumerate(self.counts)]
+        weights = [1 + sum(1 - offer[kind] / count for offer in self.offered) for kind, count in enumerate(self.counts)]
         theirs = self.left @ np.array(weights) * self.total / float(np.dot(weights, self.counts))
         if self.cooperative:
             order = np.lexsort((-self.own, -(self.own + theirs).round(9)))

@@ -15,16 +15,16 @@ def succeeds(data: Data, share: Share, place: int = 0) -> bool:
     return (sum(got) if data["scoring"] == "cooperative" else got[place]) >= data["goals"][place]
 
 
-def answered(data: Data, asked: Share, offers: int) -> Share | None:
+def answered(data: Data, request: Share, offers: int) -> Share | None:
     """Return A's share in the scripted side's counteroffer; None if it accepts.
 
     `offers` is the number of offers, including this one.
     """
     counts, theirs, last = tuple(data["counts"]), tuple(data["values"][1]), 2 * data["rounds"] - 1
     top, floor = worth(counts, theirs), data["floor"]
-    if worth(rest(counts, asked), theirs) >= level(top, floor, offers, last):
+    if worth(rest(counts, request), theirs) >= level(top, floor, offers, last):
         return None
-    return rest(counts, counter(counts, theirs, level(top, floor, offers + 1, last), asked))
+    return rest(counts, counter(counts, theirs, level(top, floor, offers + 1, last), request))
 
 
 def wins(data: Data, say: Say) -> bool:

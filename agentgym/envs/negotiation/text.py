@@ -11,7 +11,7 @@ NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight",
 def amounts(names: Sequence[str], share: Share) -> str:
     """Return a share in words: `two books and one hat`; `nothing` for an empty one."""
     parts = [
-        f"{_number(taken)} {name}{'' if taken == 1 else 's'}" for name, taken in zip(names, share, strict=True) if taken
+        f"{_number(amount)} {name}{'' if amount == 1 else 's'}" for name, amount in zip(names, share, strict=True) if amount
     ]
     return " and ".join(filter(None, [", ".join(parts[:-1]), *parts[-1:]])) or "nothing"
 

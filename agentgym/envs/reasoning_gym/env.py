@@ -112,8 +112,8 @@ class ReasoningGym(Attempts):
         if name == "puzzle24" and not _uses(text, _trusted("numbers", *place)):
             return 0.0  # the scorer counts the numbers without checking which they are
         _trusted("generate", *place)  # generate it now if needed, outside the scorer's time limit
-        given = "" if text.strip() == '""' else text
-        reply = call(f"{_PACKAGE}:score", *place, given, preload=(f"{_PACKAGE}:warm",), seconds=SCORE)
+        answer = "" if text.strip() == '""' else text
+        reply = call(f"{_PACKAGE}:score", *place, answer, preload=(f"{_PACKAGE}:warm",), seconds=SCORE)
         value = 0.0 if reply.problem or not isinstance(reply.value, float) else reply.value
         return value if 0.0 <= value <= 1.0 else 0.0  # one scorer returns more than 1 for distant answers
 

@@ -130,12 +130,12 @@ def _way_out(metadata: JsonObject) -> str:
         if state[0] == 16:  # the fifth cell of the third row
             return _retraced(before, state)
         spans = (range(p, p + shape[n][0] * shape[n][1], shape[n][1]) for p, n in zip(state, labels, strict=True))
-        taken = walls.union(*spans)
+        occupied = walls.union(*spans)
         for index, label in enumerate(labels):
             size, stride = shape[label]
             for sign in (1, -1):
                 place, steps = state[index], 0
-                while (free := _next_cell(place, size, stride, sign)) is not None and free not in taken:
+                while (free := _next_cell(place, size, stride, sign)) is not None and free not in occupied:
                     place, steps = place + sign * stride, steps + 1
                     after = (*state[:index], place, *state[index + 1 :])
                     if after not in before:

@@ -80,8 +80,8 @@ class ScienceWorld(TextEnv):
         """Return a variation: numbers iterate over the tasks first, then over each one's variations in the split."""
         split, names = self._split_for(number, split), self.names
         name = names[number % len(names)]
-        some = published.variations(name, split)
-        return _task(name, some[number // len(names) % len(some)])
+        choices = published.variations(name, split)
+        return _task(name, choices[number // len(names) % len(choices)])
 
     def find(self, task_id: str) -> Task:
         name, _, number = task_id.rpartition("/")

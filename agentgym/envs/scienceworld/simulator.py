@@ -79,15 +79,15 @@ class Simulator:
     def set_up(self, key: tuple[object, ...], log: list[str]) -> str | None:
         """Replay a task's log; return its last text, or None if it was there already."""
         known, played = self.played
-        said: str | None = None
+        text: str | None = None
         if known != key or played != log[: len(played)]:
             self.played = (None, [])
             self.ask(LOAD, "load", *key, False)
             self.played = (key, [])
         for action in log[len(self.played[1]) :]:
-            said = str(self.ask(STEP, "step", action)).strip()
+            text = str(self.ask(STEP, "step", action)).strip()
             self.played[1].append(action)
-        return said
+        return text
 
     def call(self, seconds: float, ask: Any) -> Any:
         """Return the machine's answer.

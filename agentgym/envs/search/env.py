@@ -291,10 +291,10 @@ class Search(Attacked):
         return f"{document.title}\n{_cut(document.text, self.page, f' … ({rest} more characters are not shown)')}"
 
     def _unknown_document(self, name: str) -> str:
-        shown = name if len(name) <= 60 else f"{name[:57]}..."
+        excerpt = name if len(name) <= 60 else f"{name[:57]}..."
         near = [hit.document.title for hit in self._documents.search([name[:LONGEST_QUERY]], 3)[0]] if words(name) else []
         hint = f" The nearest titles: {'; '.join(near)}." if near else " Search for it first."
-        return f"No document has the title or id {shown!r}.{hint}"
+        return f"No document has the title or id {excerpt!r}.{hint}"
 
     def state(self) -> object:
         return sorted(self._shown), sorted(self._opened), None if self._given is None else self.normal(self._given)
@@ -310,18 +310,18 @@ class Search(Attacked):
 
     def _evidence(self) -> float:
         """Return the share of the chain shown, by documents, or by titles if the documents are unknown."""
-        chain, shown = set(self.task.data.get("evidence", ())), set(self._shown)
+        chain, seen = set(self.task.data.get("evidence", ())), set(self._shown)
         if not chain and "titles" in self.task.data:
             chain = {title_key(title) for title in self.task.data["titles"]}
-            shown = {title_key(document.title) for document in self._shown.values()}
-        return len(chain & shown) / len(chain) if chain else 0.0
+            seen = {title_key(document.title) for document in self._shown.values()}
+        return len(chain & seen) / len(chain) if chain else 0.0
 
     def save(self) -> Saved:
         return tuple(self._shown.values()), frozenset(self._opened), self._results, self._asked, self._given
 
     def load(self, payload: object) -> None:
-        shown, opened, self._results, self._asked, self._given = cast("Saved", payload)
-        self._shown, self._opened = {document.id: document for document in shown}, set(opened)
+        documents, opened, self._results, self._asked, self._given = cast("Saved", payload)
+        self._shown, self._opened = {document.id: document for document in documents}, set(opened)
         self._documents = self._documents_of(self.task)
 
     # Policies

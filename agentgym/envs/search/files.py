@@ -211,7 +211,7 @@ def _tasks(
     """
     tasks: dict[str, Task] = {}
     for file in questions:
-        for task in _asked(file, corpus, by_title, reading):
+        for task in _tasks_of_file(file, corpus, by_title, reading):
             if task.id in tasks:
                 raise BadData(f"{file.path}: the id {task.id!r} was given before; expected one question per id")
             tasks[task.id] = task
@@ -222,7 +222,7 @@ def _sources(questions: tuple[QuestionFile, ...]) -> str:
     return ",".join(file.path for file in questions)
 
 
-def _asked(file: QuestionFile, corpus: str, by_title: dict[str, str] | None, reading: Reading) -> Iterable[Task]:
+def _tasks_of_file(file: QuestionFile, corpus: str, by_title: dict[str, str] | None, reading: Reading) -> Iterable[Task]:
     """Return the questions of a file, with a type if there are several files."""
     path, kind = file.path, file.kind
     of_ids, stem = id_aliases(path), Path(path).name.split(".")[0]

@@ -69,13 +69,13 @@ class World:
     def corpus(self) -> Corpus:
         """The documents with their index."""
         rng = self._rng_of_texts
-        told: list[list[str]] = [[] for _ in self.entities]
+        lines: list[list[str]] = [[] for _ in self.entities]
         for fact in self.facts.values():
             relation, (topic, _) = RELATION[fact.relation], self.entities[fact.document]
             forms = relation.stated if topic == fact.subject else relation.reversed
             other = fact.object if topic == fact.subject else fact.subject
-            told[fact.document].append(forms[int(rng.random() * len(forms))].replace("{x}", other))
-        return Corpus([Document(str(i), name, self._text(rng, i, told[i])) for i, (name, _) in enumerate(self.entities)])
+            lines[fact.document].append(forms[int(rng.random() * len(forms))].replace("{x}", other))
+        return Corpus([Document(str(i), name, self._text(rng, i, lines[i])) for i, (name, _) in enumerate(self.entities)])
 
     def _text(self, rng: np.random.Generator, number: int, sentences: list[str]) -> str:
         name, kind = self.entities[number]

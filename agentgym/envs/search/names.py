@@ -89,11 +89,11 @@ class Names:
     def _invent(self, kind: str, extra: int) -> str:
         similar = self._rng.random() < self._alike and extra < 5  # the number of similar names is limited
         if kind == "person":
-            given, family = self._word("given", extra), self._word("family", extra)
+            first, family = self._word("given", extra), self._word("family", extra)
             if similar and kind in self._given:
                 other = self._pick(self._given[kind]).split()
-                return f"{other[0]} {family}" if self._rng.random() < 0.5 else f"{given} {other[1]}"
-            return f"{given} {family}"
+                return f"{other[0]} {family}" if self._rng.random() < 0.5 else f"{first} {other[1]}"
+            return f"{first} {family}"
         if kind == "place":
             if similar and kind in self._given:
                 return f"{self._pick(self._parts.prefixes)} {self._pick(self._given[kind]).split()[-1]}"

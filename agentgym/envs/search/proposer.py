@@ -54,8 +54,8 @@ class SearchProposer(Search):
         self.asked_for = ""
         super().begin(task)
         if task.data["type"] == "check":
-            shown = "\n\n".join(self._read(document) for document in self._given_documents(task))
-            return f"Question: {task.data['question']}\nAnswer it in a few words, by these documents alone:\n\n{shown}"
+            texts = "\n\n".join(self._read(document) for document in self._given_documents(task))
+            return f"Question: {task.data['question']}\nAnswer it in a few words, by these documents alone:\n\n{texts}"
         return (
             f"Answer: {task.data['answers'][0]}\nWrite a question that has this answer and no other, for somebody else who "
             f"can search the same {self._documents.size} documents. It should need more than one search. Search and open "

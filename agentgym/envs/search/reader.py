@@ -63,25 +63,25 @@ def next_action(
     return spell("answer", here)
 
 
-def _look_up(name: str, subject: str, opened: set[str], results: Sequence[tuple[str, str]], asked: Sequence[str]) -> str:
+def _look_up(name: str, subject: str, opened: set[str], results: Sequence[tuple[str, str]], past: Sequence[str]) -> str:
     relation = RELATION[name]
     kind = {"person": " ".join(TRADES), "place": "town"}.get(relation.object, relation.object)
-    said = [form.removeprefix("{t}").replace("{x}", " ").strip(" .").split() for form in relation.reversed]
-    telling = [" ".join(word for word in form if word not in _COMMON) for form in said]
+    phrases = [form.removeprefix("{t}").replace("{x}", " ").strip(" .").split() for form in relation.reversed]
+    telling = [" ".join(word for word in form if word not in _COMMON) for form in phrases]
     every, pronouns = " ".join(telling), " ".join(PRONOUNS.get(relation.object, ()))
     queries = [f"{subject} {name}"]
     if telling:  # the object's document may state it: the name twice, all verbs, and the kind of the topic
         queries += [f"{subject} {subject} {every} {pronouns}", f"{subject} {kind}"]
         queries += [f"{subject} {subject} {every} {kind}", f"{subject} {telling[0]} {pronouns}"]
     queries += [f"{subject} {form} {kind}" for form in telling]
-    queries += [f"{subject} {' '.join(form)}" for form in said]
-    if any(query in asked for query in queries):
+    queries += [f"{subject} {' '.join(form)}" for form in phrases]
+    if any(query in past for query in queries):
         if subject not in opened:
             return spell("open", subject)
         for title, text in results:
             if title not in opened and kind_of(text) == relation.object:
                 return spell("open", title)
     for query in queries:
-        if query not in asked:
+        if query not in past:
             return spell("search", query)
     return spell("answer", subject)  # nothing left to try

@@ -59,10 +59,10 @@ class SearchR1(Search):
         right = self._given is not None and exact_match(self._given, self.task.data["answers"], normal=self.normal) == 1.0
         if block and block in answers[:1]:
             return self.win("") if right else self.lose("")
-        shown = None if block is None else _information("" if last else self._found(block[1].strip()))
+        information = None if block is None else _information("" if last else self._found(block[1].strip()))
         if last and right:  # for example in a search: the text is what is scored
-            return self.win(shown or INVALID)
-        return self.invalid(INVALID) if shown is None else Outcome(shown)
+            return self.win(information or INVALID)
+        return self.invalid(INVALID) if information is None else Outcome(information)
 
     def malformed(self, error: str) -> Outcome:
         """Answer a malformed action like any reply without tags."""
@@ -85,14 +85,14 @@ class SearchR1(Search):
         if self.library is not None:
             raise NotImplementedError("the expert reads generated documents only; for files use oracle()")
         while True:
-            shown = [(document.title, document.text) for document in self._in_order()]
-            titles = {title for title, _ in shown}
+            documents = [(document.title, document.text) for document in self._in_order()]
+            titles = {title for title, _ in documents}
             results = [(document.title, document.text) for document in self._results]
-            yield _tagged(next_action(self.task.data["question"], shown, titles, results, self._asked))
+            yield _tagged(next_action(self.task.data["question"], documents, titles, results, self._asked))
 
     def shortcuts(self) -> Mapping[str, Callable[[list[str]], str]]:
-        kept = {"closed_book": shortcuts.closed_book, "question_only": shortcuts.question_only}
-        return {name: lambda seen, shortcut=shortcut: _tagged(shortcut(seen)) for name, shortcut in kept.items()}
+        policies = {"closed_book": shortcuts.closed_book, "question_only": shortcuts.question_only}
+        return {name: lambda seen, shortcut=shortcut: _tagged(shortcut(seen)) for name, shortcut in policies.items()}
 
 
 def _blocks(reply: str, tag: str) -> list[tuple[int, str]]:

@@ -65,5 +65,5 @@ _ORDINARY = ("Doc", "Title", "She", "He", "The", "Who", "What", "Name", "Which",
 
 def _most_frequent(question: str, names: Sequence[str]) -> str:
     """Return the most frequent name outside the question; a year if and only if the question asks for one."""
-    wanted = [name for name in names if name not in question and name.isdigit() == ("year" in question)]
-    return Counter(wanted).most_common(1)[0][0] if wanted else "yes"
+    candidates = [name for name in names if name not in question and name.isdigit() == ("year" in question)]
+    return Counter(candidates).most_common(1)[0][0] if candidates else "yes"

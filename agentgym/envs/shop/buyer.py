@@ -19,9 +19,9 @@ _PRICE = re.compile(r"\$(\d+(?:\.\d+)?)")
 
 def oracle(shop: "Shop") -> Iterator[str]:
     """Yield the actions that buy the wanted product, from any state."""
-    wanted = shop.shop.by_asin[shop.goal.asin.lower()]
-    if shop.product is not wanted:
-        asin, title, number = wanted.asin.lower(), plain(wanted.title), shop.number
+    target = shop.shop.by_asin[shop.goal.asin.lower()]
+    if shop.product is not target:
+        asin, title, number = target.asin.lower(), plain(target.title), shop.number
         products = shop.shop.search(shop.keywords) if shop.page == "results" else ()
         if asin not in products:
             yield f"search[{title}]"
@@ -31,15 +31,15 @@ def oracle(shop: "Shop") -> Iterator[str]:
         yield f"click[{asin}]"
     elif shop.page == "sub":
         yield "click[< prev]"
-    taken = shop.options_taken if shop.product is wanted else {}
+    selected = shop.options_taken if shop.product is target else {}
     for option in shop.goal.options:
         pairs = (
             [option]
             if isinstance(option, tuple)
-            else [(n, v) for n, vs in wanted.options.items() for v in vs if v == option]
+            else [(n, v) for n, vs in target.options.items() for v in vs if v == option]
         )
         for name, value in pairs[:1]:
-            if taken.get(name) != value:
+            if selected.get(name) != value:
                 yield f"click[{value}]"
     yield "click[buy now]"
 
@@ -56,9 +56,9 @@ def next_action(shop: "Shop") -> str:
     if shop.page == "sub":
         return "click[< prev]"
     assert shop.product is not None
-    shown, asin = shop.seen[shop.product.asin], shop.product.asin
+    text, asin = shop.seen[shop.product.asin], shop.product.asin
     *attributes, last = what.split(", ")
-    missing = [asked for asked in (*attributes, *last.split()) if asked not in shown]
+    missing = [term for term in (*attributes, *last.split()) if term not in text]
     hurry = shop.turn + len(options) + 2 >= shop.limit
     if not hurry and any(value not in shop.product.options.get(name, ()) for name, value in options.items()):
         return "click[< prev]"  # visible at a glance, so before reading
@@ -86,8 +86,8 @@ def _choose(shop: "Shop", what: str, cap: float) -> str:
 
 def _price(product: Product) -> float:
     """Return the displayed price, the minimum of a range; 0 if there is none."""
-    shown = _PRICE.search(product.price_tag)
-    return float(shown[1]) if shown else 0.0
+    match = _PRICE.search(product.price_tag)
+    return float(match[1]) if match else 0.0
 
 
 def read_wish(text: str) -> tuple[str, dict[str, str], float]:

@@ -110,8 +110,8 @@ class Shop(TextEnv):
     def begin(self, task: Task) -> str:
         data = task.data
         self.shop = self.catalogue(task.difficulty)
-        given: list[str | list[object]] = list(data["options"])
-        options = tuple(option if isinstance(option, str) else (str(option[0]), str(option[1])) for option in given)
+        option_list: list[str | list[object]] = list(data["options"])
+        options = tuple(option if isinstance(option, str) else (str(option[0]), str(option[1])) for option in option_list)
         self.goal = Goal(data["asin"], task.instruction, tuple(data["attributes"]), options, data["cap"])
         self.page, self.keywords, self.number, self.sub = "search", "", 1, ""
         self.product: Product | None = None
@@ -134,8 +134,8 @@ class Shop(TextEnv):
             return self._bought()
         self._click(value)
         if self.product is not None:
-            asin, shown = self.product.asin, SEPARATOR.join(self._parts())
-            self.seen = {**self.seen, asin: f"{self.seen.get(asin, '')}\n{self.sub}: {shown}".lower()}
+            asin, page = self.product.asin, SEPARATOR.join(self._parts())
+            self.seen = {**self.seen, asin: f"{self.seen.get(asin, '')}\n{self.sub}: {page}".lower()}
         return self._text()
 
     def _refused(self, action: str, name: str) -> Outcome:

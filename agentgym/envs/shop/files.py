@@ -125,9 +125,9 @@ def _json(path: Path) -> Any:
         content: Any = json.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError) as error:
         raise BadData(f"{path}: {error}; expected a JSON file of WebShop's") from error
-    wanted = list if path.name.startswith("items_shuffle") else dict
-    if not isinstance(content, wanted):
-        raise BadData(f"{path}: holds a {type(content).__name__}; expected a {wanted.__name__}")
+    kind = list if path.name.startswith("items_shuffle") else dict
+    if not isinstance(content, kind):
+        raise BadData(f"{path}: holds a {type(content).__name__}; expected a {kind.__name__}")
     return cast("object", content)
 
 
@@ -188,23 +188,23 @@ def _synthetic(products: list[Product], wishes: JsonObject) -> list[Draft | None
         counts.update(cast("list[str]", wishes[product.asin].get("instruction_attributes") or []))
     for product in products:
         about = wishes[product.asin]
-        wanted = tuple(cast("list[str]", about.get("instruction_attributes") or []))
-        if not about.get("instruction") or not wanted:
+        attributes = tuple(cast("list[str]", about.get("instruction_attributes") or []))
+        if not about.get("instruction") or not attributes:
             continue
-        weight = sum(1 / counts[attribute] for attribute in wanted) / len(wanted)
+        weight = sum(1 / counts[attribute] for attribute in attributes) / len(attributes)
         names = sorted(product.options)
         for values in itertools.product(*(product.options[name] for name in names)):
             options = ", and ".join(f"{name}: {value}" for name, value in zip(names, values, strict=True))
             text = about["instruction"].strip(".") + (f" with {options}" if options else "")
-            drafts.append((product, text, wanted, [list(pair) for pair in zip(names, values, strict=True)], weight))
+            drafts.append((product, text, attributes, [list(pair) for pair in zip(names, values, strict=True)], weight))
     return drafts
 
 
 def _human(product: Product, wish: JsonObject) -> Draft | None:
-    wanted = tuple(wish.get("instruction_attributes") or ())
-    if not wanted:
+    attributes = tuple(wish.get("instruction_attributes") or ())
+    if not attributes:
         return None
-    return product, wish["instruction"].strip("."), wanted, list(wish.get("instruction_options") or ()), 1.0
+    return product, wish["instruction"].strip("."), attributes, list(wish.get("instruction_options") or ()), 1.0
 
 
 def _task(catalogue: Catalogue, draft: Draft, place: int) -> Task:

@@ -49,7 +49,7 @@ def _family(rng: np.random.Generator, kind: str, product: str, number: int) -> l
     brand, group = brands[int(rng.integers(len(brands)))], _pick(rng, table.groups, 1)[0]
     price = round(math.exp(rng.uniform(math.log(6), math.log(240))), 2)
     choices = {name: _pick(rng, values, int(rng.integers(2, len(values) + 1))) for name, values in table.options.items()}
-    kept = _pick(rng, list(choices), int(rng.integers(1, len(choices) + 1))) if rng.random() < 0.9 else []
+    offered = _pick(rng, list(choices), int(rng.integers(1, len(choices) + 1))) if rng.random() < 0.9 else []
     products: list[Product] = []
     for twin in range(5):
         own = list(attributes)
@@ -60,7 +60,7 @@ def _family(rng: np.random.Generator, kind: str, product: str, number: int) -> l
         low = round(price * float(rng.uniform(0.8, 1.3)), 2)
         spread = rng.random() < 0.2
         options = {
-            name: tuple(_pick(rng, choices[name], max(2, len(choices[name]) - int(rng.integers(2))))) for name in kept
+            name: tuple(_pick(rng, choices[name], max(2, len(choices[name]) - int(rng.integers(2))))) for name in offered
         }
         first = ", ".join(word.title() for word in own[:2])
         products.append(
@@ -105,8 +105,8 @@ def _wish(rng: np.random.Generator, shop: Catalogue, difficulty: int) -> dict[st
     options = [(name, product.options[name][int(rng.integers(len(product.options[name])))]) for name in names]
     cap = price_cap(rng, product.price)
     wish = ASKED[int(rng.integers(len(ASKED)))].format(what=f"{', '.join(attributes)} {product.query}")
-    said = ", and ".join(f"{name}: {value}" for name, value in options)
-    text = f"{wish}{f' with {said}' if options else ''}{price_sentence(cap)}"
+    options_text = ", and ".join(f"{name}: {value}" for name, value in options)
+    text = f"{wish}{f' with {options_text}' if options else ''}{price_sentence(cap)}"
     return {"asin": product.asin, "text": text, "attributes": attributes, "options": options, "cap": cap}
 
 
@@ -116,15 +116,15 @@ def _helped(shop: Catalogue, wish: dict[str, Any]) -> tuple[bool, int, bool]:
     The parts: whether the first result is right, the number of right ones among five beyond one, and whether no title
     tells them apart.
     """
-    wanted = shop.by_asin[wish["asin"].lower()]
+    target = shop.by_asin[wish["asin"].lower()]
     goal = Goal(wish["asin"], wish["text"], tuple(wish["attributes"]), tuple(wish["options"]), wish["cap"])
     top = [shop.by_asin[asin] for asin in shop.search(plain(wish["text"]).lower())[:5]]
     right: list[bool] = []
     for product in top:
         options = {name: value for name, value in wish["options"] if value in product.options.get(name, ())}
-        right.append(score(product, wanted, goal, options)["score"] == 1)
-    told = any(attribute in wanted.title.lower() for attribute in wish["attributes"])
-    return right[0], max(sum(right) - 1, 0), not told
+        right.append(score(product, target, goal, options)["score"] == 1)
+    reveals = any(attribute in target.title.lower() for attribute in wish["attributes"])
+    return right[0], max(sum(right) - 1, 0), not reveals
 
 
 def plain(text: str) -> str:

@@ -27,12 +27,12 @@ class Goal:
     """Maximum price."""
 
 
-def score(bought: Product, wanted: Product, goal: Goal, options_taken: Mapping[str, str]) -> dict[str, float]:
+def score(bought: Product, target: Product, goal: Goal, options_taken: Mapping[str, str]) -> dict[str, float]:
     """Return the parts of a purchase's reward, each from 0 to 1, and the reward itself as `score`."""
     attributes = sum(_has(bought, attribute) for attribute in goal.attributes)
     options = _matched(list(options_taken.values()), goal.options)
     price = float(bought.price <= goal.price_cap)
-    kind = kind_score(bought, wanted)
+    kind = kind_score(bought, target)
     whole = kind * (attributes + options + price) / (len(goal.attributes) + len(goal.options) + 1)
     return {
         "score": whole,
@@ -43,11 +43,11 @@ def score(bought: Product, wanted: Product, goal: Goal, options_taken: Mapping[s
     }
 
 
-def kind_score(bought: Product, wanted: Product) -> float:
+def kind_score(bought: Product, target: Product) -> float:
     """Return how well the kind of product matches: 1, 0.5, 0.1 or 0."""
-    title = _title_score(bought.title, wanted.title)
-    shared = set(_path(bought)) & set(_path(wanted))
-    kind = 1.0 if bought.query == wanted.query or len(shared) >= 2 or title > 0.2 else 0.5
+    title = _title_score(bought.title, target.title)
+    shared = set(_path(bought)) & set(_path(target))
+    kind = 1.0 if bought.query == target.query or len(shared) >= 2 or title > 0.2 else 0.5
     if title < 0.1:
         kind = 0.1
     return 0.0 if title == 0 else kind
@@ -57,9 +57,9 @@ def _path(product: Product) -> list[str]:
     return [part.strip() for part in product.product_category.split("›")]
 
 
-def _title_score(bought: str, wanted: str) -> float:
+def _title_score(bought: str, target: str) -> float:
     """Return the share of the wanted title's nouns that the other has; 0.2 if it has none."""
-    nouns = nouns_of(wanted)
+    nouns = nouns_of(target)
     return len(nouns & nouns_of(bought)) / len(nouns) if nouns else 0.2
 
 
@@ -76,11 +76,11 @@ def _has(product: Product, attribute: str) -> bool:
     return any(text in place.lower() for place in (product.title, " ".join(product.bullets), product.description))
 
 
-def _matched(taken: Sequence[str], wanted: Sequence[tuple[str, str] | str]) -> int:
+def _matched(chosen: Sequence[str], targets: Sequence[tuple[str, str] | str]) -> int:
     """Return the number of wanted options among those chosen."""
-    colours = [plain_colour(value) for value in taken]
+    colours = [plain_colour(value) for value in chosen]
     matches = 0
-    for option in wanted:
+    for option in targets:
         text = plain_colour(option) if isinstance(option, str) else _pair(option)
         matches += any(alike(value, text) for value in colours)
     return matches

@@ -91,10 +91,10 @@ def _least_pushes(tables: Sequence[Mapping[Cell, int]], boxes: Boxes) -> int | N
     best = {0: 0}  # by the set of occupied targets
     for box in boxes:
         longer: dict[int, int] = {}
-        for taken, pushes in best.items():
+        for occupied, pushes in best.items():
             for number, table in enumerate(tables):
-                if not taken >> number & 1 and box in table:
-                    with_it, total = taken | 1 << number, pushes + table[box]
+                if not occupied >> number & 1 and box in table:
+                    with_it, total = occupied | 1 << number, pushes + table[box]
                     longer[with_it] = min(longer.get(with_it, total), total)
         best = longer
     return min(best.values(), default=None)

@@ -73,8 +73,8 @@ def _drawn(
 ) -> list[str] | list[int] | list[float]:
     if column.kind == "reference":
         targets = keys[column.target]
-        some = targets[: max(2, int(0.8 * len(targets)))]  # the rest is never referenced
-        return [some[int(len(some) * rng.random() ** 1.5)] for _ in range(count)]
+        referenced = targets[: max(2, int(0.8 * len(targets)))]  # the rest is never referenced
+        return [referenced[int(len(referenced) * rng.random() ** 1.5)] for _ in range(count)]
     if column.kind == "category":
         return [style(column.values[int(i)]) for i in rng.integers(len(column.values), size=count)]
     if column.kind == "integer":

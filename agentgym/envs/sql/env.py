@@ -237,16 +237,16 @@ class SQL(TextEnv):
     def answer(self, sql: str) -> Outcome:
         """Give the final SQL query; its result must answer the question. This ends the episode."""
         try:
-            given, wanted = results(self._database, sql, self.task.data, self.comparison)
+            result, gold = results(self._database, sql, self.task.data, self.comparison)
         except QueryError as error:
             return self._wrong(error)
-        self._given = sql, f1(given.rows, wanted.rows)
-        return self.win("The answer is right.") if self._right(sql, given, wanted) else self.lose("The answer is wrong.")
+        self._given = sql, f1(result.rows, gold.rows)
+        return self.win("The answer is right.") if self._right(sql, result, gold) else self.lose("The answer is wrong.")
 
-    def _right(self, sql: str, given: Result, wanted: Result) -> bool:
+    def _right(self, sql: str, result: Result, gold_result: Result) -> bool:
         data = self.task.data
         rule = comparison(data, self.comparison)
-        if not rule.same(given, wanted):
+        if not rule.same(result, gold_result):
             return False
         return holds_on(self._others(), sql, data, self.comparison, rule)
 

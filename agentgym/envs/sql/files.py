@@ -86,10 +86,10 @@ class Questions(Library):
 
     def hidden(self, task: Task) -> Iterator[bytes | Path]:
         """Yield the databases next to the visible one, and those of its variants that change the result."""
-        shown = Path(task.data["path"])
-        yield from _beside(shown)
+        visible = Path(task.data["path"])
+        yield from _beside(visible)
         for number in self.numbers(task) or ():
-            hidden_variant = variant(shown, number, task.data["gold"])
+            hidden_variant = variant(visible, number, task.data["gold"])
             if hidden_variant is not None:
                 yield hidden_variant
 
@@ -111,10 +111,10 @@ class Questions(Library):
 
     def _telling(self, task: Task) -> list[int] | None:
         path = Path(task.data["path"])
-        gold, shown = rewritten_gold(Database(path), task.data, self.rule)
+        gold, gold_result = rewritten_gold(Database(path), task.data, self.rule)
 
         def another(database: Database) -> bool:
-            return not comparison(task.data, self.rule).same(database.run(gold), shown)
+            return not comparison(task.data, self.rule).same(database.run(gold), gold_result)
 
         if any(another(Database(other)) for other in _beside(path)):
             return []
@@ -131,9 +131,9 @@ class Questions(Library):
         return telling or None
 
 
-def _beside(shown: Path) -> list[Path]:
+def _beside(visible: Path) -> list[Path]:
     """Return the other databases in a database's folder."""
-    return [path for path in sorted(shown.parent.glob("*.sqlite")) if path != shown]
+    return [path for path in sorted(visible.parent.glob("*.sqlite")) if path != visible]
 
 
 def load(data: str, variants: int, rule: str = "published", reading: Reading = PLAIN) -> Questions:

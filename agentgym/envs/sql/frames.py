@@ -79,10 +79,10 @@ class Clauses:
 
     def where(self, frame: Frame, *more: str) -> str:
         """Return the WHERE clause with a leading space, or an empty string."""
-        said = (" OR " if frame.either else " AND ").join(self.test(condition) for condition in frame.where)
+        conditions = (" OR " if frame.either else " AND ").join(self.test(condition) for condition in frame.where)
         if frame.either and more:
-            said = f"({said})"
-        tests = [test for test in (said, *more) if test]
+            conditions = f"({conditions})"
+        tests = [test for test in (conditions, *more) if test]
         return f" WHERE {' AND '.join(tests)}" if tests else ""
 
     def test(self, condition: Condition) -> str:

@@ -152,15 +152,15 @@ class Drawing:
     def conditions(self, least: int) -> dict[str, object] | None:
         """Return from `least` to two or more conditions, on distinct columns."""
         most = 2 + self.difficulty // 3
-        wanted = int(self.rng.integers(least, most + 1)) if least else int(self.rng.integers(0, 2))
+        count = int(self.rng.integers(least, most + 1)) if least else int(self.rng.integers(0, 2))
         conditions: dict[Path, Condition] = {}
-        for _ in range(4 * wanted):
-            if len(conditions) == wanted:
+        for _ in range(4 * count):
+            if len(conditions) == count:
                 break
             condition = self._condition()
             if condition is not None:
                 conditions.setdefault(condition.path, condition)
-        return {"where": tuple(conditions.values())} if len(conditions) == wanted else None
+        return {"where": tuple(conditions.values())} if len(conditions) == count else None
 
     def _condition(self) -> Condition | None:
         paths = list(self._paths(self.table, self.depth))

@@ -254,19 +254,19 @@ def _dated(name: str) -> Callable[..., str | bytes | int | float | None]:
     at = 1 if name == "strftime" else 0
 
     def call(*arguments: object) -> Any:
-        given = [_read(argument) for argument in arguments]
-        if len(given) <= at:
-            given.append("now")
-        moment = given[at]
+        converted = [_read(argument) for argument in arguments]
+        if len(converted) <= at:
+            converted.append("now")
+        moment = converted[at]
         if isinstance(moment, str) and moment.strip().lower() == "now":
-            given[at] = CLOCK
+            converted[at] = CLOCK
         if any(
             isinstance(argument, str) and argument.strip().lower() in ("localtime", "utc", "now")
-            for argument in given[at + 1 :]
+            for argument in converted[at + 1 :]
         ):
             return None  # time zone modifiers depend on the machine
-        short = sum(len(argument) for argument in given if isinstance(argument, str)) <= KEPT
-        return _calendar(name, tuple(given)) if short else _calendar.__wrapped__(name, tuple(given))
+        short = sum(len(argument) for argument in converted if isinstance(argument, str)) <= KEPT
+        return _calendar(name, tuple(converted)) if short else _calendar.__wrapped__(name, tuple(converted))
 
     return call
 
@@ -315,13 +315,13 @@ def serve() -> None:
     rows, more; or `error` or `damaged`, with a message; or `unknown` for a key that is not open.
     """
     _limit_process()
-    kept: OrderedDict[object, Guarded] = OrderedDict()
+    connections: OrderedDict[object, Guarded] = OrderedDict()
     while request := receive(0):
-        send(1, _answer(kept, *request))
+        send(1, _answer(connections, *request))
 
 
 def _answer(
-    kept: "OrderedDict[object, Guarded]",
+    connections: "OrderedDict[object, Guarded]",
     key: object,
     content: Any,
     steps: int,
@@ -330,14 +330,14 @@ def _answer(
     first: int | None,
 ) -> tuple[object, ...]:
     """Return the answer to a request; SIGPROF kills the process if the query ignores the time limit."""
-    if key not in kept and content is None:
+    if key not in connections and content is None:
         return ("unknown",)
     signal.setitimer(signal.ITIMER_PROF, seconds * 1.1)
     try:
-        if key not in kept:
-            kept[key] = Guarded(Path(content) if isinstance(content, str) else content, steps=steps, seconds=seconds)
-        kept.move_to_end(key)
-        answer = kept[key].run(sql, first=first)
+        if key not in connections:
+            connections[key] = Guarded(Path(content) if isinstance(content, str) else content, steps=steps, seconds=seconds)
+        connections.move_to_end(key)
+        answer = connections[key].run(sql, first=first)
         return "rows", answer.columns, answer.rows, answer.more
     except QueryError as error:
         return "error", str(error).encode("utf-8", "replace").decode()
@@ -345,8 +345,8 @@ def _answer(
         return "damaged", str(error)
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
-        while len(kept) > OPEN:
-            kept.popitem(last=False)[1].close()
+        while len(connections) > OPEN:
+            connections.popitem(last=False)[1].close()
 
 
 def _limit_process() -> None:

@@ -42,22 +42,22 @@ def results(database: Database, sql: str, data: JsonMapping, rule: str) -> tuple
         Fault: the gold query fails, so that no answer could be right.
     """
     try:
-        gold, wanted = rewritten_gold(database, data, rule)
+        gold, gold_result = rewritten_gold(database, data, rule)
     except QueryError as error:
         database.run(compared(sql, data, rule))  # a failing answer is its author's error, even if the gold query fails, too
         raise Fault(f"the gold query fails on {database.name}: {error} (gold: {data['gold'][:200]})") from error
     as_written = gold == data["gold"] != compared(gold, data, rule)
-    return database.run(sql if as_written else compared(sql, data, rule)), wanted
+    return database.run(sql if as_written else compared(sql, data, rule)), gold_result
 
 
 def holds_on(databases: Iterable[Database], sql: str, data: JsonMapping, rule: str, comparison: "Comparison") -> bool:
     """Return whether a query has the gold query's result on all further databases; a failure on one counts as no."""
     for database in databases:
         try:
-            given, wanted = results(database, sql, data, rule)
+            result, gold_result = results(database, sql, data, rule)
         except QueryError:
             return False
-        if not comparison.same(given, wanted):
+        if not comparison.same(result, gold_result):
             return False
     return True
 
@@ -89,20 +89,20 @@ class Comparison:
     """The evaluation whose own rule decides, `spider` or `bird`; empty for ours."""
     _orders: set[tuple[int, ...]] | None = field(default=None, init=False)
 
-    def same(self, given: Result, wanted: Result) -> bool:
+    def same(self, result: Result, gold_result: Result) -> bool:
         """Return whether two results are equal, consistently with the earlier ones."""
         if self.evaluation == "spider":
-            return same_in_spider(given.rows, wanted.rows, ordered=self.ordered)
+            return same_in_spider(result.rows, gold_result.rows, ordered=self.ordered)
         if self.evaluation == "bird":
-            return same_in_bird(given.rows, wanted.rows)
-        if len(given.columns) != len(wanted.columns):
+            return same_in_bird(result.rows, gold_result.rows)
+        if len(result.columns) != len(gold_result.columns):
             return False
-        if not self.any_columns or not wanted.rows:
-            return same_result(given.rows, wanted.rows, ordered=self.ordered)
+        if not self.any_columns or not gold_result.rows:
+            return same_result(result.rows, gold_result.rows, ordered=self.ordered)
         verdicts = {
             order
-            for order in column_orders(given.rows, wanted.rows)
-            if same_result(given.rows, wanted.rows, ordered=self.ordered, permutation=order)
+            for order in column_orders(result.rows, gold_result.rows)
+            if same_result(result.rows, gold_result.rows, ordered=self.ordered, permutation=order)
         }
         self._orders = verdicts if self._orders is None else self._orders & verdicts
         return bool(self._orders)

@@ -80,7 +80,7 @@ def _values(text: str) -> list[object]:
 
 def _move(copy: sqlite3.Connection, tables: list[str], number: int, values: dict[str, list[object]]) -> None:
     """Shuffle the values of each non-key column, and write those of `values` into half of the rows."""
-    kept = _keys(copy, tables)
+    keys = _keys(copy, tables)
     copy.execute("CREATE TEMP TABLE place (row INTEGER PRIMARY KEY, at INT)")
     copy.execute("CREATE TEMP TABLE held (at INTEGER PRIMARY KEY, value)")
     for table in tables:
@@ -93,7 +93,7 @@ def _move(copy: sqlite3.Connection, tables: list[str], number: int, values: dict
         (count,) = copy.execute("SELECT COUNT(*) FROM temp.place").fetchone()
         names = [str(row[1]) for row in copy.execute(f"PRAGMA table_info({_quoted(table)})")]
         for name in names if count > 1 else ():
-            if (table.lower(), name.lower()) not in kept:
+            if (table.lower(), name.lower()) not in keys:
                 rng = generator("sql variant", number, table, name)
                 _move_column(copy, source, _quoted(name), count, rng, values.get(name.lower(), []))
     copy.execute("DROP TABLE temp.place")
@@ -101,7 +101,7 @@ def _move(copy: sqlite3.Connection, tables: list[str], number: int, values: dict
 
 
 def _move_column(
-    copy: sqlite3.Connection, table: str, column: str, count: int, rng: np.random.Generator, given: list[object]
+    copy: sqlite3.Connection, table: str, column: str, count: int, rng: np.random.Generator, extra_values: list[object]
 ) -> None:
     by = 1 + int(rng.integers(count - 1))
     copy.execute("DELETE FROM temp.held")
@@ -109,9 +109,9 @@ def _move_column(
         f"INSERT INTO temp.held SELECT (p.at + ?) % ?, t.{column} FROM {table} t JOIN temp.place p ON p.row = t.rowid",
         (by, count),
     )
-    if given:
-        rows, places = rng.permutation(count)[: (count + 1) // 2], rng.integers(len(given), size=count)
-        pairs = [(given[int(value)], int(row)) for value, row in zip(places, rows, strict=False)]
+    if extra_values:
+        rows, places = rng.permutation(count)[: (count + 1) // 2], rng.integers(len(extra_values), size=count)
+        pairs = [(extra_values[int(value)], int(row)) for value, row in zip(places, rows, strict=False)]
         copy.executemany("UPDATE temp.held SET value = ? WHERE at = ?", pairs)
     place = f"(SELECT p.at FROM temp.place p WHERE p.row = {table}.rowid)"
     copy.execute(f"UPDATE OR IGNORE {table} SET {column} = (SELECT h.value FROM temp.held h WHERE h.at = {place})")

@@ -49,13 +49,13 @@ def _possessive(path: Path) -> str:
 
 def _where(frame: Frame, schema: Schema, rng: np.random.Generator) -> str:
     several = FAMILIES[frame.family].level > 0  # one-table questions stay unchanged, since a recipe's results depend on them
-    said: list[str] = []
+    phrases: list[str] = []
     for each in frame.where:
         forms = _SAID[each.operator]
         date = " date" if several and _is_date(schema, frame.table, each.path) else ""
         value = f"'{each.value}'" if isinstance(each.value, str) and each.operator != "year" else each.value
-        said.append(f"whose {_possessive(each.path)}{date} {forms[int(rng.integers(len(forms)))].format(value)}")
-    return " " + (" or " if frame.either else " and ").join(said) if said else ""
+        phrases.append(f"whose {_possessive(each.path)}{date} {forms[int(rng.integers(len(forms)))].format(value)}")
+    return " " + (" or " if frame.either else " and ").join(phrases) if phrases else ""
 
 
 def _is_date(schema: Schema, table: str, path: Path) -> bool:
@@ -133,18 +133,18 @@ def read(question: str, schema: Schema) -> Frame | None:
             count=int(slots.get("count") or 0),
             parent=slots.get("parent", ""),
         )
-        said = len(re.findall(r"(?:^| and| or) whose ", slots.get("where", "")))
-        if len(conditions) == said and _exists(frame, schema):
+        whose_count = len(re.findall(r"(?:^| and| or) whose ", slots.get("where", "")))
+        if len(conditions) == whose_count and _exists(frame, schema):
             return frame
     return None
 
 
-def _path(said: str) -> Path:
-    return tuple(said.split("'s ")) if said else ()
+def _path(words: str) -> Path:
+    return tuple(words.split("'s ")) if words else ()
 
 
-def _conditions(said: str) -> Iterator[Condition]:
-    for match in _CONDITION.finditer(said):
+def _conditions(text: str) -> Iterator[Condition]:
+    for match in _CONDITION.finditer(text):
         for i, (operator, forms) in enumerate(_SAID.items()):
             for j in range(len(forms)):
                 if match[f"o{i}_{j}"] is not None:
@@ -190,13 +190,13 @@ _COLUMN = re.compile(r"^  (\w+) (TEXT|INTEGER|REAL)( NOT NULL)?(?: REFERENCES (\
 _OVERVIEW = re.compile(r"^(\w+) \d+: (.+)$", re.MULTILINE)
 
 
-def read_schema(shown: str) -> Schema:
+def read_schema(observation: str) -> Schema:
     """Return the schema in an observation, given as statements or as an overview."""
-    tables = [Table(name, tuple(_columns(body))) for name, body in _TABLE.findall(shown)]
+    tables = [Table(name, tuple(_columns(body))) for name, body in _TABLE.findall(observation)]
     if not tables:
         tables = [
             Table(name, tuple(Column(part.split()[0], "text") for part in body.split(", ")))
-            for name, body in _OVERVIEW.findall(shown)
+            for name, body in _OVERVIEW.findall(observation)
         ]
     return Schema("", tuple(tables), {table.name: table for table in tables})
 

@@ -163,11 +163,11 @@ class SWE(RepositoryEnv):
         python = shlex.quote(self._python())
         programs = {name: f'#!/bin/sh\nexec {python} "$@"\n' for name in ("python", "python3")}
         programs["pytest"] = f'#!/bin/sh\nexec {python} -m pytest "$@"\n'
-        held = {f".local/bin/{name}": text.encode() for name, text in programs.items()}
-        held[".local/lib/pluggy-0.dist-info/METADATA"] = b"Name: pluggy\nVersion: 0\n"  # pytest's header looks it up
+        files = {f".local/bin/{name}": text.encode() for name, text in programs.items()}
+        files[".local/lib/pluggy-0.dist-info/METADATA"] = b"Name: pluggy\nVersion: 0\n"  # pytest's header looks it up
         if self.backend not in CONTAINERS:
-            held |= {f".local/lib/{name}": content for name, content in _pytest_itself().items()}
-        sandbox.restore(pack(tree | held))
+            files |= {f".local/lib/{name}": content for name, content in _pytest_itself().items()}
+        sandbox.restore(pack(tree | files))
         result = sandbox.run(_PREPARE.format(folder=FOLDER, date=DATE))
         if not result.ok:
             raise SandboxFault(f"the repository could not be prepared: {result.text[-500:]}")
@@ -214,8 +214,8 @@ class SWE(RepositoryEnv):
                 continue
             look = f"import importlib.util as u; print(u.find_spec({name!r}) is not None)"
             pythons = {self._python(), "/usr/bin/python3"}
-            asked = "; ".join(f"{shlex.quote(python)} -c {shlex.quote(look)} 2>/dev/null" for python in sorted(pythons))
-            if "True" in self.elsewhere(lambda sandbox, asked=asked: sandbox.run(asked)).text:
+            commands = "; ".join(f"{shlex.quote(python)} -c {shlex.quote(look)} 2>/dev/null" for python in sorted(pythons))
+            if "True" in self.elsewhere(lambda sandbox, commands=commands: sandbox.run(commands)).text:
                 raise BadConfig(
                     f"{name} can be imported in the sandbox without the repository: an agent could copy the repair from "
                     "there. Uninstall it from this machine's Python, or use backend='docker' with an image without it"
@@ -253,8 +253,8 @@ class SWE(RepositoryEnv):
         short = patch is not None and len(patch) <= LONGEST
         self.alike = similarity(instance.broken(), self.tree(), instance.base()) if short else 0.0
         if self.grading == "patch":
-            said = "The patch is the known repair." if self.alike == 1.0 else "The patch is not the known repair."
-            return Verdict(self.alike == 1.0, 0.0, 0.0, said)
+            summary = "The patch is the known repair." if self.alike == 1.0 else "The patch is not the known repair."
+            return Verdict(self.alike == 1.0, 0.0, 0.0, summary)
         return grade(self._instance(), self.tree(), self.elsewhere, one_process=self.grading == "one-process")
 
     def measures(self) -> dict[str, float]:
@@ -322,13 +322,13 @@ def _pytest_itself() -> dict[str, bytes]:
     return contents
 
 
-def first_change(now: bytes, wanted: bytes) -> tuple[str, str] | None:
+def first_change(now: bytes, target: bytes) -> tuple[str, str] | None:
     """Return the first lines that differ and their replacement, with enough context to be unique.
 
     None if no edit leads from one to the other: one is not text, or they have little in common.
     """
     try:
-        lines, others = (text.decode("utf-8").splitlines(keepends=True) for text in (now, wanted))
+        lines, others = (text.decode("utf-8").splitlines(keepends=True) for text in (now, target))
     except UnicodeDecodeError:
         return None
     matcher = difflib.SequenceMatcher(None, lines, others, autojunk=False)
@@ -372,8 +372,8 @@ def _digests(archive: bytes) -> dict[str, str]:
             content = member.linkname.encode("utf-8", "surrogateescape") if file is None else file.read()
             if member.name == f"{FOLDER}/.git/index":
                 content = _without_times(content)
-            told = hashlib.blake2b(content, digest_size=8).hexdigest()
-            digests[member.name] = f"{member.type.decode()}{member.mode:o} {told}"
+            digest = hashlib.blake2b(content, digest_size=8).hexdigest()
+            digests[member.name] = f"{member.type.decode()}{member.mode:o} {digest}"
     return digests
 
 
@@ -381,11 +381,11 @@ def _without_times(index: bytes) -> bytes:
     """Return the entries of a git index (version 2) without their files' `stat` data."""
     if index[:8] != b"DIRC\0\0\0\2":
         return index
-    kept, at = [index[:12]], 12
+    pieces, at = [index[:12]], 12
     for _ in range(int.from_bytes(index[8:12], "big")):
         name_end = index.find(b"\0", at + 62)
         if name_end < 0:  # not written by git
             return index
-        kept.append(index[at + 24 : at + 28] + index[at + 40 : name_end])
+        pieces.append(index[at + 24 : at + 28] + index[at + 40 : name_end])
         at += (name_end - at + 8) // 8 * 8
-    return b"\0".join(kept)
+    return b"\0".join(pieces)

@@ -57,10 +57,10 @@ def telling(instance: Instance, pair: tuple[Sandbox, Sandbox]) -> Telling:
     return values
 
 
-def agrees(wanted: Telling, seen: Mapping[str, list[str]]) -> bool:
+def agrees(clean: Telling, seen: Mapping[str, list[str]]) -> bool:
     """Return whether at least three of four tests of each function observe the clean code's values."""
-    for tests in wanted.values():
-        right = sum(_shown(expected, seen.get(test, [])) for test, expected in tests.items())
+    for tests in clean.values():
+        right = sum(_matches(expected, seen.get(test, [])) for test, expected in tests.items())
         if 4 * right < 3 * len(tests):
             return False
     return True
@@ -77,12 +77,12 @@ def _found(instance: Instance, pair: tuple[Sandbox, Sandbox]) -> Telling:
         seconds = 5 * (clock.spent - spent) + 1  # the broken code may not terminate
         alive = [number for number in numbers if number not in deadly]
         wrong, _ = _seen(instance, mutated, lambda seconds=seconds: Clock(seconds), pair, alive)
-        right = {test: shown for test, shown in right.items() if _original(test)[0] not in deadly}
+        right = {test: values for test, values in right.items() if _original(test)[0] not in deadly}
         places = _telling(right, wrong) | places
         if functions <= {*places.values, *(places.poor & set(places.given))}:
             break
-    wanted = places.any | places.given | places.values
-    return _repeated(wanted, again(instance, clean, wanted, Clock(SECONDS), pair).seen)
+    informative = places.any | places.given | places.values
+    return _repeated(informative, again(instance, clean, informative, Clock(SECONDS), pair).seen)
 
 
 def _seen(
@@ -106,16 +106,16 @@ def _seen(
     return seen, deadly
 
 
-def _repeated(wanted: Telling, seen: Mapping[str, list[str]]) -> Telling:
+def _repeated(right: Telling, seen: Mapping[str, list[str]]) -> Telling:
     """Return the clean code's values that recur when run a second time, among other tests."""
     return {
         function: same
-        for function, tests in wanted.items()
-        if (same := {test: expected for test, expected in tests.items() if _shown(expected, seen.get(test, []))})
+        for function, tests in right.items()
+        if (same := {test: expected for test, expected in tests.items() if _matches(expected, seen.get(test, []))})
     }
 
 
-def _shown(expected: Mapping[int, str], seen: list[str]) -> bool:
+def _matches(expected: Mapping[int, str], seen: list[str]) -> bool:
     return all(seen[at : at + 1] == [value] for at, value in expected.items())
 
 
@@ -150,26 +150,26 @@ def _telling(clean: Mapping[str, list[str]], broken: Mapping[str, list[str]]) ->
             for test, original in zip(variants[number], variants.get(0, []), strict=False):
                 same = test.partition("[")[2] == original.partition("[")[2]  # the same parameters, judging by names
                 before, everywhere = clean[original], differing[test]
-                given = {at: value for at, value in everywhere.items() if not same or before[at : at + 1] != [value]}
-                unquoted = {at: value for at, value in given.items() if value not in quoted}
-                for telling, shown in ((places.any, everywhere), (places.given, given), (places.values, unquoted)):
-                    if shown:
-                        telling.setdefault(function, {})[test] = shown
+                own_places = {at: value for at, value in everywhere.items() if not same or before[at : at + 1] != [value]}
+                unquoted = {at: value for at, value in own_places.items() if value not in quoted}
+                for telling, values in ((places.any, everywhere), (places.given, own_places), (places.values, unquoted)):
+                    if values:
+                        telling.setdefault(function, {})[test] = values
         if len({value for tests in variants.values() for test in tests for value in clean[test]} - {ERROR}) < 3:
             places.poor.add(function)
     return places
 
 
-def _differing(shown: list[str], wrong: list[str]) -> dict[int, str]:
+def _differing(right: list[str], wrong: list[str]) -> dict[int, str]:
     ended = len(wrong) - (ERROR in wrong)  # nothing is known of later values
-    return {at: value for at, value in enumerate(shown[: ended + 1]) if value not in (ERROR, *wrong[at : at + 1])}
+    return {at: value for at, value in enumerate(right[: ended + 1]) if value not in (ERROR, *wrong[at : at + 1])}
 
 
 def again(
-    instance: Instance, tree: Mapping[str, bytes], wanted: Telling, clock: Clock, pair: tuple[Sandbox, Sandbox]
+    instance: Instance, tree: Mapping[str, bytes], expected: Telling, clock: Clock, pair: tuple[Sandbox, Sandbox]
 ) -> Ended:
     """Return the values that tests observe in a repaired repository where the bug showed."""
-    return run(instance, tree, clock, pair, {_original(test)[0] for tests in wanted.values() for test in tests})
+    return run(instance, tree, clock, pair, {_original(test)[0] for tests in expected.values() for test in tests})
 
 
 def run(
@@ -191,13 +191,13 @@ def _original(test: str) -> tuple[int, Function]:
 
 def variants(instance: Instance, numbers: Iterable[int]) -> dict[str, bytes]:
     """Return test files with fresh values, number 0 with their own: path -> content."""
-    wanted: dict[str, set[Function]] = {}
+    functions: dict[str, set[Function]] = {}
     for test in instance.fail_to_pass:
         path, *names = function_of(test)
-        wanted.setdefault(path, set()).add(tuple(names))
+        functions.setdefault(path, set()).add(tuple(names))
     clean = instance.base()
     files: dict[str, bytes] = {}
-    for path, names in wanted.items():
+    for path, names in functions.items():
         folder, slash, name = path.rpartition("/")
         for number in numbers:
             rng = random.Random(derive(instance.repository.digest, path, number))
@@ -205,7 +205,7 @@ def variants(instance: Instance, numbers: Iterable[int]) -> dict[str, bytes]:
             _keep(tree, (), names)
             if number:
                 _alter(tree, rng, bodies=number % 2 == 0, whole=number % VARIANTS < WHOLE)
-            text = ast.unparse(ast.fix_missing_locations(_Seeing().visit(tree)))
+            text = ast.unparse(ast.fix_missing_locations(_ObservationRecorder().visit(tree)))
             files[f"{folder}{slash}test_with_{number}_{name}"] = text.encode()
     return files
 
@@ -228,15 +228,15 @@ def _alter(tree: ast.Module, rng: random.Random, *, bodies: bool, whole: bool) -
         node.value = like(node.value, alike, rng)
 
 
-def _keep(parent: Any, names: Function, wanted: set[Function]) -> None:
+def _keep(parent: Any, names: Function, functions: set[Function]) -> None:
     """Remove the test functions that are not wanted."""
-    kept: list[ast.stmt] = []
+    statements: list[ast.stmt] = []
     for node in parent.body:
         if isinstance(node, ast.ClassDef):
-            _keep(node, (*names, node.name), wanted)
-        if not (isinstance(node, ast.FunctionDef) and node.name.startswith("test") and (*names, node.name) not in wanted):
-            kept.append(node)
-    parent.body = kept or [ast.Pass()]
+            _keep(node, (*names, node.name), functions)
+        if not (isinstance(node, ast.FunctionDef) and node.name.startswith("test") and (*names, node.name) not in functions):
+            statements.append(node)
+    parent.body = statements or [ast.Pass()]
 
 
 def _of_test(test: ast.FunctionDef, rng: random.Random, *, bodies: bool) -> Iterator[list[ast.Constant]]:
@@ -245,7 +245,7 @@ def _of_test(test: ast.FunctionDef, rng: random.Random, *, bodies: bool) -> Iter
     for mark in marks:
         mark.keywords = [item for item in mark.keywords if item.arg != "ids"]
     cases = [(mark.args[0], case) for mark in marks for case in getattr(mark.args[1], "elts", ())]
-    expecting = _told(test)
+    expecting = _expected_parameters(test)
     for names, case in cases:
         words = re.findall(r"\w+", ast.unparse(names))
         parts = case.elts if len(words) > 1 and isinstance(case, ast.Tuple | ast.List) else [case]
@@ -257,32 +257,34 @@ def _of_test(test: ast.FunctionDef, rng: random.Random, *, bodies: bool) -> Iter
         yield from rng.sample(groups, rng.randint(1, len(groups))) if groups else ()
 
 
-def _told(test: ast.FunctionDef) -> set[str]:
+def _expected_parameters(test: ast.FunctionDef) -> set[str]:
     """Return a test's parameters that are only expected values."""
-    given, used, expecting = {item.arg for item in test.args.args}, Counter[str](), Counter[str]()
+    parameters, used, expecting = {item.arg for item in test.args.args}, Counter[str](), Counter[str]()
     for node in ast.walk(ast.Module(test.body, [])):
         used.update(item.id for item in [node] if isinstance(item, ast.Name))
         sides = [item.value for item in node.keywords if item.arg == "match"] if _is_call_of(node, "raises") else []
         if isinstance(node, ast.Compare):
-            looked = _looked_at(node, given)
+            looked = _observed(node, parameters)
             sides = [item for item in (node.left, *node.comparators) if item not in looked and node not in looked]
         expecting.update(item.id for side in sides for item in ast.walk(side) if isinstance(item, ast.Name))
-    return {name for name in given if 0 < used[name] == expecting[name]}
+    return {name for name in parameters if 0 < used[name] == expecting[name]}
 
 
-def _looked_at(test: ast.expr, given: set[str]) -> list[ast.expr]:
+def _observed(test: ast.expr, parameters: set[str]) -> list[ast.expr]:
     """Return the expressions an assertion observes: the sides of an equation that name more than the test's parameters."""
     if not isinstance(test, ast.Compare) or not all(isinstance(item, ast.Eq) for item in test.ops):
         return [test]
     sides = [test.left, *test.comparators]
-    return [side for side in sides if {item.id for item in ast.walk(side) if isinstance(item, ast.Name)} - given] or sides
+    return [
+        side for side in sides if {item.id for item in ast.walk(side) if isinstance(item, ast.Name)} - parameters
+    ] or sides
 
 
 def _is_call_of(node: ast.AST, name: str) -> TypeGuard[ast.Call]:
     return isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == name
 
 
-class _Seeing(ast.NodeTransformer):
+class _ObservationRecorder(ast.NodeTransformer):
     """Makes assertions report the values they observe, ignoring the expected ones."""
 
     def __init__(self) -> None:
@@ -293,17 +295,17 @@ class _Seeing(ast.NodeTransformer):
         return self.generic_visit(node)
 
     def visit_Assert(self, node: ast.Assert) -> object:
-        return [_sees(side) for side in _looked_at(node.test, self.given)]
+        return [_sees(side) for side in _observed(node.test, self.given)]
 
     def visit_With(self, node: ast.With) -> object:
         item = node.items[0]
         if not _is_call_of(item.context_expr, "raises"):
             return self.generic_visit(node)
-        wanted = [pattern.value for pattern in item.context_expr.keywords if pattern.arg == "match"]
+        patterns = [pattern.value for pattern in item.context_expr.keywords if pattern.arg == "match"]
         item.context_expr.keywords = []  # an error message may contain the values
         item.optional_vars = item.optional_vars or ast.Name("_raised", ast.Store())
         error = f"str({ast.unparse(item.optional_vars)}.value)"
-        searches = [f"__import__('re').search({ast.unparse(pattern)}, {error}) is not None" for pattern in wanted]
+        searches = [f"__import__('re').search({ast.unparse(pattern)}, {error}) is not None" for pattern in patterns]
         return [node, *(_sees(ast.parse(pattern, mode="eval").body) for pattern in searches or ["'raised'"])]
 
 

@@ -13,14 +13,14 @@ LONGEST = 60_000
 """Maximum characters of a patch in an episode's last observation."""
 
 
-def told(said: str, patch: str | None) -> str:
+def told(summary: str, patch: str | None) -> str:
     """Return an episode's last observation: the verdict, and the judged patch."""
     if patch is None:
-        return f"{said}\n{OPEN}left out: more than {LONGEST} characters\n{CLOSE}"
+        return f"{summary}\n{OPEN}left out: more than {LONGEST} characters\n{CLOSE}"
     patch = patch.encode("utf-8", "replace").decode()
     if len(patch) > LONGEST:
         patch = f"left out: {len(patch)} characters\n"
-    return f"{said}\n{OPEN}{patch}{CLOSE}"
+    return f"{summary}\n{OPEN}{patch}{CLOSE}"
 
 
 def patch_of(episode: Episode) -> str | None:

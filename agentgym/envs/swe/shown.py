@@ -50,13 +50,13 @@ def window(path: str, text: str, first: int, last: int) -> str:
     """Return numbered lines of a file and the number of lines above and below, in SWE-agent's form."""
     lines = split_lines(text)
     first, last = max(first, 1), min(last, len(lines), first + 4 * WINDOW - 1)
-    shown = [f"[File: {path} ({len(lines)} lines total)]"]
+    output = [f"[File: {path} ({len(lines)} lines total)]"]
     if first > 1:
-        shown.append(f"({first - 1} more lines above)")
-    shown += [f"{number}:{_cut(lines[number - 1])}" for number in range(first, last + 1)]
+        output.append(f"({first - 1} more lines above)")
+    output += [f"{number}:{_cut(lines[number - 1])}" for number in range(first, last + 1)]
     if last < len(lines):
-        shown.append(f"({len(lines) - last} more lines below)")
-    return "\n".join(shown)
+        output.append(f"({len(lines) - last} more lines below)")
+    return "\n".join(output)
 
 
 def split_lines(text: str) -> list[str]:
@@ -81,17 +81,17 @@ def places(text: str, old: str) -> list[int]:
 
 def no_match(path: str, text: str, old: str) -> str:
     """Return why a text to replace was not found, and the closest match."""
-    lines, wanted = split_lines(text), [line.strip() for line in split_lines(old)]
-    said = f"No replacement was made: old was not found in {path}. It must match the file exactly, white space included"
+    lines, old_lines = split_lines(text), [line.strip() for line in split_lines(old)]
+    message = f"No replacement was made: old was not found in {path}. It must match the file exactly, white space included"
     stripped = [line.strip() for line in lines]
-    if any(wanted):  # searched as one text, in linear time even with many partial matches
+    if any(old_lines):  # searched as one text, in linear time even with many partial matches
         whole = "\n".join(["", *stripped, ""])
-        place = whole.find("\n".join(["", *wanted, ""]))
+        place = whole.find("\n".join(["", *old_lines, ""]))
         if place >= 0:
             number = whole.count("\n", 0, place)
-            near = "\n".join(_cut(line) for line in lines[number : number + min(len(wanted), 20)])
-            return f"{said}. Without the white space at the ends of lines it is at line {number + 1}:\n{near}"
-    first = next((line for line in wanted if line), "")
+            near = "\n".join(_cut(line) for line in lines[number : number + min(len(old_lines), 20)])
+            return f"{message}. Without the white space at the ends of lines it is at line {number + 1}:\n{near}"
+    first = next((line for line in old_lines if line), "")
     at = [number for number, line in enumerate(stripped, 1) if first and line == first][:5]
     where = f" Its first line is at {'line' if len(at) == 1 else 'lines'} {', '.join(map(str, at))}." if at else ""
-    return f"{said}, and without line numbers.{where}"
+    return f"{message}, and without line numbers.{where}"

@@ -202,9 +202,9 @@ class Terminal(Attacked, SandboxEnv):
     def forget(self) -> None:
         if self.backend in CONTAINERS:  # their /tmp, /dev/shm and shared memory outlive a command
             self._drop()
-        kept, self._sandbox = self._sandbox, None  # other kinds stay: only the folder outlives a run, and it is replaced
+        sandbox, self._sandbox = self._sandbox, None  # other kinds stay: only the folder outlives a run, and it is replaced
         super().forget()
-        self._sandbox, self._fits = kept, False
+        self._sandbox, self._fits = sandbox, False
 
     def _drop(self) -> None:
         super()._drop()

@@ -43,13 +43,13 @@ class ShellState:
     def command(self, text: str, extra: Mapping[str, str]) -> list[str]:
         """Return the argument list that runs a command in this state; `extra` variables apply where unset."""
         variables = {**extra, **dict(self.variables)}
-        given = [f"{name}={value}" for name, value in variables.items()]
-        return ["/usr/bin/env", "-i", "--", *given, "/bin/bash", "-c", _SCRIPT, "bash", self.folder, self.before, text]
+        assignments = [f"{name}={value}" for name, value in variables.items()]
+        return ["/usr/bin/env", "-i", "--", *assignments, "/bin/bash", "-c", _SCRIPT, "bash", self.folder, self.before, text]
 
     def after(self, result: Result, extra: Mapping[str, str]) -> "ShellState":
         """Return the state after a command; this one if the shell was killed."""
-        _, mark, told = result.stderr.rpartition(_MARK)
-        folder, _, rest = told.partition(b"\0")
+        _, mark, dump = result.stderr.rpartition(_MARK)
+        folder, _, rest = dump.partition(b"\0")
         before, _, entries = rest.partition(b"\0")
         if not mark or not folder.endswith(b"\n") or len(entries) > _ROOM:
             return self

@@ -26,12 +26,12 @@ def numbered(rng: Rng, word: str | None = None) -> str:
     return f"{word or pick(rng, THINGS)}{int(rng.integers(10, 1000))}"
 
 
-def names(rng: Rng, count: int, taken: tuple[str, ...] = ()) -> list[str]:
+def names(rng: Rng, count: int, existing: tuple[str, ...] = ()) -> list[str]:
     """Return `count` distinct numbered words."""
     distinct: dict[str, None] = {}
     while len(distinct) < count:
         name = numbered(rng)
-        if name not in taken:
+        if name not in existing:
             distinct[name] = None
     return list(distinct)
 

@@ -178,9 +178,9 @@ class TextWorld(TextEnv):
         return list(self.log), self._now.feedback, list(self.told)
 
     def load(self, payload: object) -> None:
-        log, feedback, told = cast("tuple[list[str], str, list[tuple[str, str]]]", payload)
+        log, feedback, exchanges = cast("tuple[list[str], str, list[tuple[str, str]]]", payload)
         self.forget()
-        self.log, self.told = list(log), list(told)
+        self.log, self.told = list(log), list(exchanges)
         known, played = self._played
         if known != self.task.data["content"] or played != self.log[: len(played)]:
             self._start(self.task)
@@ -226,16 +226,16 @@ def found(action: str, possible: Sequence[str]) -> str | None:
 
     The source of a `take` may be omitted.
     """
-    said = (_spoken(action), understood(action))  # some names contain articles
-    exact = next((command for command in possible if command.lower() in said), None)
-    alike = (command for command in possible if {understood(command), understood(command.partition(" from ")[0])} & {*said})
+    forms = (_spoken(action), understood(action))  # some names contain articles
+    exact = next((command for command in possible if command.lower() in forms), None)
+    alike = (command for command in possible if {understood(command), understood(command.partition(" from ")[0])} & {*forms})
     return exact or next(alike, None)
 
 
 def closest(words: str, possible: Sequence[str]) -> list[str]:
     """Return the possible commands that share most words with an impossible one."""
-    said = set(words.split())
-    near = sorted(possible, key=lambda command: -len(said.intersection(command.lower().split())))
+    spoken = set(words.split())
+    near = sorted(possible, key=lambda command: -len(spoken.intersection(command.lower().split())))
     return near[:SHOWN] + ["…"] * (len(near) > SHOWN)
 
 

@@ -12,9 +12,9 @@ Option = tuple[int, int, str, str]
 """A useful command: distance, rank among equals, room, and what to say there (or the direction to go)."""
 
 
-def advise(told: Told) -> str:
+def advise(exchanges: Told) -> str:
     """Return the next command after an episode's commands and answers, a pure function of these."""
-    notes = Notes(told)
+    notes = Notes(exchanges)
     for command in candidates(notes):
         if (notes.here, command) not in notes.refused:
             return command
@@ -70,10 +70,10 @@ def cook(notes: Notes) -> Iterator[str]:
         yield "inventory"
     if not any(todo.values()) and notes.held.issuperset(todo):
         yield from do(notes, [option(notes, room, "prepare meal") for room in notes.mentioning("kitchen")[:1]])
-    wanted = [name for name in todo if name not in unseen]
-    if any(verb in KNIFE for name in wanted for verb in todo[name]):
-        wanted.append("knife")
-    options = taking(notes, wanted)
+    missing = [name for name in todo if name not in unseen]
+    if any(verb in KNIFE for name in missing for verb in todo[name]):
+        missing.append("knife")
+    options = taking(notes, missing)
     for name in notes.held.intersection(todo):
         for verb in todo[name]:
             if verb in KNIFE and "knife" in notes.held:
@@ -130,12 +130,12 @@ def unknown(notes: Notes, *, probing: bool) -> list[Option]:
 def do(notes: Notes, options: Iterable[Option]) -> Iterator[str]:
     """Yield the next command of each option not yet refused, nearest first."""
     for _, _, room, command in sorted(options):
-        said = pass_through(notes, room, command) if command in BACK else [command]
-        said = [each for each in said if (room, each) not in notes.refused]
-        if said and room != notes.here:
+        commands = pass_through(notes, room, command) if command in BACK else [command]
+        commands = [each for each in commands if (room, each) not in notes.refused]
+        if commands and room != notes.here:
             way = notes.reached().get(room, (0, ""))[1]
-            said = pass_through(notes, notes.here, way) if way else []
-        yield from said
+            commands = pass_through(notes, notes.here, way) if way else []
+        yield from commands
 
 
 def pass_through(notes: Notes, room: str, way: str) -> list[str]:

@@ -39,8 +39,8 @@ class Room:
 class Notes:
     """Notes of a player who reads only the texts; all words are in lower case."""
 
-    def __init__(self, told: Told) -> None:
-        self.objective = told[0][1].partition("\n\n-=")[0].lower()
+    def __init__(self, exchanges: Told) -> None:
+        self.objective = exchanges[0][1].partition("\n\n-=")[0].lower()
         self.recipe: dict[str, list[str]] = {}
         """Required treatments of each ingredient: `fry`, `slice`, …"""
         self.rooms: dict[str, Room] = {}
@@ -61,15 +61,15 @@ class Notes:
         self.asked = False
         """True once the inventory was read."""
         self._reached: dict[str, tuple[int, str]] = {}
-        self.names = self._names(told)
-        for command, text in told:
+        self.names = self._names(exchanges)
+        for command, text in exchanges:
             self._note(command.lower(), text.lower())
 
-    def _names(self, told: Told) -> set[str]:
+    def _names(self, exchanges: Told) -> set[str]:
         """Return the names of relevant things: those in the recipe and the objective, and keys."""
-        asked = {name for verb, name, _ in steps_of(self.objective) if verb in ("take", "find")}
-        names = {"knife", "cookbook", "meal", *asked}
-        for text in [text for _, text in told if REFUSED not in text]:  # refusals quote the player
+        goal_names = {name for verb, name, _ in steps_of(self.objective) if verb in ("take", "find")}
+        names = {"knife", "cookbook", "meal", *goal_names}
+        for text in [text for _, text in exchanges if REFUSED not in text]:  # refusals quote the player
             match = _RECIPE.search(text)
             if match:
                 self.recipe = {name.strip().lower(): [] for name in match[1].splitlines() if name.strip()}

@@ -18,20 +18,20 @@ def steps_of(objective: str) -> list[tuple[str, str, str]]:
     """Return an objective's steps: `go`, `take`, `find`, `open`, `unlock` (with), `put` (on), `insert` (into)."""
     steps = list[tuple[str, str, str]]()
     for sentence in re.split(r"[.!?]\s*", objective):
-        before, _, told = sentence.rpartition(", ")
-        if match := _GO.search(told):
+        before, _, clause = sentence.rpartition(", ")
+        if match := _GO.search(clause):
             steps.append(("go", match[1] or match[2], ""))
-        elif match := _INTO_LOCK.search(told):
+        elif match := _INTO_LOCK.search(clause):
             steps.append(("unlock", match[2], match[1]))
-        elif "unlock" in told and (match := _UNLOCK.search(told)):
+        elif "unlock" in clause and (match := _UNLOCK.search(clause)):
             key = match[2] or before.partition("with the ")[2]
             steps.append(("unlock", match[1], key))
-        elif match := _AJAR.search(told) or _OPEN.search(told):
+        elif match := _AJAR.search(clause) or _OPEN.search(clause):
             steps.append(("open", match[1], ""))
-        elif match := _PUT.search(told):
+        elif match := _PUT.search(clause):
             steps.append(("put" if match[2] == "on" else "insert", match[1], match[3]))
-        elif match := _TAKE.search(told):
+        elif match := _TAKE.search(clause):
             steps.append(("take", match[1], ""))
-        elif match := _BRIEF.search(told):
+        elif match := _BRIEF.search(clause):
             steps += [("find", match[1], ""), ("put", match[1], "stove")]
     return steps

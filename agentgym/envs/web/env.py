@@ -134,13 +134,13 @@ class Web(BrowserEnv):
 
     def do(self, name: str, *arguments: object) -> Outcome:
         """Execute an action and record the page it was done on."""
-        before = self._shown()
+        before = self._seen_page()
         outcome = super().do(name, *arguments)
         if outcome.valid:
             self.trail = (*self.trail, before._replace(done=(name, *arguments)))
         return outcome
 
-    def _shown(self) -> Seen:
+    def _seen_page(self) -> Seen:
         return Seen(self.seen["url"], tuple((depth, text) for depth, text, _ in self.seen["lines"]))
 
     # Policies
@@ -151,7 +151,7 @@ class Web(BrowserEnv):
     def oracle(self) -> Iterator[str]:
         """Follow the family's plan; after a deviation, restore the sites first if they may have changed."""
         while True:
-            yield _spelled(next_action(self._plan, self.trail, self._shown()))
+            yield _spelled(next_action(self._plan, self.trail, self._seen_page()))
 
     def expert(self) -> Iterator[str]:
         """Act like the oracle, since a plan uses only the instruction and the pages."""

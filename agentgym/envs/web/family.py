@@ -107,13 +107,13 @@ class TaskFamily:
         expected = answers[0] if answers else DONE if data["possible"] else IMPOSSIBLE
         if plain(answer) != plain(expected):
             return False
-        wanted = state.fresh()
+        reference = state.fresh()
         try:
             if data["possible"]:
-                self.effect(wanted, data["ask"])
-            return wanted.digest(traces=False) == state.digest(traces=False)
+                self.effect(reference, data["ask"])
+            return reference.digest(traces=False) == state.digest(traces=False)
         finally:
-            wanted.close()
+            reference.close()
 
 
 def asked(ask: Ask) -> dict[str, object]:

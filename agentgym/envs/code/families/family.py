@@ -143,10 +143,10 @@ class ProgramSpec:
         """Return plausible solutions that are wrong unless they happen to be equivalent."""
         wrong = [self.solution({number: slip}) for number, part in enumerate(self.parts) for slip in part.slips]
         if self.start.kind == "function" and not self.start.indent:
-            kept = [isinstance(step.of, Rule) and step.of.gives is None for step in self.steps]
-            for i in (i for i, same in enumerate(kept) if same):
+            type_preserving = [isinstance(step.of, Rule) and step.of.gives is None for step in self.steps]
+            for i in (i for i, same in enumerate(type_preserving) if same):
                 wrong.append(replace(self, steps=self.steps[:i] + self.steps[i + 1 :]).solution())
-            for i in (i for i, both in enumerate(pairwise(kept)) if all(both)):
+            for i in (i for i, both in enumerate(pairwise(type_preserving)) if all(both)):
                 this_step, next_step = self.steps[i : i + 2]
                 wrong.append(replace(self, steps=(*self.steps[:i], next_step, this_step, *self.steps[i + 2 :])).solution())
         return list(dict.fromkeys(wrong))
@@ -218,21 +218,23 @@ class ProgramFamily:
         kind, solution = plan.start.kind, plan.solution()
         cases: dict[str, list[Any]] = {}
         for _ in range(3 * (PUBLIC + HIDDEN)):
-            given = pack(plan.start.draw(rng, difficulty, plan))
-            result = outcome(solution, plan.entry, kind, given)
-            if result is not None and len(repr(given)) + len(repr(result[0])) < 4000:
-                cases.setdefault(repr(given), [given, result[0]])
+            arguments = pack(plan.start.draw(rng, difficulty, plan))
+            result = outcome(solution, plan.entry, kind, arguments)
+            if result is not None and len(repr(arguments)) + len(repr(result[0])) < 4000:
+                cases.setdefault(repr(arguments), [arguments, result[0]])
             if len(cases) == PUBLIC + HIDDEN:
                 break
         public, hidden = list(cases.values())[:PUBLIC], list(cases.values())[PUBLIC:]
         results = {repr(result) for _, result in hidden}
         if len(hidden) < HIDDEN or len(results) < (2 if results <= {"True", "False"} else LIVELY):
             return None
-        if all(given and repr(result) == repr(given[0]) for given, result in hidden):  # returning the argument would pass
+        if all(
+            arguments and repr(result) == repr(arguments[0]) for arguments, result in hidden
+        ):  # returning the argument would pass
             return None
         mistakes = plan.mistakes()
-        some = [mistakes[int(i)] for i in rng.permutation(len(mistakes))[:TRIED]]
-        passed = {code: passes(hidden, code, plan.entry, kind, self.tolerance) for code in some}
+        sampled = [mistakes[int(i)] for i in rng.permutation(len(mistakes))[:TRIED]]
+        passed = {code: passes(hidden, code, plan.entry, kind, self.tolerance) for code in sampled}
         wrong = sorted((code for code in passed if passed[code] < HIDDEN), key=lambda code: -passed[code])
         return Draft(plan, public, hidden, wrong[:KEPT]) if len(wrong) >= 2 else None
 
@@ -292,10 +294,10 @@ def _pattern(says: str) -> re.Pattern[str]:
     return re.compile(text)
 
 
-def outcome(code: str, entry: str, kind: str, given: object) -> list[object] | None:
+def outcome(code: str, entry: str, kind: str, arguments: object) -> list[object] | None:
     """Return the packed result of trusted code for an input, in a list of one; None if it raises."""
     try:
-        return [sorted_through(pack(respond(kind, made(code, entry), unpack(given))))]
+        return [sorted_through(pack(respond(kind, made(code, entry), unpack(arguments))))]
     except (ArithmeticError, LookupError, ValueError, TypeError, AttributeError, RecursionError, NotData):
         return None
 
@@ -316,7 +318,7 @@ def made(code: str, entry: str) -> Any:
 
 def passes(cases: list[Any], code: str, entry: str, kind: str, tolerance: float) -> int:
     """Return the number of cases that trusted code passes, with a generous tolerance."""
-    results = [(expected, outcome(code, entry, kind, given)) for given, expected in cases]
+    results = [(expected, outcome(code, entry, kind, arguments)) for arguments, expected in cases]
     return sum(result is not None and _alike(expected, result[0], 10 * tolerance) for expected, result in results)
 
 

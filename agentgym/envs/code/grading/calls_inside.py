@@ -31,25 +31,25 @@ MOST_KEPT = 10_000
 
 def serve(request: str) -> None:
     """Run a solution's code and keep its definitions; answers [None, error or None]."""
-    asked = json.loads(request)
-    state.update(asked, answers=code_inside.silence(), space=code_inside.module())
+    message = json.loads(request)
+    state.update(message, answers=code_inside.silence(), space=code_inside.module())
     signal.signal(signal.SIGALRM, code_inside.alarm)
 
     def work() -> None:
-        exec(code_inside.compiled(asked["code"]), state["space"])
+        exec(code_inside.compiled(message["code"]), state["space"])
 
-    code_inside.write(state["answers"], code_inside.tried(work, asked["seconds"], asked["room"]))
+    code_inside.write(state["answers"], code_inside.tried(work, message["seconds"], message["room"]))
 
 
 def call(request: str) -> None:
     """Call a function of the solution, or get or set an attribute of a kept object; answers [value, error or None]."""
-    name, given, named = json.loads(request)
-    kept = state.setdefault("kept", [])
+    name, positional, named = json.loads(request)
+    objects = state.setdefault("kept", [])
 
     def own(value: Any) -> Any:
         """Return a value with handles replaced by their objects."""
         if type(value) is Handle:
-            return kept[value.number]
+            return objects[value.number]
         if type(value) in (list, tuple, set, frozenset):
             return type(value)(own(item) for item in value)
         return (
@@ -57,16 +57,16 @@ def call(request: str) -> None:
         )
 
     def work() -> Any:
-        arguments = own(unpack(given))
+        arguments = own(unpack(positional))
         operation = {"": getattr, "=": setattr}.get(name) or state["space"][name]
         value = operation(*arguments, **own(unpack(named)))
         try:
             pack(value)
         except NotData:
-            if len(kept) >= MOST_KEPT:
+            if len(objects) >= MOST_KEPT:
                 raise
-            kept.append(value)
-            return Handle(len(kept) - 1, bool(value))
+            objects.append(value)
+            return Handle(len(objects) - 1, bool(value))
         return value
 
     code_inside.write(state["answers"], code_inside.tried(work, state["seconds"], state["room"]))
@@ -77,9 +77,9 @@ def call(request: str) -> None:
 
 def begin(request: str) -> None:
     """Start the checks and answer their first call as [name, arguments, keyword arguments], or all results."""
-    asked = json.loads(request)
+    message = json.loads(request)
     state.update(answers=code_inside.silence(), out=queue.SimpleQueue(), back=queue.SimpleQueue())
-    threading.Thread(target=_check, args=(asked,), daemon=True).start()
+    threading.Thread(target=_check, args=(message,), daemon=True).start()
     code_inside.write(state["answers"], state["out"].get())
 
 
@@ -89,31 +89,31 @@ def go_on(answer: str) -> None:
     code_inside.write(state["answers"], state["out"].get())
 
 
-def _check(asked: dict[str, Any]) -> None:
-    random.seed(asked["seed"])
+def _check(message: dict[str, Any]) -> None:
+    random.seed(message["seed"])
     space = code_inside.module()
     results: list[str | None] = []
     try:
-        exec(asked["before"], space)
-        space.update({name: stand_in(name) for name in asked["names"]})
-        exec(asked["setup"], space)
+        exec(message["before"], space)
+        space.update({name: stand_in(name) for name in message["names"]})
+        exec(message["setup"], space)
     except BaseException as error:
-        results = [f"the checks cannot be prepared: {code_inside.message(error)}"] * len(asked["checks"])
-    for check in asked["checks"][len(results) :]:
+        results = [f"the checks cannot be prepared: {code_inside.message(error)}"] * len(message["checks"])
+    for check in message["checks"][len(results) :]:
         try:
             if len(check) == 1:
                 exec(check[0], space)
                 results.append(None)
             else:
-                results.append(_shown(eval(check[0], space), check[1]))
+                results.append(_mismatch(eval(check[0], space), check[1]))
         except BaseException as error:
             results.append(code_inside.message(error))
     state["out"].put({"results": results})
 
 
-def _shown(value: object, wanted: str) -> str | None:
+def _mismatch(value: object, expected: str) -> str | None:
     """Return None if a value's repr is the expected text or its value equals it; else an error."""
-    if repr(value) == wanted or value == ast.literal_eval(wanted):
+    if repr(value) == expected or value == ast.literal_eval(expected):
         return None
     return f"gave {value!r}"[: code_inside.LONGEST_MESSAGE]
 
@@ -121,8 +121,8 @@ def _shown(value: object, wanted: str) -> str | None:
 def stand_in(name: str) -> object:
     """Return a stub that calls into the other sandbox."""
 
-    def function(*given: object, **named: object) -> object:
-        return _asked(name, given, named)
+    def function(*positional: object, **named: object) -> object:
+        return _request(name, positional, named)
 
     function.__name__ = name
     return function
@@ -143,13 +143,13 @@ class Distant:
     def __getattr__(self, name: str) -> object:
         if name.startswith("__"):
             raise AttributeError(name)
-        return _asked("", (self, name), {})
+        return _request("", (self, name), {})
 
     def __setattr__(self, name: str, value: object) -> None:
-        _asked("=", (self, name, value), {})
+        _request("=", (self, name, value), {})
 
 
-def _asked(name: str, given: tuple[object, ...], named: dict[str, object]) -> Any:
+def _request(name: str, positional: tuple[object, ...], named: dict[str, object]) -> Any:
     """Return the result of a call from the solution's sandbox.
 
     Raises:
@@ -157,10 +157,10 @@ def _asked(name: str, given: tuple[object, ...], named: dict[str, object]) -> An
         RuntimeError: the solution raised an exception unknown here; a built-in one is raised as its own type.
     """
     try:
-        asked = [name, pack(_sent(list(given))), pack(_sent(named))]
+        message = [name, pack(_sent(list(positional))), pack(_sent(named))]
     except NotData as error:
         raise TypeError(f"{name} can be given plain data only: {error}") from None
-    state["out"].put({"call": asked})
+    state["out"].put({"call": message})
     value, error = state["back"].get()
     if error is not None:
         kind = getattr(builtins, error.partition(":")[0], None)

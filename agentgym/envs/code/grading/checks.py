@@ -58,40 +58,42 @@ class _Conversation:
 
     def results(self, code: str) -> list[Tried]:
         count, checks = len(self.checks.checks), self.checks
-        told = {"code": code, "seconds": checks.seconds, "room": self.room}
-        _, error = self._theirs(program(f"serve({json.dumps(told)!r})", SHIPPED), START)
+        solution_request = {"code": code, "seconds": checks.seconds, "room": self.room}
+        _, error = self._theirs(program(f"serve({json.dumps(solution_request)!r})", SHIPPED), START)
         if error is not None:
             return [Tried(False, error)] * count
-        asked = {
+        checks_request = {
             "before": checks.before,
             "setup": checks.setup,
             "names": list(checks.names),
             "seed": checks.seed,
             "checks": [list(check) for check in checks.checks],
         }
-        message = self._ours(program(f"begin({json.dumps(asked)!r})", SHIPPED))
+        message = self._ours(program(f"begin({json.dumps(checks_request)!r})", SHIPPED))
         for _ in range(MOST_CALLS):
             if "call" not in message:
                 break
             answer = self._call(message["call"])
             message = self._ours(_step(f"go_on({json.dumps(answer)!r})"))
         outcomes: list[str | None] = message.get("results", [])
-        tried = [Tried(error is None, self._told(error)) for error in outcomes]
+        tried = [Tried(error is None, self._described_error(error)) for error in outcomes]
         return tried + [Tried(False, f"not checked: {message.get('error', 'too many calls')}")] * (count - len(tried))
 
-    def _call(self, asked: list[Any]) -> list[Any]:
+    def _call(self, request: list[Any]) -> list[Any]:
         if self.slow >= PATIENCE:
             return [None, "RuntimeError: too many calls before ran out of time"]
         if self.left <= 0:
             return [None, "RuntimeError: the time for all calls ran out"]
-        name, given, named = asked
-        answer = self._theirs(_step(f"call({json.dumps(asked)!r})"), self.checks.seconds)
+        name, positional, named = request
+        answer = self._theirs(_step(f"call({json.dumps(request)!r})"), self.checks.seconds)
         self.slow += answer[1] is not None and answer[1].startswith("Slow")
-        arguments = [shown(argument) for argument in given] + [f"{key}={shown(argument)}" for key, argument in named["d"]]
+        arguments = [shown(argument) for argument in positional] + [
+            f"{key}={shown(argument)}" for key, argument in named["d"]
+        ]
         self.last = f"{name}({', '.join(arguments)}) {'gave ' + shown(answer[0]) if answer[1] is None else 'failed'}"
         return answer
 
-    def _told(self, error: str | None) -> str:
+    def _described_error(self, error: str | None) -> str:
         return "" if error is None else f"{error}; the last call: {self.last}" if self.last else error
 
     def _theirs(self, code: str, more: float) -> list[Any]:

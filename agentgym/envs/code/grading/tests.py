@@ -49,7 +49,7 @@ def run_tests(sandbox: Sandbox, code: str, tests: CodeTests) -> list[Tried]:
     """Return the result of each case; the sandbox must be fresh and sees inputs only."""
     if tests.kind == "program":
         return _programs(sandbox, code, tests)
-    inputs = [given for given, _ in tests.cases]
+    inputs = [arguments for arguments, _ in tests.cases]
     request = {
         "code": code,
         "entry": tests.entry,
@@ -83,13 +83,13 @@ def _judged(answer: list[object], expected: object, tests: CodeTests) -> Tried:
         return Tried(False, f"no value that can be compared ({wrong})")
 
 
-def read_answers(said: bytes, most: int) -> list[list[object]] | str:
+def read_answers(output: bytes, most: int) -> list[list[object]] | str:
     """Return the [value, error] of each case in order, as far as they are well formed; text if the code itself failed.
 
     The solution may have forged any of this: each value is validated and packed again.
     """
     answers: list[list[object]] = []
-    for line in said.split(b"\n")[: most + 1]:
+    for line in output.split(b"\n")[: most + 1]:
         try:
             number, value, error = json.loads(line)
             if number == -1 and not answers:
@@ -122,7 +122,7 @@ def _programs(sandbox: Sandbox, code: str, tests: CodeTests) -> list[Tried]:
     """Run a program once per case, each time in an empty folder."""
     tried: list[Tried] = []
     slow, left, empty = 0, tests.total or budget(tests.seconds), sandbox.snapshot()
-    for number, (given, expected) in enumerate(tests.cases):
+    for number, (stdin, expected) in enumerate(tests.cases):
         if slow >= PATIENCE:
             tried.append(Tried(False, "not run: too many cases before it ran out of time"))
             continue
@@ -131,12 +131,12 @@ def _programs(sandbox: Sandbox, code: str, tests: CodeTests) -> list[Tried]:
             continue
         if number:
             sandbox.restore(empty)
-        result = sandbox.python(code, stdin=str(given).encode(), timeout=tests.seconds)
+        result = sandbox.python(code, stdin=str(stdin).encode(), timeout=tests.seconds)
         left -= result.seconds
         slow += result.reason == ExitReason.TIMEOUT
-        said = result.stdout.decode("utf-8", "backslashreplace")
-        right = result.ok and COMPARISONS[tests.compare](expected, said, tests.tolerance)
-        tried.append(Tried(right, said if result.ok else _failure(result, tests.seconds)))
+        printed = result.stdout.decode("utf-8", "backslashreplace")
+        right = result.ok and COMPARISONS[tests.compare](expected, printed, tests.tolerance)
+        tried.append(Tried(right, printed if result.ok else _failure(result, tests.seconds)))
     return tried
 
 

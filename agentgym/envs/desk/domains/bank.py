@@ -183,17 +183,17 @@ it takes {r["fraud_days"]} days."""
 
     def decide_limit(self, ref: str, ask: Ask) -> Decision:
         card = self.db.get("cards", ref)
-        wanted = ask("limit")
+        wish = ask("limit")
         share = self.r["gold_times" if self.gold(card) else "times"]
-        highest, asked = card["income"] * share // 100, int(wanted.replace("$", "").replace(".", ""))
-        if asked > highest:
+        highest, wished_limit = card["income"] * share // 100, int(wish.replace("$", "").replace(".", ""))
+        if wished_limit > highest:
             return Decision(f"The limit of card {ref} can be at most {cents(highest)}", facts=(("money", cents(highest)),))
         fee = self.r["raise_fee"]
         return Decision(
-            f"I can raise the limit of card {ref} to {wanted} for a fee of {cents(fee)}",
-            ("set_limit", {"card_id": ref, "limit": asked / 100, "fee": fee / 100}),
+            f"I can raise the limit of card {ref} to {wish} for a fee of {cents(fee)}",
+            ("set_limit", {"card_id": ref, "limit": wished_limit / 100, "fee": fee / 100}),
             (("money", cents(fee)),),
-            (wanted,),
+            (wish,),
         )
 
     def draw_replace(self, rng: np.random.Generator, mine: dict[str, Row]) -> Drawn:

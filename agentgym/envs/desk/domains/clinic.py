@@ -125,9 +125,9 @@ price without an insurer. Tell the customer the amount left to pay."""
         Raises:
             Refused: the slot is taken or another doctor's.
         """
-        held, slot = self._booked(appointment_id), self.db.peek("slots", slot_id)
-        if not slot["free"] or slot["doctor"] != held["doctor"]:
-            raise Refused(f"{slot_id} is not a free slot of {held['doctor']}.")
+        appointment, slot = self._booked(appointment_id), self.db.peek("slots", slot_id)
+        if not slot["free"] or slot["doctor"] != appointment["doctor"]:
+            raise Refused(f"{slot_id} is not a free slot of {appointment['doctor']}.")
         self.db.change("appointments", appointment_id, date=slot["date"], time=slot["time"], fee=to_cents(fee))
         self.db.change("slots", slot_id, free=False)
         return f"{appointment_id} is on {slot['date']} at {slot['time']} now."
@@ -140,22 +140,22 @@ price without an insurer. Tell the customer the amount left to pay."""
         return f"{appointment_id} is called off."
 
     def _booked(self, appointment_id: str) -> Row:
-        held = self.db.peek("appointments", appointment_id)
-        if held["status"] != "booked":
-            raise Refused(f"{appointment_id} is {held['status']}.")
-        return held
+        appointment = self.db.peek("appointments", appointment_id)
+        if appointment["status"] != "booked":
+            raise Refused(f"{appointment_id} is {appointment['status']}.")
+        return appointment
 
     # Intents
 
-    def _operation(self, ref: str, held: Row) -> Decision | None:
-        if held["kind"] != "operation":
+    def _operation(self, ref: str, appointment: Row) -> Decision | None:
+        if appointment["kind"] != "operation":
             return None
         days = str(self.r["theatre"])
         text = f"The theatre department is taking care of appointment {ref}; that takes {days} days"
         return Decision(text, ("transfer_to_human", {"reference": ref, "department": "theatre"}), (("number", days),))
 
-    def _fee(self, held: Row) -> int:
-        return 0 if self.until(held["date"]) >= self.r["notice"] or self.gold(held) else self.r["fee"]
+    def _fee(self, appointment: Row) -> int:
+        return 0 if self.until(appointment["date"]) >= self.r["notice"] or self.gold(appointment) else self.r["fee"]
 
     def draw_move(self, rng: np.random.Generator, mine: dict[str, Row]) -> Drawn:
         ref = self.one(rng, mine)
@@ -168,16 +168,16 @@ price without an insurer. Tell the customer the amount left to pay."""
         return (ref, {"date": pick(rng, days)}) if days else (None, {})
 
     def decide_move(self, ref: str, ask: Ask) -> Decision:
-        held = self.db.get("appointments", ref)
-        if handed := self._operation(ref, held):
+        appointment = self.db.get("appointments", ref)
+        if handed := self._operation(ref, appointment):
             return handed
-        day, last = ask("date"), self.day(held["date"], self.r["limit"])
+        day, last = ask("date"), self.day(appointment["date"], self.r["limit"])
         if self.day(day) > last:
             text = f"Appointment {ref} cannot be moved so far: the last possible day is {last}"
             return Decision(text, facts=(("date", last.isoformat()),))
-        slots = self.db.where("slots", doctor=held["doctor"], date=day)
+        slots = self.db.where("slots", doctor=appointment["doctor"], date=day)
         _, slot = min((row["time"], key) for key, row in slots.items() if row["free"])
-        fee = self._fee(held)
+        fee = self._fee(appointment)
         return Decision(
             f"I can move appointment {ref} to {day} at {slots[slot]['time']} for {cents(fee)}",
             ("move_appointment", {"appointment_id": ref, "slot_id": slot, "fee": fee / 100}),
@@ -189,10 +189,10 @@ price without an insurer. Tell the customer the amount left to pay."""
         return self.one(rng, mine), {}
 
     def decide_cancel(self, ref: str, ask: Ask) -> Decision:
-        held = self.db.get("appointments", ref)
-        if handed := self._operation(ref, held):
+        appointment = self.db.get("appointments", ref)
+        if handed := self._operation(ref, appointment):
             return handed
-        fee = self._fee(held)
+        fee = self._fee(appointment)
         return Decision(
             f"I can call appointment {ref} off for {cents(fee)}",
             ("cancel_appointment", {"appointment_id": ref, "fee": fee / 100}),

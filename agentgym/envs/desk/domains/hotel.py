@@ -109,11 +109,11 @@ the charge."""
         Raises:
             Refused: the number of nights is out of range.
         """
-        held = self._booked(reservation_id)
+        reservation = self._booked(reservation_id)
         if not 1 <= nights <= 100:
             raise Refused(f"{nights} is no number of nights to add.")
-        self.db.change("reservations", reservation_id, nights=held["nights"] + nights, charge=to_cents(charge))
-        return f"{reservation_id} has {held['nights'] + nights} nights now."
+        self.db.change("reservations", reservation_id, nights=reservation["nights"] + nights, charge=to_cents(charge))
+        return f"{reservation_id} has {reservation['nights'] + nights} nights now."
 
     @tool
     def cancel_reservation(self, reservation_id: str, refund: float) -> str:
@@ -122,8 +122,8 @@ the charge."""
         Raises:
             Refused: the refund exceeds the price.
         """
-        held = self._booked(reservation_id)
-        if to_cents(refund) > held["rate"] * held["nights"]:
+        reservation = self._booked(reservation_id)
+        if to_cents(refund) > reservation["rate"] * reservation["nights"]:
             raise Refused("The refund is more than the price.")
         self.db.change("reservations", reservation_id, status="cancelled", refund=to_cents(refund))
         return f"{reservation_id} is cancelled."
@@ -142,10 +142,10 @@ the charge."""
         return f"The room of {reservation_id} can be left at {time.strip()}."
 
     def _booked(self, reservation_id: str) -> Row:
-        held = self.db.peek("reservations", reservation_id)
-        if held["status"] != "booked":
-            raise Refused(f"{reservation_id} is {held['status']}.")
-        return held
+        reservation = self.db.peek("reservations", reservation_id)
+        if reservation["status"] != "booked":
+            raise Refused(f"{reservation_id} is {reservation['status']}.")
+        return reservation
 
     # Intents
 
@@ -153,11 +153,11 @@ the charge."""
         return self.one(rng, mine), {"nights": str(some(rng, 2, 9))}
 
     def decide_extend(self, ref: str, ask: Ask) -> Decision:
-        held, nights, most = self.db.get("reservations", ref), int(ask("nights")), self.r["longest"]
-        if held["nights"] + nights > most:
+        reservation, nights, most = self.db.get("reservations", ref), int(ask("nights")), self.r["longest"]
+        if reservation["nights"] + nights > most:
             return Decision(f"Reservation {ref} can have at most {most} nights in all", facts=(("number", str(most)),))
-        charge = held["rate"] * nights
-        if held["nights"] + nights >= self.r["long"]:
+        charge = reservation["rate"] * nights
+        if reservation["nights"] + nights >= self.r["long"]:
             charge = charge * (100 - self.r["discount"]) // 100
         return Decision(
             f"I can add {nights} nights to reservation {ref} for {cents(charge)}",
@@ -169,13 +169,13 @@ the charge."""
         return self.one(rng, mine), {}
 
     def decide_cancel(self, ref: str, ask: Ask) -> Decision:
-        held = self.db.get("reservations", ref)
-        left = self.until(held["check_in"])
+        reservation = self.db.get("reservations", ref)
+        left = self.until(reservation["check_in"])
         if left <= 0:
-            text = f"Reservation {ref} cannot be cancelled: the check-in was on {held['check_in']}"
-            return Decision(text, facts=(("date", held["check_in"]),))
-        nights = held["nights"] if left >= self.r["notice"] else max(0, held["nights"] - self.r["nights_kept"])
-        refund = nights * held["rate"]
+            text = f"Reservation {ref} cannot be cancelled: the check-in was on {reservation['check_in']}"
+            return Decision(text, facts=(("date", reservation["check_in"]),))
+        nights = reservation["nights"] if left >= self.r["notice"] else max(0, reservation["nights"] - self.r["nights_kept"])
+        refund = nights * reservation["rate"]
         return Decision(
             f"I can cancel reservation {ref} and pay you {cents(refund)}",
             ("cancel_reservation", {"reservation_id": ref, "refund": refund / 100}),
@@ -186,9 +186,9 @@ the charge."""
         return self.one(rng, mine), {"hour": f"{some(rng, CHECK_OUT + 1, LATEST)}:00"}
 
     def decide_late(self, ref: str, ask: Ask) -> Decision:
-        held, hour = self.db.get("reservations", ref), ask("hour")
-        hours = int(hour.partition(":")[0]) - CHECK_OUT - (self.r["gold_hours"] if self.gold(held) else 0)
-        charge = max(0, hours) * self.r["suite" if held["room"] == "suite" else "hour"]
+        reservation, hour = self.db.get("reservations", ref), ask("hour")
+        hours = int(hour.partition(":")[0]) - CHECK_OUT - (self.r["gold_hours"] if self.gold(reservation) else 0)
+        charge = max(0, hours) * self.r["suite" if reservation["room"] == "suite" else "hour"]
         return Decision(
             f"With reservation {ref} you can have the room until {hour} for {cents(charge)}",
             ("set_check_out", {"reservation_id": ref, "time": hour, "charge": charge / 100}),

@@ -69,18 +69,18 @@ def _too_large(name: str, values: Sequence[object]) -> bool:
     return any(isinstance(value, int | float) and not -LARGEST <= value <= most for value in values)
 
 
-def equal(services: Services, wanted: Services) -> bool:
+def equal(services: Services, expected: Services) -> bool:
     """Return whether all public attributes of the services are equal."""
-    for name, one in wanted.items():
+    for name, one in expected.items():
         public = [key for key in vars(cast("object", one)) if not key.startswith("_")]
         if any(getattr(services[name], key) != getattr(one, key) for key in public):
             return False
     return True
 
 
-def holds(results: Sequence[str], wanted: Sequence[str]) -> bool:
+def holds(results: Sequence[str], expected: Sequence[str]) -> bool:
     """Return whether the results contain each expected result as often as expected."""
-    return not Counter(wanted) - Counter(results)
+    return not Counter(expected) - Counter(results)
 
 
 def read_call(text: str, parameters: Mapping[str, Sequence[str]]) -> Made:

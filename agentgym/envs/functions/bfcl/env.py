@@ -140,12 +140,12 @@ class BFCL(FromFile, replaces=("_respond",)):
             return True
         if not self.made[-1]:
             return False
-        services, wanted = (backend.opened(data["classes"], data["config"], long=data["long"]) for _ in range(2))
+        services, reference = (backend.opened(data["classes"], data["config"], long=data["long"]) for _ in range(2))
         results = [backend.call(services, data["owners"], made) for made in self._all_made()]
-        asked: list[str] = []
+        expected_results: list[str] = []
         for turn in data["answers"][: self.number + 1]:
-            asked = [backend.call(wanted, data["owners"], (name, arguments)) for name, arguments in turn]
-        return backend.equal(services, wanted) and backend.holds(results, asked)
+            expected_results = [backend.call(reference, data["owners"], (name, arguments)) for name, arguments in turn]
+        return backend.equal(services, reference) and backend.holds(results, expected_results)
 
     # Framework hooks
 

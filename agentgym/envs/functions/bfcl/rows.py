@@ -161,8 +161,8 @@ def _functions(path: str) -> tuple[Row, ...]:
 def as_tool(function: Mapping[str, Value], *, typed: bool = True) -> Tool:
     """Return a function as a tool; untyped, it accepts any values, since an answer may be a variable name."""
     parameters = function["parameters"]
-    given: Row = parameters["properties"]
-    properties: Row = {name: _schema(one) if typed else {"anyOf": []} for name, one in given.items()}
+    declared: Row = parameters["properties"]
+    properties: Row = {name: _schema(one) if typed else {"anyOf": []} for name, one in declared.items()}
     schema: Row = {"type": "object", "properties": properties, "required": list(parameters.get("required", ()))}
     return Tool(written(function["name"]), function.get("description", ""), json.loads(json.dumps(schema)))
 

@@ -54,13 +54,13 @@ def arguments(table: Table, name: object, values: object, where: str) -> tuple[s
         raise BadData(f"{where}: {name} {lack}")
     if not isinstance(values, dict):
         raise BadData(f"{where}: kwargs of {name} are {str(values)[:60]!r}; expected an object")
-    given = {key: value for key, value in cast("dict[str, object]", values).items() if value is not None}
-    if set(given) != set(check.takes):
+    non_null = {key: value for key, value in cast("dict[str, object]", values).items() if value is not None}
+    if set(non_null) != set(check.takes):
         raise BadData(
-            f"{where}: kwargs of {name} are {', '.join(sorted(given)) or 'none'}; "
+            f"{where}: kwargs of {name} are {', '.join(sorted(non_null)) or 'none'}; "
             f"expected {', '.join(check.takes) or 'none'}"
         )
-    typed = {key: _typed(kind, given[key], f"{where}: {key} of {name}") for key, kind in check.takes.items()}
+    typed = {key: _typed(kind, non_null[key], f"{where}: {key} of {name}") for key, kind in check.takes.items()}
     for key in (key for key, kind in check.takes.items() if kind == "place"):
         if not 1 <= typed[key] <= typed["num_paragraphs"]:  # published checkers draw another one at random
             most = typed["num_paragraphs"]

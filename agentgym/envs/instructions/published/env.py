@@ -67,8 +67,8 @@ class PublishedInstructions(FromFile):
         """Return the share of instructions kept, strictly and loosely, and whether all are."""
         levels: dict[str, float] = {}
         for verdict in VERDICTS:
-            kept = self.kept.get(verdict, [False])
-            levels |= {verdict: sum(kept) / len(kept), f"{verdict}_all": float(all(kept))}
+            verdicts = self.kept.get(verdict, [False])
+            levels |= {verdict: sum(verdicts) / len(verdicts), f"{verdict}_all": float(all(verdicts))}
         return levels
 
 

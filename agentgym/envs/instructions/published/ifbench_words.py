@@ -67,8 +67,8 @@ def _punctuation(text: str) -> bool:
 @checker(WORDS, "count:words_japanese", N="count")
 def _japanese(text: str, **cycle: int) -> bool:
     words = [texts.trimmed(word) for word in text.split()]
-    asked = [word for word in words[cycle["N"] - 1 :: cycle["N"]] if word and not word.isdigit()] if cycle["N"] else []
-    return all(re.search("[\u3040-\u30ff\u4e00-\u9fff]", word) for word in asked)
+    counted = [word for word in words[cycle["N"] - 1 :: cycle["N"]] if word and not word.isdigit()] if cycle["N"] else []
+    return all(re.search("[\u3040-\u30ff\u4e00-\u9fff]", word) for word in counted)
 
 
 KEYWORDS = {"keyword1": 1, "keyword2": 2, "keyword3": 3, "keyword4": 5, "keyword5": 7}

@@ -37,10 +37,10 @@ def _task(where: str, row: dict[str, object]) -> Task:
         raise BadData(f"{where}: key is {str(key)[:60]!r}; expected a number or text")
     if not isinstance(prompt, str) or not prompt.strip():
         raise BadData(f"{where}: prompt is {str(prompt)[:60]!r}; expected text")
-    listed, given = _listed(names, "instruction_id_list", where), _listed(values, "kwargs", where)
-    if len(listed) != len(given):
+    listed, kwargs = _listed(names, "instruction_id_list", where), _listed(values, "kwargs", where)
+    if len(listed) != len(kwargs):
         raise BadData(f"{where}: instruction_id_list and kwargs have different lengths; expected one object an instruction")
-    checks = [list(arguments(ALL_CHECKS, name, value, where)) for name, value in zip(listed, given, strict=True)]
+    checks = [list(arguments(ALL_CHECKS, name, value, where)) for name, value in zip(listed, kwargs, strict=True)]
     split = row.get("split")
     id = str(key)
     return Task(

@@ -38,25 +38,25 @@ class Advisor:
     def __init__(self, name: str) -> None:
         ways = [way for beginning, way in WAYS.items() if name.startswith(beginning)]
         self._way = ways[0] if ways else None
-        self._shown: list[tuple[str, str]] = []
+        self._exchanges: list[tuple[str, str]] = []
 
-    def after(self, shown: Sequence[tuple[str, str]]) -> str | None:
+    def after(self, exchanges: Sequence[tuple[str, str]]) -> str | None:
         """Return the next action given all actions and answers, the first observation first; None if unknown."""
         if self._way is None:
             return None
-        known, self._shown = self._shown, []  # cleared first, so that an exception leaves no stale state
-        if not known or list(shown[: len(known)]) != known:
-            known = [shown[0]]
-            self._memory = Memory(shown[0][1])
+        known, self._exchanges = self._exchanges, []  # cleared first, so that an exception leaves no stale state
+        if not known or list(exchanges[: len(known)]) != known:
+            known = [exchanges[0]]
+            self._memory = Memory(exchanges[0][1])
             self._begin()
-        for action, text in shown[len(known) :]:
+        for action, text in exchanges[len(known) :]:
             self._follow(action, text)
-        self._shown = list(shown)
-        return self._said
+        self._exchanges = list(exchanges)
+        return self._suggested
 
     def _follow(self, action: str, text: str) -> None:
         self._memory.notice(action, text)
-        if action != self._said:
+        if action != self._suggested:
             self._begin()
             return
         self._ask(text)
@@ -68,9 +68,9 @@ class Advisor:
 
     def _ask(self, text: str | None) -> None:
         try:
-            self._said: str | None = (next(self._play) if text is None else self._play.send(text)).lower()
+            self._suggested: str | None = (next(self._play) if text is None else self._play.send(text)).lower()
         except StopIteration:
-            self._said = None
+            self._suggested = None
 
     def _taken_up(self, way: Callable[[Memory], Play]) -> Play:
         if self._memory.last.startswith(QUESTION):  # a question about an action that was not ours

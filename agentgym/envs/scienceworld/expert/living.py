@@ -59,8 +59,8 @@ def find(memory: Memory) -> Play:
     yield from walk(memory, room)
     text = yield from do(f"move {memory.held[-1] if memory.held else carried} to {box}")
     if "You move" not in text:
-        held = yield from do("inventory")
-        for name in re.findall(r"\n\tan? ([a-z ]+?)(?= \(|\n|$)", held):
+        inventory = yield from do("inventory")
+        for name in re.findall(r"\n\tan? ([a-z ]+?)(?= \(|\n|$)", inventory):
             text = yield from do(f"move {name} to {box}")
     return text
 

@@ -93,8 +93,8 @@ class SWEBench(RepositoryEnv):
     # The sandbox
 
     def _take(self) -> Sandbox:  # not from the warm pool, which would need a container per image
-        wanted: dict[str, Any] = {"image": self._row().image, "user": "root", "work": WORK, "writable": True}
-        return sandbox(self.backend, limits=self.limits, **(wanted | dict(self.backend_options)))
+        options: dict[str, Any] = {"image": self._row().image, "user": "root", "work": WORK, "writable": True}
+        return sandbox(self.backend, limits=self.limits, **(options | dict(self.backend_options)))
 
     def prepare(self, sandbox: Sandbox) -> None:
         break_(sandbox, self._row())
@@ -153,9 +153,9 @@ class SWEBench(RepositoryEnv):
     def hint(self, level: float) -> str:
         """Return the file to change, then the function, then a failing test; at level 1 the gold patch."""
         row = self._row()
-        patch, said = row.row["patch"], "Take back this patch" if row.bug else "The repair"
+        patch, heading = row.row["patch"], "Take back this patch" if row.bug else "The repair"
         steps = hints.steps_of_patch(patch, row.tests("FAIL_TO_PASS")[0])
-        return guidance(steps, level, lambda: f"{said}:\n{patch}", self.task.data["fix"])
+        return guidance(steps, level, lambda: f"{heading}:\n{patch}", self.task.data["fix"])
 
 
 def changed_lines(patch: str, *, back: bool) -> list[tuple[str, str]]:

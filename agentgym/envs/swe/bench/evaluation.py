@@ -99,14 +99,14 @@ def _verdict(report: dict[str, Any]) -> Verdict:
     if "tests_status" not in report:
         reason = report.get("infra_failure_reason")
         return Verdict(False, 0.0, 0.0, "The tests did not run" + (f" ({reason})." if reason else "."))
-    said: list[str] = []
+    summary: list[str] = []
     shares: list[float] = []
     for column, what in (("FAIL_TO_PASS", "of the issue"), ("PASS_TO_PASS", "that passed before")):
         outcome = report["tests_status"][column]
         good, all_ = len(outcome["success"]), len(outcome["success"]) + len(outcome["failure"])
         shares.append(good / all_ if all_ else 1.0)
-        said.append(f"{good} of {all_} tests {what} pass")
-    return Verdict(bool(report["resolved"]), shares[0], shares[1], f"{'; '.join(said)}.")
+        summary.append(f"{good} of {all_} tests {what} pass")
+    return Verdict(bool(report["resolved"]), shares[0], shares[1], f"{'; '.join(summary)}.")
 
 
 def applied(sandbox: Sandbox, patch: str) -> bool:

@@ -77,8 +77,8 @@ class Row:
     @property
     def difficulty(self) -> int:
         """From 0 to 3 by annotated repair time (SWE-bench Verified), else 0."""
-        told = self.row.get("difficulty")
-        return HOURS.index(told) if told in HOURS else 0
+        annotated = self.row.get("difficulty")
+        return HOURS.index(annotated) if annotated in HOURS else 0
 
     def tests(self, column: str) -> list[str]:
         """Return `FAIL_TO_PASS` or `PASS_TO_PASS`."""

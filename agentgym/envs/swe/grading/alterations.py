@@ -18,23 +18,23 @@ Exchanged = dict[str, list[object]]
 
 def other_parameters(ids: Iterable[str], rng: random.Random) -> Exchanged:
     """Return an exchange of one parameter among a function's tests; empty if it has fewer than two."""
-    held = sorted(test for test in ids if test.endswith("]"))
-    if len(held) < 2:
+    parametrized = sorted(test for test in ids if test.endswith("]"))
+    if len(parametrized) < 2:
         return {}
-    step, which = rng.randrange(1, len(held)), rng.randrange(1000)
-    return {test: [held[(place + step) % len(held)], which] for place, test in enumerate(held)}
+    step, which = rng.randrange(1, len(parametrized)), rng.randrange(1000)
+    return {test: [parametrized[(place + step) % len(parametrized)], which] for place, test in enumerate(parametrized)}
 
 
 def other_literals(source: bytes, names: Iterable[str], rng: random.Random) -> dict[str, Change]:
     """Return a changed literal for each test (`test_x`, `TestY.test_x`) that has one."""
     starts, tests = line_starts(source), test_functions(parse(source))
-    held = {name: list(visible(tests[name].body)) for name in sorted(set(names) & set(tests))}
+    literals = {name: list(visible(tests[name].body)) for name in sorted(set(names) & set(tests))}
     alike: dict[type, list[object]] = {}
-    for nodes in held.values():
+    for nodes in literals.values():
         for node in nodes:
             alike.setdefault(type(node.value), []).append(node.value)
     changes: dict[str, Change] = {}
-    for name, nodes in held.items():
+    for name, nodes in literals.items():
         if nodes:
             node = rng.choice(nodes)
             changes[name] = Change(*span(node, starts), repr(like(node.value, alike, rng)).encode())

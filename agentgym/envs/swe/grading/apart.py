@@ -82,8 +82,8 @@ def run_apart(
         pack({f"{FOLDER}/{path}": content for path, content in tree.items() if is_protected(path) or not _is_code(path)})
     )
     theirs.restore(pack({f"{FOLDER}/{path}": content for path, content in tree.items() if not is_protected(path)}))
-    told: dict[str, object] = {"folder": FOLDER, "roots": roots(tree)}
-    asked = told | {
+    code_request: dict[str, object] = {"folder": FOLDER, "roots": roots(tree)}
+    tests_request = code_request | {
         "names": sorted(names),
         "options": [*_OPTIONS, *([] if conftest else ["--noconftest"])],
         "paths": [f"./{path}" for path in files if path in tree],
@@ -93,13 +93,13 @@ def run_apart(
     kernel, other_kernel, linked = _kernels(ours, theirs)
     before = _worked(theirs)
     try:
-        other_kernel.run(program(f"begin_code({json.dumps(told | {'linked': linked})!r})", SHIPPED), START)
-        asked |= {"linked": linked, "seconds": max(clock.left, 0)}
+        other_kernel.run(program(f"begin_code({json.dumps(code_request | {'linked': linked})!r})", SHIPPED), START)
+        tests_request |= {"linked": linked, "seconds": max(clock.left, 0)}
         started = time.monotonic()
-        code = program(f"begin_tests({json.dumps(asked)!r})", SHIPPED)
+        code = program(f"begin_tests({json.dumps(tests_request)!r})", SHIPPED)
         result = kernel.run(code, max(clock.left, 0) + START)
         clock.spend(time.monotonic() - started)
-        return _Carrier(kernel, other_kernel, clock).run(_said(result))
+        return _Carrier(kernel, other_kernel, clock).run(_message_of(result))
     finally:
         clock.worked += max(_worked(theirs) - before, 0.0)
         kernel.close()
@@ -155,12 +155,12 @@ class _Carrier:
         self.clock.spend(time.monotonic() - started)
         if result.reason != ExitReason.EXIT:
             end.close()
-        return _said(result)
+        return _message_of(result)
 
 
-def _said(result: Result) -> str | None:
+def _message_of(result: Result) -> str | None:
     try:
-        said = json.loads(result.stdout) if result.reason == ExitReason.EXIT else None
+        message = json.loads(result.stdout) if result.reason == ExitReason.EXIT else None
     except (ValueError, RecursionError):
         return None
-    return said if isinstance(said, str) and said else None
+    return message if isinstance(message, str) and message else None

@@ -184,9 +184,9 @@ def other(value: object, rng: random.Random) -> object:
     if isinstance(value, set):
         return {*value, rng.randrange(10**6, 10**7)}  # pyright: ignore[reportUnknownVariableType]
     if isinstance(value, dict) and value:
-        held: dict[object, object] = dict(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-        key = rng.choice(list(held))
-        return {**held, key: other(held[key], rng)}
+        entries: dict[object, object] = dict(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        key = rng.choice(list(entries))
+        return {**entries, key: other(entries[key], rng)}
     return rng.randrange(10**6, 10**7)
 
 

@@ -92,9 +92,9 @@ class _Grading:
         if self.one_process:
             return self._in_one_process()
         self.known = self._with_two(lambda pair: reference(instance, pair))
-        apart = {test for test in self.asked if self.known.tests.outcomes.get(test) == "passed"}
+        separate = {test for test in self.asked if self.known.tests.outcomes.get(test) == "passed"}
         try:
-            return self._with_two(lambda pair: self._judged(pair, apart))
+            return self._with_two(lambda pair: self._judged(pair, separate))
         except OSError:  # too many files, or too large ones
             return Verdict(False, 0.0, 0.0, DO_NOT_FIT)
         except SandboxFault:
@@ -135,57 +135,57 @@ class _Grading:
     def _with_two(self, work: Callable[[Pair], T]) -> T:
         return self.elsewhere(lambda ours: self.elsewhere(lambda theirs: work((ours, theirs))))
 
-    def _judged(self, pair: Pair, apart: set[str]) -> Verdict:
+    def _judged(self, pair: Pair, separate: set[str]) -> Verdict:
         rng = random.Random(secrets.randbits(64))
-        functions = {function for function, tests in tests_by_function(self.instance).items() if set(tests) & apart}
+        functions = {function for function, tests in tests_by_function(self.instance).items() if set(tests) & separate}
         patterns = {function: rng.choice(PATTERNS) for function in sorted(functions & set(self.known.alterations))}
-        for number in range(ROUNDS if apart else 0):
+        for number in range(ROUNDS if separate else 0):
             altered = [function for function, pattern in patterns.items() if pattern[number]]
             alterations = {function: rng.choice(self.known.alterations[function]) for function in altered}
             ended = run(self.instance, self.tree, alterations, self.clock, pair)
-            if not self._as_expected(ended, alterations, apart):
-                verdict = self._as_they_are(pair, apart)
-                if not verdict.resolved or not self._as_clean(pair, ended, alterations, apart):
+            if not self._as_expected(ended, alterations, separate):
+                verdict = self._as_they_are(pair, separate)
+                if not verdict.resolved or not self._as_clean(pair, ended, alterations, separate):
                     return Verdict(False, 0.0, 0.0, FORGED) if verdict.resolved else verdict
         if self._still_broken(pair):
             return Verdict(False, 0.0, 0.0, "With other values than those of the issue the bug is still there.")
-        return self._as_they_are(pair, apart, passed=True)
+        return self._as_they_are(pair, separate, passed=True)
 
     def _still_broken(self, pair: Pair) -> bool:
         """Return whether a test of the issue mostly observes the bug's values wherever fresh values reveal the bug."""
-        wanted = fresh.telling(self.instance, pair)
-        if not wanted:
+        expected = fresh.telling(self.instance, pair)
+        if not expected:
             return False
-        ended = fresh.again(self.instance, self.tree, wanted, self.clock, pair)
+        ended = fresh.again(self.instance, self.tree, expected, self.clock, pair)
         if self.clock.left <= 0:
             self._refuse_slow_machines(pair)
-        return not fresh.agrees(wanted, ended.seen)
+        return not fresh.agrees(expected, ended.seen)
 
-    def _as_expected(self, ended: Ended, alterations: Mapping[Function, Alteration], apart: set[str]) -> bool:
-        expected = dict.fromkeys(apart, "passed")
+    def _as_expected(self, ended: Ended, alterations: Mapping[Function, Alteration], separate: set[str]) -> bool:
+        expected = dict.fromkeys(separate, "passed")
         for alteration in alterations.values():
-            expected |= {test: outcome for test, outcome in alteration.outcomes.items() if test in apart}
+            expected |= {test: outcome for test, outcome in alteration.outcomes.items() if test in separate}
         altered = {test for alteration in alterations.values() for test in alteration.outcomes}
         return all(ended.outcomes.get(test) == outcome for test, outcome in expected.items()) and all(
-            _decides_no_more(self.known, ended, test) for test in apart - altered
+            _decides_no_more(self.known, ended, test) for test in separate - altered
         )
 
-    def _as_clean(self, pair: Pair, ended: Ended, alterations: Mapping[Function, Alteration], apart: set[str]) -> bool:
+    def _as_clean(self, pair: Pair, ended: Ended, alterations: Mapping[Function, Alteration], separate: set[str]) -> bool:
         """Return whether the clean code has the same outcome on altered tests, which may depend on each other."""
         clean = run(self.instance, self.instance.graded(self.instance.base()), alterations, Clock(self.seconds), pair)
-        return all(ended.outcomes.get(test) == clean.outcomes.get(test) for test in apart)
+        return all(ended.outcomes.get(test) == clean.outcomes.get(test) for test in separate)
 
-    def _as_they_are(self, pair: Pair, apart: set[str], *, passed: bool = False) -> Verdict:
-        """Return the shares of tests that pass unaltered; `passed` may be known for those in `apart`."""
+    def _as_they_are(self, pair: Pair, separate: set[str], *, passed: bool = False) -> Verdict:
+        """Return the shares of tests that pass unaltered; `passed` may be known for those in `separate`."""
         if passed:
-            outcomes = dict.fromkeys(apart, "passed")
+            outcomes = dict.fromkeys(separate, "passed")
         else:
             ended = run(self.instance, self.tree, {}, self.clock, pair)
             if self.clock.left <= 0:
                 self._refuse_slow_machines(pair)
                 return Verdict(False, 0.0, 0.0, LATE)
-            outcomes = {test: ended.outcomes.get(test, "") for test in apart if _decides_no_more(self.known, ended, test)}
-        others = sorted(self.asked - apart)
+            outcomes = {test: ended.outcomes.get(test, "") for test in separate if _decides_no_more(self.known, ended, test)}
+        others = sorted(self.asked - separate)
         if others:
             outcomes |= shared_process.outcomes(self.instance, self.tree, others, self.clock, self.elsewhere)
             if self.clock.left <= 0:
@@ -215,11 +215,11 @@ class _Grading:
         instance = self.instance
         parts = ((instance.fail_to_pass, "of the issue"), (instance.pass_to_pass, "that passed before"))
         passed = [[test for test in tests if outcomes.get(test) == "passed"] for tests, _ in parts]
-        said = "; ".join(
+        summary = "; ".join(
             f"{len(good)} of {len(tests)} tests {what} pass" for good, (tests, what) in zip(passed, parts, strict=True)
         )
         first, second = (len(good) / len(tests) if tests else 1.0 for good, (tests, _) in zip(passed, parts, strict=True))
-        return Verdict(first == second == 1, first, second, f"{said}.")
+        return Verdict(first == second == 1, first, second, f"{summary}.")
 
 
 def _decides_no_more(known: Reference, ended: Ended, test: str) -> bool:

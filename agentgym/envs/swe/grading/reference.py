@@ -75,17 +75,17 @@ def run(
 ) -> Ended:
     """Return the outcome of the tests with some of them altered; OSError if the files do not fit a sandbox."""
     changed = dict(tree)
-    given: Exchanged = {}
+    parameters: Exchanged = {}
     by_file: dict[str, list[Change]] = {}
     for function, alteration in alterations.items():
-        given |= alteration.exchanged
+        parameters |= alteration.exchanged
         if alteration.change is not None:
             by_file.setdefault(function[0], []).append(alteration.change)
     for path, changes in by_file.items():
         changed[path] = exchanged(changed[path], changes)
     files = sorted({test.partition("::")[0] for test in instance.repository.tests})
     names, conftest = importable(instance.base()), instance.repository.conftest
-    return run_apart(*pair, changed, files, names, clock, conftest=conftest, exchanged=given)
+    return run_apart(*pair, changed, files, names, clock, conftest=conftest, exchanged=parameters)
 
 
 def _found(instance: Instance, pair: Pair) -> Reference:
@@ -98,7 +98,7 @@ def _found(instance: Instance, pair: Pair) -> Reference:
         for function, tests in tests_by_function(instance).items()
         if all(as_they_are.outcomes.get(test) == "passed" for test in tests)
     }
-    kept: dict[Function, list[Alteration]] = {}
+    effective: dict[Function, list[Alteration]] = {}
     rng = random.Random(secrets.randbits(64))
     for _ in range(DRAWS):
         drawn = _drawn(clean, functions, rng)
@@ -106,8 +106,8 @@ def _found(instance: Instance, pair: Pair) -> Reference:
         for function, alteration in drawn.items():
             outcomes = {test: ended.outcomes.get(test, "missing") for test in functions[function]}
             if "failed" in outcomes.values() and "missing" not in outcomes.values():
-                kept.setdefault(function, []).append(replace(alteration, outcomes=outcomes))
-    return Reference(as_they_are, kept)
+                effective.setdefault(function, []).append(replace(alteration, outcomes=outcomes))
+    return Reference(as_they_are, effective)
 
 
 def _drawn(
@@ -116,9 +116,9 @@ def _drawn(
     alterations: dict[Function, Alteration] = {}
     by_file: dict[str, dict[str, Function]] = {}
     for function, tests in functions.items():
-        given = other_parameters(tests, rng)
-        if given and rng.random() < 0.7:
-            alterations[function] = Alteration({}, exchanged=given)
+        parameters = other_parameters(tests, rng)
+        if parameters and rng.random() < 0.7:
+            alterations[function] = Alteration({}, exchanged=parameters)
         else:
             by_file.setdefault(function[0], {})[".".join(function[1:])] = function
     for path, names in by_file.items():

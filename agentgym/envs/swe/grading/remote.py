@@ -93,8 +93,8 @@ class Peer:
 
     def _carried_out(self, what: str, words: tuple[Any, ...]) -> object:
         if what == "do":
-            target, operation, given, named = words
-            return OPERATIONS[operation](target, *given, **dict(named))
+            target, operation, positional, named = words
+            return OPERATIONS[operation](target, *positional, **dict(named))
         if what == "forget":
             return self.shared.forget()
         if what == "import" and self.obedient:
@@ -117,9 +117,9 @@ class Peer:
     def _parsed(self, message: str) -> tuple[str, tuple[object, ...]]:
         try:
             what, packed, changed, described = json.loads(message)
-            for told in described:
-                if told["number"] not in self.theirs:
-                    self.theirs[told["number"]] = mirror(self, told, [self.unpack(base) for base in told["bases"]])
+            for entry in described:
+                if entry["number"] not in self.theirs:
+                    self.theirs[entry["number"]] = mirror(self, entry, [self.unpack(base) for base in entry["bases"]])
             self.shared.change(changed, self.unpack)
             return str(what), tuple(self.unpack(item) for item in packed)
         except (ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError, RecursionError) as error:
@@ -144,11 +144,11 @@ class Peer:
             return named or {"h": self._number(value), "function": str(getattr(value, "__name__", "function"))}
         if isinstance(value, BaseException):
             kind = self._named(type(value))
-            given = [self.pack(argument) for argument in value.args]
+            arguments = [self.pack(argument) for argument in value.args]
             cause = self.pack(value.__cause__)
             if kind is not None:
-                return {"e": kind, "args": given, "cause": cause}
-            return {"h": self._number(value), "k": self._class(type(value)), "args": given, "cause": cause}
+                return {"e": kind, "args": arguments, "cause": cause}
+            return {"h": self._number(value), "k": self._class(type(value)), "args": arguments, "cause": cause}
         packed = {"h": self._number(value), "k": self._class(type(value))}
         base = next((kind for kind in values.DATA if isinstance(value, kind)), None)
         return packed if base is None else packed | {"data": self.pack(values.plain(value, base))}
@@ -203,9 +203,9 @@ class Peer:
     def _error(self, kind: object, packed: dict[str, Any]) -> object:
         if not (isinstance(kind, type) and issubclass(kind, Exception)):
             raise TypeError(f"{kind!r} is not an exception")
-        given = tuple(self.unpack(argument) for argument in packed["args"])
-        error = kind.__new__(kind, *given)
-        error.args = given
+        arguments = tuple(self.unpack(argument) for argument in packed["args"])
+        error = kind.__new__(kind, *arguments)
+        error.args = arguments
         cause = self.unpack(packed["cause"])
         if isinstance(cause, Exception):
             error.__cause__ = cause
@@ -236,8 +236,8 @@ class Peer:
         known = id(kind) in self.numbers
         number = self._number(kind)
         if not known:
-            told = describe(kind, number, self.pack)  # packs its bases first
-            self.described.append(told)
+            description = describe(kind, number, self.pack)  # packs its bases first
+            self.described.append(description)
         return number
 
 

@@ -39,7 +39,7 @@ OPERATIONS: dict[str, Callable[..., object]] = {
     "__rdivmod__": _turned(divmod),
     "__copy__": copy.copy,
     "__deepcopy__": lambda this, *_: copy.deepcopy(this),
-    "__call__": lambda this, *given, **named: this(*given, **named),
+    "__call__": lambda this, *positional, **named: this(*positional, **named),
     "__enter__": lambda this: type(this).__enter__(this),
     "__exit__": lambda this, *error: type(this).__exit__(this, *(error[:2] and (error[0], error[1], None))),
 }
@@ -66,7 +66,7 @@ def describe(kind: type, number: int, pack: Callable[[object], object]) -> dict[
     for ancestor in kind.__mro__:
         if not _is_basic(ancestor):
             methods += [
-                name for name, held in ancestor.__dict__.items() if type(held) is types.FunctionType and name[:2] != "__"
+                name for name, value in ancestor.__dict__.items() if type(value) is types.FunctionType and name[:2] != "__"
             ]
     return {
         "number": number,
@@ -90,11 +90,11 @@ def _is_needed(base: type) -> bool:
 class Meta(type):
     """Metaclass of proxies: attributes missing in a proxy class are requested from its original."""
 
-    def __call__(cls, *given: object, **named: object) -> object:
+    def __call__(cls, *positional: object, **named: object) -> object:
         own = cls.__dict__.get(OWN)
         if own is None:
             raise TypeError(f"{cls.__name__} is derived from a class of another process")
-        return own[0].request("do", cls, "__call__", given, tuple(named.items()))
+        return own[0].request("do", cls, "__call__", positional, tuple(named.items()))
 
     def __getattr__(cls, name: str) -> object:
         if name == OWN or name in ("__test__", "__wrapped__", "pytestmark"):
@@ -145,7 +145,7 @@ def _peer(thing: object) -> Peer:
     return getattr(type(thing), OWN)[0] if not isinstance(thing, type) else type.__getattribute__(thing, OWN)[0]
 
 
-def mirror(peer: Peer, told: dict[str, Any], bases: list[type]) -> object:
+def mirror(peer: Peer, entry: dict[str, Any], bases: list[type]) -> object:
     """Return a class that represents the one described.
 
     Raises:
@@ -153,37 +153,41 @@ def mirror(peer: Peer, told: dict[str, Any], bases: list[type]) -> object:
     """
     bases = [base for base in bases if base in values.DATA or isinstance(base, Meta) or issubclass(base, Exception)]
     error = any(issubclass(base, Exception) for base in bases)
-    inner: dict[str, object] = {OWN: (peer, told["number"]), "__module__": str(told["module"]), "__getattr__": _get}
+    inner: dict[str, object] = {
+        OWN: (peer, entry["number"]),
+        "__module__": str(entry["module"]),
+        "__getattr__": _get,
+    }
     inner |= {"__setattr__": _set, "__delattr__": _delete}
-    for name in map(str, told["methods"]):
+    for name in map(str, entry["methods"]):
         if name[:2] != "__" and name != OWN:  # the other end may send anything
             inner[name] = _method(name)
     for name in () if error or bases else _ALWAYS:
         inner[name] = _operation(name)
-    for name, there in told["special"].items():
+    for name, there in entry["special"].items():
         if name in OPERATIONS:
             inner[name] = _operation(name) if there else None
     if "__eq__" in inner and "__hash__" not in inner:
         inner["__hash__"] = object.__hash__
     for kinds in (tuple(bases), tuple(bases[:1]), (Exception,) if error else ()):
         try:
-            return Meta(str(told["name"]), kinds, dict(inner))
+            return Meta(str(entry["name"]), kinds, dict(inner))
         except TypeError:
             continue
-    raise TypeError(f"no class can be made for {told['name']!r:.100}")
+    raise TypeError(f"no class can be made for {entry['name']!r:.100}")
 
 
 def _operation(name: str) -> Callable[..., object]:
-    def operation(self: object, *given: object, **named: object) -> object:
-        return _peer(self).request("do", self, name, given, tuple(named.items()))
+    def operation(self: object, *positional: object, **named: object) -> object:
+        return _peer(self).request("do", self, name, positional, tuple(named.items()))
 
     operation.__name__ = name
     return operation
 
 
 def _method(name: str) -> Callable[..., object]:
-    def method(self: object, *given: object, **named: object) -> object:
-        return _peer(self).request("method", self, name, given, tuple(named.items()))
+    def method(self: object, *positional: object, **named: object) -> object:
+        return _peer(self).request("method", self, name, positional, tuple(named.items()))
 
     method.__name__ = name
     return method
@@ -209,8 +213,8 @@ def _delete(self: object, name: str) -> None:
 def function(peer: Peer, name: str) -> Callable[..., object]:
     """Return a stub for a function at the other end."""
 
-    def stand_in(*given: object, **named: object) -> object:
-        return peer.request("do", stand_in, "__call__", given, tuple(named.items()))
+    def stand_in(*positional: object, **named: object) -> object:
+        return peer.request("do", stand_in, "__call__", positional, tuple(named.items()))
 
     stand_in.__name__ = stand_in.__qualname__ = name
     return stand_in

@@ -89,14 +89,14 @@ class _Line:
         return self._bytes(length).decode()
 
     def _bytes(self, count: int) -> bytes:
-        held = bytearray()
-        while len(held) < count:
+        received = bytearray()
+        while len(received) < count:
             self._wait()
-            piece = self.socket.recv(min(count - len(held), 1 << 16))
+            piece = self.socket.recv(min(count - len(received), 1 << 16))
             if not piece:
                 raise OSError("the other end has closed the line")
-            held += piece
-        return bytes(held)
+            received += piece
+        return bytes(received)
 
     def _wait(self) -> None:
         if self.deadline is not None:
@@ -115,13 +115,13 @@ def _say(message: str) -> None:
         left = left[os.write(_state["answers"], left) :]
 
 
-def _begin(work: Callable[[], None], told: JsonObject) -> None:
-    _state["way"] = _Line(told.get("seconds")) if told["linked"] else _Steps()
+def _begin(work: Callable[[], None], request: JsonObject) -> None:
+    _state["way"] = _Line(request.get("seconds")) if request["linked"] else _Steps()
     _state["answers"] = code_inside.silence()  # output of the code under test is not an answer
     here = os.getcwd()
     sys.path[:] = [path for path in sys.path if path not in ("", here)]  # never import from the current folder
     sys.dont_write_bytecode = True
-    os.chdir(os.path.join(here, told["folder"]))
+    os.chdir(os.path.join(here, request["folder"]))
     threading.stack_size(STACK)
     threading.Thread(target=work, daemon=True).start()
 
@@ -131,9 +131,9 @@ def _begin(work: Callable[[], None], told: JsonObject) -> None:
 
 def begin_code(request: str) -> None:
     """Prepare to import the code and to execute the tests' requests."""
-    told = json.loads(request)
-    _begin(lambda: Peer(_state["way"].exchange, obedient=True).serve(_state["way"].receive()), told)
-    sys.path[:0] = [os.path.join(os.getcwd(), part) for part in told["roots"]]
+    message = json.loads(request)
+    _begin(lambda: Peer(_state["way"].exchange, obedient=True).serve(_state["way"].receive()), message)
+    sys.path[:0] = [os.path.join(os.getcwd(), part) for part in message["roots"]]
 
 
 # The end of the tests
@@ -141,30 +141,30 @@ def begin_code(request: str) -> None:
 
 def begin_tests(request: str) -> None:
     """Run tests and answer with all outcomes; in step mode, with the first request for the code."""
-    told = json.loads(request)
+    message = json.loads(request)
     ended: queue.SimpleQueue[str] = queue.SimpleQueue()
-    _begin(lambda: _run(told, ended if told["linked"] else _state["way"].out), told)
-    _say((ended if told["linked"] else _state["way"].out).get())
+    _begin(lambda: _run(message, ended if message["linked"] else _state["way"].out), message)
+    _say((ended if message["linked"] else _state["way"].out).get())
 
 
-def _run(told: JsonObject, ended: queue.SimpleQueue[str]) -> None:
+def _run(request: JsonObject, ended: queue.SimpleQueue[str]) -> None:
     import pytest
 
     peer = Peer(_state["way"].exchange, obedient=False)
-    sys.meta_path.insert(0, _Importer(peer, told["names"]))
+    sys.meta_path.insert(0, _Importer(peer, request["names"]))
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     root = os.getcwd()
-    words = ["-c", os.devnull, "--rootdir", root, *told["options"]]
-    words += ["-o", "pythonpath=" + " ".join("'" + os.path.join(root, part) + "'" for part in told["roots"])]
-    outcomes = _Outcomes(peer, told["exchanged"])
+    words = ["-c", os.devnull, "--rootdir", root, *request["options"]]
+    words += ["-o", "pythonpath=" + " ".join("'" + os.path.join(root, part) + "'" for part in request["roots"])]
+    outcomes = _Outcomes(peer, request["exchanged"])
     setattr(builtins, SEES, outcomes.see)
     try:
-        pytest.main([*words, *told["paths"]], [outcomes])
+        pytest.main([*words, *request["paths"]], [outcomes])
     except BaseException as error:
         outcomes.problem = f"{type(error).__name__}: {error}"
-    said: dict[str, object] = {"ended": outcomes.ended, "judged": outcomes.judged, "seen": outcomes.seen}
-    said |= {"problem": outcomes.problem, "last": outcomes.last}
-    ended.put(json.dumps(said))
+    report: dict[str, object] = {"ended": outcomes.ended, "judged": outcomes.judged, "seen": outcomes.seen}
+    report |= {"problem": outcomes.problem, "last": outcomes.last}
+    ended.put(json.dumps(report))
 
 
 class _Importer(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -208,21 +208,21 @@ class _Outcomes:
 
     def see(self, value: object) -> None:
         """Record any value that a test observes."""
-        told = remote_values.written(value, _told).encode("utf-8", "replace")
-        self.now.append(hashlib.blake2b(told, digest_size=9).hexdigest())
+        text = remote_values.written(value, _stable_repr).encode("utf-8", "replace")
+        self.now.append(hashlib.blake2b(text, digest_size=9).hexdigest())
 
     def pytest_runtest_makereport(self, item: object, call: Any) -> None:
         if call.excinfo is not None:
             self.now.append(ERROR)
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
-        given = {item.nodeid: dict(item.callspec.params) for item in items if hasattr(item, "callspec")}
+        parameters = {item.nodeid: dict(item.callspec.params) for item in items if hasattr(item, "callspec")}
         for item in items:
             other, which = self.exchanged.get(item.nodeid, (None, 0))
-            if other in given and item.nodeid in given:
+            if other in parameters and item.nodeid in parameters:
                 names = sorted(item.callspec.params)
                 name = names[which % len(names)]
-                item.callspec.params[name] = given[other].get(name, item.callspec.params[name])
+                item.callspec.params[name] = parameters[other].get(name, item.callspec.params[name])
 
     def pytest_runtest_logstart(self, nodeid: str, location: object) -> None:
         self.peer.judged.clear()
@@ -248,7 +248,7 @@ class _Outcomes:
             self.ended.setdefault(name, "passed")
 
 
-def _told(value: object) -> str:
+def _stable_repr(value: object) -> str:
     """Return an object's representation without its address."""
     try:
         return re.sub(r" at 0x[0-9a-f]+", "", f"{type(value).__name__} {value!r}")

@@ -199,7 +199,7 @@ class Shared:
 
     def changed(self, pack: Pack) -> list[list[object]]:
         """Return the changes the other end does not know yet."""
-        told: list[list[object]] = []
+        changes: list[list[object]] = []
         done: set[int] = set()
         while left := [number for number in self.held if number not in done]:  # packing one may add others
             for number in left:
@@ -212,26 +212,26 @@ class Shared:
                     continue
                 self.held[number][1] = now
                 factory = pack(value.default_factory) if type(value) is collections.defaultdict else None
-                told.append([number, type(value).__name__, [pack(item) for item in now], factory])
-        return told
+                changes.append([number, type(value).__name__, [pack(item) for item in now], factory])
+        return changes
 
-    def change(self, told: list[list[Any]], unpack: Pack) -> None:
+    def change(self, changes: list[list[Any]], unpack: Pack) -> None:
         """Apply the other end's changes.
 
         Raises:
             ValueError: there are too many objects, or a number is malformed.
         """
-        for number, kind, _, factory in told:
+        for number, kind, _, factory in changes:
             if number not in self.held:
                 if len(self.held) > MOST or type(number) is not int:
                     raise ValueError("too many lists")
-                given = [unpack(factory)] if kind == "defaultdict" else []
-                self._hold(number, _BY_NAME[kind](*given), [])
-        self.filling = {number for number, *_ in told}
-        for number, _, packed_items, _ in told:
+                arguments = [unpack(factory)] if kind == "defaultdict" else []
+                self._hold(number, _BY_NAME[kind](*arguments), [])
+        self.filling = {number for number, *_ in changes}
+        for number, _, packed_items, _ in changes:
             items = [unpack(item) for item in packed_items]
             _fill(self.held[number][0], items)
-        for number, *_ in told:
+        for number, *_ in changes:
             self.held[number][1] = _flat(self.held[number][0])
         self.filling = set()
 

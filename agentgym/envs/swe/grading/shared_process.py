@@ -19,31 +19,31 @@ Tree = Mapping[str, bytes]
 Elsewhere = Callable[[Callable[[Sandbox], Ended]], Ended]
 
 
-def outcomes(instance: Instance, tree: Tree, asked: Sequence[str], clock: Clock, elsewhere: Elsewhere) -> dict[str, str]:
+def outcomes(instance: Instance, tree: Tree, ids: Sequence[str], clock: Clock, elsewhere: Elsewhere) -> dict[str, str]:
     """Return each test's outcome; `forged` for all if altered tests do not end as they must.
 
     Empty once `clock` has run out: a test `missing` for lack of time would agree with anything.
     """
 
     def run(files: Tree) -> dict[str, str]:
-        ended = elsewhere(lambda sandbox: _run(sandbox, instance, files, asked, clock))
+        ended = elsewhere(lambda sandbox: _run(sandbox, instance, files, ids, clock))
         clock.spend(ended.seconds)
         clock.longest = max(clock.longest, ended.seconds)
-        return {test: ended.outcomes.get(test, "missing") for test in asked}
+        return {test: ended.outcomes.get(test, "missing") for test in ids}
 
     outcomes_here = run(tree)
-    if set(outcomes_here.values()) == {"passed"} and not _believed(instance, tree, asked, run):
-        return dict.fromkeys(asked, "forged")
+    if set(outcomes_here.values()) == {"passed"} and not _believed(instance, tree, ids, run):
+        return dict.fromkeys(ids, "forged")
     return outcomes_here
 
 
-def _run(sandbox: Sandbox, instance: Instance, tree: Tree, asked: Iterable[str], clock: Clock) -> Ended:
-    files = sorted({test.partition("::")[0] for test in asked})
+def _run(sandbox: Sandbox, instance: Instance, tree: Tree, ids: Iterable[str], clock: Clock) -> Ended:
+    files = sorted({test.partition("::")[0] for test in ids})
     report = run_files(sandbox, tree, files, timeout=max(clock.left, 0.01), conftest=instance.repository.conftest)
     return Ended(report.outcomes, seconds=report.seconds)
 
 
-def _believed(instance: Instance, tree: Tree, asked: Sequence[str], run: Callable[[Tree], dict[str, str]]) -> bool:
+def _believed(instance: Instance, tree: Tree, ids: Sequence[str], run: Callable[[Tree], dict[str, str]]) -> bool:
     """Return whether altered tests end as they must.
 
     Twice, each time with about half of the tests made to fail and the others swept; the second time reversed, so that every
@@ -51,7 +51,7 @@ def _believed(instance: Instance, tree: Tree, asked: Sequence[str], run: Callabl
     generator.
     """
     rng = random.Random(secrets.randbits(64))
-    functions = sorted({function_of(test) for test in asked})
+    functions = sorted({function_of(test) for test in ids})
     half = {function for function in functions if rng.random() < 0.5}
     for failing in (half, set(functions) - half):
         altered, must_fail = _altered(tree, functions, failing, rng)
@@ -76,7 +76,7 @@ def _altered(
         by_file.setdefault(function[0], []).append(function)
     for path, changes in by_file.items():
         names = {".".join(function[1:]): function for function in changes}
-        wanted = {name for name, function in names.items() if function in failing}
-        changed[path], broken = alter(tree[path], wanted, set(names) - wanted, rng)
+        failing_names = {name for name, function in names.items() if function in failing}
+        changed[path], broken = alter(tree[path], failing_names, set(names) - failing_names, rng)
         must_fail |= {names[name] for name in broken}
     return changed, must_fail

@@ -36,9 +36,9 @@ def single(tree: Mapping[str, bytes], seed: int) -> Iterator[Candidate]:
         yield Candidate(mutation.operator, (mutation.place,), {mutation.path: mutation.content}, 1, (mutation,))
 
 
-def combined(held: Sequence[Candidate], bugs: int, seed: int) -> Iterator[Candidate]:
+def combined(singles: Sequence[Candidate], bugs: int, seed: int) -> Iterator[Candidate]:
     """Yield combinations of `bugs` mutations, each in a different function."""
-    mutants = [mutant for mutant in held if len(mutant.parts) == 1]
+    mutants = [mutant for mutant in singles if len(mutant.parts) == 1]
     rng = generator("swe", "combined", bugs, seed)
     seen: set[tuple[int, ...]] = set()
     for _ in range(20 * len(mutants) ** 2 if len(mutants) >= bugs else 0):

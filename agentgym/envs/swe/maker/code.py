@@ -94,9 +94,9 @@ class Code:
         """Return the statement's block."""
         above = self.parent(node)
         for name in ("body", "orelse", "finalbody"):
-            held: object = getattr(above, name, None)
-            if isinstance(held, list) and node in held:
-                return cast("list[ast.stmt]", held)
+            statements: object = getattr(above, name, None)
+            if isinstance(statements, list) and node in statements:
+                return cast("list[ast.stmt]", statements)
         return []
 
     def spliced(self, splice: Splice) -> bytes:

@@ -67,9 +67,9 @@ def write_issue(tree: Mapping[str, bytes], tests: Sequence[str], messages: Mappi
         return ""
     draw = _Draw(tests)
     first = observations[0]
-    lines = [draw.of(OPENINGS[first.kind]).format(subject=f"`{first.subject}`"), "", *_told(first, draw)]
+    lines = [draw.of(OPENINGS[first.kind]).format(subject=f"`{first.subject}`"), "", *_described(first, draw)]
     for other in observations[1:]:
-        lines += ["", draw.of(JOINTS), "", *_told(other, draw)]
+        lines += ["", draw.of(JOINTS), "", *_described(other, draw)]
     ending = draw.of(ENDINGS)
     return "\n".join([*lines, *(["", ending] if ending else [])]) + "\n"
 
@@ -113,7 +113,7 @@ def _varied(tests: Sequence[str]) -> list[str]:
     return [*first, *(test for test in tests if test not in first)]
 
 
-def _told(observation: Observation, draw: _Draw) -> list[str]:
+def _described(observation: Observation, draw: _Draw) -> list[str]:
     sentences = {"error": ERROR, "silent": SILENT, "message": MESSAGE}.get(
         observation.kind, VALUE if observation.got else UNKNOWN_VALUE
     )

@@ -16,14 +16,14 @@ class Journal:
         if lines[:1] == [head]:
             for line in lines[1:]:
                 try:
-                    told = json.loads(line)
+                    entry = json.loads(line)
                 except ValueError:  # an incomplete line from an interruption
                     continue
-                self.verdicts[told["key"]] = told
+                self.verdicts[entry["key"]] = entry
         self._file = path.open("w", encoding="utf-8")
         self._file.write(head + "\n")
-        for told in self.verdicts.values():
-            self._file.write(json.dumps(told) + "\n")
+        for entry in self.verdicts.values():
+            self._file.write(json.dumps(entry) + "\n")
         self._file.flush()
 
     def keep(self, key: str, verdict: Mapping[str, object]) -> None:

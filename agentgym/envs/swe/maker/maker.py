@@ -77,7 +77,7 @@ class Maker:
         self._bench = lambda: Workbench(open_sandbox, close_sandbox)
         self._benches: dict[int, Workbench] = {}
         self._journal_path = journal
-        self._held: list[Candidate] = []
+        self._accepted: list[Candidate] = []
         self._seen: set[tuple[frozenset[str], tuple[str, ...]]] = set()
         self._places: Counter[tuple[str, ...]] = Counter()
         self._noticed: dict[tuple[str, Splice], tuple[str, ...]] = {}
@@ -120,19 +120,19 @@ class Maker:
         pool = ThreadPoolExecutor(self.workers, "swe-make")
         try:
             self._consume(pool, singles, plan.count - several, journal)
-            self._consume(pool, combined(self._held, plan.bugs, plan.seed), plan.count, journal)
+            self._consume(pool, combined(self._accepted, plan.bugs, plan.seed), plan.count, journal)
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
             for bench in self._benches.values():
                 bench.close()
 
-    def _consume(self, pool: ThreadPoolExecutor, candidates: Iterator[Candidate], wanted: int, journal: Journal) -> None:
+    def _consume(self, pool: ThreadPoolExecutor, candidates: Iterator[Candidate], count: int, journal: Journal) -> None:
         """Process verdicts in the order of the candidates, so that the tasks do not depend on the number of threads."""
         left: deque[tuple[Candidate, Future[dict[str, Any]]]] = deque()
-        attempts = self.plan.attempts * max(wanted, 1)
+        attempts = self.plan.attempts * max(count, 1)
         try:
             for candidate in candidates:
-                if len(self.tasks.instances) >= wanted or attempts <= 0:
+                if len(self.tasks.instances) >= count or attempts <= 0:
                     break
                 if self._places[candidate.places] >= MOST_IN_ONE_PLACE:
                     continue
@@ -140,17 +140,17 @@ class Maker:
                 known = journal.verdicts.get(candidate.key)
                 left.append((candidate, pool.submit(self._verdict, candidate, known)))
                 while left and len(left) > 2 * self.workers:
-                    self._take(*left.popleft(), wanted, journal)
+                    self._take(*left.popleft(), count, journal)
             while left:
-                self._take(*left.popleft(), wanted, journal)
+                self._take(*left.popleft(), count, journal)
         finally:
             for _, future in left:
                 future.cancel()
 
-    def _take(self, candidate: Candidate, future: Future[dict[str, Any]], wanted: int, journal: Journal) -> None:
+    def _take(self, candidate: Candidate, future: Future[dict[str, Any]], count: int, journal: Journal) -> None:
         verdict = future.result()
         journal.keep(candidate.key, verdict)
-        if len(self.tasks.instances) >= wanted:
+        if len(self.tasks.instances) >= count:
             return
         if verdict["rejected"]:
             self.tasks.rejected[verdict["rejected"]] += 1
@@ -171,7 +171,7 @@ class Maker:
             return
         self._seen.add(key)
         self._places[candidate.places] += 1
-        self._held.append(candidate)
+        self._accepted.append(candidate)
         if len(candidate.parts) == 1:
             self._noticed[candidate.parts[0].path, candidate.parts[0].splice] = instance.fail_to_pass
         self.tasks.instances.append(instance)
@@ -200,10 +200,10 @@ class Maker:
         trial = try_bug(bench, {**self.tree, **candidate.files}, tests, candidate.kind)
         if trial.rejected:
             return {"rejected": trial.rejected}
-        told = self._told(candidate, trial.fail_to_pass)
-        if not told:
+        described = self._described_tests(candidate, trial.fail_to_pass)
+        if not described:
             return {"rejected": "one of its bugs hides another"}
-        issue = write_issue(self.tree, told, trial.messages, tests.tests)
+        issue = write_issue(self.tree, described, trial.messages, tests.tests)
         changed = {path: (self.tree[path].decode(), content.decode()) for path, content in candidate.files.items()}
         if not issue or gives_away(issue, trial.fail_to_pass, changed):
             return {"rejected": "nothing can be told about it that does not give it away"}
@@ -213,7 +213,7 @@ class Maker:
         wrong = repaired(bench, instance, tests)
         return {"rejected": wrong, "fail_to_pass": list(trial.fail_to_pass), "issue": issue}
 
-    def _told(self, candidate: Candidate, failing: tuple[str, ...]) -> list[str]:
+    def _described_tests(self, candidate: Candidate, failing: tuple[str, ...]) -> list[str]:
         """Return the failing tests, one for each bug first; empty if one bug's repair might fix another."""
         own = [set(self._noticed.get((part.path, part.splice), ())) & set(failing) for part in candidate.parts]
         if len(own) < 2:

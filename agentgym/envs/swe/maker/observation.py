@@ -48,10 +48,10 @@ def observe(tree: Mapping[str, bytes], test: str, message: str, order: Sequence[
     values = _parameters(function, test, order)
     if values is None:
         return None
-    told = _told(_plain_assert(_filled(function.body[place], values)), message)
-    if told is None:
+    failure = _failure(_plain_assert(_filled(function.body[place], values)), message)
+    if failure is None:
         return None
-    kind, call, got, expected = told
+    kind, call, got, expected = failure
     before = [statement for statement in function.body[:place] if not is_docstring(statement)]
     setup = [_filled(statement, values) for statement in before if not _is_check(_plain_assert(statement))]
     lines = _script(module, function, setup, (call, expected), set(values))
@@ -81,9 +81,9 @@ def _parameters(function: FunctionNode, test: str, order: Sequence[str]) -> dict
     if len(marks) > 1 or test not in siblings or len(marks[0].args) < 2:
         return None
     names, cases = marks[0].args[:2]
-    held = names.elts if isinstance(names, ast.Tuple | ast.List) else [names]
-    words = [argument.value for argument in held if isinstance(argument, ast.Constant) and isinstance(argument.value, str)]
-    if len(held) == 1 and words and "," in words[0]:
+    nodes = names.elts if isinstance(names, ast.Tuple | ast.List) else [names]
+    words = [argument.value for argument in nodes if isinstance(argument, ast.Constant) and isinstance(argument.value, str)]
+    if len(nodes) == 1 and words and "," in words[0]:
         words = [word.strip() for word in words[0].split(",")]
     if not isinstance(cases, ast.List | ast.Tuple) or len(cases.elts) != len(siblings):
         return None
@@ -108,7 +108,7 @@ def _filled(node: ast.stmt, values: Mapping[str, ast.expr]) -> ast.stmt:
 # The failure
 
 
-def _told(statement: ast.stmt, message: str) -> tuple[str, str, str, str] | None:
+def _failure(statement: ast.stmt, message: str) -> tuple[str, str, str, str] | None:
     """Return kind, call, result and expected result."""
     asserted = message.startswith(("AssertionError", "assert ", "Failed: "))
     raising = _raising(statement)
@@ -118,8 +118,8 @@ def _told(statement: ast.stmt, message: str) -> tuple[str, str, str, str] | None
             return "silent", body, "", expected
         actual = re.search(r"Actual message: (.*)", message)
         if actual is not None:
-            wanted = re.search(r"Expected regex: (.*)", message)
-            return "message", body, _plain(actual[1]), _plain(wanted[1]) if wanted else expected
+            pattern = re.search(r"Expected regex: (.*)", message)
+            return "message", body, _plain(actual[1]), _plain(pattern[1]) if pattern else expected
         return ("message", body, _error(message), expected) if not asserted else None
     if not asserted:
         call = statement.test if isinstance(statement, ast.Assert) else statement
@@ -186,12 +186,12 @@ def _sides(message: str) -> tuple[str, str]:
     """Return both sides of a failed comparison from pytest's message; empty if truncated."""
     first = message.partition("\n")[0].removeprefix("AssertionError: ").removeprefix("assert ")
     try:
-        shown = ast.parse(first, mode="eval").body
+        side = ast.parse(first, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # a repr may be anything
         return "", ""
-    if not isinstance(shown, ast.Compare) or len(shown.ops) != 1 or "..." in first:
+    if not isinstance(side, ast.Compare) or len(side.ops) != 1 or "..." in first:
         return "", ""
-    return ast.unparse(shown.left), ast.unparse(shown.comparators[0])
+    return ast.unparse(side.left), ast.unparse(side.comparators[0])
 
 
 def _written_out(node: ast.expr) -> bool:
@@ -211,10 +211,10 @@ def _plain(text: str) -> str:
 
 
 def _script(
-    module: ast.Module, function: FunctionNode, setup: list[ast.stmt], said: tuple[str, str], filled: set[str]
+    module: ast.Module, function: FunctionNode, setup: list[ast.stmt], call_and_value: tuple[str, str], filled: set[str]
 ) -> list[str] | None:
     """Return the lines of a program that makes the call, preceded by the definitions it and the expected value need."""
-    call, expected = said
+    call, expected = call_and_value
     needed = [parameter.arg for parameter in function.args.args if parameter.arg not in (*filled, "self")]
     lines: list[str] = []
     for name in needed:
@@ -225,19 +225,19 @@ def _script(
     lines += [line for statement in setup for line in ast.unparse(statement).splitlines()]
     lines.append(call)
     known = _definitions(module)
-    wanted = left = _names("\n".join([*lines, expected]))
+    names = left = _names("\n".join([*lines, expected]))
     while left:
-        left = {name for name_left in left & set(known) for name in _names(ast.unparse(known[name_left]))} - wanted
-        wanted = wanted | left
+        left = {name for name_left in left & set(known) for name in _names(ast.unparse(known[name_left]))} - names
+        names = names | left
     above: list[str] = []
     for name, definition in known.items():  # in module order
-        if name in wanted:
+        if name in names:
             above += [*ast.unparse(definition).splitlines(), *([] if isinstance(definition, ast.Assign) else [""])]
-    if "self" in wanted and "self" not in known:
+    if "self" in names and "self" not in known:
         return None
     if not above and len(lines) == 1 and len(call) < SHORT and "\n" not in call:
         return lines
-    head = _imports(module, wanted)
+    head = _imports(module, names)
     return [*head, *([""] if head else []), *above, *lines]
 
 
@@ -249,8 +249,8 @@ def _fixture(module: ast.Module, name: str) -> list[str] | None:
             inner = [_fixture(module, arg.arg) for arg in statement.args.args]
             if not isinstance(last, ast.Return) or last.value is None or None in inner:
                 return None
-            lines = [line for held in inner for line in held or []]
-            lines += [line for held in statement.body[:-1] for line in ast.unparse(held).splitlines()]
+            lines = [line for body_lines in inner for line in body_lines or []]
+            lines += [line for body_lines in statement.body[:-1] for line in ast.unparse(body_lines).splitlines()]
             value = ast.unparse(last.value)
             return [*lines, *([f"{name} = {value}"] if value != name else [])]
     return None
@@ -270,11 +270,11 @@ def _imports(module: ast.Module, names: set[str]) -> list[str]:
     lines: list[str] = []
     for statement in module.body:
         if isinstance(statement, ast.Import | ast.ImportFrom):
-            kept = [alias for alias in statement.names if (alias.asname or alias.name).partition(".")[0] in names]
-            if kept:
+            aliases = [alias for alias in statement.names if (alias.asname or alias.name).partition(".")[0] in names]
+            if aliases:
                 statement = parse(ast.unparse(statement)).body[0]
                 assert isinstance(statement, ast.Import | ast.ImportFrom)
-                statement.names = kept
+                statement.names = aliases
                 lines.append(ast.unparse(statement))
     return lines
 

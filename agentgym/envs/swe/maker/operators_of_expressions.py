@@ -101,8 +101,8 @@ def _dropped_condition(code: Code, node: ast.BoolOp | ast.comprehension) -> Iter
     if isinstance(node, ast.BoolOp):
         word = " and " if isinstance(node.op, ast.And) else " or "
         for place in range(len(node.values)):
-            kept = [code.operand(value) for value in node.values[:place] + node.values[place + 1 :]]
-            yield code.replace(node, word.join(kept))
+            operands = [code.operand(value) for value in node.values[:place] + node.values[place + 1 :]]
+            yield code.replace(node, word.join(operands))
         return
     for condition in node.ifs:
         start, end = code.span(condition)
@@ -211,10 +211,10 @@ def _wrong_index(code: Code, node: ast.Subscript) -> Iterator[Splice | None]:
 def _wrong_default(code: Code, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Call) -> Iterator[Splice | None]:
     if isinstance(node, ast.Call):
         named = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-        given = (
+        passed = (
             node.args[-1:] if (named, len(node.args)) in (("get", 2), ("setdefault", 2), ("getattr", 3), ("pop", 2)) else []
         )
-        values: list[ast.expr | None] = [*given, *(keyword.value for keyword in node.keywords if keyword.arg == "default")]
+        values: list[ast.expr | None] = [*passed, *(keyword.value for keyword in node.keywords if keyword.arg == "default")]
     else:
         values = [*node.args.defaults, *node.args.kw_defaults]
     for value in values:

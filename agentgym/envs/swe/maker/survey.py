@@ -84,8 +84,8 @@ def _steady(report: Report, test: str) -> bool:
 def _reason(report: Report) -> str:
     if report.problem:
         return report.problem
-    said = next(iter(report.messages.values()), "")
-    example = f"; the first says: {said[-600:]}" if said else ""
+    message = next(iter(report.messages.values()), "")
+    example = f"; the first says: {message[-600:]}" if message else ""
     return (
         f"none of {len(report.outcomes)} tests passes in a sandbox without network and with the standard library "
         f"alone{example}"

@@ -130,8 +130,8 @@ class Instance:
     def graded(self, tree: Mapping[str, bytes]) -> dict[str, bytes]:
         """Return the agent's tree for grading: tests and configuration of the clean repository, no caches."""
         base = self.base()
-        kept = {path: content for path, content in tree.items() if not is_protected(path) and not is_cache(path)}
-        return kept | {path: content for path, content in base.items() if is_protected(path)}
+        own_files = {path: content for path, content in tree.items() if not is_protected(path) and not is_cache(path)}
+        return own_files | {path: content for path, content in base.items() if is_protected(path)}
 
 
 def edited(tree: Mapping[str, bytes], edits: Iterable[Edit]) -> dict[str, bytes]:
@@ -144,7 +144,7 @@ def edited(tree: Mapping[str, bytes], edits: Iterable[Edit]) -> dict[str, bytes]
 
 def diff(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> str:
     """Return the unified diff between two trees, without binary files."""
-    said: list[str] = []
+    hunks: list[str] = []
     for path in sorted({*before, *after}):
         old, new = before.get(path), after.get(path)
         if old == new:
@@ -155,8 +155,8 @@ def diff(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> str:
             continue
         names = ("/dev/null" if old is None else f"a/{path}", "/dev/null" if new is None else f"b/{path}")
         for line in difflib.unified_diff(lines[0], lines[1], names[0], names[1]):
-            said.append(line if line.endswith("\n") else line + "\n\\ No newline at end of file\n")
-    return "".join(said)
+            hunks.append(line if line.endswith("\n") else line + "\n\\ No newline at end of file\n")
+    return "".join(hunks)
 
 
 def occurrences(text: str, lines: str) -> int:

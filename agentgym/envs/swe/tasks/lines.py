@@ -59,60 +59,60 @@ def write(path: str | Path, instances: Iterable[Instance]) -> None:
     Raises:
         BadData: two repositories have the same name.
     """
-    held = list(instances)
+    tasks = list(instances)
     folder = Path(path).resolve().parent
-    repositories = {instance.package: instance.repository for instance in held}
-    lines = [_told(repository, folder) for _, repository in sorted(repositories.items())]
-    for instance in held:
+    repositories = {instance.package: instance.repository for instance in tasks}
+    lines = [_repository_row(repository, folder) for _, repository in sorted(repositories.items())]
+    for instance in tasks:
         if repositories[instance.package] != instance.repository:
             raise BadData(f"task {instance.id}: two different repositories are called {instance.package!r}")
         lines.append(_task(instance))
     Path(path).write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
 
 
-def _repository(told: Mapping[str, object], folder: Path) -> Repository:
-    source = str(told["source"])
+def _repository(row: Mapping[str, object], folder: Path) -> Repository:
+    source = str(row["source"])
     if not source.startswith(sources.EMBEDDED):
         source = str(folder / source)
-    tests = tuple(_strings(told["tests"]))
+    tests = tuple(_strings(row["tests"]))
     return Repository(
-        str(told["repository"]), source, str(told["digest"]), str(told["split"]), tests, bool(told.get("conftest", False))
+        str(row["repository"]), source, str(row["digest"]), str(row["split"]), tests, bool(row.get("conftest", False))
     )
 
 
-def _instance(told: Mapping[str, Any], repositories: Mapping[str, Repository]) -> Instance:
-    repository = repositories.get(told["of"])
+def _instance(row: Mapping[str, Any], repositories: Mapping[str, Repository]) -> Instance:
+    repository = repositories.get(row["of"])
     if repository is None:
-        raise ValueError(f"repository {told['of']!r} has no line of its own before this one")
-    fail_to_pass = tuple(_strings(told["fail_to_pass"]))
+        raise ValueError(f"repository {row['of']!r} has no line of its own before this one")
+    fail_to_pass = tuple(_strings(row["fail_to_pass"]))
     unknown = set(fail_to_pass) - set(repository.tests)
     if not fail_to_pass or unknown:
         raise ValueError(f"fail_to_pass is {list(fail_to_pass)!r:.200}, which should be some tests of {repository.name!r}")
-    others = {*fail_to_pass, *_strings(told.get("excluded", []))}
+    others = {*fail_to_pass, *_strings(row.get("excluded", []))}
     return Instance(
-        id=str(told["id"]),
+        id=str(row["id"]),
         repository=repository,
-        issue=str(told["issue"]),
-        bug=_edits(told["bug"]),
+        issue=str(row["issue"]),
+        bug=_edits(row["bug"]),
         fail_to_pass=fail_to_pass,
         pass_to_pass=tuple(test for test in repository.tests if test not in others),
-        kind=str(told["kind"]),
-        difficulty=int(told["difficulty"]),
-        seconds=float(told["seconds"]),
+        kind=str(row["kind"]),
+        difficulty=int(row["difficulty"]),
+        seconds=float(row["seconds"]),
     )
 
 
-def _edits(told: Any) -> tuple[Edit, ...]:
-    return tuple(Edit(str(edit["path"]), str(edit["old"]), str(edit["new"])) for edit in told)
+def _edits(value: Any) -> tuple[Edit, ...]:
+    return tuple(Edit(str(edit["path"]), str(edit["old"]), str(edit["new"])) for edit in value)
 
 
-def _strings(told: object) -> list[str]:
-    if not isinstance(told, list):
-        raise TypeError(f"{told!r:.80} is not a list of test ids")
-    return [str(item) for item in told]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+def _strings(value: object) -> list[str]:
+    if not isinstance(value, list):
+        raise TypeError(f"{value!r:.80} is not a list of test ids")
+    return [str(item) for item in value]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
 
 
-def _told(repository: Repository, folder: Path) -> dict[str, object]:
+def _repository_row(repository: Repository, folder: Path) -> dict[str, object]:
     source = repository.source
     if not source.startswith(sources.EMBEDDED):
         place = Path(source).resolve()
@@ -129,9 +129,9 @@ def _told(repository: Repository, folder: Path) -> dict[str, object]:
 
 
 def _task(instance: Instance) -> dict[str, object]:
-    kept = {*instance.fail_to_pass, *instance.pass_to_pass}
-    excluded = [test for test in instance.repository.tests if test not in kept]
-    told: dict[str, object] = {
+    tests = {*instance.fail_to_pass, *instance.pass_to_pass}
+    excluded = [test for test in instance.repository.tests if test not in tests]
+    row: dict[str, object] = {
         "id": instance.id,
         "of": instance.package,
         "kind": instance.kind,
@@ -142,8 +142,8 @@ def _task(instance: Instance) -> dict[str, object]:
         "fail_to_pass": list(instance.fail_to_pass),
     }
     if excluded:
-        told["excluded"] = excluded
-    return told
+        row["excluded"] = excluded
+    return row
 
 
 def _expected(fields: tuple[str, ...]) -> str:

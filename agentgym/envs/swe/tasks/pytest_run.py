@@ -59,9 +59,9 @@ def run_tests(
 
     The sandbox should be fresh: the tree replaces everything in its working folder.
     """
-    asked = list(ids)
-    report = run_files(sandbox, tree, sorted({test.partition("::")[0] for test in asked}), timeout=timeout)
-    return {test: report.outcomes.get(test, "missing") for test in asked}
+    wanted_ids = list(ids)
+    report = run_files(sandbox, tree, sorted({test.partition("::")[0] for test in wanted_ids}), timeout=timeout)
+    return {test: report.outcomes.get(test, "missing") for test in wanted_ids}
 
 
 def run_files(
@@ -129,8 +129,8 @@ def _read(document: bytes, ended: Ended) -> Report:
         if message:
             messages.setdefault(test, message)
     if ended.exit_code not in (0, 1, 2) or (ended.exit_code == 0) == broken:
-        said = f"pytest ended with {ended.exit_code} and its report {'names' if broken else 'names no'} failures"
-        return Report(seconds=ended.seconds, problem=f"{said}: {ended.text[-2000:].strip()}")
+        problem = f"pytest ended with {ended.exit_code} and its report {'names' if broken else 'names no'} failures"
+        return Report(seconds=ended.seconds, problem=f"{problem}: {ended.text[-2000:].strip()}")
     return Report(outcomes, messages, ended.seconds)
 
 

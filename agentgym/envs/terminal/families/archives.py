@@ -35,10 +35,10 @@ def _packed(kind: str, files: dict[str, bytes]) -> bytes:
 
 def _decoy(fill: Rng, name: str, size: int) -> tuple[bytes, str]:
     """Return a decoy archive of about this size, and its file extension."""
-    wanted = min(round(size * 2 ** float(fill.uniform(-1, 1))), LARGEST)
+    target_size = min(round(size * 2 ** float(fill.uniform(-1, 1))), LARGEST)
     text = lines(fill, 1)
     kind = pick(fill, KINDS)
-    return _packed(kind, {name: (text * max(1, (wanted - 600) // len(text))).encode()}), kind
+    return _packed(kind, {name: (text * max(1, (target_size - 600) // len(text))).encode()}), kind
 
 
 def _aside(fill: Rng) -> str:
@@ -52,9 +52,9 @@ def unpack(ask: Rng, fill: Rng, level: int) -> Scenario:
     target, out = f"{numbered(ask)}.txt", f"{numbered(ask, 'found')}.txt"
     place = pick(ask, ("final", "approved", "signed"))
     depth = 2 + min(level, 12)
-    wanted = lines(fill, 3).encode()
+    goal = lines(fill, 3).encode()
     inner = {f"{stem}/{target}": lines(fill, 3).encode() for stem in ("draft", "old", f"{place}-not")}
-    inner = {**inner, f"{place}/{target}": wanted, f"{place}/{numbered(fill)}.txt": b"other\n"}
+    inner = {**inner, f"{place}/{target}": goal, f"{place}/{numbered(fill)}.txt": b"other\n"}
     for step in range(depth):
         kind = pick(fill, KINDS)
         packed = _packed(kind, inner)
@@ -72,7 +72,7 @@ def unpack(ask: Rng, fill: Rng, level: int) -> Scenario:
         tree[f"{top}/{_aside(fill)}{name}.{ending}"] = file(content)
 
     def check(final: Final) -> Checks:
-        yield f"{out} holds what was packed", final.content(out) == wanted
+        yield f"{out} holds what was packed", final.content(out) == goal
 
     loop = (
         f"rm -rf /tmp/all; cp -r {top} /tmp/all; cd /tmp/all\n"
@@ -102,7 +102,7 @@ def unpack(ask: Rng, fill: Rng, level: int) -> Scenario:
         look=(f"find {top} -type f | sort",),
         show=(f"cat {out}",),
         changes=(out,),
-        answers=(wanted.decode(),),
+        answers=(goal.decode(),),
     )
 
 
@@ -114,9 +114,9 @@ def backup(ask: Rng, fill: Rng, level: int) -> Scenario:
     skipped = sample(ask, ("cache", "build", "vendor", "dist"), 1 + min(level, 2))
     tree, expected = dict[str, Entry](), dict[str, bytes]()
 
-    def put(name: str, kept: bool) -> None:
+    def put(name: str, included: bool) -> None:
         entry = tree[f"{top}/{name}"] = file(lines(fill, 1))
-        if kept:
+        if included:
             expected[f"{top}/{name}"] = entry.content
 
     for name in names(fill, 6 + 4 * level):
@@ -136,11 +136,11 @@ def backup(ask: Rng, fill: Rng, level: int) -> Scenario:
         yield f"{out} holds the right files", _members(final, out) == sums
 
     folders = " ".join(f"--exclude={folder}" for folder in skipped)
-    told = " or ".join(f"`{folder}`" for folder in skipped)
+    folders_text = " or ".join(f"`{folder}`" for folder in skipped)
     return Scenario(
         f"Make `{out}`, a tar archive packed with gzip, of all files in `{top}` and below, hidden ones "
         "too, except those whose "
-        f"names end in `.{ending}` and everything in a folder named {told} (at any depth). Paths in the "
+        f"names end in `.{ending}` and everything in a folder named {folders_text} (at any depth). Paths in the "
         "archive begin with "
         f"`{top}/`.",
         tree,

@@ -37,7 +37,7 @@ def _sums(rows: list[dict[str, str]]) -> tuple[list[list[str]], str, str]:
         cents_of[row["city"]] = cents_of.get(row["city"], 0) + round(100 * float(row["amount"]))
     order = sorted(cents_of.items(), key=lambda item: (-item[1], item[0]))
     expected = [["city", "total"], *([city, f"{total / 100:.2f}"] for city, total in order)]
-    asked = (
+    instruction = (
         "with the columns `city,total`: for each city that has any of them, the sum of their amounts with two decimals; "
         "the largest sum first, equal ones by city"
     )
@@ -47,20 +47,20 @@ def _sums(rows: list[dict[str, str]]) -> tuple[list[list[str]], str, str]:
         "for city, cents in sorted(sums.items(), key=lambda p: (-p[1], p[0])):\n"
         "    w.writerow([city, f'{cents / 100:.2f}'])"
     )
-    return expected, asked, body
+    return expected, instruction, body
 
 
 def _by_amount(rows: list[dict[str, str]]) -> tuple[list[list[str]], str, str]:
     """Return the rows by amount as a table, the instruction for it, and the code that writes it."""
     ordered = sorted(rows, key=lambda row: (-float(row["amount"]), int(row["id"])))
     expected = [["id", "customer", "amount"], *([row["id"], row["customer"], row["amount"]] for row in ordered)]
-    asked = "with the columns `id,customer,amount`, the largest amount first, equal amounts by id"
+    instruction = "with the columns `id,customer,amount`, the largest amount first, equal amounts by id"
     body = (
         "w.writerow(['id', 'customer', 'amount'])\n"
         "for r in sorted(rows, key=lambda r: (-float(r['amount']), int(r['id']))):\n"
         "    w.writerow([r['id'], r['customer'], r['amount']])"
     )
-    return expected, asked, body
+    return expected, instruction, body
 
 
 @family("csv")
@@ -73,8 +73,8 @@ def table(ask: Rng, fill: Rng, level: int) -> Scenario:
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
-    taken = [row for row in rows if row["status"] == "paid" and float(row["amount"]) >= least]
-    expected, asked, body = _sums(taken) if grouped else _by_amount(taken)
+    selected = [row for row in rows if row["status"] == "paid" and float(row["amount"]) >= least]
+    expected, instruction, body = _sums(selected) if grouped else _by_amount(selected)
 
     def check(final: Final) -> Checks:
         try:
@@ -92,7 +92,7 @@ def table(ask: Rng, fill: Rng, level: int) -> Scenario:
     right = f"r['status'] == 'paid' and float(r['amount']) >= {least}"
     return Scenario(
         f"From the table `{source}`, take the rows whose status is `paid` and whose amount is {least} or more, and write "
-        f"`{out}`, a CSV file with a header, {asked}. Quote fields where CSV needs it.",
+        f"`{out}`, a CSV file with a header, {instruction}. Quote fields where CSV needs it.",
         {source: file(text.getvalue())},
         (program(right),),
         {
@@ -231,12 +231,12 @@ def settings_ini(ask: Rng, fill: Rng, level: int) -> Scenario:
         yield "the sections hold the right settings", _sections(after) == expected
         yield "the comments are still there", [line for line in after.splitlines() if line[:1] in ("#", ";")] == comments
 
-    asked = "; ".join(f"`{key}` of `[{section}]` to {value}" for section, key, value in orders)
+    edits = "; ".join(f"`{key}` of `[{section}]` to {value}" for section, key, value in orders)
     program = _ini_program(source, orders, fresh)
     everywhere = "; ".join(f"sed -i 's/^{key} = .*/{key} = {value}/' {source}" for _, key, value in orders)
     library = "; ".join(f"c['{section}']['{key}'] = '{value}'" for section, key, value in (*orders, fresh))
     return Scenario(
-        f"In `{source}` set {asked}. Add to `[{fresh[0]}]` the new setting `{fresh[1]}` with the value {fresh[2]}. Settings "
+        f"In `{source}` set {edits}. Add to `[{fresh[0]}]` the new setting `{fresh[1]}` with the value {fresh[2]}. Settings "
         "are written `key = value`. All other settings, in all sections, and all comment lines stay as they are.",
         {source: file(text)},
         (program,),

@@ -222,10 +222,10 @@ def checksums(ask: Rng, fill: Rng, level: int) -> Scenario:
     """Find the files in a list of checksums that have changed, and those that are missing."""
     top = numbered(ask)
     bad, gone = f"{numbered(ask, 'changed')}.txt", f"{numbered(ask, 'missing')}.txt"
-    kept = [f"{path(fill, number(fill, 0, 1 + level))}{name}.dat" for name in names(fill, 8 + 5 * level)]
+    paths = [f"{path(fill, number(fill, 0, 1 + level))}{name}.dat" for name in names(fill, 8 + 5 * level)]
     tree, sums = dict[str, Entry](), list[str]()
-    changed, missing = sorted(kept[:2]), sorted(kept[2:4])
-    for name in sorted(kept):
+    changed, missing = sorted(paths[:2]), sorted(paths[2:4])
+    for name in sorted(paths):
         content = lines(fill, 2).encode()
         sums.append(f"{hashlib.sha256(content).hexdigest()}  {name}\n")
         if name not in missing:

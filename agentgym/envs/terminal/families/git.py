@@ -107,14 +107,14 @@ def restore(ask: Rng, fill: Rng, level: int) -> Scenario:
         else:
             files = _worked(repository, fill, files, target if place == changed else pick(fill, sorted(files)))
     before = repository.refs["refs/heads/main"]
-    wanted = repository.tree_of({**files, target: last})
+    expected_tree = repository.tree_of({**files, target: last})
 
     def check(final: Final) -> Checks:
         yield f"{target} is there as it was", final.content(f"{top}/{target}") == last
         yield "main has one more commit", final.prints(_git(top, "rev-parse refs/heads/main~1")) == before
         yield (
             "the commit holds the file and nothing else new",
-            final.prints(_git(top, "rev-parse refs/heads/main^{tree}")) == wanted,
+            final.prints(_git(top, "rev-parse refs/heads/main^{tree}")) == expected_tree,
         )
         yield "its message is right", final.prints(_git(top, "log -1 --format=%B refs/heads/main")) == message
 
@@ -162,13 +162,13 @@ def branch(ask: Rng, fill: Rng, level: int) -> Scenario:
         f"{key} {value}\n".encode() if line.startswith(f"{key} ".encode()) else line
         for line in old["settings.txt"].splitlines(keepends=True)
     )
-    wanted = repository.tree_of({**old, "settings.txt": changed})
+    expected_tree = repository.tree_of({**old, "settings.txt": changed})
 
     def check(final: Final) -> Checks:
         yield f"{name} begins at {tag}", final.prints(_git(top, f"rev-parse refs/heads/{name}~1")) == start
         yield (
             "its commit makes the change and no other",
-            final.prints(_git(top, f"rev-parse refs/heads/{name}^{{tree}}")) == wanted,
+            final.prints(_git(top, f"rev-parse refs/heads/{name}^{{tree}}")) == expected_tree,
         )
         yield "its message is right", final.prints(_git(top, f"log -1 --format=%B refs/heads/{name}")) == message
         yield "main is where it was", final.prints(_git(top, "rev-parse refs/heads/main")) == before
@@ -201,15 +201,15 @@ def merge(ask: Rng, fill: Rng, level: int) -> Scenario:
     rule = pick(ask, ("ours", "theirs"))
     keys = sample(fill, [f"{service}_{place_name}" for service in SERVICES for place_name in PLACES], 9 + 3 * level)
     base = {key: number(fill, 10, 99) for key in keys}
-    mine, theirs, wanted = dict(base), dict(base), dict(base)
+    mine, theirs, merged = dict(base), dict(base), dict(base)
     for place, key in enumerate(keys[:: 3 if level < 2 else 4]):
         if place % 3 == 0:
             mine[key], theirs[key] = base[key] + 100, base[key] + 200
-            wanted[key] = mine[key] if rule == "ours" else theirs[key]
+            merged[key] = mine[key] if rule == "ours" else theirs[key]
         elif place % 3 == 1:
-            wanted[key] = mine[key] = base[key] + 300
+            merged[key] = mine[key] = base[key] + 300
         else:
-            wanted[key] = theirs[key] = base[key] + 400
+            merged[key] = theirs[key] = base[key] + 400
 
     def text(values: dict[str, int]) -> bytes:
         return "".join(f"[{key}]\nvalue = {value}\nnote = {key}\n\n" for key, value in values.items()).encode()
@@ -221,7 +221,7 @@ def merge(ask: Rng, fill: Rng, level: int) -> Scenario:
     repository.commit({**files, "settings.ini": text(theirs), aside: b"new\n"}, "Feature", (begun,), other)
     left = f"{numbered(fill)}.here"
     repository.commit({**files, "settings.ini": text(mine), left: b"here\n"}, "Meanwhile", (begun,))
-    both = {**files, "settings.ini": text(wanted), aside: b"new\n", left: b"here\n"}
+    both = {**files, "settings.ini": text(merged), aside: b"new\n", left: b"here\n"}
     tips = {repository.refs["refs/heads/main"], repository.refs[f"refs/heads/{other}"]}
 
     def check(final: Final) -> Checks:

@@ -23,11 +23,11 @@ def _hidden(commands: Sequence[str], fill: Rng, level: int) -> list[tuple[str, s
 def _tried(final: Final, script: str, hidden: Sequence[tuple[str, str]]) -> Checks:
     for name, text in hidden:
         printed = final.run(f"python3 {script} {name}", text.encode())
-        wanted = FILTERS[name].work(text).encode()
-        yield f"`python3 {script} {name}` answers as it should", printed.ok and printed.stdout.rstrip() == wanted.rstrip()
+        expected = FILTERS[name].work(text).encode()
+        yield f"`python3 {script} {name}` answers as it should", printed.ok and printed.stdout.rstrip() == expected.rstrip()
 
 
-def _asked(commands: Sequence[str]) -> str:
+def _order(commands: Sequence[str]) -> str:
     return "\n".join(f"- `{name}`: {FILTERS[name].spec}." for name in commands)
 
 
@@ -67,7 +67,7 @@ def script(ask: Rng, fill: Rng, level: int) -> Scenario:
     return Scenario(
         f"Write a Python program `{path}` (standard library only). `python3 {path} COMMAND` reads standard "
         "input and prints, "
-        f"by COMMAND:\n{_asked(commands)}\n`{top}` holds an example of input and output for each command. The program will "
+        f"by COMMAND:\n{_order(commands)}\n`{top}` holds an example of input and output for each command. The program will "
         "be tried on other inputs; white space at the end of the output does not matter.",
         tree,
         (_written(path, program(right)),),
@@ -100,7 +100,7 @@ def repair(ask: Rng, fill: Rng, level: int) -> Scenario:
     return Scenario(
         f"`{path}` has bugs: some of its output is wrong, or it never ends. Fix it. "
         f"`python3 {path} COMMAND` "
-        f"should read standard input and print, by COMMAND:\n{_asked(commands)}\n`{top}` holds an example of input and "
+        f"should read standard input and print, by COMMAND:\n{_order(commands)}\n`{top}` holds an example of input and "
         "right output for each command. It will be tried on other inputs; white space at the end of the output does not "
         "matter.",
         tree,

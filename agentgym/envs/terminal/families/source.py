@@ -22,12 +22,12 @@ def replace(ask: Rng, fill: Rng, level: int) -> Scenario:
             shape, words = pick(fill, shapes), [pick(fill, (old, pick(fill, longer), numbered(fill))) for _ in range(3)]
             body += shape.format(*words)
         body += f"{old}({longer[place % 5]})\n"
-        kept = body
+        unchanged = body
         for word in longer:
-            kept = kept.replace(word, word.replace(old, "\0"))
+            unchanged = unchanged.replace(word, word.replace(old, "\0"))
         where = f"{top}/{path(fill, place % (2 + level))}{name}.{ending}"
         tree[where] = file(body)
-        expected[where] = kept.replace(old, new).replace("\0", old).encode()
+        expected[where] = unchanged.replace(old, new).replace("\0", old).encode()
     for other in ("md", "txt", f"{ending}.orig"):
         tree[f"{top}/{numbered(fill)}.{other}"] = file(f"{old} is called {old}\n")
 

@@ -89,9 +89,9 @@ def links(ask: Rng, fill: Rng, level: int) -> Scenario:
         if level:
             versions.append((major, minor, 0, number(fill, 1, 8)))
         for version in shuffled(fill, versions):
-            shown = ".".join(map(str, version))
+            version_text = ".".join(map(str, version))
             age = 1_600_000_000 + number(fill, 0, 9_000_000)
-            tree[f"{top}/{program}/{program}-{shown}/VERSION"] = file(f"{shown}\n", time=age)
+            tree[f"{top}/{program}/{program}-{version_text}/VERSION"] = file(f"{version_text}\n", time=age)
         highest = ".".join(map(str, max(versions)))
         expected[f"{top}/{program}/{name}"] = f"{top}/{program}/{program}-{highest}"
         tree[f"{top}/{program}/{name}"] = link(f"{program}-{major - 1}.30")
@@ -174,11 +174,11 @@ def workers(ask: Rng, fill: Rng, level: int) -> Scenario:
         clear = f'cd {top}; rm -rf out workers; mv ../.hidden/{top}/workers .; bash run.sh; echo "exit $?"; tail -n +1 out/*'
         printed = final.prints(clear, files={f".hidden/{path}": content for path, content in hidden.items()})
         rows = "\n".join(f"==> out/{name}.sh <==\n{words}\n" for name, words in sorted(outputs.items()))
-        wanted = "\n".join([*sorted(statuses), f"exit {code}", rows]).rstrip()
-        yield "with workers that fail it says and leaves what it should", printed == wanted
+        expected = "\n".join([*sorted(statuses), f"exit {code}", rows]).rstrip()
+        yield "with workers that fail it says and leaves what it should", printed == expected
         printed = final.prints(clear.partition("; tail")[0], files={f".hidden/{path}": text for path, text in calm.items()})
-        wanted = "\n".join([*(f"{name}.sh 0" for name in sorted(outputs)), "exit 0"])
-        yield "with workers that do well it ends with 0", printed == wanted
+        expected = "\n".join([*(f"{name}.sh 0" for name in sorted(outputs)), "exit 0"])
+        yield "with workers that do well it ends with 0", printed == expected
 
     bounded = f"timeout {limit} bash" if timed else "bash"
     rule = (

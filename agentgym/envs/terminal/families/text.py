@@ -13,21 +13,21 @@ LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 @family("tally")
 def tally(ask: Rng, fill: Rng, level: int) -> Scenario:
     """Count log lines by service, with the counted word also in messages; later also in compressed logs."""
-    top, out, wanted = numbered(ask), f"{numbered(ask)}.txt", pick(ask, LEVELS[1:])
+    top, out, row = numbered(ask), f"{numbered(ask)}.txt", pick(ask, LEVELS[1:])
     packed = level >= 2
     tree, counts = dict[str, Entry](), dict[str, int]()
 
     def line(service: str, kind: str) -> str:
         clock = f"2024-{number(fill, 1, 12):02}-{number(fill, 1, 28):02} {number(fill, 0, 23):02}:{number(fill, 0, 59):02}"
-        message = f"{sentence(fill, 3)}{f' {wanted}' if fill.random() < 0.3 else ''}"
+        message = f"{sentence(fill, 3)}{f' {row}' if fill.random() < 0.3 else ''}"
         return f"{clock} {kind} {service}: {message}\n"
 
     services = sample(fill, SERVICES, 4 + min(level, 8))
     for place, name in enumerate(names(fill, 3 + level)):
-        body = [line(service, wanted) for service in services]
+        body = [line(service, row) for service in services]
         body += [line(pick(fill, services), pick(fill, LEVELS)) for _ in range(10 + 10 * level)]
-        other = next(kind for kind in LEVELS if kind != wanted)
-        body.append(line(services[0], other).rstrip() + f" {wanted}\n")
+        other = next(kind for kind in LEVELS if kind != row)
+        body.append(line(services[0], other).rstrip() + f" {row}\n")
         body = shuffled(fill, body)
         zipped = packed and place % 2 == 1
         text = "".join(body).encode()
@@ -35,16 +35,16 @@ def tally(ask: Rng, fill: Rng, level: int) -> Scenario:
         tree[where + (".gz" if zipped else "")] = file(gzipped(text) if zipped else text)
         for entry in body:
             _, _, kind, service, *_ = entry.split()
-            if kind == wanted:
+            if kind == row:
                 counts[service.rstrip(":")] = counts.get(service.rstrip(":"), 0) + 1
-    tree[f"{top}/{numbered(fill)}.log.old"] = file("".join(line(service, wanted) for service in services))
+    tree[f"{top}/{numbered(fill)}.log.old"] = file("".join(line(service, row) for service in services))
     answer = "".join(f"{name} {n}\n" for name, n in sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
     def check(final: Final) -> Checks:
         yield f"{out} holds the right counts in the right order", final.text(out) == answer.rstrip()
 
-    count = f'awk \'$3 == "{wanted}" {{ sub(/:$/, "", $4); n[$4]++ }} END {{ for (s in n) print s, n[s] }}\''
-    anywhere = count.replace(f'$3 == "{wanted}"', "")
+    count = f'awk \'$3 == "{row}" {{ sub(/:$/, "", $4); n[$4]++ }} END {{ for (s in n) print s, n[s] }}\''
+    anywhere = count.replace(f'$3 == "{row}"', "")
     order = f"LC_ALL=C sort -k2,2nr -k1,1 > {out}"
     every = f"find {top} -name '*.log' -exec cat {{}} +"
     if packed:
@@ -52,12 +52,12 @@ def tally(ask: Rng, fill: Rng, level: int) -> Scenario:
     also = ", and of those ending in `.log.gz`, which are packed with gzip" if packed else ""
     return Scenario(
         f"The lines of the logs below `{top}` read `DATE TIME LEVEL SERVICE: MESSAGE`. Of all files whose names end in "
-        f"`.log`{also}, count the lines of level `{wanted}` by service. Write to `{out}` a line for each service that has "
+        f"`.log`{also}, count the lines of level `{row}` by service. Write to `{out}` a line for each service that has "
         "any: its name, a space and the count; the highest count first, equal counts by name.",
         tree,
         (f"{every} | {count} | {order}",),
         {
-            "the word anywhere in the line": (f"{every} | grep {wanted} | {anywhere} | {order}",),
+            "the word anywhere in the line": (f"{every} | grep {row} | {anywhere} | {order}",),
             "all files": (f"find {top} -type f -exec gzip -dcf {{}} + | {count} | {order}",),
             "by name alone": (f"{every} | {count} | LC_ALL=C sort -k2,2n -k1,1r > {out}",),
         },
@@ -91,7 +91,7 @@ def lists(ask: Rng, fill: Rng, level: int) -> Scenario:
         spelled = pick(fill, (name, name.lower(), name.upper())) if loose else name
         return spelled + (pick(fill, ("\n", "\r\n")) if level >= 2 else "\n")
 
-    tree = {path: file("".join(map(written, held))) for path, held in zip(files, members, strict=True)}
+    tree = {path: file("".join(map(written, lines_of_file))) for path, lines_of_file in zip(files, members, strict=True)}
 
     def check(final: Final) -> Checks:
         yield f"{out} holds the right names", final.text(out) == "\n".join(expected)
@@ -99,12 +99,12 @@ def lists(ask: Rng, fill: Rng, level: int) -> Scenario:
     others = " ".join(files[1:])
     clean = "tr -d '\\r' | tr A-Z a-z" if level >= 2 else "tr A-Z a-z" if loose else "cat"
     sort = "LC_ALL=C sort -u"
-    wanted = "in lower case and " if loose else ""
+    case_text = "in lower case and " if loose else ""
     same = "Capitals do not matter, nor do line ends. " if level >= 2 else "Capitals do not matter. " if loose else ""
     return Scenario(
         f"Each line of `{'`, `'.join(files)}` is a name. Write to `{out}` the names that are in "
         f"`{files[0]}` and in none of the "
-        f"other lists, {wanted}each once, sorted in byte order. {same}A name is a whole line.",
+        f"other lists, {case_text}each once, sorted in byte order. {same}A name is a whole line.",
         tree,
         (
             f"cat {others} | {clean} | {sort} > /tmp/others\n"

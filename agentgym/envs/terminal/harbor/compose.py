@@ -85,15 +85,15 @@ def compose_in(folder: Path, variables: Mapping[str, str]) -> Compose | None:
     )
     if unknown_keys:
         raise BadData(f"{file}: {sorted(unknown_keys)[0]!r:.60} is not understood here; leave it out")
-    given = {**variables, "CONTEXT_DIR": ".", "MAIN_IMAGE_NAME": "", "PREBUILT_IMAGE_NAME": ""}
-    reader = _Reader(file, folder, given, _plain(raw, "volumes", file), _plain(raw, "networks", file))
+    values = {**variables, "CONTEXT_DIR": ".", "MAIN_IMAGE_NAME": "", "PREBUILT_IMAGE_NAME": ""}
+    reader = _Reader(file, folder, values, _plain(raw, "volumes", file), _plain(raw, "networks", file))
     services = _table(raw.get("services"), f"{file}: services")
     if len(services) > MOST_SERVICES:
         raise BadData(f"{file} has {len(services)} services; expected at most {MOST_SERVICES}")
     read = {name: reader.service(name, _table(body, f"{file}: {name}")) for name, body in services.items()}
     main = read.pop(MAIN, None) or Service(MAIN, networks={"default": ()})
-    wanted = {other for service in (main, *read.values()) for other in (*service.needs, service.shares) if other}
-    absent = wanted - {*read, MAIN}
+    referenced = {other for service in (main, *read.values()) for other in (*service.needs, service.shares) if other}
+    absent = referenced - {*read, MAIN}
     if absent:
         raise BadData(f"{file}: a service needs {sorted(absent)[0]!r:.60}, which the file does not have")
     for service in read.values():

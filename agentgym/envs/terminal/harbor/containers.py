@@ -91,10 +91,10 @@ class Containers:
         Raises:
             BadConfig: the backend cannot change networks.
         """
-        made, wanted = (network_options(policy, self.network, self.backend) for policy in (first, now))
+        made, target = (network_options(policy, self.network, self.backend) for policy in (first, now))
         if self.backend == "docker":
-            container.reconnect(**wanted)
-        elif made != wanted:
+            container.reconnect(**target)
+        elif made != target:
             raise BadConfig(f"{name} changes its network between phases, which only docker can")
 
     def _build(self, place: Place) -> dict[str, Any]:

@@ -362,10 +362,10 @@ class Harbor(Lending, ServerTools):
 
     def found_hidden(self) -> list[str]:
         """Return the paths of files of the task's tests or solution in the container; those under 16 bytes are ignored."""
-        kept = self._present.hidden()
+        hidden = self._present.hidden()
         listed = self.sandbox.run(_LISTED, timeout=self.seconds)
         lines = (line.partition("  ") for line in listed.stdout.decode("utf-8", "replace").splitlines())
-        return [f"{place} ({kept[digest]})" for digest, _, place in lines if digest in kept]
+        return [f"{place} ({hidden[digest]})" for digest, _, place in lines if digest in hidden]
 
     # Policies
 
@@ -389,8 +389,8 @@ class Harbor(Lending, ServerTools):
         assert step.solution is not None
         text = base64.b64encode(gzip.compress(packed([step.solution]), mtime=0)).decode()
         pieces = [text[place : place + PIECE] for place in range(0, len(text), PIECE)]
-        given = tables.resolved(task.solution_env, "solution", task.file)
-        variables = " ".join(shlex.quote(f"{k}={v}") for k, v in given.items())
+        environment = tables.resolved(task.solution_env, "solution", task.file)
+        variables = " ".join(shlex.quote(f"{k}={v}") for k, v in environment.items())
         return [
             "rm -rf /solution /tmp/.solution; mkdir -p /solution 2> /dev/null || true",
             *(f"printf %s {piece} >> /tmp/.solution" for piece in pieces),

@@ -153,8 +153,8 @@ def _task(folder: Path) -> HarborTask:
 
 def _check_services(place: Place, steps: Sequence[Step], file: Path) -> None:
     present = {MAIN, *(service.name for service in (place.beside.services if place.beside else ()))}
-    wanted = {part.service for step in steps for part in (*step.artifacts, *step.hooks)}
-    if absent := sorted(wanted - present):
+    referenced = {part.service for step in steps for part in (*step.artifacts, *step.hooks)}
+    if absent := sorted(referenced - present):
         raise BadData(f"{file}: service is {absent[0]!r:.60}; expected one of {sorted(present)}")
 
 

@@ -234,13 +234,13 @@ class Reader:
 
     def _least(self, entry: tables.Table) -> dict[str, float]:
         value = entry.get("min_reward")
-        given: dict[str, object] = cast("dict[str, object]", value) if isinstance(value, dict) else {"reward": value}
+        thresholds: dict[str, object] = cast("dict[str, object]", value) if isinstance(value, dict) else {"reward": value}
         if value is None:
             return {}
-        for name, least in given.items():
+        for name, least in thresholds.items():
             if isinstance(least, bool) or not isinstance(least, int | float):
                 raise BadData(f"{self.file}: min_reward of {name} is {least!r:.60}; expected a number")
-        return {name: float(cast("float", least)) for name, least in given.items()}
+        return {name: float(cast("float", least)) for name, least in thresholds.items()}
 
 
 def refuse_hardware(raw: tables.Table, file: Path) -> None:
@@ -254,8 +254,8 @@ def refuse_hardware(raw: tables.Table, file: Path) -> None:
         "TPUs": bool(raw.get("tpu")),
         "Windows": str(raw.get("os", "linux")).lower() != "linux",
     }
-    for what, wanted in absent.items():
-        if wanted:
+    for what, requested in absent.items():
+        if requested:
             raise BadData(
                 f"{file.parent}: the task asks for {what}, which rlvr/Harbor-v0 has not; leave it out of the folder"
             )

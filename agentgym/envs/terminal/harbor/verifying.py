@@ -74,9 +74,9 @@ def _keeper(sandbox: Any, step: Step) -> str:
 def _run(task: HarborTask, step: Step, place: Place, sandbox: Any) -> dict[str, float]:
     verifier = step.verifier
     variables = tables.resolved(verifier.variables, "verifier", task.file)
-    given = [f"{name}={value}" for name, value in variables.items()]
+    assignments = [f"{name}={value}" for name, value in variables.items()]
     quiet = 'cd -- "$1" && shift && exec "$@" > /logs/verifier/test-stdout.txt 2>&1'
-    words = ["/bin/bash", "-c", quiet, "bash", place.work, "/usr/bin/env", *given, "/bin/bash", "/tests/test.sh"]
+    words = ["/bin/bash", "-c", quiet, "bash", place.work, "/usr/bin/env", *assignments, "/bin/bash", "/tests/test.sh"]
     result = sandbox.run_as(verifier.user, words, timeout=verifier.seconds)
     if result.reason != ExitReason.EXIT:
         raise NoVerdict(f"they {REASONS.get(result.reason, 'were ended')}")

@@ -76,8 +76,8 @@ class Report(TaskFamily):
         town, fact = words.pick(rng, towns), words.pick(rng, ("Population", "Founded", "Mayor"))
         if not possible and not locked:
             town = absent(towns, lambda: town_name(rng))
-        wanted = int(not possible and locked)
-        topics = state.rows("forum", "SELECT title FROM topic WHERE locked = ? ORDER BY id", wanted)
+        want_locked = int(not possible and locked)
+        topics = state.rows("forum", "SELECT title FROM topic WHERE locked = ? ORDER BY id", want_locked)
         if not topics:
             raise Unfit
         ask = {"topic": words.pick(rng, topics)["title"], "town": town, "fact": fact}
@@ -92,11 +92,11 @@ class Report(TaskFamily):
 
     def solve(self, ask: Ask) -> Plan:
         page = yield from open_page(ask["town"])
-        told = page.fact(ask["fact"])
+        fact = page.fact(ask["fact"])
         page = yield from open_topic(ask["topic"])
         if not page.has("button", "Post comment"):
             raise Impossible
-        yield Fill("Your comment", told)
+        yield Fill("Your comment", fact)
         yield Click("button", "Post comment")
 
 
@@ -170,8 +170,8 @@ class Reviewed(TaskFamily):
         yield Fill("Name contains", ask["product"])
         yield Click("button", "Apply filters")
         page = yield Click("link", ask["product"])
-        told = " ".join(node.name for node in page.root.all("article")[0].walk())
-        writer = told.partition(", by ")[2].partition(", ")[0]
+        review_text = " ".join(node.name for node in page.root.all("article")[0].walk())
+        writer = review_text.partition(", by ")[2].partition(", ")[0]
         yield Click("button", "Add to wish list")
         yield from open_topic(ask["topic"])
         yield Fill("Your comment", writer)

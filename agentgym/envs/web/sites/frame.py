@@ -45,8 +45,8 @@ class Site(Flask):
         self.jinja_env.loader = ChoiceLoader([own, shared])
         self.jinja_env.undefined = StrictUndefined
         self.jinja_env.trim_blocks = self.jinja_env.lstrip_blocks = True
-        for shown in (day, moment, money):
-            self.add_template_filter(shown)
+        for formatter in (day, moment, money):
+            self.add_template_filter(formatter)
         self.add_template_global(to_page)
         self.context_processor(self._shared_names)
         self.register_error_handler(HTTPException, _error)

@@ -34,13 +34,13 @@ def show(event_id: int) -> ResponseReturnValue:
 def page(event: sqlite3.Row, errors: list[str]) -> ResponseReturnValue:
     """Return an event's page, with the errors of the last request."""
     attendees = many("SELECT * FROM attendee WHERE event_id = ? ORDER BY username", event["id"])
-    shown: dict[str, object] = {
+    context: dict[str, object] = {
         "event": event,
         "attendees": attendees,
         "own": event["organiser"] == me().username,
         "reply": next((row["reply"] for row in attendees if row["username"] == me().username), ""),
     }
-    return refused("event.html", errors, **shown) if errors else render_template("event.html", errors=[], **shown)
+    return refused("event.html", errors, **context) if errors else render_template("event.html", errors=[], **context)
 
 
 @pages.route("/events/new", methods=["GET", "POST"], defaults={"event_id": None})
@@ -50,14 +50,14 @@ def edit(event_id: int | None) -> ResponseReturnValue:
     event = None if event_id is None else find(event_id)
     if event is not None and event["organiser"] != me().username:
         return page(event, ["Only the organiser can change this event."])
-    shown: dict[str, object] = {"event": event, "calendars": [(name, name) for name in CALENDARS]}
+    context: dict[str, object] = {"event": event, "calendars": [(name, name) for name in CALENDARS]}
     if request.method == "GET":
-        return render_template("event_form.html", values=form_values(event), errors=[], **shown)
+        return render_template("event_form.html", values=form_values(event), errors=[], **context)
     values = {name: field(name) for name in FIELDS}
     people, unknown = usernames_of(values["attendees"])
     errors = problems(values, unknown)
     if errors:
-        return refused("event_form.html", errors, values=values, **shown)
+        return refused("event_form.html", errors, values=values, **context)
     stored = tuple(values[name] for name in FIELDS[:-1])
     if event is None:
         names = "organiser, title, calendar, day, start, finish, place, notes"
@@ -78,8 +78,8 @@ def form_values(event: sqlite3.Row | None) -> dict[str, object]:
     """Return the initial values of the form."""
     if event is None:
         day = request.args.get("day", "")
-        shown = day if is_date(day) else state().now.date().isoformat()
-        return {**dict.fromkeys(FIELDS, ""), "calendar": "Work", "day": shown}
+        initial_day = day if is_date(day) else state().now.date().isoformat()
+        return {**dict.fromkeys(FIELDS, ""), "calendar": "Work", "day": initial_day}
     names = {person.username: person.name for person in state().setting.people}
     rows = many("SELECT username FROM attendee WHERE event_id = ? ORDER BY username", event["id"])
     return {**dict(event), "attendees": ", ".join(str(names.get(row[0], row[0])) for row in rows)}

@@ -205,8 +205,8 @@ class MoveEvent(TaskFamily):
         for row in rows:
             days, start = int(rng.integers(1, 40)), 30 * int(rng.integers(12, 40))
             moves[row["title"]] = (state.now + timedelta(days=days)).date().isoformat(), clock(start)
-        told = "; ".join(f'"{title}" to {day(when)} at {start}' for title, (when, start) in moves.items())
-        return f"In my calendar, move these events without changing how long they last: {told}.", asked({"moves": moves})
+        phrase = "; ".join(f'"{title}" to {day(when)} at {start}' for title, (when, start) in moves.items())
+        return f"In my calendar, move these events without changing how long they last: {phrase}.", asked({"moves": moves})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         for title, (when, start) in ask["moves"].items():
@@ -278,8 +278,8 @@ class ReplyToInvitations(TaskFamily):
         if not possible:
             replies.pop(rows[0]["title"])
             replies[absent_title(rng, state)] = pick(rng, list(REPLIES))
-        told = "; ".join(f'"{title}": {reply.lower()}' for title, reply in sorted(replies.items()))
-        return f"Reply to these invitations in my calendar: {told}.", asked({"replies": replies})
+        phrase = "; ".join(f'"{title}": {reply.lower()}' for title, reply in sorted(replies.items()))
+        return f"Reply to these invitations in my calendar: {phrase}.", asked({"replies": replies})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         for title, reply in ask["replies"].items():
@@ -316,8 +316,8 @@ class InviteToAll(TaskFamily):
         )
         if not possible:
             titles[int(rng.integers(len(titles)))] = absent_title(rng, state)
-        told = ", ".join(f'"{title}"' for title in titles)
-        text = f"In my calendar, invite {person.name} to these events, in addition to the people already invited: {told}."
+        phrase = ", ".join(f'"{title}"' for title in titles)
+        text = f"In my calendar, invite {person.name} to these events, in addition to the people already invited: {phrase}."
         return text, asked({"person": person.name, "titles": titles})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:

@@ -82,7 +82,7 @@ def board(slug: str) -> str:
     board_row, sort = _board(slug), request.args.get("sort", "new")
     order = SORTS.get(sort, SORTS["new"])[1]
     rows = slice_of(f"{TOPICS} WHERE board = ? ORDER BY {order}", (board_row["id"],))
-    sorts = [(key, shown) for key, (shown, _) in SORTS.items()]
+    sorts = [(key, label) for key, (label, _) in SORTS.items()]
     return render_template("board.html", board=board_row, found=rows, sort=sort, sorts=sorts)
 
 
@@ -101,12 +101,12 @@ def search() -> str:
 def post(slug: str) -> ResponseReturnValue:
     """Start a topic."""
     board_row, values = _board(slug), {"title": field("title", 200), "body": field("body")}
-    shown = {"board": board_row, "heading": f"New topic in {board_row['name']}", "values": values}
+    context = {"board": board_row, "heading": f"New topic in {board_row['name']}", "values": values}
     if request.method == "GET":
-        return render_template("topic_form.html", errors=[], **shown)
+        return render_template("topic_form.html", errors=[], **context)
     errors = _missing(values)
     if errors:
-        return refused("topic_form.html", errors, **shown)
+        return refused("topic_form.html", errors, **context)
     sql = "INSERT INTO topic VALUES (NULL, ?, ?, ?, ?, ?, 0, 0)"
     row = (board_row["id"], values["title"], values["body"], me().username, f"{state().now:%Y-%m-%d %H:%M}")
     return done("posted", "topic", id=db().execute(sql, row).lastrowid)
@@ -120,10 +120,10 @@ def _missing(values: dict[str, str]) -> list[str]:
 @app.get("/t/<int:id>")
 def topic(id: int) -> str:
     """Show a topic and its comments."""
-    return render_template("topic.html", errors=[], body="", **_shown(id))
+    return render_template("topic.html", errors=[], body="", **_topic_context(id))
 
 
-def _shown(id: int) -> dict[str, object]:
+def _topic_context(id: int) -> dict[str, object]:
     comments = slice_of("SELECT * FROM comment WHERE topic = ? ORDER BY at, id", (id,), 20)
     voted = db().execute("SELECT 1 FROM vote WHERE topic = ?", (id,)).fetchone() is not None
     return {"topic": _topic(id), "found": comments, "voted": voted}
@@ -148,7 +148,7 @@ def comment(id: int) -> ResponseReturnValue:
     topic, body = _topic(id), field("body")
     errors = ["This topic is locked."] if topic["locked"] else [] if body else ["Comment must not be empty."]
     if errors:
-        return refused("topic.html", errors, body=body, **_shown(id))
+        return refused("topic.html", errors, body=body, **_topic_context(id))
     values = (id, me().username, body, f"{state().now:%Y-%m-%d %H:%M}")
     db().execute("INSERT INTO comment VALUES (NULL, ?, ?, ?, ?)", values)
     return done("commented", "topic", id=id)
@@ -160,13 +160,13 @@ def edit_topic(id: int) -> ResponseReturnValue:
     """Change one's own topic."""
     topic = _own(_topic(id))
     values = {"title": field("title", 200), "body": field("body")}
-    shown = {"board": {"slug": topic["slug"], "name": topic["board_name"]}, "heading": "Edit topic"}
+    context = {"board": {"slug": topic["slug"], "name": topic["board_name"]}, "heading": "Edit topic"}
     if request.method == "GET":
         values = {"title": topic["title"], "body": topic["body"]}
-        return render_template("topic_form.html", errors=[], values=values, **shown)
+        return render_template("topic_form.html", errors=[], values=values, **context)
     errors = _missing(values)
     if errors:
-        return refused("topic_form.html", errors, values=values, **shown)
+        return refused("topic_form.html", errors, values=values, **context)
     db().execute("UPDATE topic SET title = ?, body = ? WHERE id = ?", (values["title"], values["body"], id))
     return done("edited", "topic", id=id)
 

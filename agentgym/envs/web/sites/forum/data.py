@@ -49,20 +49,20 @@ def fill(db: sqlite3.Connection, rng: np.random.Generator, size: int, setting: S
     topic = 0
     for board, name in enumerate(sorted(names), 1):
         db.execute("INSERT INTO board VALUES (?, ?, ?)", (board, name, name.title()))
-        some = [setting.people[int(i)] for i in rng.permutation(len(setting.people))[:5]]
+        authors = [setting.people[int(i)] for i in rng.permutation(len(setting.people))[:5]]
         votes = [int(i) for i in rng.permutation(90 + 10 * size)]
         for _ in range(int(rng.integers(4, 10)) + 2 * size):
             topic += 1
-            while (told := title(rng)) in titles:
+            while (topic_title := title(rng)) in titles:
                 pass
-            titles.add(told)
+            titles.add(topic_title)
             at = setting.now - timedelta(minutes=int(rng.integers(3000, 400_000)))
-            author = setting.me if rng.random() < 0.12 else words.pick(rng, some)
+            author = setting.me if rng.random() < 0.12 else words.pick(rng, authors)
             locked = int(rng.random() < 0.15)
             values = (
                 topic,
                 board,
-                told,
+                topic_title,
                 words.paragraph(rng, 3),
                 author.username,
                 f"{at:%Y-%m-%d %H:%M}",
@@ -72,7 +72,7 @@ def fill(db: sqlite3.Connection, rng: np.random.Generator, size: int, setting: S
             db.execute("INSERT INTO topic VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)
             for _ in range(int(rng.integers(0, 9))):
                 at += timedelta(minutes=int(rng.integers(1, 300)))
-                writer = setting.me if rng.random() < 0.15 else words.pick(rng, some)
+                writer = setting.me if rng.random() < 0.15 else words.pick(rng, authors)
                 comments.append((topic, writer.username, words.paragraph(rng, 2), f"{at:%Y-%m-%d %H:%M}"))
     db.executemany("INSERT INTO comment (topic, username, body, at) VALUES (?, ?, ?, ?)", comments)
     for board in rng.permutation(BOARDS)[:3]:

@@ -28,14 +28,14 @@ def open_board(name: str, order: str = "new") -> Generator[Step, Page, Page]:
     return page if order == "new" else (yield Goto(f"{page.url}?sort={order}"))
 
 
-def open_topic(told: str) -> Generator[Step, Page, Page]:
+def open_topic(topic_title: str) -> Generator[Step, Page, Page]:
     """Search for a topic by its title and open it."""
     yield Goto(f"{FORUM}/")
-    yield Fill("Search topics", told)
+    yield Fill("Search topics", topic_title)
     page = yield Click("button", "Search")
-    while not page.has("link", told):
+    while not page.has("link", topic_title):
         page = yield Click("link", "Next page")
-    return (yield Click("link", told))
+    return (yield Click("link", topic_title))
 
 
 def quoted(text: str) -> str:
@@ -63,9 +63,11 @@ class Commenter(TaskFamily):
                 choices.append((topic, best[0][0]))
         username = words.pick(rng, sorted({name for _, name in choices}))  # or frequent commenters would be likely
         topic = words.pick(rng, [topic for topic, name in choices if name == username])
-        told = state.one("forum", "SELECT title FROM topic WHERE id = ?", topic)
-        text = f"Who has written the most comments on the topic {quoted(told)} in the forum? Answer with the full name."
-        return text, question({"topic": told}, names[username])
+        topic_title = state.one("forum", "SELECT title FROM topic WHERE id = ?", topic)
+        text = (
+            f"Who has written the most comments on the topic {quoted(topic_title)} in the forum? Answer with the full name."
+        )
+        return text, question({"topic": topic_title}, names[username])
 
     def solve(self, ask: Ask) -> Plan:
         page = yield from open_topic(ask["topic"])
@@ -191,11 +193,11 @@ class Vote(TaskFamily):
         board = page.url
         rows = yield from every_page(page, "Topic")
         titles: list[str] = [row["Topic"] for row in rows if row["Author"] == ask["author"]]
-        for told in titles:
+        for topic_title in titles:
             page = yield Goto(board)
-            while not page.has("link", told):
+            while not page.has("link", topic_title):
                 page = yield Click("link", "Next page")
-            yield Click("link", told)
+            yield Click("link", topic_title)
             yield Click("button", "Vote for this topic")
 
 
@@ -236,8 +238,8 @@ class DeleteComments(TaskFamily):
         sql = "SELECT title FROM topic WHERE id IN (SELECT topic FROM comment WHERE username = ?) ORDER BY id"
         rows = choose(rng, state.rows("forum", sql, state.me.username), 1 + difficulty)
         topics = [row["title"] for row in rows]
-        told = ", ".join(quoted(topic) for topic in topics)
-        text = f"Delete all comments that I have written in the forum on the topic{'s' * (len(topics) > 1)} {told}."
+        phrase = ", ".join(quoted(topic) for topic in topics)
+        text = f"Delete all comments that I have written in the forum on the topic{'s' * (len(topics) > 1)} {phrase}."
         return text, asked({"topics": topics})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
@@ -263,8 +265,8 @@ class Subscribe(TaskFamily):
         sql = "SELECT (SELECT count(*) FROM topic WHERE board = board.id) AS n, id FROM board ORDER BY n"
         rows = state.rows("forum", sql)
         least = int(words.pick(rng, rows[1:])["n"])
-        wanted = {row["id"] for row in rows if row["n"] >= least}
-        if wanted == {row["board"] for row in state.rows("forum", "SELECT board FROM subscription")}:
+        targets = {row["id"] for row in rows if row["n"] >= least}
+        if targets == {row["board"] for row in state.rows("forum", "SELECT board FROM subscription")}:
             raise Unfit
         text = (
             f"In the forum, subscribe me to every board that has at least {least} topics, and unsubscribe me from every "
@@ -280,9 +282,9 @@ class Subscribe(TaskFamily):
     def solve(self, ask: Ask) -> Plan:
         page = yield Goto(f"{FORUM}/")
         for row in page.records("Board"):
-            wanted = int(row["Topics"]) >= ask["least"]
-            if wanted != (row["Subscribed"] == "yes"):
-                yield Click("button", "Subscribe" if wanted else "Unsubscribe", row=row["Board"])
+            subscribed = int(row["Topics"]) >= ask["least"]
+            if subscribed != (row["Subscribed"] == "yes"):
+                yield Click("button", "Subscribe" if subscribed else "Unsubscribe", row=row["Board"])
 
 
 class Profile(TaskFamily):

@@ -273,8 +273,8 @@ class FileAway(TaskFamily):
             place = int(rng.integers(len(subjects)))
             subjects[place] = absent_subject(rng, state, subjects[place])
         folder = absent(known, lambda: pick(rng, FOLDERS))
-        told = ", ".join(f'"{subject}"' for subject in subjects)
-        text = f"Make a folder {folder} in my mail and move these messages into it: {told}."
+        phrase = ", ".join(f'"{subject}"' for subject in subjects)
+        text = f"Make a folder {folder} in my mail and move these messages into it: {phrase}."
         return text, asked({"folder": folder, "subjects": subjects})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
@@ -308,8 +308,8 @@ class UpdateContact(TaskFamily):
         if not possible:
             people[int(rng.integers(len(people)))] = nobody(rng, state)
         numbers = {name: phone(rng) for name in people}
-        told = ", ".join(f"{name}: {number}" for name, number in numbers.items())
-        text = f"Update the contacts in my mail with these new phone numbers: {told}."
+        phrase = ", ".join(f"{name}: {number}" for name, number in numbers.items())
+        text = f"Update the contacts in my mail with these new phone numbers: {phrase}."
         return text, asked({"numbers": numbers})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:

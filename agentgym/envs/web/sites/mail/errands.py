@@ -85,12 +85,12 @@ class AcceptMeeting(TaskFamily):
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         sql = "SELECT * FROM message WHERE sender = ? AND subject LIKE 'Meeting about %'"
         row = state.rows("mail", sql, address_of(state, ask["person"]))[0]
-        shown, start, finish, room = parsed(_MEETING, row["body"])
-        events = state.rows("calendar", "SELECT start, finish FROM event WHERE day = ?", written_day(shown))
+        when, start, finish, room = parsed(_MEETING, row["body"])
+        events = state.rows("calendar", "SELECT start, finish FROM event WHERE day = ?", written_day(when))
         busy = any(overlaps((start, finish), (event["start"], event["finish"])) for event in events)
         reply(state, row["subject"], ask["no"] if busy else ask["yes"])
         if not busy:
-            event = event_of(row["subject"], written_day(shown), start, finish, place=room, people=[ask["person"]])
+            event = event_of(row["subject"], written_day(when), start, finish, place=room, people=[ask["person"]])
             insert_event(state, event)
 
     def solve(self, ask: Ask) -> Plan:
@@ -99,11 +99,11 @@ class AcceptMeeting(TaskFamily):
         if subject is None:
             raise Impossible
         page = yield Click("link", subject)
-        shown, start, finish, room = parsed(_MEETING, page)
-        page = yield Goto(f"http://calendar.test/day/{written_day(shown)}")
+        when, start, finish, room = parsed(_MEETING, page)
+        page = yield Goto(f"http://calendar.test/day/{written_day(when)}")
         busy = any(overlaps((start, finish), (row["Start"], row["End"])) for row in page.records("Title"))
         if not busy:
-            yield from fill_event(event_of(subject, written_day(shown), start, finish, place=room, people=[ask["person"]]))
+            yield from fill_event(event_of(subject, written_day(when), start, finish, place=room, people=[ask["person"]]))
         yield from open_message(subject)
         yield Click("link", "Reply")
         yield Fill("Message", ask["no"] if busy else ask["yes"])

@@ -20,23 +20,23 @@ def index() -> ResponseReturnValue:
     """List all folders; create one."""
     counts = {row[0]: row[1] for row in many("SELECT folder, COUNT(*) FROM message GROUP BY folder")}
     own = many("SELECT * FROM folder ORDER BY name")
-    shown: dict[str, object] = {"system": SYSTEM, "own": own, "counts": counts}
+    context: dict[str, object] = {"system": SYSTEM, "own": own, "counts": counts}
     if request.method == "GET":
-        return render_template("folders.html", errors=[], name="", **shown)
+        return render_template("folders.html", errors=[], name="", **context)
     name = field("name", 60)
     wrong = problem(name, None)
     if wrong:
-        return refused("folders.html", [wrong], name=name, **shown)
+        return refused("folders.html", [wrong], name=name, **context)
     run("INSERT INTO folder (name) VALUES (?)", name)
     return done("folder", "folders.index")
 
 
 def problem(name: str, folder_id: int | None) -> str:
     """Return the error in a folder's name; "" if there is none."""
-    taken = [row["name"].lower() for row in many("SELECT name FROM folder WHERE id IS NOT ?", folder_id)]
+    existing = [row["name"].lower() for row in many("SELECT name FROM folder WHERE id IS NOT ?", folder_id)]
     if not name or "/" in name or name in (".", ".."):
         return "Name: enter a name without a slash."
-    if name.lower() in [*taken, *(system_folder.lower() for system_folder in SYSTEM), "starred"]:
+    if name.lower() in [*existing, *(system_folder.lower() for system_folder in SYSTEM), "starred"]:
         return f"Name: there is a folder {name} already."
     return ""
 

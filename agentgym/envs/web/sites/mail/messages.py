@@ -24,8 +24,8 @@ def show(message_id: int) -> ResponseReturnValue:
     message = find(message_id)
     run("INSERT OR IGNORE INTO trace_opened VALUES (?)", message_id)
     earlier = maybe("SELECT * FROM message WHERE id = ?", message["refers"])
-    shown: dict[str, object] = {"message": message, "earlier": earlier, "folders": all_folders(), "mine": me().email}
-    return render_template("message.html", errors=[], **shown)
+    context: dict[str, object] = {"message": message, "earlier": earlier, "folders": all_folders(), "mine": me().email}
+    return render_template("message.html", errors=[], **context)
 
 
 @pages.post("/message/<int:message_id>/<any(star, unstar, unread, archive, delete, move):verb>")
@@ -33,8 +33,8 @@ def act(message_id: int, verb: str) -> ResponseReturnValue:
     """Apply an action to a message."""
     message, target = find(message_id), field("folder")
     if verb == "move" and target not in all_folders():
-        shown: dict[str, object] = {"message": message, "earlier": None, "folders": all_folders(), "mine": me().email}
-        return refused("message.html", ["Folder: choose one of the list."], **shown)
+        context: dict[str, object] = {"message": message, "earlier": None, "folders": all_folders(), "mine": me().email}
+        return refused("message.html", ["Folder: choose one of the list."], **context)
     gone = carry_out(message, verb, target)
     if gone or verb == "unread":
         return done("changed", "lists.show_folder", name=message["folder"])

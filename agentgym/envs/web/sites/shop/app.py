@@ -55,34 +55,34 @@ app = Site("shop", "Corner Shop", NAV, NOTICES)
 def home() -> str:
     """Show the categories and a few products."""
     counts = db().execute("SELECT category, count(*) AS n FROM product GROUP BY category ORDER BY category").fetchall()
-    some = db().execute("SELECT * FROM product WHERE stock > 0 ORDER BY id DESC LIMIT 6").fetchall()
-    return render_template("home.html", counts=counts, some=some)
+    newest = db().execute("SELECT * FROM product WHERE stock > 0 ORDER BY id DESC LIMIT 6").fetchall()
+    return render_template("home.html", counts=counts, some=newest)
 
 
 @app.get("/products")
 def products() -> str:
     """Search, filter and sort the products."""
-    asked = {key: request.args.get(key, "") for key in ("q", "category", "colour", "sort")}
+    filters = {key: request.args.get(key, "") for key in ("q", "category", "colour", "sort")}
     sql = "SELECT *, (SELECT avg(stars) FROM review WHERE product = product.id) AS rating FROM product WHERE 1"
     values: list[str] = []
-    for word in asked["q"].split()[:8]:
+    for word in filters["q"].split()[:8]:
         sql += " AND name LIKE ? ESCAPE '\\'"
         values.append(like(word))
     for name in ("category", "colour"):
-        if asked[name]:
+        if filters[name]:
             sql += f" AND {name} = ?"
-            values.append(asked[name])
+            values.append(filters[name])
     if request.args.get("stock"):
         sql += " AND stock > 0"
-    sql += f" ORDER BY {SORTS.get(asked['sort'], SORTS['name'])[1]}"
+    sql += f" ORDER BY {SORTS.get(filters['sort'], SORTS['name'])[1]}"
     colours = [row[0] for row in db().execute("SELECT DISTINCT colour FROM product ORDER BY colour")]
     return render_template(
         "products.html",
         found=slice_of(sql, values),
-        asked=asked,
+        asked=filters,
         categories=[("", "All categories"), *((name, name) for name in CATEGORIES)],
         colours=[("", "All colours"), *((name, name) for name in colours)],
-        sorts=[(key, shown) for key, (shown, _) in SORTS.items()],
+        sorts=[(key, label) for key, (label, _) in SORTS.items()],
     )
 
 
@@ -93,10 +93,10 @@ def _product(id: int) -> sqlite3.Row:
 @app.get("/product/<int:id>")
 def product(id: int) -> str:
     """Show one product with its reviews."""
-    return render_template("product.html", errors=[], **_shown(id))
+    return render_template("product.html", errors=[], **_product_context(id))
 
 
-def _shown(id: int) -> dict[str, object]:
+def _product_context(id: int) -> dict[str, object]:
     reviews = db().execute("SELECT * FROM review WHERE product = ? ORDER BY day DESC, id DESC", (id,)).fetchall()
     return {
         "product": _product(id),
@@ -113,11 +113,11 @@ def add(id: int) -> ResponseReturnValue:
     product_row, count = _product(id), number(field("quantity"), 1, MOST)
     row = db().execute("SELECT quantity FROM cart WHERE product = ?", (id,)).fetchone()
     if count is None:
-        return refused("product.html", [f"Quantity must be a whole number from 1 to {MOST}."], **_shown(id))
+        return refused("product.html", [f"Quantity must be a whole number from 1 to {MOST}."], **_product_context(id))
     total = count + (row[0] if row else 0)
     if total > product_row["stock"]:
         left = f"Only {product_row['stock']} in stock" if product_row["stock"] else "This product is out of stock"
-        return refused("product.html", [f"{left}; your cart would hold {total}."], **_shown(id))
+        return refused("product.html", [f"{left}; your cart would hold {total}."], **_product_context(id))
     db().execute("INSERT OR REPLACE INTO cart VALUES (?, ?)", (id, total))
     return done("added", "cart")
 
@@ -146,17 +146,17 @@ def wishlist() -> str:
 @needs_login
 def review(id: int) -> ResponseReturnValue:
     """Write a review, or change one's own."""
-    shown = _product(id)
+    context = _product(id)
     own = db().execute("SELECT * FROM review WHERE product = ? AND username = ?", (id, me().username)).fetchone()
     if request.method == "GET":
         values = dict(own) if own else {"stars": "", "title": "", "body": ""}
-        return render_template("review.html", product=shown, own=own, errors=[], values=values)
+        return render_template("review.html", product=context, own=own, errors=[], values=values)
     values = {"stars": field("stars"), "title": field("title", 100), "body": field("body")}
     stars = number(values["stars"], 1, 5)
     errors = [] if stars else ["Choose a number of stars."]
     errors += [f"{name.title()} must not be empty." for name in ("title", "body") if not values[name]]
     if errors:
-        return refused("review.html", errors, product=shown, own=own, values=values)
+        return refused("review.html", errors, product=context, own=own, values=values)
     today = f"{state().now:%Y-%m-%d}"
     if own:
         sql = "UPDATE review SET stars = ?, title = ?, body = ?, day = ? WHERE id = ?"
@@ -210,20 +210,20 @@ def checkout() -> ResponseReturnValue:
     """Choose address and shipping for the cart, and order it."""
     rows = _cart()
     places = db().execute("SELECT * FROM address ORDER BY label").fetchall()
-    shown = {
+    context = {
         "rows": rows,
         "places": [("", "Choose"), *((row["id"], f"{row['label']}: {row['street']}, {row['city']}") for row in places)],
         "ways": [("", "Choose"), *((name, f"{name} ({money(cost)})") for name, cost in SHIPPING.items())],
     }
     if request.method == "GET":
-        return render_template("checkout.html", errors=[], message="", **shown)
+        return render_template("checkout.html", errors=[], message="", **context)
     place = next((row for row in places if str(row["id"]) == field("address")), None)
     errors = [] if rows else ["Your cart is empty."]
     errors += [] if place else ["Choose an address."]
     errors += [] if field("shipping") in SHIPPING else ["Choose a shipping method."]
     errors += [f"Only {row['stock']} of {row['name']} in stock." for row in rows if row["quantity"] > row["stock"]]
     if errors or place is None:
-        return refused("checkout.html", errors, message=field("message", 200), **shown)
+        return refused("checkout.html", errors, message=field("message", 200), **context)
     address = ", ".join((place["street"], place["city"], place["postcode"]))
     values = (f"{state().now:%Y-%m-%d}", "Processing", address, field("shipping"), field("message", 200))
     id = db().execute("INSERT INTO purchase VALUES (NULL, ?, ?, ?, ?, ?)", values).lastrowid

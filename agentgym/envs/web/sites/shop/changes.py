@@ -202,8 +202,8 @@ class ChangeAddress(TaskFamily):
         news = {"Street": street(rng), "City": city, "Postcode": postcode(rng)}
         parts = choose(rng, sorted(news), min(1 + difficulty, 3))
         change = {part: news[part] for part in sorted(parts)}
-        told = " and ".join(f"the {part.lower()} to {value}" for part, value in change.items())
-        return f"In the shop, in my address labelled {label}, change {told}.", asked({"label": label, "change": change})
+        phrase = " and ".join(f"the {part.lower()} to {value}" for part, value in change.items())
+        return f"In the shop, in my address labelled {label}, change {phrase}.", asked({"label": label, "change": change})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         for part, value in ask["change"].items():

@@ -264,8 +264,8 @@ class GiveRoles(TaskFamily):
             everybody = [person.name for person in state.setting.people]
             roles.pop(people[0].name)
             roles[absent(everybody, lambda: f"{pick(rng, FIRST_NAMES)} {pick(rng, LAST_NAMES)}")] = pick(rng, ROLES)
-        told = ", ".join(f"{name} as {role}" for name, role in sorted(roles.items()))
-        text = f"In the tracker, make sure that the project {slug} has these members with these roles: {told}."
+        phrase = ", ".join(f"{name} as {role}" for name, role in sorted(roles.items()))
+        text = f"In the tracker, make sure that the project {slug} has these members with these roles: {phrase}."
         return text, asked({"project": slug, "roles": roles})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:

@@ -60,7 +60,7 @@ def index(slug: str) -> ResponseReturnValue:
         values.append(form["label"])
     order = SORTS.get(form.get("sort", ""), SORTS["newest"])[1]
     issues_found = slice_of(f"{ISSUES} WHERE {' AND '.join(where)} ORDER BY {order}", values, PAGE)
-    sorts = [(key, shown) for key, (shown, _) in SORTS.items()]
+    sorts = [(key, label) for key, (label, _) in SORTS.items()]
     return render_template("issues.html", project=project, found=issues_found, chosen=form, sorts=sorts, **options(project))
 
 
@@ -90,13 +90,13 @@ def edit(slug: str, number: int | None) -> ResponseReturnValue:
     project = project_of(slug)
     issue = None if number is None else find(slug, number)
     choices = options(project)
-    shown: dict[str, object] = {"project": project, "issue": issue, **choices}
+    context: dict[str, object] = {"project": project, "issue": issue, **choices}
     if request.method == "GET":
-        return render_template("issue_form.html", values=form_values(issue), errors=[], **shown)
+        return render_template("issue_form.html", values=form_values(issue), errors=[], **context)
     values = posted_values()
     errors = problems(values, choices)
     if errors:
-        return refused("issue_form.html", errors, values=values, **shown)
+        return refused("issue_form.html", errors, values=values, **context)
     if issue is None:
         number = one("SELECT coalesce(max(number), 0) + 1 FROM issue WHERE project_id = ?", project["id"])[0]
         written = run(
@@ -165,8 +165,8 @@ def comment(slug: str, number: int) -> ResponseReturnValue:
     issue, body = find(slug, number), field("body")
     if not body:
         comments = many("SELECT * FROM comment WHERE issue_id = ? ORDER BY id", issue["id"])
-        shown: dict[str, object] = {"project": project_of(slug), "issue": issue, "comments": comments}
-        return refused("issue.html", ["Comment: write something first."], **shown)
+        context: dict[str, object] = {"project": project_of(slug), "issue": issue, "comments": comments}
+        return refused("issue.html", ["Comment: write something first."], **context)
     now = state().now.isoformat(timespec="minutes")
     run("INSERT INTO comment (issue_id, author, body, created) VALUES (?, ?, ?, ?)", issue["id"], me().username, body, now)
     return done("comment", "issues.show", slug=slug, number=number)

@@ -30,15 +30,15 @@ def edit(slug: str, label_id: int | None) -> ResponseReturnValue:
     label = None
     if label_id is not None:
         label = one("SELECT * FROM label WHERE id = ? AND project_id = ?", label_id, project["id"])
-    shown: dict[str, object] = {"project": project, "label": label}
+    context: dict[str, object] = {"project": project, "label": label}
     if request.method == "GET":
         values = dict(label) if label else {"name": "", "description": ""}
-        return render_template("label_form.html", values=values, errors=[], **shown)
+        return render_template("label_form.html", values=values, errors=[], **context)
     name, description = field("name", 60), field("description", 200)
     other = maybe("SELECT id FROM label WHERE project_id = ? AND name = ? AND id IS NOT ?", project["id"], name, label_id)
     if not name or other:
         wrong = "Name: enter a name." if not name else f"Name: there is a label {name} already."
-        return refused("label_form.html", [wrong], values={"name": name, "description": description}, **shown)
+        return refused("label_form.html", [wrong], values={"name": name, "description": description}, **context)
     if label:
         run("UPDATE label SET name = ?, description = ? WHERE id = ?", name, description, label_id)
     else:

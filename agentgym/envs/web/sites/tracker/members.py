@@ -17,19 +17,19 @@ def index(slug: str) -> ResponseReturnValue:
     project = project_of(slug)
     inside = members_of(project)
     others = sorted((person.name, person.username) for person in state().setting.people if person.username not in inside)
-    shown: dict[str, object] = {
+    context: dict[str, object] = {
         "project": project,
         "members": many("SELECT * FROM member WHERE project_id = ? ORDER BY username", project["id"]),
         "others": [("", "Choose a person"), *((username, name) for name, username in others)],
         "roles": [(role, role) for role in ROLES],
     }
     if request.method == "GET":
-        return render_template("members.html", errors=[], **shown)
+        return render_template("members.html", errors=[], **context)
     username, role = field("username"), field("role")
     if username not in [name for _, name in others]:
-        return refused("members.html", ["Person: choose who is invited."], **shown)
+        return refused("members.html", ["Person: choose who is invited."], **context)
     if role not in ROLES:
-        return refused("members.html", ["Role: choose one of the list."], **shown)
+        return refused("members.html", ["Role: choose one of the list."], **context)
     run("INSERT INTO member VALUES (?, ?, ?)", project["id"], username, role)
     return done("member", "members.index", slug=slug)
 
@@ -39,15 +39,15 @@ def edit(slug: str, username: str) -> ResponseReturnValue:
     """Change a member's role, or remove the member; the user's own role stays."""
     project = project_of(slug)
     member = one("SELECT * FROM member WHERE project_id = ? AND username = ?", project["id"], username)
-    shown: dict[str, object] = {"project": project, "member": member, "roles": [(role, role) for role in ROLES]}
+    context: dict[str, object] = {"project": project, "member": member, "roles": [(role, role) for role in ROLES]}
     if request.method == "GET":
-        return render_template("member_form.html", errors=[], **shown)
+        return render_template("member_form.html", errors=[], **context)
     if username == me().username:
-        return refused("member_form.html", ["Your own membership cannot be changed here."], **shown)
+        return refused("member_form.html", ["Your own membership cannot be changed here."], **context)
     if "remove" in request.form:
         run("DELETE FROM member WHERE project_id = ? AND username = ?", project["id"], username)
     elif field("role") in ROLES:
         run("UPDATE member SET role = ? WHERE project_id = ? AND username = ?", field("role"), project["id"], username)
     else:
-        return refused("member_form.html", ["Role: choose one of the list."], **shown)
+        return refused("member_form.html", ["Role: choose one of the list."], **context)
     return done("member", "members.index", slug=slug)

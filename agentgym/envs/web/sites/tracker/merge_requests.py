@@ -32,7 +32,7 @@ def index(slug: str) -> ResponseReturnValue:
     where, values = filters("m", project, ("open", "merged", "closed"), ("author", "reviewer"))
     order = SORTS.get(form.get("sort", ""), SORTS["newest"])[1]
     requests = slice_of(f"{LIST} WHERE {' AND '.join(where)} ORDER BY {order}", values, PAGE)
-    sorts = [(key, shown) for key, (shown, _) in SORTS.items()]
+    sorts = [(key, label) for key, (label, _) in SORTS.items()]
     people = options(project)["people"]
     return render_template("merge_requests.html", project=project, found=requests, chosen=form, sorts=sorts, people=people)
 
@@ -82,9 +82,9 @@ def edit(slug: str, number: int) -> ResponseReturnValue:
     """Change title, description, assignee and reviewer."""
     project, request_row = project_of(slug), find(slug, number)
     people = options(project)["people"]
-    shown: dict[str, object] = {"project": project, "row": request_row, "people": people}
+    context: dict[str, object] = {"project": project, "row": request_row, "people": people}
     if request.method == "GET":
-        return render_template("merge_request_form.html", values=dict(request_row), errors=[], **shown)
+        return render_template("merge_request_form.html", values=dict(request_row), errors=[], **context)
     values = {name: field(name) for name in ("title", "body", "assignee", "reviewer")}
     names, errors = ["", *(username for username, _ in people)], list[str]()
     if not values["title"] or len(values["title"]) > 200:
@@ -95,7 +95,7 @@ def edit(slug: str, number: int) -> ResponseReturnValue:
     if values["reviewer"] and values["reviewer"] == request_row["author"]:
         errors.append("Reviewer: the author cannot review.")
     if errors:
-        return refused("merge_request_form.html", errors, values=values, **shown)
+        return refused("merge_request_form.html", errors, values=values, **context)
     query = "UPDATE merge_request SET title = ?, body = ?, assignee = ?, reviewer = ? WHERE id = ?"
     run(query, *values.values(), request_row["id"])
     return done("saved", "merge_requests.show", slug=slug, number=number)

@@ -32,10 +32,10 @@ def edit(slug: str, milestone_id: int | None) -> ResponseReturnValue:
     milestone = None
     if milestone_id is not None:
         milestone = one("SELECT * FROM milestone WHERE id = ? AND project_id = ?", milestone_id, project["id"])
-    shown: dict[str, object] = {"project": project, "milestone": milestone}
+    context: dict[str, object] = {"project": project, "milestone": milestone}
     if request.method == "GET":
         values = dict(milestone) if milestone else {"title": "", "due": ""}
-        return render_template("milestone_form.html", values=values, errors=[], **shown)
+        return render_template("milestone_form.html", values=values, errors=[], **context)
     title, due = field("title", 60), field("due", 10)
     query = "SELECT id FROM milestone WHERE project_id = ? AND title = ? AND id IS NOT ?"
     errors: list[str] = []
@@ -46,7 +46,7 @@ def edit(slug: str, milestone_id: int | None) -> ResponseReturnValue:
     if due and not is_date(due):
         errors.append(f"Due date: {due} is not a date such as 2026-03-31.")
     if errors:
-        return refused("milestone_form.html", errors, values={"title": title, "due": due}, **shown)
+        return refused("milestone_form.html", errors, values={"title": title, "due": due}, **context)
     if milestone:
         run("UPDATE milestone SET title = ?, due = ? WHERE id = ?", title, due, milestone_id)
     else:

@@ -65,14 +65,14 @@ def foreign_label(rng: np.random.Generator, state: EpisodeState, project: int) -
     return pick(rng, [name for name in LABELS if name not in known])
 
 
-def list_labels(project: str, wanted: str) -> Plan:
+def list_labels(project: str, label: str) -> Plan:
     """Open a project's labels, if the wanted one is among them.
 
     Raises:
         Impossible: the project does not have the label.
     """
     page = yield Goto(f"{TRACKER}/{project}/labels")
-    if all(row["Label"] != wanted for row in page.records("Label")):
+    if all(row["Label"] != label for row in page.records("Label")):
         raise Impossible
 
 
@@ -101,17 +101,19 @@ class CountIssues(TaskFamily):
     def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         project, slug = draw_project(rng, state)
         counts = self._counts(state, project, 1 + difficulty)
-        wanted = pick(rng, sorted(set(counts.values())))  # drawn first, since most combinations have one or two
-        status, label, assignee, author = pick(rng, sorted(key for key, count in counts.items() if count == wanted))
+        target = pick(rng, sorted(set(counts.values())))  # drawn first, since most combinations have one or two
+        status, label, assignee, author = pick(rng, sorted(key for key, count in counts.items() if count == target))
         ask = {"project": slug, "status": status, "label": label, "assignee": assignee, "author": author}
         if not possible:
             self._spoil(rng, state, project, ask)
         parts = ["are open or closed" if status == "all" else f"are {status}"]
-        parts += [told.format("nobody" if ask[key] == "none" else ask[key]) for key, told in _TELLS.items() if ask[key]]
+        parts += [
+            template.format("nobody" if ask[key] == "none" else ask[key]) for key, template in _TELLS.items() if ask[key]
+        ]
         text = (
             f"How many issues of the project {ask['project']} in the tracker {' and '.join(parts)}? Answer with the number."
         )
-        return text, question(ask, wanted)
+        return text, question(ask, target)
 
     def _spoil(self, rng: np.random.Generator, state: EpisodeState, project: int, ask: Ask) -> None:
         """Replace one of the names in a question by one that does not exist."""

@@ -29,11 +29,11 @@ app = Site("wiki", "Open Almanac", NAV, NOTICES)
 def linked(text: str) -> Markup:
     """Return a text with its [[links]] as HTML links, everything else escaped."""
     pieces = _LINK.split(text)
-    shown = [
+    rendered = [
         Markup('<a href="{}">{}</a>').format(url_for("page", name=slug(piece)), piece) if at % 2 else escape(piece)
         for at, piece in enumerate(pieces)
     ]
-    return Markup("").join(shown)
+    return Markup("").join(rendered)
 
 
 @app.context_processor
@@ -64,21 +64,21 @@ def home() -> str:
 @app.get("/all")
 def everything() -> str:
     """List and search the pages."""
-    asked = {key: request.args.get(key, "") for key in ("q", "category", "sort")}
+    filters = {key: request.args.get(key, "") for key in ("q", "category", "sort")}
     sql, values = f"{PAGES} WHERE 1", list[str]()
-    if asked["category"]:
+    if filters["category"]:
         sql += " AND category = ?"
-        values.append(asked["category"])
-    for word in asked["q"].split()[:8]:
+        values.append(filters["category"])
+    for word in filters["q"].split()[:8]:
         sql += " AND (title LIKE ? ESCAPE '\\' OR body LIKE ? ESCAPE '\\' OR facts LIKE ? ESCAPE '\\')"
         values += [like(word)] * 3
-    sql += f" ORDER BY {SORTS.get(asked['sort'], SORTS['title'])[1]}"
+    sql += f" ORDER BY {SORTS.get(filters['sort'], SORTS['title'])[1]}"
     return render_template(
         "all.html",
         found=slice_of(sql, values, 15),
-        asked=asked,
+        asked=filters,
         categories=[("", "All categories"), *((name, name) for name in CATEGORIES)],
-        sorts=[(key, shown) for key, (shown, _) in SORTS.items()],
+        sorts=[(key, label) for key, (label, _) in SORTS.items()],
         slug=slug,
     )
 
@@ -139,9 +139,9 @@ def new() -> ResponseReturnValue:
     """Create a page."""
     keys = ("title", "category", "facts", "body")
     values = {key: field(key, 100 if key == "title" else 5000) for key in keys}
-    shown = {"categories": [("", "Choose"), *((name, name) for name in CATEGORIES)], "values": values}
+    context = {"categories": [("", "Choose"), *((name, name) for name in CATEGORIES)], "values": values}
     if request.method == "GET":
-        return render_template("new.html", errors=[], **shown)
+        return render_template("new.html", errors=[], **context)
     errors = [f"{label} must not be empty." for key, label in (("title", "Title"), ("body", "Text")) if not values[key]]
     errors += [] if values["category"] in CATEGORIES else ["Choose a category."]
     errors += _facts_wrong(values["facts"])
@@ -149,7 +149,7 @@ def new() -> ResponseReturnValue:
     if slug(values["title"]) in titles:
         errors.append("There is a page with this title already.")
     if errors:
-        return refused("new.html", errors, **shown)
+        return refused("new.html", errors, **context)
     row = (values["title"], values["category"], values["facts"], values["body"])
     id = db().execute("INSERT INTO page VALUES (NULL, ?, ?, ?, ?)", row).lastrowid
     _write(id or 0, values["facts"], values["body"], "New page")

@@ -85,7 +85,7 @@ def _page(
     editors = [setting.others[int(i)].username for i in rng.permutation(len(setting.others))[:versions]]
     for at, (day, editor) in enumerate(zip(days, editors, strict=True), 1):
         when = setting.now - timedelta(days=day + 1, minutes=int(rng.integers(600)))
-        shown = body if at == versions else words.paragraph(rng, 2)
+        version_body = body if at == versions else words.paragraph(rng, 2)
         summary = words.pick(rng, SUMMARIES) if at > 1 else "New page"
-        values = (page, editor, f"{when:%Y-%m-%d %H:%M}", summary, text, shown)
+        values = (page, editor, f"{when:%Y-%m-%d %H:%M}", summary, text, version_body)
         db.execute("INSERT INTO version VALUES (NULL, ?, ?, ?, ?, ?, ?)", values)

@@ -75,8 +75,8 @@ class Fact(TaskFamily):
         at = start
         for _ in range(hops if possible else 0):
             at = facts_of(state, at)["Twin town"]
-        told = "the twin town of " * hops + start
-        text = f'What does the wiki give as "{fact}" for {told}? Answer with just that.'
+        phrase = "the twin town of " * hops + start
+        text = f'What does the wiki give as "{fact}" for {phrase}? Answer with just that.'
         answer = facts_of(state, at)[fact] if possible else ""
         return text, question({"town": start, "hops": hops, "fact": fact}, answer)
 
@@ -170,11 +170,11 @@ class EditFact(TaskFamily):
             "Mayor": f"{words.pick(rng, words.FIRST_NAMES)} {words.pick(rng, words.LAST_NAMES)}",
             "Postcode": f"{int(rng.integers(10000, 100000))}",
         }
-        some = [NUMBERS[int(i)] for i in rng.permutation(4)[: min(1 + difficulty, 4)]]
-        change = {name: news[name] for name in sorted(some)}
-        told = " and ".join(f"{name} to {value}" for name, value in change.items())
+        names = [NUMBERS[int(i)] for i in rng.permutation(4)[: min(1 + difficulty, 4)]]
+        change = {name: news[name] for name in sorted(names)}
+        phrase = " and ".join(f"{name} to {value}" for name, value in change.items())
         summary = words.sentence(rng).removesuffix(".")
-        text = f'On the page {town} of the wiki, change {told}, in one edit with the summary "{summary}".'
+        text = f'On the page {town} of the wiki, change {phrase}, in one edit with the summary "{summary}".'
         return text, asked({"page": town, "change": change, "summary": summary})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
@@ -275,9 +275,9 @@ class Create(TaskFamily):
         title = absent(towns, lambda: town_name(rng)) if possible else words.pick(rng, towns)
         facts = {"Population": str(int(rng.integers(1000, 90_000))), "Founded": str(int(rng.integers(900, 1900)))}
         ask = {"title": title, "facts": facts, "body": words.paragraph(rng, 1 + difficulty)}
-        told = " and ".join(f"{name} {value}" for name, value in facts.items())
+        pairs = " and ".join(f"{name} {value}" for name, value in facts.items())
         text = (
-            f'Create a page {title} in the category Towns of the wiki, with the facts {told} (in this order) and the text "'
+            f'Create a page {title} in the category Towns of the wiki, with the facts {pairs} (in this order) and the text "'
             f'{ask["body"]}"'
         )
         return text, asked(ask)
