@@ -20,9 +20,9 @@ Lake = tuple[str, ...]
 class FrozenLake(TextEnv):
     """Cross a slippery frozen lake without falling in.
 
-    The map is 5 squares wide at difficulty 0 and one more at each level; a fifth of it is holes, and a way always
-    exists. Every move draws once from the episode's chance: with probability `slip` it goes to one of the two sides.
-    The oracle reads that chance before it happens; the expert knows the map and the odds only.
+    The map is 5 squares wide at difficulty 0 and one more at each level; a fifth of it is holes, and the goal is always
+    reachable. Every move draws once from the episode's generator: with probability `slip` it slides to one of the two sides.
+    The oracle knows the draw in advance; the expert knows only the map and the odds.
     """
 
     horizon = 100

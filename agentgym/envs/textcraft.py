@@ -35,15 +35,15 @@ Recipe = tuple[int, dict[str, int]]
 
 
 class TextCraft(TextEnv):
-    """Get what is found, craft what is not, until the goal is made.
+    """Get raw things and craft the others until the goal is made.
 
-    The manner of TextCraft (ADaPT, arXiv 2311.05772, and AgentGym) over recipes of its own: all recipes are shown, those
-    that lead nowhere too. The goal is two recipes deep at difficulty 0 and one more at each level. `craft` takes a recipe's
-    amounts or a multiple of them. What can be carried at once is what the goal needs and a quarter more, so that amounts
-    have to be worked out; `drop` makes room.
+    Modeled on TextCraft (ADaPT, arXiv 2311.05772, and AgentGym) with generated recipes: all recipes are shown, including
+    useless ones. The goal is two recipes deep at difficulty 0 and one more at each level. `craft` takes a recipe's amounts
+    or a multiple of them. The carrying limit is a quarter above what the goal needs, so that amounts must be computed;
+    `drop` makes room.
 
-    Ceiling: `everything` takes an equal share of each thing and crafts every line over and over; where few things are
-    needed, in similar amounts, that is enough (5 % at difficulty 0).
+    Ceiling: `everything` takes an equal share of each thing and crafts every line repeatedly; if few things are needed, in
+    similar amounts, that is enough (5 % at difficulty 0).
     """
 
     horizon = 40

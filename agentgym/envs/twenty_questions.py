@@ -23,10 +23,10 @@ _SYLLABLES = ("ba", "do", "fi", "ga", "ka", "lu", "mi", "no", "pa", "ri", "su", 
 
 
 class TwentyQuestions(TextEnv):
-    """Find out which of the listed creatures is meant, by questions that are answered yes or no, and one guess.
+    """Find a hidden creature among those listed, by yes-or-no questions and one guess.
 
-    There are 32 creatures at difficulty 0 and 32 more at each level, with eight properties each; no two are alike.
-    What the answers leave is the state.
+    There are 32 creatures at difficulty 0 and 32 more at each level, with eight properties each; no two are alike. The
+    state is the set of creatures consistent with the answers.
 
     Ceiling: `first_listed` guesses without asking, and is right one time in 32.
     """

@@ -25,9 +25,9 @@ Told = tuple[tuple[str, str], ...]
 class Wordle(TextEnv):
     """Guess hidden words of five letters.
 
-    Each guess is answered letter by letter: G right place, Y elsewhere in the word, - not in it (so often). There is one
-    word at difficulty 0 and one more at each level, all guessed at once, in 6 guesses and one more for each further word.
-    Guesses are words of the list. What is known is the state.
+    Each guess is answered letter by letter: G right place, Y elsewhere in the word, - not in it (or not as often). There is
+    one word at difficulty 0 and one more at each level, all guessed at once, in 6 guesses and one more for each further
+    word. Guesses are words of the list. The state is the set of guesses with their answers.
     """
 
     horizon = 40

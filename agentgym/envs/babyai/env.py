@@ -17,14 +17,14 @@ SEEDS = 2**31
 
 
 class BabyAI(TextEnv):
-    """Carry out an instruction in rooms of which only what lies ahead is seen.
+    """Follow an instruction in rooms with a partial, forward view.
 
-    The levels of the `minigrid` package (BabyAI, arXiv 1810.08272) in text. `level` names one of them; without it,
-    difficulty does. Reward: 1 when the package's verifier says that the instruction is carried out. A box that is
-    toggled is gone; where the instruction needed it, that is the end of the episode.
+    The levels of the `minigrid` package (BabyAI, arXiv 1810.08272) in text. `level` names one of them; by default the
+    difficulty chooses. Reward: 1 when the package's verifier accepts the instruction as completed. Toggling a box destroys
+    it; if the instruction needed it, the episode ends.
 
-    Ceiling: `word overlap` says `go forward` where the mission says "go", and turns where something is in the way. The
-    levels of difficulty 0 are one room of 8 by 8 in which that meets the goal now and then; the levels are the package's.
+    Ceiling: `word overlap` says `go forward` when the mission says "go", and turns if something is in the way. The levels of
+    difficulty 0 are one room of 8 by 8 squares in which that occasionally reaches the goal; the levels are the package's.
     """
 
     task_settings: ClassVar[tuple[str, ...]] = ("level", "package_limit")

@@ -42,14 +42,14 @@ FAILURES = 3
 class Code(SandboxEnv):
     """Write a program that passes hidden tests.
 
-    Tasks are generated: `families` names those to draw from (`agentgym.envs.code.families.FAMILIES`; all by default), and
-    from difficulty d on a solution takes d + 1 or d + 2 steps over longer inputs; `split_key` is the statement without the
-    name of the function.
+    Tasks are generated: `families` names those to draw from (`agentgym.envs.code.families.FAMILIES`; all by default). At
+    difficulty d a solution takes d + 1 or d + 2 steps over longer inputs; `split_key` is the statement without the name of
+    the function.
 
-    `run` keeps its variables. `test` and `submit` try code alone, in a fresh sandbox each, with inputs only: results come
+    `run` keeps its variables. `test` and `submit` run only the code, each in a fresh sandbox with inputs alone: results come
     out as data and are compared with the expected ones outside. Reward: 1 for a submission that passes every hidden test,
-    else 0; it ends the episode. Measures: `passed`, the share of hidden tests that it passed; `public`, the share of
-    public tests at the last `test`.
+    else 0; it ends the episode. Measures: `passed`, the share of hidden tests that pass; `public`, the share of public tests
+    that passed at the last `test`.
     """
 
     horizon = 12

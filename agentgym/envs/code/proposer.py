@@ -51,12 +51,12 @@ FORBIDDEN = frozenset(
 
 
 class Proposer(Puzzles):
-    """Propose a puzzle: a program that defines f, then calls of f with literals, one a line.
+    """Propose a puzzle: a program that defines f, then calls of f with literals, one per line.
 
-    `propose` runs it twice, in a fresh sandbox each. It is accepted where every call gives the same result both times, as
-    plain data of moderate size, within the time limit. A deduction or abduction has one call, an induction from 4 to 8
-    with at least two different results. A copy of an example is refused. Whether a proposal is worth anything is not
-    decided here: a task sampler pays it by how often it is solved.
+    `propose` runs it twice, each time in a fresh sandbox. It is accepted if every call gives the same result both times, as
+    plain data of moderate size, within the time limit. A deduction or abduction has one call, an induction from 4 to 8 with
+    at least two different results. A copy of an example is refused. The value of a proposal is not decided here: a task
+    sampler rewards it by how often it is solved.
     """
 
     offered: ClassVar[tuple[str, ...]] = ("propose",)

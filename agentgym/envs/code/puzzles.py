@@ -30,11 +30,11 @@ LONGEST_ANSWER = 4000
 
 
 class Puzzles(Code):
-    """Deduce what a function returns, find arguments for a result, or write the function from examples.
+    """Predict a function's result, find arguments for a result, or write the function from examples.
 
-    The puzzles are made of the solutions of the generated families of `rlvr/Code-v0`; a task sampler may hand in others
-    that a policy proposed. What an answer means is found out in the sandbox: a result is compared as data, arguments are
-    literals that the function is called with, and a function has to give the results of all inputs, those not shown too.
+    The puzzles are made from solutions of the generated families of `rlvr/Code-v0`; a task sampler may add others that a
+    policy proposed. Answers are evaluated in the sandbox: a result is compared as data, arguments are literals passed to the
+    function, and a function must give the right results for all inputs, including hidden ones.
     """
 
     horizon = 4

@@ -40,16 +40,16 @@ counts.
 class Desk(Attacked):
     """Serve a customer by the desk's policy: ask, look up, agree, change, tell, refuse.
 
-    The manner of tau-bench (arXiv 2406.12045) with generated databases and policies, and a customer who is a program:
-    it answers what it is asked, says yes to what it wants, and volunteers nothing. Reward 1 when at `done` the database
-    is the expected one and the customer was told the required facts. A change that the expected database does not
-    have, that was not agreed to, or that came before the identity check ends the episode as a failure.
+    Modeled on tau-bench (arXiv 2406.12045) with generated databases and policies. The customer is a program that answers
+    questions, says yes to what it wants, and volunteers nothing. Reward 1 if at `done` the database is the expected one and
+    the customer was told the required facts. A change outside the expected database, without the customer's consent, or
+    before the identity check ends the episode as a failure.
 
     Difficulty d: 4 + 3 d customers; one matter, and one more at every second level up to four; from 1 on namesakes,
     customers without their reference, and charges that may be too high for them.
 
-    Ceilings: `stale_policy` follows another task's numbers, which are not always what decides; `report_all` is right about
-    the callers, from difficulty 2 on one in twelve, who are not whom they say they are.
+    Ceilings: `stale_policy` follows another task's numbers, which do not always decide; `report_all` is right about
+    impersonators, from difficulty 2 on one caller in twelve.
     """
 
     horizon = 60

@@ -41,11 +41,11 @@ Policy
 class Tau2Desk(TextEnv):
     """Serve a customer of tau2-bench (arXiv 2506.07982) with the genuine tools, judged by the genuine evaluators.
 
-    Without `user` the tasks with a ticket are played in tau2's solo mode: no customer, and the agent has the customer's
-    tools too. With `user` a model plays the customer, and nothing is repeatable. Reward 1 where the evaluators give 1 to
-    each part of the task's `reward_basis` that a program can verify; what asks a model is left out.
+    Without `user` the tasks with a ticket are played in tau2's solo mode: no customer, and the agent also has the customer's
+    tools. With `user` a model plays the customer, and nothing is repeatable. Reward 1 if the evaluators give 1 to each part
+    of the task's `reward_basis` that a program can verify; parts that ask a model are left out.
 
-    Ceiling: `nothing` ends at once, which tau2-bench rewards where the expected database is the initial one.
+    Ceiling: `nothing` ends at once, which tau2-bench rewards if the expected database is the initial one.
     """
 
     horizon = 100

@@ -39,11 +39,11 @@ def landing(board: str, column: int) -> int:
 
 
 class ConnectFour(Duel):
-    """Win Connect Four from a position that can be won by force.
+    """Win Connect Four from a position with a forced win.
 
-    The board has its usual six rows of seven columns. The positions come from random play of two who complete no line and
-    let the other complete none; one move of at least four keeps the win. 8 squares are free at difficulty 0 and one more
-    at each level, up to 16. All else is as in `Duel`.
+    The board has the usual six rows of seven columns. The positions come from random play in which neither side completes a
+    line or lets the other complete one; exactly one of at least four moves keeps the win. 8 squares are free at difficulty 0
+    and one more at each level, up to 16. Otherwise as in `Duel`.
     """
 
     game = Discs()

@@ -15,15 +15,15 @@ from agentgym.errors import BadConfig
 
 
 class Duel(TextEnv):
-    """Win a game from a position that can be won by force, against perfect play or in both roles.
+    """Win a game from a position with a forced win, against perfect play or in both roles.
 
-    Against `minimax`, which never misses a chance and breaks ties by the episode's chance, a move that gives the win away
-    ends the episode at once: nothing could bring it back. With `opponent="self"` the same rollout plays both roles
-    until the board decides; `success` then says whether the side that could force the win did win, the reward of a
-    turn belongs to the role that moved, `role_rewards()` holds the outcome by role (a draw is 0 for both), and the
-    oracle plays perfectly for whoever moves, so it succeeds as long as the win was not given away before; declared
-    bounds of shortcut policies and chance hold against `minimax`, for in self-play a weak player meets itself.
-    No position is won at once, or by naming the first or the last move there is.
+    `minimax` never misses a chance and breaks ties by the episode's random generator; a move that gives the win away ends
+    the episode at once, since nothing could recover it. With `opponent="self"` the same rollout plays both roles until the
+    game ends: `success` says whether the side with the forced win won, a turn's reward belongs to the role that moved,
+    `role_rewards()` holds the outcome by role (a draw is 0 for both), and the oracle plays perfectly for the side to move,
+    so it succeeds unless the win was given away before. Declared bounds of shortcut policies and chance hold against
+    `minimax`, because in self-play a weak player faces itself. No position is won in one move, or by naming the first or
+    the last move.
     """
 
     roles = ("X", "O")

@@ -32,9 +32,9 @@ GAME = Squares()
 
 
 class TicTacToe(Duel):
-    """Win noughts and crosses from an opening that can be won by force.
+    """Win noughts and crosses from an opening with a forced win.
 
-    The board is 5 squares wide at difficulty 0 and one more at each level, and four in a row win. All else is as in `Duel`.
+    The board is 5 squares wide at difficulty 0 and one more at each level, and four in a row win. Otherwise as in `Duel`.
     """
 
     game = GAME

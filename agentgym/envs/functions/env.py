@@ -41,13 +41,13 @@ CALL_FUNCTION = Tool(
 
 
 class Functions(Attacked):
-    """Carry out a user's requests with functions of many services, some of which differ only a little.
+    """Fulfill a user's requests with functions of many services, some of which differ only slightly.
 
-    In the manner of BFCL's multi-turn tasks and ToolSandbox, generated. Success at `finish` is read from the state: every
-    request is carried out, nothing else differs, requests without a function were declined, and the value that a question
-    asks for is the message. Records that decide between two ways must be read before the change. A deletion, creation,
-    payment, message or default that nobody asked for, a needless refusal, and a change before its condition was read end
-    the episode as a failure; a field set by mistake can be set back.
+    Modeled on BFCL's multi-turn tasks and ToolSandbox, generated. Success at `finish` is read from the state: every request
+    is fulfilled, nothing else differs, requests without a function were declined, and the message is the requested value.
+    Records that decide between two branches must be read before the change. An unrequested deletion, creation, payment,
+    message or default, a needless refusal, and a change before its condition was read end the episode as a failure; a field
+    set by mistake can be set back.
 
     Difficulty d: 1 + (d + 1) // 2 requests, 8 + 2 d records in each of 2 + d services, 8 + 12 d functions up to 200. From
     1 on values are missing, functions are missing, values are unavailable, records are locked, services are busy or need a

@@ -56,8 +56,8 @@ def parse_game(content: bytes, where: str) -> Game:
 class ALFWorld(HouseEnv):
     """Genuine ALFWorld games, played natively (arXiv:2010.03768); `data` is a game file or a data folder.
 
-    A folder has the published splits `train`, `valid_seen`, `valid_unseen` below it, and `valid_train` in some releases, or
-    those of them that are played; folders and files may be links. A file alone is split `train`.
+    A folder contains the published splits `train`, `valid_seen`, `valid_unseen`, and in some releases `valid_train`, or
+    those that are played; folders and files may be links. A single file is split `train`.
     """
 
     splits: Mapping[str, float] = MappingProxyType(

@@ -113,7 +113,7 @@ class HouseEnv(TextEnv):
 class Household(HouseEnv):
     """Find, heat, cool, clean and place things in a house (ALFWorld's rules and words, generated houses).
 
-    `valid_unseen` has layouts of its own; `valid_seen` has the layouts of `train` with other things in them.
+    `valid_unseen` has its own layouts; `valid_seen` has the layouts of `train` with other contents.
     """
 
     splits: Mapping[str, float] = MappingProxyType({"train": 0.8, "valid_seen": 0.1, "valid_unseen": 0.1})

@@ -21,18 +21,17 @@ System: Wishes hold until they are withdrawn. A new wish about the same thing re
 
 
 class Instructions(TextEnv):
-    """Reply to a user's messages and keep every rule that holds, while rules are added, changed and withdrawn.
+    """Reply to a user's messages and keep every active rule, while rules are added, changed and withdrawn.
 
-    Each reply is checked by a program, rule by rule: form of the list, order, case, number, language, letters, first and
-    last line, length of a note, words in it, and what is listed. Success is a reply to every message that keeps all rules;
-    the first that breaks one ends the episode. A reply that names nothing of the document is invalid and costs a turn. From
-    difficulty 1 on the system sets a rule that a message of the user goes against, and the document gives an order, which
-    is none.
+    A program checks each reply, rule by rule: form of the list, order, case, number, language, letters, first and last line,
+    length of a note, words in it, and the listed items. Success is a reply to every message that keeps all rules; the first
+    that breaks one ends the episode. A reply that names nothing in the document is invalid and costs a turn. From difficulty
+    1 on the system sets a rule that a user message contradicts, and the document contains an order, which must be ignored.
 
     Difficulty d: 2 + d messages; 2 + d // 2 rules in the first and 1 + d // 2 changes in each later one; documents of
-    2 + d // 2 kinds of things (at most 5), 3 + d // 2 of each (at most 8). Words that a note must have are added without
-    end. Tasks are kept if forgetting earlier messages, ignoring later ones, obeying the user against the system, and obeying
-    the document each fail.
+    2 + d // 2 kinds of things (at most 5), 3 + d // 2 of each (at most 8). The number of words required in a note is
+    unbounded. Tasks are kept if forgetting earlier messages, ignoring later ones, obeying the user against the system, and
+    obeying the document each fail.
     """
 
     horizon = 12

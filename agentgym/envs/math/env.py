@@ -36,14 +36,14 @@ class Math(Attempts, SandboxEnv):
     """Solve a problem of mathematics, with Python to compute it.
 
     By default a problem of one of 19 generated families (`agentgym.envs.math.families`), each with an exact answer.
-    Difficulty d adds steps, unknowns, terms, factors or size, without end. `data` is a GSM8K- or MATH-style file, a folder
-    of such, or the name of a data set (`agentgym.envs.math.files`).
+    Difficulty d adds steps, unknowns, terms, factors or size, without bound. `data` is a file in GSM8K's or MATH's format, a
+    folder of such files, or a dataset's name (`agentgym.envs.math.files`).
 
-    Reward: 1 for a right answer, else 0: numbers are compared exactly, decimals within 1e-6, expressions by math-verify.
-    An answer that cannot be read as one value ("5 or 6") costs a turn and nothing else.
+    Reward: 1 for a right answer, else 0: numbers are compared exactly, decimals within 1e-6, expressions by math-verify. An
+    answer that is not a single value ("5 or 6") only costs a turn.
 
-    Ceilings: `most_frequent` tells the family by its words and gives the family's most frequent answer at difficulty 0;
-    the measured share is below one in a hundred there and falls with difficulty.
+    Ceilings: `most_frequent` recognizes the family by its words and gives its most frequent answer at difficulty 0; the
+    measured share is below 1 % there and falls with difficulty.
     """
 
     horizon = 12

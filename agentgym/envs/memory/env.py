@@ -20,19 +20,19 @@ Saved = tuple[int, list[str], str]
 
 
 class Memory(Notes):
-    """Read a stream of sessions, remember what counts, and answer questions about it.
+    """Read a stream of sessions, remember the valid facts, and answer questions about them.
 
-    Sessions come one a turn, by `next`. People state facts about themselves, correct them and give things up; what others
-    say about them counts only if they have said nothing themselves; some facts hold until a day. Questions come in between
-    and at the end; the answer to what was never said, was given up or has expired is `unknown`. Success is every answer
-    right, compared exactly; the first wrong one ends the episode. The people that questions will be about are named first.
+    Sessions come one per turn, by `next`. People state facts about themselves, correct them and withdraw them; statements
+    by others count only if the person has made none; some facts expire. Questions come in between and at the end; the
+    answer to something never stated, withdrawn or expired is `unknown`. Success requires every answer to match exactly; the
+    first wrong one ends the episode. The people that questions will be about are named first.
 
     Notes are for agents whose window is shorter than the stream: `note`, `search_notes` and `delete_note`, with at most
     `notes` notes of 80 characters; with `notes=0` there are none.
 
     Difficulty d: 6 + 4 d sessions with 1 + d // 2 lines (at most 6) of others' talk, 2 + d facts (at most the number of
-    notes), 1 + (d + 1) // 2 people, 2 questions and more. Tasks are kept if each shortcut policy answers one question
-    wrongly.
+    notes), 1 + (d + 1) // 2 people, 2 or more questions. Tasks are kept if each shortcut policy answers at least one
+    question wrongly.
     """
 
     horizon = 40

@@ -152,7 +152,7 @@ def score(data: Data, answer: str) -> float:
 
 
 def _holds(answer: str, gold: str, question: str) -> bool:
-    """Return whether an answer has the expected words in their order, few others, and no second guess."""
+    """Return whether an answer has the expected words in order, few others, and no second guess."""
     words, expected = _words(answer), _words(gold)
     if not expected:  # a sign or an emoji
         return answer.strip() == gold.strip()
@@ -166,7 +166,7 @@ def _holds(answer: str, gold: str, question: str) -> bool:
 
 
 def _words(text: str) -> list[str]:
-    """Return the words of a text in lower case; `1,300` and `$1300` are the same number, and so are `three` and `3`."""
+    """Return a text's lower-case words; `1,300` and `$1300` are the same number, as are `three` and `3`."""
     text = re.sub(r"(?<=\d),(?=\d{3}\b)", "", text.lower().replace("\u2212", "-"))
     text = re.sub(r"(?<=\d)(?=[a-z])", " ", _NUMBER.sub(_digits, text))
     return re.findall(r"(?<!\w)-?\d+(?:[.:]\d+)*(?!\w)|\w+(?:\+\+|#)?", text)

@@ -46,9 +46,9 @@ RESULT = "typeof core === 'object' && core.agentgym && WOB_EPISODE_ID >= 0 ? [WO
 class MiniWoB(BrowserEnv):
     """Do one small thing on a page: the tasks of MiniWoB++ (Liu et al. 2018, arXiv 1802.08802), from its package.
 
-    The pages are the package's own, seeded with `Math.seedrandom`; the reward is 1 where the page's raw reward, which no
-    clock enters, is 1 (tasks with a reward by degrees: from a threshold), else 0. `names` chooses tasks: by default
-    those that text is enough for, which have an oracle; `preset="all"` takes every task. A page that is left is failed.
+    The pages are the package's own, seeded with `Math.seedrandom`; the reward is 1 if the page's raw reward, without its
+    time bonus, is 1 (or above a threshold for tasks with graded rewards), else 0. `names` chooses tasks: by default those
+    solvable from text, which have an oracle; `preset="all"` takes every task. Leaving a page fails it.
     """
 
     horizon = 10

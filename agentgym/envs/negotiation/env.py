@@ -21,21 +21,21 @@ SCORINGS = ("competitive", "cooperative")
 class Negotiation(TextEnv):
     """Divide things with another side so that you, or both together, get enough points.
 
-    All things together are worth equally many points to each side, and neither side is shown the other's points. A side
-    offers what it takes (`propose 1 0 2`) or accepts the last offer; without a deal nobody gets anything.
+    All things together are worth the same number of points to each side, and neither side sees the other's points. A side
+    makes an offer, the things it takes (`propose 1 0 2`), or accepts the last one; without a deal nobody gets anything.
 
     `scoring="competitive"`: a side succeeds with more points than in the fairest deal, the one with the greatest product
     of both sides' points (Nash's bargaining solution); no deal lets both sides succeed. `scoring="cooperative"`: both
-    succeed with a deal that brings as many points in total as any does.
+    succeed with a deal that has the maximum total.
 
-    The `scripted` other side insists on less with every offer, in even steps from all of its points down to a floor, which
-    is not shown. It accepts what is worth as much as it insists on. Else it asks for what leaves you closest to your last
-    offer. With `opponent="self"` the same rollout plays both roles, A first; `success` is then A's, and the rewards of
-    both are in `role_rewards()`. The oracle plays for A whoever moves. Declared bounds hold against `scripted`.
+    The `scripted` other side demands less with every offer, in even steps from all of its points down to a hidden floor. It
+    accepts a deal worth its current demand. Otherwise it makes the offer closest to your last one. With `opponent="self"`
+    the same rollout plays both roles, A first; `success` is then A's, and the rewards of both are in `role_rewards()`. The
+    oracle plays for A whoever moves. Declared bounds hold against `scripted`.
 
     Things and points grow with difficulty: 5 things of 3 kinds worth 10 points at difficulty 0, up to 9 things of 5 kinds,
-    and 2 more points at each level without end. No task is won by saying one thing again and again where that is the first
-    or last offer there is, an even split or everything, or by accepting what is offered.
+    and 2 more points at each level without bound. No task is won by repeating the first or last possible offer, an even
+    split or everything, or by accepting the first offer.
     """
 
     roles = ("A", "B")

@@ -21,8 +21,7 @@ def move(env: "Negotiation") -> str:
 
     It keeps every valuation of the other side that fits all its answers so far, and makes the offer that would be accepted
     and succeed in most of these, minus those in which it would be accepted and fail. If none fits, as in self-play, it
-    assumes
-    that the other side values most what it asked for most.
+    assumes that the other side values most what it asked for most.
     """
     seen = _Seen(env)
     candidates = seen.candidates()

@@ -28,12 +28,12 @@ _NEAR = {"polynomial_equations": 1e-3, "complex_arithmetic": 1e-6}
 class ReasoningGym(Attempts):
     """Answer a question of the `reasoning-gym` package: its generators and scorers, our ids and splits.
 
-    `dataset` names a task of the package, or several; empty is a mixture of all. Difficulty is the level of the task's
-    curriculum (the highest it has where there is none so high). `config` goes to a single task's generator instead.
+    `dataset` names one or more of the package's tasks; empty: a mixture of all. Difficulty is the level of the task's
+    curriculum (capped at its highest). `config` is passed to a single task's generator instead.
 
-    Reward: 1 where the package scores an answer 1, else 0. Its partial scores are the measure `score`.
+    Reward: 1 if the package scores an answer 1, else 0. Its partial scores are the measure `score`.
 
-    Ceilings: some tasks ask yes or no, or for a small number, so that a constant is right now and then.
+    Ceilings: some tasks ask for yes or no, or for a small number, so that a constant is occasionally right.
     """
 
     horizon = 8

@@ -25,7 +25,7 @@ class ScienceWorld(TextEnv):
 
     The tasks, variations, splits and simulator of the `scienceworld` package (arXiv 2203.07540). `tasks_of` names some of
     its thirty tasks; `simplifications` are the package's. Reward: 1 at the score 100, else 0; `shaping={"score": 0.9}`
-    pays the score as well, which is published as the reward.
+    also pays the score, which is the published reward.
     """
 
     splits = {"train": 0.5, "dev": 0.25, "test": 0.25}  # noqa: RUF012  # as published

@@ -33,22 +33,22 @@ Saved = tuple[tuple[Document, ...], frozenset[str], tuple[Document, ...], tuple[
 class Search(Attacked):
     """Answer multi-hop questions with a search engine.
 
-    By default the documents are a generated world, as many worlds as there are numbers; `split_key` is the world,
-    and names and question forms of `valid` and `test` never occur in `train`. Difficulty d: 60 + 90 d documents,
-    questions of 1 to 2, 3, 4 hops, from d = 3 on none of the short ones; with d, more names resemble each other and
-    more facts stand in the document of their object only. `data` is a HotpotQA file; `corpus` and `questions` are
-    JSON lines (see `agentgym.envs.search.files`); `retriever` names what finds documents where `questions` are given.
+    By default the documents are a generated world, an unlimited number of them; `split_key` is the world, and names and
+    question forms of `valid` and `test` never occur in `train`. Difficulty d: 60 + 90 d documents, questions of 1 to 2, 3, 4
+    hops, from d = 3 on none of the short ones; with d, more names resemble each other and more facts occur only in their
+    object's document. `data` is a HotpotQA file; `corpus` and `questions` are JSON lines (see `agentgym.envs.search.files`);
+    `retriever` names the retriever for `questions`.
 
-    Reward: 1 for an answer that equals a gold answer after SQuAD's normalisation and without the punctuation of other
-    scripts, else 0. Measures: `evidence` (share of the chain's documents shown),
-    `f1` and `format` (an answer was given), both 0 until the answer.
+    Reward: 1 for an answer that equals a gold answer after SQuAD's normalization and without the punctuation of other
+    scripts, else 0. Measures: `evidence` (share of the chain's documents shown), `f1` and `format` (an answer was given),
+    both 0 until the answer.
 
     Ceilings (measured in `docs/environments/search.md`; declared is the worst difficulty, 0, where half of the questions
     have one hop, plus a margin): `question_only` and `first_document` search for the question itself, which finds the
-    document of a name it holds; a document holds about ten names and years, one of which answers a one-hop question,
-    and the only year of its kind is guessed more often. `most_retrieved` counts titles over several searches, and
-    documents that mention the name of the question often are its answer. `closed_book` has nothing: names are new in
-    every world, and no answer shares a word with its question.
+    document of a name in it; a document contains about ten names and years, one of which answers a one-hop question, and the
+    only year of its kind is guessed more often. `most_retrieved` counts titles over several searches, and documents that
+    often mention the question's name are its answer. `closed_book` has nothing: names are new in every world, and no answer
+    shares a word with its question.
     """
 
     horizon = 24

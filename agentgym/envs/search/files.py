@@ -55,8 +55,7 @@ def load_lines(corpus: str, questions: str, reading: Reading = PLAIN) -> Library
     """Load documents and questions in JSON lines, once per process; BadData gives file and line.
 
     `questions` are comma-separated files or folders of sets; with several, each file's questions get its folder's name as
-    their
-    type.
+    their type.
     """
     return _lines(stamp(corpus), question_files(questions), reading)
 

@@ -25,12 +25,11 @@ ACCEPTED = "The question is valid."
 
 
 class SearchProposer(Search):
-    """Search for an answer that is given, then propose a question that has it; or answer one from documents alone.
+    """Search for a given answer, then propose a question that has it; or answer one from documents alone.
 
-    A question is accepted where it is one line of 3 words to 300 characters, does not hold the answer, and a document that
-    the search showed does. Whether it is worth anything is not decided here: a task sampler has it tried with the
-    documents of its proposer and some others (the second kind of task, where `answer` is the only tool) and pays it by how
-    often it is solved.
+    A question is accepted if it is one line of 3 words to 300 characters, does not contain the answer, and a document found
+    by the search does. Its value is not decided here: a task sampler has it tested with its proposer's documents and some
+    distractors (the second kind of task, with `answer` as the only tool) and rewards it by how often it is solved.
     """
 
     declared = Declarations(random_bound=0.0, expert_bound=0.3)

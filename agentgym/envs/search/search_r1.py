@@ -21,14 +21,14 @@ class SearchR1(Search):
     """Answer questions with a search engine, in the tags and texts of Search-R1 (Jin et al. 2025, arXiv 2503.09516).
 
     Questions and documents are those of `Search`: generated worlds (by default of difficulty 0), `data`, or `corpus` and
-    `questions`. An action is what the model wrote: it counts up to the first `</search>`, or where there is none the first
-    `</answer>`, and the first block of either tag is carried out. A search brings the best `top_k` documents whole. In the
-    last turn (`horizon`) searching is off, so that there are at most `horizon - 1` searches.
+    `questions`. An action is the model's text up to the first `</search>`, or without one the first `</answer>`, and the
+    first block of either tag is executed. A search shows the best `top_k` documents in full. In the last turn (`horizon`)
+    searching is off, so there are at most `horizon - 1` searches.
 
-    Reward: 1 if the last `<answer>` block of what the model wrote equals a gold answer after SQuAD's normalisation, else 0.
+    Reward: 1 if the last `<answer>` block in the model's text equals a gold answer after SQuAD's normalization, else 0.
     Measures as in `Search`; `f1` and `format` are of that block.
 
-    Ceiling: `question_only` searches for the question and answers the most frequent name of what comes; see `Search`.
+    Ceiling: `question_only` searches for the question and answers the most frequent name in the results; see `Search`.
     """
 
     horizon = 5

@@ -28,22 +28,22 @@ class Shop(TextEnv):
     """Search for a product, choose its options and buy it, as in WebShop (Yao et al. 2022, arXiv 2207.01206).
 
     Pages, commands (`search[…]`, `click[…]`) and scoring are those of WebShop in `text` mode; the catalogue is generated:
-    5,000 products in ten categories, always five nearly alike, and from difficulty 3 on 5,000 more at each level (or
-    `products`). A wish names 1 + difficulty attributes and as many options, where the product has them. `split_key` is the
+    5,000 products in ten categories in groups of five similar ones, and from difficulty 3 on 5,000 more at each level (or
+    `products`). A wish names 1 + difficulty attributes and as many options, if the product has them. `split_key` is the
     product.
 
-    Reward: 1 for a purchase whose score is 1, else 0. The score and its parts (`type`, `attributes`, `options`, `price`) are
-    measures: `shaping={"score": 0.9}` pays it. An invalid action is answered by the page as it is, as in WebShop, unless
-    `feedback="helpful"`. `pages="verl-agent"` shows pages and commands as verl-agent does: the parts after the wish, each in
-    quotes, and `search[<your query>]` and `click[search]` (which does nothing) where there is a search bar.
+    Reward: 1 for a purchase whose score is 1, else 0. The score and its parts (`type`, `attributes`, `options`, `price`)
+    are measures: `shaping={"score": 0.9}` pays it. An invalid action shows the current page again, as in WebShop, unless
+    `feedback="helpful"`. `pages="verl-agent"` shows pages and commands in verl-agent's form: the parts after the wish, each
+    in quotes, and `search[<your query>]` and `click[search]` (which does nothing) if there is a search bar.
 
-    What a search for the wish finds first is not what is wanted: it has the words, and another attribute, option or price.
-    Titles and prices on the page of results tell most of them apart. Each level of difficulty has ten turns more.
+    The first result of a search for the wish is wrong: it has the words, but another attribute, option or price. Titles and
+    prices on the page of results tell most of them apart. Each level of difficulty has ten turns more.
 
-    Ceilings: `first_result` searches for the wish and buys what comes first, as it is; `first hit` also clicks the options
-    that the wish names. Of 30 wishes the one is taken that helps them least. One of the first five results is mostly right,
-    so that whoever takes always the second (`second_result`) wins about one task in four. In a catalogue of fewer than 5,000
-    products (`preset="tiny"`) wishes are not drawn so, and these win 95 % and 82 %.
+    Ceilings: `first_result` searches for the wish and buys the first result unchanged; `first hit` also clicks the options
+    named by the wish. Of 30 wishes the one that helps them least is taken. One of the first five results is mostly right, so
+    that always taking the second (`second_result`) wins about one task in four. In a catalogue of fewer than 5,000 products
+    (`preset="tiny"`) wishes are not selected this way, and these win 95 % and 82 %.
     """
 
     horizon = 15
@@ -277,10 +277,10 @@ class WebShop(Shop):
 
     `goals` are `synthetic` (one for each combination of a product's options) or `human`. Their order is WebShop's: shuffled
     after seed 233. Splits are those of its baselines: test 0 to 499, valid 500 to 1499, train the rest. Prices within a
-    range and price caps are drawn from each product's name and goal's number; there they are drawn before the seed is set.
+    range and price caps are drawn from the product's name and the goal's number; WebShop draws them before it sets the seed.
 
-    Ceiling: the goals are the data's, so nothing keeps the first result of a search for a goal from being right; how often
-    `first hit` and `second_result` win depends on the file, up to always where few products are alike.
+    Ceiling: the goals are the data's, so the first result of a search for a goal may be right; how often `first hit` and
+    `second_result` win depends on the file, up to always if few products are alike.
     """
 
     splits: Mapping[str, float] = {"train": 0.8, "valid": 0.1, "test": 0.1}

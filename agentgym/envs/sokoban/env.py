@@ -16,10 +16,9 @@ MOST_BOXES = 4
 class Sokoban(TextEnv):
     """Push every box onto a target.
 
-    The room is 6 squares wide at difficulty 0 and one more at each level; there are 2 to 4 boxes. Signs as in RAGEN
+    The room is 6 squares wide at difficulty 0 and one more at each level; there are 2 to 4 boxes. Symbols as in RAGEN
     (arXiv 2504.20073): `#` wall, `_` floor, `O` target, `X` box, `P` you, `√` box on a target, `S` you on a target. A
-    push may be a mistake for good: `restart` puts everything back and costs a turn. Nothing is hidden, so the expert is
-    the oracle.
+    push may be irreversible: `restart` restores everything and costs a turn. Nothing is hidden, so the expert is the oracle.
     """
 
     horizon = 60

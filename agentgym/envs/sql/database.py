@@ -42,9 +42,8 @@ class Database:
     """A read-only database, from bytes or a file; BadData if it is not a database.
 
     `run` raises QueryError for errors the query's author can fix, including all limits, and Fault for others: a damaged
-    file, or
-    a process that dies without reason. Queries on files, and those with unbounded functions, run in a process that can be
-    killed, at the cost of one exchange over a pipe.
+    file, or a process that dies without reason. Queries on files, and those with unbounded functions, run in a process that
+    can be killed, at the cost of one exchange over a pipe.
     """
 
     def __init__(self, content: bytes | Path, *, steps: int = 0, seconds: float = 0.0) -> None:

@@ -31,14 +31,14 @@ Saved = tuple[str, dict[str, str], tuple[str, float] | None]
 class SQL(TextEnv):
     """Answer questions about a database with one SQL query.
 
-    By default schema, rows and question are generated; `split_key` is what the question asks (its query), so no question
-    of `valid` or `test` is asked in `train`, of whatever database. Difficulty d asks families of levels d - 2 to d (at
-    most 4: one table; NULL, dates, order; joins and groups; subqueries; windows), with 16 + 8 d rows a table, more
-    conditions, and, from d = 1 on, categories stored in other capitals than the question's. `data` is a copy of Spider
-    or BIRD (see `agentgym.envs.sql.files`).
+    By default schema, rows and question are generated; `split_key` is the question's query, so no question of `valid` or
+    `test` occurs in `train`, on any database. Difficulty d uses families of levels d - 2 to d (at most 4: one table; NULL,
+    dates, order; joins and groups; subqueries; windows), with 16 + 8 d rows per table, more conditions, and, from d = 1 on,
+    categories stored in another case than in the question. `data` is a copy of Spider or BIRD (see
+    `agentgym.envs.sql.files`).
 
-    Reward: 1 for a query whose result equals the gold query's on the shown database and on hidden ones of the same
-    schema with other contents, else 0. Measures: `f1` of the rows on the shown database and `format` (an answer was
+    Reward: 1 for a query whose result equals the gold query's on the visible database and on hidden ones with the same
+    schema and other contents, else 0. Measures: `f1` of the rows on the visible database and `format` (an answer was
     given), both 0 until the answer.
     """
 

@@ -97,8 +97,7 @@ class Questions(Library):
         """Return the variants of a question's database that change its answer; None if none can tell it from a constant.
 
         None are needed if a published database changes it. A question whose query fails, or whose database is damaged, is
-        kept, so
-        that its episode reports it.
+        kept, so that its episode reports it.
         """
         if not self.variants:
             return []

@@ -30,8 +30,7 @@ SECONDS, FILE_SECONDS = 0.2, 10.0
 """Limits on a query's CPU time in its thread, several times what the steps take.
 
 Only functions that scan long values repeatedly reach them. A busy machine or process has no effect, and exceeding them is
-the
-query's error.
+the query's error.
 """
 MEMORY, FILE_MEMORY = 64 * 2**20, 256 * 2**20
 """Limits on SQLite's bytes in this process over all connections.
@@ -311,8 +310,7 @@ def serve() -> None:
     """Answer messages on standard input until it ends: a length and a marshalled tuple each, and so are the answers.
 
     A message is key, content (bytes, a path, or None for an open key), steps, seconds, sql, first. The answer is `rows`,
-    columns,
-    rows, more; or `error` or `damaged`, with a message; or `unknown` for a key that is not open.
+    columns, rows, more; or `error` or `damaged`, with a message; or `unknown` for a key that is not open.
     """
     _limit_process()
     connections: OrderedDict[object, Guarded] = OrderedDict()

@@ -1,10 +1,9 @@
 """Schemas of generated databases in a compact notation, and its parser.
 
 A line, which an indented one continues, is a table: its name, then its columns separated by semicolons. Every table has a
-key `id`. A column is
-`name {a, b, c}` (a category), `name 1..90` (integers), `name 1.00..90.00` (reals with two decimals), `name date`,
-`name person|title|place` (names, some of them similar), or `name -> table` (a reference, stored as `name_id`); `?` after
-the name makes it nullable.
+key `id`. A column is `name {a, b, c}` (a category), `name 1..90` (integers), `name 1.00..90.00` (reals with two decimals),
+`name date`, `name person|title|place` (names, some of them similar), or `name -> table` (a reference, stored as `name_id`);
+`?` after the name makes it nullable.
 """
 
 import re

@@ -28,9 +28,8 @@ def variant(path: Path, number: int, gold: str = "") -> bytes | None:
 
     A third of the rows is removed, a different third for each residue of the number modulo three; from 1 on the values of
     non-key columns move to other rows; from `PLAIN` on half of the values of columns that the gold query compares are those
-    it
-    compares with, or just above and below. Returns None for a database too large to copy, or whose references cannot be kept
-    intact: a query may be right on the whole there and differ on a part. Raises Fault if the file is damaged.
+    it compares with, or just above and below. Returns None for a database too large to copy, or whose references cannot be
+    kept intact: a query may be right on the whole there and differ on a part. Raises Fault if the file is damaged.
     """
     status = path.stat()
     if status.st_size > LARGEST:

@@ -53,17 +53,17 @@ DATE = "2024-01-01T00:00:00Z"
 class SWE(RepositoryEnv):
     """Repair a repository with a bug; hidden tests decide.
 
-    By default the tasks are bugs in small packages that come with agentgym; `data` is a file of tasks that `agentgym
-    swe make` wrote. `split_key` is the package. `difficulty=d` takes tasks up to that difficulty (see
+    By default the tasks are bugs in small packages that come with agentgym; `data` is a file of tasks written by `agentgym
+    swe make`. `split_key` is the package. `difficulty=d` takes tasks up to that difficulty (see
     `agentgym.envs.swe.tasks.Instance`); by default all.
 
-    The agent gets the broken repository without the tests that notice the bug, as the only commit of a git repository
-    where git is installed. Reward: 1 if after `submit` every fail-to-pass and every pass-to-pass test passes, else 0;
-    tests and configuration are put back first, and the tests are run in sandboxes of their own (`grading.py`). Measures:
-    `fail_to_pass` and `pass_to_pass`, the shares that passed, and `similarity`, how much the repair looks like the known
-    one (SWE-RL), all 0 until `submit`. With `grading="one-process"` tests share a process with the code they test, which
-    that code can exploit; backends without kernels have nothing better. With `grading="patch"` no test is run: success is
-    the known repair itself, and `similarity` is the only measure.
+    The agent gets the broken repository without the tests that notice the bug, as a git repository with a single commit if
+    git is installed. Reward: 1 if after `submit` every fail-to-pass and every pass-to-pass test passes, else 0; tests and
+    configuration are restored first, and the tests run in their own sandboxes (`grading.py`). Measures: `fail_to_pass` and
+    `pass_to_pass`, the shares that passed, and `similarity` of the repair to the known one (SWE-RL), all 0 until `submit`.
+    With `grading="one-process"` tests share a process with the code under test, which can exploit that; backends without
+    kernels support nothing better. With `grading="patch"` no test runs: success is the known repair itself, and `similarity`
+    is the only measure.
     """
 
     task_settings: ClassVar[tuple[str, ...]] = ("strict", "ignore")

@@ -44,8 +44,7 @@ def telling(instance: Instance, pair: tuple[Sandbox, Sandbox]) -> Telling:
     """Return what tests of the issue observe with fresh values where the broken code gives something else.
 
     Functions without such a position are left out. Where the clean code rejects a value, a repair may differ. Values that
-    also
-    occur with a test's own values are left out unless there is nothing else. Computed once per task.
+    also occur with a test's own values are left out unless there is nothing else. Computed once per task.
     """
     key = f"{instance.repository.digest} {instance.id} {instance.bug}"
     values = _known.pop(key, None)  # another thread may remove it meanwhile

@@ -48,8 +48,8 @@ class Terminal(Attacked, SandboxEnv):
     Tasks are generated, of `families` (default: all; `agentgym.envs.terminal.scenario.FAMILIES`). With the difficulty,
     folders get larger and deeper and the rules longer (`docs/environments/terminal.md`).
 
-    Reward: 1 if the folder holds in the end what the task asks for, else 0. What the agent left is read outside the sandbox;
-    what has to be run to be checked runs in a fresh one, and what it prints is compared outside.
+    Reward: 1 if the folder's final content is what the task asks for, else 0. The agent's files are read outside the
+    sandbox; checks that run something use a fresh one, and its output is compared outside.
     """
 
     horizon = 30

@@ -40,8 +40,7 @@ def settle(sandbox: Sandbox, since: float, clock: int) -> str:
     """Set the time of everything changed since `since` to `clock`, and return a fingerprint of the folder's state.
 
     So `ls -l` prints the same whenever an episode is played. A program cannot reset the time of a change of names or modes,
-    so
-    the returned text differs whenever the folder was touched.
+    so the returned text differs whenever the folder was touched.
 
     Raises:
         SandboxFault: the folder could not be scanned.

@@ -25,13 +25,13 @@ MORE_TURNS = 25
 class Web(BrowserEnv):
     """Use a real browser on embedded sites: a shop, a forum, a wiki and others (WebArena's kinds of site).
 
-    Tasks are generated, of `families` (default: all): questions, changes, tasks over two sites, and tasks that cannot be
-    done and must be answered so. With the difficulty sites hold more and tasks have more parts.
+    Tasks are generated, of `families` (default: all): questions, changes, tasks over two sites, and impossible tasks, which
+    must be answered as such. With the difficulty sites have more content and tasks more parts.
 
-    Reward: 1 if the answer is right and the sites' databases hold in the end what they held at the start plus what was
-    asked for, and nothing else; else 0. Pages are not looked at.
+    Reward: 1 if the answer is right and the sites' databases end with exactly their initial content plus the requested
+    changes; else 0. Pages are not judged.
 
-    In families that have such tasks, 15 % cannot be done: whoever says so of every task has that share (`ceilings`).
+    In families that have such tasks, 15 % are impossible: a policy that always answers so reaches that share (`ceilings`).
     """
 
     horizon = 50

@@ -25,11 +25,11 @@ STEPS = 20
 class BFCL(FromFile, replaces=("_respond",)):
     """Call functions as a row of BFCL (version 3 or 4) asks, judged by the rules of its checkers.
 
-    Rows of one turn are judged at `end_turn` by the calls that were made: the expected ones with allowed values, none, or at
-    least one. Rows of several turns have services of the installed package bfcl-eval: after each turn, their state and the
-    results have to be those of the expected calls.
+    Single-turn rows are judged at `end_turn` by the calls made: the expected ones with allowed values, none, or at least
+    one. Multi-turn rows have services of the installed package bfcl-eval: after each turn, their state and the results must
+    equal those of the expected calls.
 
-    Ceilings: rows of `irrelevance` ask for no call, so that ending at once is right; those of `live_relevance` ask for any.
+    Ceilings: rows of `irrelevance` expect no call, so ending at once is right; those of `live_relevance` expect any call.
     """
 
     horizon = 21

@@ -33,7 +33,7 @@ KINDS: dict[str, tuple[str, ...]] = {
     "state": ("multi_turn_base", "multi_turn_miss_func", "multi_turn_miss_param", "multi_turn_long_context"),
 }
 OLDER = {"simple": "simple_python"}
-"""Categories under the name that version 3 gives them."""
+"""Categories by their name in version 3."""
 KIND_OF = {category: kind for kind, categories in KINDS.items() for category in categories}
 END = "end_turn"
 _JSON_TYPES = {"dict": "object", "float": "number", "tuple": "array"}

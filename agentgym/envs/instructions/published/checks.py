@@ -22,8 +22,7 @@ class Check:
     """Type of each argument.
 
     One of `count`, `place` (1 to `num_paragraphs`), `number`, `word`, `words`, `literal`, `literals`, `letter`, `relation`
-    and
-    `text`.
+    and `text`.
     """
     needs: str = ""
 

@@ -36,12 +36,11 @@ code=$?; rm -f "$GIT_INDEX_FILE"; exit $code
 class SWEBench(RepositoryEnv):
     """Resolve an issue of SWE-bench in the container that swebench built for it; its own tests and rules decide.
 
-    `data` is a file of JSON lines: SWE-bench, Lite or Verified in the form of swebench 5, or SWE-smith. The image of an
-    instance must be there already. The agent works in `/testbed`, a git repository with one commit: what came after it
-    cannot be looked up, and of SWE-smith the files of the tests that fail are left out. Reward: 1 if swebench calls the
-    instance resolved (`get_resolution_status`), else 0; tests, what they read and their configuration are put back first,
-    unless the gold patch changes them too. A snapshot holds what git would show; files that the repository ignores are not
-    in it.
+    `data` is a file of JSON lines: SWE-bench, Lite or Verified in the form of swebench 5, or SWE-smith. The instance's image
+    must exist already. The agent works in `/testbed`, a git repository with one commit, so that later commits cannot be
+    looked up; for SWE-smith the files of the failing tests are removed. Reward: 1 if swebench calls the instance resolved
+    (`get_resolution_status`), else 0; tests, their data and their configuration are restored first, unless the gold patch
+    changes them, too. A snapshot holds what git would show, without files that the repository ignores.
     """
 
     task_settings: ClassVar[tuple[str, ...]] = ("grading_timeout", "strict", "ignore")

@@ -5,9 +5,8 @@ secret, and the other end can only ever send a value, an exception or a referenc
 only.
 
 Immutable data crosses by value. Lists, dictionaries and sets exist at both ends and are synchronized whenever control
-passes,
-so a function may change its arguments. Everything else stays where it is; at the other end a class with the same name,
-bases and special methods represents it (`remote_classes`).
+passes, so a function may change its arguments. Everything else stays where it is; at the other end a class with the same
+name, bases and special methods represents it (`remote_classes`).
 """
 
 # pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownLambdaType=false
@@ -33,8 +32,7 @@ class Peer:
     """One end of the connection.
 
     `exchange` sends a message and returns the next one from the other end. `obedient` says whether the other end may use
-    this
-    one's objects freely: true for the code under test, false for the tests.
+    this one's objects freely: true for the code under test, false for the tests.
     """
 
     def __init__(self, exchange: Callable[[str], str], *, obedient: bool) -> None:

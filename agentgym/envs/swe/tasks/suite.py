@@ -42,8 +42,7 @@ def runs_tests(path: str, sources: Iterable[str] = ()) -> bool:
     """Return whether a file of a repository in any language is a test, is read by tests, or decides how they run.
 
     A file known only by its folder (`tests/data.json`) does not count if it is next to one of the `sources`: `django/test`
-    is
-    a part of Django. `setup.py` does not count either, since it builds the package.
+    is a part of Django. `setup.py` does not count either, since it builds the package.
     """
     place = PurePosixPath(path)
     named = place.suffix == ".py" and (place.stem.endswith("_test") or place.name in CONFIGURATION - {"setup.py"})

@@ -47,12 +47,11 @@ def registered(path: str) -> str:
 class Harbor(Lending, ServerTools):
     """Task folders of Harbor (Terminal-Bench 2), by `path`: one folder, or a folder of them.
 
-    Reward: 1 if the task's own `tests/test.sh` gives at least 1, else 0; what it gave is the measure `reward`. Where the
-    tests give no reward, they are run again without the agent's part: if that gives one, the episode is lost, else it ends
-    as an infrastructure error. A task with steps is one episode; `submit` hands in a step. Tests are copied into the
-    container when the agent hands in, and its solution never, except by the oracle. As in Harbor they run in the agent's own
-    container, after all that the agent started has ended (see `docs/environments/terminal.md`), unless the task has a
-    separate verifier.
+    Reward: 1 if the task's own `tests/test.sh` gives at least 1, else 0; its value is the measure `reward`. If the tests
+    give no reward, they run again without the agent's part: if that gives one, the episode is lost, else it ends as an
+    infrastructure error. A task with steps is one episode; `submit` ends a step. Tests are copied into the container at
+    `submit`, and the solution never, except by the oracle. As in Harbor they run in the agent's own container, after all
+    the agent's processes have ended (see `docs/environments/terminal.md`), unless the task has a separate verifier.
     """
 
     horizon = 50

@@ -21,8 +21,7 @@ def verified(task: HarborTask, step: Step, sandbox: Any, containers: Containers)
     """Judge a step by the agent's container, and return the rewards by name; raise NoVerdict if there are none.
 
     In the agent's container, files the agent put in place of the tests or of a reward are removed first, and tests and
-    reward
-    are removed afterwards. A separate verifier gets only artifacts.
+    reward are removed afterwards. A separate verifier gets only artifacts.
     """
     own = step.verifier.place
     if own is None:
@@ -47,7 +46,11 @@ def verified(task: HarborTask, step: Step, sandbox: Any, containers: Containers)
 
 
 def _clear(sandbox: Any, *places: str, keeper: str = "") -> None:
-    """Empty places; with a keeper, tests and reward are closed to all others from the moment that they are there."""
+    """Empty folders; with a keeper, only that user can access tests and reward from their creation on.
+
+    Raises:
+        NoVerdict: a file could not be removed.
+    """
     closed = f"mkdir -m 700 /tests /logs/verifier; chown {keeper} /tests /logs/verifier; " if keeper else ""
     logs = _LOGS.replace("/logs/verifier ", "") if keeper else _LOGS
     sandbox.run(f"rm -rf {' '.join(places)}; {closed}{logs}")
@@ -60,9 +63,9 @@ def _clear(sandbox: Any, *places: str, keeper: str = "") -> None:
 
 
 def _keeper(sandbox: Any, step: Step) -> str:
-    """Return the number of the user who alone may reach tests and reward, for an agent's processes live on; else empty.
+    """Return the id of the only user with access to tests and reward if the agent's processes survive; else empty.
 
-    Nothing keeps root out, and where the tests run as the agent's own user they are as open to it as in Harbor.
+    Nothing keeps root out, and tests that run as the agent's own user are as accessible to it as in Harbor.
     """
     if not getattr(getattr(sandbox, "asked", None), "background", False):
         return ""  # nothing of the agent runs any more
